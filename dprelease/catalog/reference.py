@@ -1,0 +1,91 @@
+"""Public reference files: key sets and joined columns, read strictly and pinned by content."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dprelease.catalog.table import ColumnType, Key
+
+__all__ = ["ReferenceError", "ReferenceTable", "read_key", "read_reference"]
+
+
+class ReferenceError(ValueError):
+    """A public file is not what was declared; the message may quote it, for it is public."""
+
+
+@dataclass(frozen=True)
+class ReferenceTable:
+    """The rows of a reference, column by column, in file order."""
+
+    columns: Mapping[str, tuple[Key, ...]]
+
+    def keys(self, column: str) -> tuple[Key, ...]:
+        """The distinct values of a column in order of first appearance."""
+        return tuple(dict.fromkeys(self.columns[column]))
+
+    def is_unique(self, column: str) -> bool:
+        """Whether no value of the column appears twice."""
+        return len(set(self.columns[column])) == len(self.columns[column])
+
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+
+
+def read_key(text: str, kind: ColumnType) -> Key:
+    """A key from its text, by the type of its column.
+
+    Raises:
+        ReferenceError: If the text is not of that type, or the type cannot be a key.
+    """
+    if kind == "text":
+        return text
+    if kind == "integer" and _INTEGER.fullmatch(text):
+        return int(text)
+    if kind == "boolean" and text in ("true", "false"):
+        return text == "true"
+    if kind == "date" and _DATE.fullmatch(text):
+        return text
+    if kind in ("decimal", "timestamp"):
+        raise ReferenceError(f"a {kind} column cannot be a key: bin it first")
+    raise ReferenceError(f"{text!r} is not a value of type {kind}")
+
+
+def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceTable:
+    """Read a CSV reference: UTF-8, comma, a header that has every declared column.
+
+    Args:
+        data: The bytes of the file.
+        columns: Declared name to type; other columns of the file are ignored.
+
+    Raises:
+        ReferenceError: If it is not UTF-8, a declared column is missing, a line has another number of
+            fields than the header, or a value is not of its type.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ReferenceError(f"not UTF-8 at byte {error.start}") from error
+    rows = list(csv.reader(io.StringIO(text), strict=True))
+    if not rows:
+        raise ReferenceError("the file is empty")
+    header = rows[0]
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise ReferenceError(f"no column {missing[0]!r}; the file has: {', '.join(header)}")
+    body = [(number, row) for number, row in enumerate(rows[1:], start=2) if row]
+    for number, row in body:
+        if len(row) != len(header):
+            raise ReferenceError(f"line {number} has {len(row)} fields, the header has {len(header)}")
+    found: dict[str, tuple[Key, ...]] = {}
+    for name, kind in columns.items():
+        at = header.index(name)
+        try:
+            found[name] = tuple(read_key(row[at], kind) for _, row in body)
+        except ReferenceError as error:
+            raise ReferenceError(f"column {name!r}: {error}") from error
+    return ReferenceTable(columns=found)

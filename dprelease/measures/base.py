@@ -1,0 +1,95 @@
+"""What every kind of measure must say."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.canonical import Value
+from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.table import Table
+from dprelease.noise import Law
+
+__all__ = ["Clipped", "Estimate", "Expected", "Measure", "Noisy", "joint_margins"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """One measurement of a quantity, with the public law of its noise; all in grid steps."""
+
+    quantity: Quantity
+    values: npt.NDArray[np.int64]
+    law: Law
+
+    def scaled(self, number: Floats | npt.NDArray[np.int64] | float) -> Floats:
+        """Grid steps to units of the column."""
+        step = float(self.quantity.step)
+        return np.asarray(number, dtype=np.float64) * step
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """One number per cell with its uncertainty, all of shape ``(cells,)``; NaN means blank."""
+
+    value: Floats
+    standard_error: Floats
+    margin: Floats
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Accuracy that the noise law promises before any draw, or why it cannot say."""
+
+    standard_error: float | None = None
+    margin: float | None = None
+    why_null: str | None = None
+
+
+class Measure(Value):
+    """One published number per cell.
+
+    A measure names the quantities that it needs (each is measured once, by one step, however many measures
+    of the query share it) and turns their noisy values into estimates. It never sees an exact value.
+    """
+
+    @abstractmethod
+    def quantities(self, table: Table) -> tuple[Quantity, ...]:
+        """What must be measured, in the order that :meth:`estimate` takes it."""
+
+    @abstractmethod
+    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """Values with standard errors and margins, from the noisy quantities."""
+
+    @abstractmethod
+    def expected(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+    ) -> Expected:
+        """Accuracy by the noise law alone; ``count`` is the author's public guess of rows per cell."""
+
+
+class Clipped(Measure):
+    """What a sum and a mean share: the clip, and what it applies to."""
+
+    clip: tuple[Fraction, Fraction] | None = None
+    clip_per: Literal["row", "unit_cell"] | None = None
+
+    def limits(self, table: Table, name: str) -> tuple[int, int, Fraction]:
+        """The clip in grid steps, and the step; the column's range unless ``clip`` narrows it."""
+        column = table.column(name)
+        assert column.range is not None  # noqa: S101 - resolve refuses a sum without a range
+        low, high = self.clip if self.clip is not None else (column.range.low, column.range.high)
+        return int(low / column.step), int(high / column.step), column.step
+
+
+def joint_margins(laws: Sequence[Law], confidence: Fraction) -> tuple[int, ...]:
+    """Margins that hold for all of several draws together with this confidence (Bonferroni)."""
+    alpha = (1 - confidence) / len(laws)
+    return tuple(law.margin(1 - alpha) for law in laws)

@@ -1,0 +1,81 @@
+"""``{mean: COLUMN, clip: [low, high]}``: the mean of a clipped column in each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.table import Table
+from dprelease.measures.base import Clipped, Estimate, Expected, Floats, Noisy, joint_margins
+from dprelease.noise import Law
+
+__all__ = ["Mean"]
+
+
+class Mean(Clipped):
+    """A mean from two measurements: the sum of values centred at the middle of the clip, and their count.
+
+    Centring halves the sensitivity of the sum (for a clip from 0: from high to high / 2), and keeps the error
+    of the count from being multiplied by the mean itself.
+    """
+
+    mean: str
+
+    def quantities(self, table: Table) -> tuple[Quantity, ...]:
+        """Two: the centred sum, and the number of non-null values."""
+        low, high, step = self.limits(table, self.mean)
+        centre = (low + high) // 2
+        summed = Quantity(kind="sum", column=self.mean, step=step, low=low, high=high, centre=centre)
+        return (summed, Quantity(kind="nonnull", column=self.mean))
+
+    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """Means within the clip; blank where the noisy count is below 1.
+
+        The margin holds for both draws together: with |S' - S| <= m_S and |N' - N| <= m_N (each at half the
+        error probability) and N >= 1, the true clipped mean lies in the range of S / N over that box,
+        intersected with the clip, whatever the data. The standard error is first order (delta method).
+        """
+        summed, counted = noisy
+        quantity = summed.quantity
+        sums = summed.values.astype(np.float64)
+        counts = np.where(counted.values >= 1, counted.values, np.nan).astype(np.float64)
+        low, high = float(quantity.low - quantity.centre), float(quantity.high - quantity.centre)
+        ratio = np.clip(sums / counts, low, high)
+        m_sum, m_count = joint_margins([summed.law, counted.law], confidence)
+        least, most = _box(sums, counts, m_sum, m_count)
+        reach = np.maximum(ratio - np.clip(least, low, high), np.clip(most, low, high) - ratio)
+        error = np.sqrt(summed.law.variance + ratio**2 * counted.law.variance) / counts
+        return Estimate(
+            value=summed.scaled(quantity.centre + ratio),
+            standard_error=summed.scaled(error),
+            margin=summed.scaled(reach),
+        )
+
+    def expected(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+    ) -> Expected:
+        """For a cell of ``count`` rows, at the worst mean (an end of the clip)."""
+        if count is None:
+            return Expected(why_null="depends on the cell's size: give `expect` for a count of the query")
+        summed, law_sum, law_count = quantities[0], laws[0], laws[1]
+        worst = float(max(summed.high - summed.centre, summed.centre - summed.low))
+        m_sum, m_count = joint_margins(laws, confidence)
+        sums, counts = np.array([worst * count]), np.array([float(count)])
+        least, most = _box(sums, counts, m_sum, m_count)
+        spread = float(summed.high - summed.low)
+        margin = min(max(worst - float(least[0]), float(most[0]) - worst), spread)
+        error = float(np.sqrt(law_sum.variance + worst**2 * law_count.variance)) / count
+        step = float(summed.step)
+        return Expected(error * step, margin * step)
+
+
+def _box(sums: Floats, counts: Floats, m_sum: float, m_count: float) -> tuple[Floats, Floats]:
+    """The least and the largest S / N over the box of margins, with N at least 1."""
+    fewest, fullest = np.maximum(counts - m_count, 1.0), np.maximum(counts + m_count, 1.0)
+    low, high = sums - m_sum, sums + m_sum
+    least = np.minimum(low / fewest, low / fullest)
+    most = np.maximum(high / fewest, high / fullest)
+    return least, most

@@ -1,0 +1,22 @@
+"""How does it hide? Samplers, mechanisms, and the box around exact values.
+
+Floor 2: its only input from outside is the operating system's entropy. ``MECHANISMS`` is closed: a privacy tool
+whose mechanisms can be injected by an installed package cannot be audited.
+
+>>> from fractions import Fraction
+>>> MECHANISMS["discrete_laplace"].law(Fraction(10)).margin(Fraction(95, 100))
+29
+"""
+
+from __future__ import annotations
+
+from dprelease.noise.base import Law, Measurement, Mechanism
+from dprelease.noise.discrete_gaussian import DiscreteGaussianMechanism
+from dprelease.noise.discrete_laplace import DiscreteLaplaceMechanism
+from dprelease.noise.exact import Exact
+
+__all__ = ["MECHANISMS", "Exact", "Law", "Measurement", "Mechanism"]
+
+MECHANISMS: dict[str, Mechanism] = {
+    mechanism.name: mechanism for mechanism in (DiscreteLaplaceMechanism(), DiscreteGaussianMechanism())
+}

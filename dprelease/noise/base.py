@@ -1,0 +1,99 @@
+"""What a mechanism is, and what a measurement holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.canonical import dumps, sha256
+from dprelease.errors import Corrupt
+from dprelease.noise.exact import Exact
+from dprelease.privacy.event import Event, Sensitivity
+
+__all__ = ["Law", "Measurement", "Mechanism"]
+
+Integers = npt.NDArray[np.int64]
+
+
+class Law(Protocol):
+    """The public distribution of the noise on one cell, in grid steps."""
+
+    @property
+    def variance(self) -> float:
+        """Its variance."""
+        ...
+
+    def margin(self, confidence: Fraction) -> int:
+        """The smallest m with P(|noise| <= m) >= confidence."""
+        ...
+
+
+class Mechanism(Protocol):
+    """A rule that hides exact integers behind integer noise."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a plan."""
+        ...
+
+    def event(self, scale: Fraction, sensitivity: Sensitivity) -> Event:
+        """What it costs."""
+        ...
+
+    def law(self, scale: Fraction) -> Law:
+        """The distribution of its noise."""
+        ...
+
+    def draw(self, exact: Exact, scale: Fraction) -> Integers:
+        """Noisy values, one fresh draw per cell from operating-system entropy."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What one step returned: noisy integers on its grid. Safe to keep, to hand on and to publish.
+
+    Attributes:
+        step: The id of the step.
+        values: One noisy integer per cell, shape ``(cells,)``, ``int64``, read-only.
+    """
+
+    step: str
+    values: Integers
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.int64)
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+
+    def to_bytes(self) -> bytes:
+        """One line of canonical JSON, then the cells as little-endian 64-bit integers."""
+        head = dumps({"cells": len(self.values), "format": 1, "step": self.step})
+        return head.encode() + b"\n" + self.values.astype("<i8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Measurement:
+        """Read back what :meth:`to_bytes` wrote.
+
+        Raises:
+            Corrupt: If the bytes are not a whole measurement.
+        """
+        head, _, body = data.partition(b"\n")
+        try:
+            facts = json.loads(head)
+            whole = facts["format"] == 1 and len(body) == 8 * facts["cells"]
+        except (ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise Corrupt("a stored measurement is not whole", hint="restore the ledger from its backup")
+        return cls(step=facts["step"], values=np.frombuffer(body, dtype="<i8").astype(np.int64))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its bytes."""
+        return sha256(self.to_bytes())

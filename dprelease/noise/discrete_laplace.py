@@ -1,0 +1,58 @@
+"""Discrete Laplace noise: P(k) proportional to exp(-|k| / scale) on the integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.noise.exact import Exact, open_exact
+from dprelease.noise.sampler import add_noise
+from dprelease.privacy.event import DiscreteLaplace, Sensitivity
+
+__all__ = ["DiscreteLaplaceLaw", "DiscreteLaplaceMechanism"]
+
+
+@dataclass(frozen=True)
+class DiscreteLaplaceLaw:
+    """The law of one draw; with q = exp(-1/scale), P(k) = (1 - q) / (1 + q) * q^|k|."""
+
+    scale: Fraction
+
+    @property
+    def variance(self) -> float:
+        """2 q / (1 - q)^2 (the variance of the difference of two geometric variables)."""
+        q = mpmath.exp(-1 / mpmath.mpf(self.scale.numerator) * self.scale.denominator)
+        return float(2 * q / (1 - q) ** 2)
+
+    def margin(self, confidence: Fraction) -> int:
+        """The smallest m with P(|noise| <= m) >= confidence, from P(|noise| > m) = 2 q^(m+1) / (1 + q)."""
+        with mpmath.workdps(40):
+            rate = mpmath.mpf(self.scale.denominator) / self.scale.numerator
+            beta = mpmath.mpf((1 - confidence).numerator) / (1 - confidence).denominator
+            log_tail = mpmath.log(2) - mpmath.log1p(mpmath.exp(-rate))
+            guess = max(0, int(mpmath.ceil((log_tail - mpmath.log(beta)) / rate)) - 3)
+            while log_tail - rate * (guess + 1) > mpmath.log(beta):
+                guess += 1
+        return guess
+
+
+class DiscreteLaplaceMechanism:
+    """Independent discrete Laplace noise on every cell; pure differential privacy by the L1 sensitivity."""
+
+    name = "discrete_laplace"
+
+    def event(self, scale: Fraction, sensitivity: Sensitivity) -> DiscreteLaplace:
+        """What it costs."""
+        return DiscreteLaplace(scale=scale, sensitivity=sensitivity)
+
+    def law(self, scale: Fraction) -> DiscreteLaplaceLaw:
+        """The distribution of its noise."""
+        return DiscreteLaplaceLaw(scale)
+
+    def draw(self, exact: Exact, scale: Fraction) -> npt.NDArray[np.int64]:
+        """Noisy values from exact ones; the sum saturates at the limits of 64 bits, after the noise."""
+        return add_noise("laplace", open_exact(exact), scale)
