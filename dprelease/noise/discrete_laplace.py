@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.noise.exact import Exact, open_exact
 from dprelease.noise.sampler import add_noise
 from dprelease.privacy.event import DiscreteLaplace, Sensitivity
+from dprelease.privacy.rounding import CONTEXT, real
 
 __all__ = ["DiscreteLaplaceLaw", "DiscreteLaplaceMechanism"]
 
@@ -25,19 +25,18 @@ class DiscreteLaplaceLaw:
     @property
     def variance(self) -> float:
         """2 q / (1 - q)^2 (the variance of the difference of two geometric variables)."""
-        q = mpmath.exp(-1 / mpmath.mpf(self.scale.numerator) * self.scale.denominator)
+        q = CONTEXT.exp(-1 / real(self.scale))
         return float(2 * q / (1 - q) ** 2)
 
     def margin(self, confidence: Fraction) -> int:
         """The smallest m with P(|noise| <= m) >= confidence, from P(|noise| > m) = 2 q^(m+1) / (1 + q)."""
-        with mpmath.workdps(40):
-            rate = mpmath.mpf(self.scale.denominator) / self.scale.numerator
-            beta = mpmath.mpf((1 - confidence).numerator) / (1 - confidence).denominator
-            log_tail = mpmath.log(2) - mpmath.log1p(mpmath.exp(-rate))
-            guess = max(0, int(mpmath.ceil((log_tail - mpmath.log(beta)) / rate)) - 3)
-            while log_tail - rate * (guess + 1) > mpmath.log(beta):
-                guess += 1
-        return guess
+        rate = 1 / real(self.scale)
+        log_tail = CONTEXT.log(2) - CONTEXT.log1p(CONTEXT.exp(-rate))
+        log_beta = CONTEXT.log(real(1 - confidence))
+        margin = max(0, int(CONTEXT.ceil((log_tail - log_beta) / rate)) - 3)
+        while log_tail - rate * (margin + 1) > log_beta:
+            margin += 1
+        return margin
 
 
 class DiscreteLaplaceMechanism:

@@ -40,8 +40,8 @@ class Exact:
     def _refuse(self, *_: Any) -> NoReturn:
         raise ExactLeakError("an un-noised value cannot be copied, compared, iterated or serialised")
 
-    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse  # type: ignore[assignment]
-    __iter__ = __len__ = __getitem__ = __array__ = __eq__ = __bool__ = _refuse  # type: ignore[assignment]
+    __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse
+    __iter__ = __len__ = __getitem__ = __array__ = __eq__ = __bool__ = _refuse
     __hash__ = None  # type: ignore[assignment]
 
 

@@ -1,0 +1,135 @@
+"""The commands. Each reads its arguments, calls one function of the floors below, and hands the result to a view."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dprelease.cli.ledger import ledger_app
+from dprelease.errors import DpReleaseError
+
+__all__ = ["app", "run_app"]
+
+app = typer.Typer(
+    name="dprelease",
+    help="Plan, measure once and publish differentially private statistics from one YAML file.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+)
+app.add_typer(ledger_app, name="ledger")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def run_app() -> None:
+    """Run the command line; every error of ours becomes its message and its exit code, never a traceback."""
+    try:
+        app()
+    except DpReleaseError as error:
+        from dprelease.cli.views import complain
+
+        complain(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; what was measured is kept, the same command resumes it\n")
+        sys.exit(130)
+
+
+@app.command()
+def init(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")]) -> None:
+    """Write a project to start from: spec, policy, reference tables, made-up data, pipeline."""
+    from dprelease.cli.views import say
+    from dprelease.starter import create_project
+
+    written = create_project(folder)
+    for path in written:
+        say(f"  {path}")
+    say(f"\nNext:  cd {folder} && dprelease plan quickstart.yaml")
+
+
+@app.command()
+def validate(spec: Annotated[Path, typer.Argument(help="A spec file.")], as_json: Json = False) -> None:
+    """Check a spec and its references; every problem at once, with line and column."""
+    from dprelease.cli.views import say, say_json
+    from dprelease.release.planning import open_target
+
+    target = open_target(spec)
+    target.project.resolve(target.loaded)
+    target.project.accounts(target.loaded)
+    read = target.loaded.spec
+    if as_json:
+        say_json({"valid": True, "release": read.release.name, "period": read.release.period})
+        return
+    say(
+        f"{spec}: valid. {read.release.name}/{read.release.period}, "
+        f"{len(read.tables)} table(s), {len(read.queries)} queries"
+    )
+
+
+@app.command()
+def plan(
+    spec: Annotated[Path, typer.Argument(help="A spec file.")],
+    out: Annotated[Path | None, typer.Option(help="Freeze the plan in this file for review.")] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Every accountant side by side.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what each query will cost and how accurate it will be; reads no data."""
+    from dprelease.cli.plan import show_plan
+
+    show_plan(spec, out, compare=compare, as_json=as_json)
+
+
+@app.command()
+def run(
+    target: Annotated[Path, typer.Argument(help="A spec, or a plan frozen by `plan --out`.")],
+    direct: Annotated[bool, typer.Option("--direct", help="Without Prefect, in this process.")] = False,
+    synthetic: Annotated[bool, typer.Option("--synthetic", help="Rehearse on made-up rows; spends nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Plan, reserve the budget, measure every step once, publish. The same command resumes after any crash."""
+    from dprelease.cli.run import run_release
+
+    run_release(target, direct=direct, synthetic=synthetic, as_json=as_json)
+
+
+@app.command()
+def publish(
+    release: Annotated[str, typer.Argument(help="NAME or NAME/PERIOD.")],
+    project: Annotated[Path, typer.Option(help="A folder of the project.")] = Path(),
+    as_json: Json = False,
+) -> None:
+    """Render a measured release again from the ledger: free, byte-identical."""
+    from dprelease.cli.views import say, say_json
+    from dprelease.release.project import Project
+    from dprelease.release.run import publish_again
+
+    name, _, period = release.partition("/")
+    outcome = publish_again(Project.find(project), name, period or None)
+    if as_json:
+        say_json(outcome.model_dump(mode="json"))
+        return
+    say(f"rendered again from {outcome.reused} stored answers; nothing drawn, nothing spent\n{outcome.folder}")
+
+
+@app.command()
+def verify(
+    bundle: Annotated[Path, typer.Argument(help="The folder of a published release.")], as_json: Json = False
+) -> None:
+    """Check the hashes of a bundle and derive its loss again; needs no data and no ledger."""
+    from dprelease.cli.verify import verify_bundle
+
+    verify_bundle(bundle, as_json=as_json)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a spec, for editors."""
+    from dprelease.cli.views import say_json
+    from dprelease.spec.schema import json_schema
+
+    say_json(json_schema())

@@ -1,0 +1,76 @@
+"""``dprelease run``: progress on a terminal, quiet in a pipe, one summary at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dprelease.cli.views import say, say_json
+from dprelease.release.run import Outcome, Progress, Request
+
+__all__ = ["run_release"]
+
+
+def run_release(target: Path, *, direct: bool, synthetic: bool, as_json: bool) -> None:
+    """Run a spec or a frozen plan, and say how it ended."""
+    request = Request(target=str(target.resolve()), synthetic=synthetic)
+    with _progress() as show:
+        outcome = _direct(request, show) if direct else _with_prefect(request, show)
+    if as_json:
+        say_json(outcome.model_dump(mode="json"))
+        return
+    _report(outcome, rehearsal=synthetic)
+
+
+def _direct(request: Request, show: Progress | None) -> Outcome:
+    from dprelease.release.direct import execute
+
+    return execute(request, show)
+
+
+def _with_prefect(request: Request, show: Progress | None) -> Outcome:
+    from dprelease.flows import execute
+
+    return execute(request, show)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A bar on a terminal; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda label, done, total: bar.update(task, description=label, completed=done, total=total or None)
+
+
+def _report(outcome: Outcome, *, rehearsal: bool) -> None:
+    name = f"{outcome.release}/{outcome.period}"
+    if rehearsal:
+        say(f"rehearsed {name} on made-up rows; nothing was read, nothing was spent")
+    elif outcome.state == "exists":
+        say(f"{name} exists: nothing drawn, nothing spent")
+    else:
+        say(f"published {name}: {outcome.drawn} steps drawn, {outcome.reused} reused")
+    say(f"  bundle   {outcome.folder}")
+    say(f"  cost     epsilon {outcome.epsilon} at delta {outcome.delta}")
+    for account in outcome.accounts:
+        say(
+            f"  account  {account.name}: epsilon {account.after} spent of {account.cap} "
+            f"at delta {account.delta} ({account.composition}); {account.before} before this release"
+        )

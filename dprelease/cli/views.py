@@ -1,0 +1,41 @@
+"""How things are shown: plain columns for a person, JSON for a machine, errors with what to do next."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from dprelease.errors import DpReleaseError
+
+__all__ = ["columns", "complain", "say", "say_json"]
+
+
+def say(text: str = "") -> None:
+    """A line for a person, on standard output."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def say_json(value: Any) -> None:
+    """One JSON document for a machine, on standard output."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def complain(error: DpReleaseError) -> None:
+    """An error, on standard error."""
+    sys.stderr.write(f"{error}\n")
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
+    """A plain table: two spaces between columns, numbers to the right where ``right`` says so."""
+    table = [list(header), *[list(row) for row in rows]]
+    widths = [max(len(row[k]) for row in table) for k in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [text.rjust(widths[k]) if k in right else text.ljust(widths[k]) for k, text in enumerate(row)]
+        return "  ".join(cells).rstrip()
+
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join([line(table[0]), rule, *[line(row) for row in table[1:]]])

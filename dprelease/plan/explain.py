@@ -1,0 +1,64 @@
+"""A plan as facts that people and machines read; it walks the very steps that the runner walks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+from dprelease.plan.document import ReleasePlan, Step
+from dprelease.privacy.budget import Budget, Loss, round_up
+from dprelease.privacy.rounding import sqrt_up
+
+__all__ = ["budget_facts", "loss_facts", "plan_facts", "step_facts"]
+
+
+def loss_facts(loss: Loss) -> dict[str, str]:
+    """(epsilon, delta) as decimal text, rounded up."""
+    return {"epsilon": round_up(loss.epsilon, 8), "delta": round_up(loss.delta, 8)}
+
+
+def budget_facts(budget: Budget) -> dict[str, str]:
+    """A budget as exact rationals."""
+    named = {"epsilon": budget.epsilon, "rho": budget.rho, "delta": budget.delta}
+    return {name: str(value) for name, value in named.items() if value is not None}
+
+
+def step_facts(step: Step) -> dict[str, Any]:
+    """One step: what it answers, and the triple (sensitivity, scale, event) that makes its loss checkable."""
+    reach = step.sensitivity
+    return {
+        "id": step.id,
+        "answers": [answer.model_dump() for answer in step.answers],
+        "mechanism": step.mechanism,
+        "sensitivity": {
+            "l1": round_up(reach.l1, 12),
+            "l2": round_up(_root_up(reach.l2_squared), 12),
+            "linf": round_up(reach.linf, 12),
+        },
+        "scale": str(step.scale),
+        "grid": str(step.aggregate.quantity.step),
+        "share": str(step.share),
+        "cells": step.cells,
+        "event": step.event.model_dump(mode="json"),
+    }
+
+
+def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
+    """The part of ``plan --json`` and of ``accounting.json`` that keeps its shape."""
+    losses: dict[str, Any] = {name: loss_facts(loss) for name, loss in plan.loss.items()}
+    return {
+        "release": plan.release.name,
+        "period": plan.release.period,
+        "budget": budget_facts(plan.budget),
+        "accounting": plan.accounting,
+        "loss": {**losses, "certified": {"accountant": plan.certified, **losses[plan.certified]}},
+        "steps": [step_facts(step) for step in plan.steps],
+        "outputs": [output.model_dump(mode="json") for output in plan.outputs],
+    }
+
+
+def _root_up(square: Fraction) -> Fraction:
+    """The square root, exact where it is rational, else rounded up."""
+    root = Fraction(isqrt(square.numerator), isqrt(square.denominator))
+    return root if root * root == square else sqrt_up(square)

@@ -1,0 +1,136 @@
+"""Plans without running them: make, freeze, and hold a frozen one against what is there now."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from dprelease.errors import BudgetExceeded, PlanError, StalePlan
+from dprelease.ledger import Charge, Ledger
+from dprelease.plan.allocate import allocate
+from dprelease.plan.document import FrozenPlan, ReleasePlan
+from dprelease.plan.verify import verify
+from dprelease.privacy.budget import Budget
+from dprelease.release.project import Project, read_text
+from dprelease.spec.load import Loaded
+
+__all__ = ["Target", "charges", "freeze", "open_target", "plan_release"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a command was pointed at: a spec of a project, and the frozen plan where it was one."""
+
+    project: Project
+    spec_file: Path
+    loaded: Loaded
+    frozen: FrozenPlan | None = None
+
+
+def open_target(path: Path) -> Target:
+    """Read a spec or a frozen plan, and the spec that the plan was made from.
+
+    Raises:
+        SpecError: If the spec or the project is wrong.
+        PlanError: If the file says that it is a plan and is not a whole one.
+    """
+    data = read_text(path, str(path)) if path.suffix != ".json" else path.read_bytes() if path.is_file() else b""
+    if path.suffix != ".json":
+        project = Project.find(path.parent)
+        return Target(project, path, project.load(path))
+    frozen = _read_frozen(data, path)
+    project = Project.find(path.parent)
+    spec_file = project.folder / frozen.spec_file
+    return Target(project, spec_file, project.load(spec_file), frozen)
+
+
+def _read_frozen(data: bytes, path: Path) -> FrozenPlan:
+    try:
+        frozen = FrozenPlan.from_canonical(data)
+    except (ValidationError, json.JSONDecodeError):
+        raise PlanError(
+            f"{path} is not a whole frozen plan",
+            hint="`dprelease plan SPEC --out plan.json` writes one",
+            code="DPR-P301",
+        ) from None
+    if frozen.plan.fingerprint() != frozen.plan_fingerprint:
+        raise PlanError(
+            f"{path} was changed after it was frozen: its content has another fingerprint",
+            hint="freeze it again with `dprelease plan SPEC --out plan.json`",
+            code="DPR-P302",
+        )
+    return frozen
+
+
+def plan_release(project: Project, loaded: Loaded) -> ReleasePlan:
+    """The plan of a spec: a pure function of the spec, its references and the policy; verified before it is shown.
+
+    Raises:
+        SpecError: If the references or the policy do not fit the spec.
+        PlanError: If the budget cannot buy it, or the policy's ceilings forbid it.
+    """
+    catalog, fingerprint = project.resolve(loaded)
+    plan = allocate(loaded.spec, catalog, project.accounts(loaded), fingerprint)
+    _check_ceilings(project, plan)
+    verify(plan)
+    return plan
+
+
+def _check_ceilings(project: Project, plan: ReleasePlan) -> None:
+    ceilings, certified = project.policy.ceilings, plan.loss[plan.certified]
+    if ceilings is None:
+        return
+    if certified.epsilon > ceilings.epsilon or certified.delta > ceilings.delta:
+        raise BudgetExceeded(
+            f"the release costs epsilon {float(certified.epsilon):.6g} at delta {float(certified.delta):.3g}, "
+            f"above the policy's ceiling of {ceilings.epsilon} at {float(ceilings.delta):.3g}",
+            hint="lower `privacy: budget:` in the spec, or ask the data owner to raise the ceiling",
+            code="DPR-L101",
+        )
+
+
+def charges(plan: ReleasePlan, loaded: Loaded) -> tuple[Charge, ...]:
+    """What each account would be charged, under its lifetime cap or the spec's lower `at_most`."""
+    at_most = loaded.spec.privacy.at_most
+    found = []
+    for account in plan.accounts:
+        cap = account.lifetime
+        if at_most is not None and cap.epsilon is not None:
+            cap = Budget(epsilon=min(cap.epsilon, at_most.epsilon), delta=min(cap.delta, at_most.delta))
+        found.append(Charge(account=account, events=plan.event_of(account.name), cap=cap))
+    return tuple(found)
+
+
+def freeze(target: Target, plan: ReleasePlan, ledger: Ledger) -> FrozenPlan:
+    """The plan with its fingerprint and the heads of the accounts that it was made against."""
+    standing = ledger.standing([account.name for account in plan.accounts])
+    relative = target.spec_file.resolve().relative_to(target.project.folder)
+    return FrozenPlan(
+        plan=plan,
+        plan_fingerprint=plan.fingerprint(),
+        spec_file=relative.as_posix(),
+        heads={account.name: standing.of(account.name).head for account in plan.accounts},
+    )
+
+
+def check_fresh(target: Target, plan: ReleasePlan) -> None:
+    """Refuse a frozen plan that is not, byte for byte, the plan that would be made now.
+
+    Raises:
+        StalePlan: Saying what moved.
+    """
+    if target.frozen is None or target.frozen.plan_fingerprint == plan.fingerprint():
+        return
+    old = target.frozen.plan
+    moved = (
+        "the spec or one of its references"
+        if old.spec_fingerprint != plan.spec_fingerprint
+        else "the policy or dprelease itself"
+    )
+    raise StalePlan(
+        f"the plan is stale: {moved} changed since it was frozen",
+        hint=f"review a new one: `dprelease plan {target.frozen.spec_file} --out plan.json`",
+    )

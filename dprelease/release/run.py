@@ -1,0 +1,305 @@
+"""One release from a request to a bundle, as steps that an executor walks.
+
+Whatever happens in between - a kill, a second process, another orchestrator - the same request ends in the same
+release: the ledger knows which steps have an answer, and only the others are drawn.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Protocol, Self
+
+from dprelease.canonical import Value, sha256
+from dprelease.catalog.table import Table
+from dprelease.engines import ENGINES, Engine
+from dprelease.errors import LedgerError
+from dprelease.ledger import Ledger, ReleaseLock, Reservation, StepKey, open_ledger
+from dprelease.noise import Measurement
+from dprelease.plan.document import Batch, ReleasePlan
+from dprelease.plan.explain import loss_facts
+from dprelease.plan.verify import verify
+from dprelease.publish import AccountFacts, Facts, Publication, render, write
+from dprelease.release.draw import draw
+from dprelease.release.environment import environment
+from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
+from dprelease.release.project import Project, reference_tables
+from dprelease.release.rehearsal import Rehearsal
+
+__all__ = ["Executor", "Outcome", "Progress", "Request", "Run", "open_run"]
+
+Progress = Callable[[str, int, int], None]
+
+
+class Request(Value):
+    """What to release. Public: an orchestrator stores it in clear.
+
+    Attributes:
+        target: Path of a spec or of a frozen plan.
+        synthetic: Rehearse on made-up rows, with a ledger that is thrown away.
+    """
+
+    target: str
+    synthetic: bool = False
+
+
+class AccountLine(Value):
+    """One account as decimal text: epsilon before, after, and the cap, at the cap's delta."""
+
+    name: str
+    composition: str
+    before: str
+    after: str
+    cap: str
+    delta: str
+
+
+class Outcome(Value):
+    """How a run ended; public."""
+
+    release: str
+    period: str
+    folder: str
+    plan_fingerprint: str
+    state: Literal["published", "exists"]
+    drawn: int
+    reused: int
+    epsilon: str
+    delta: str
+    accounts: tuple[AccountLine, ...]
+
+
+class Executor(Protocol):
+    """Walks the steps of a run; the two are ``release.direct`` and ``flows``."""
+
+    def __call__(self, request: Request, progress: Progress | None = None) -> Outcome:
+        """Run the request to its end."""
+        ...
+
+
+class Run:
+    """An open release: planned, locked and reserved. A context manager; leaving it frees the lock and the engine."""
+
+    def __init__(self, target: Target, ledger: Ledger, lock: ReleaseLock, rehearsal: Rehearsal | None) -> None:
+        self._target, self._ledger, self._lock, self._rehearsal = target, ledger, lock, rehearsal
+        self._folder = rehearsal.folder if rehearsal else target.project.folder
+        self._reused: frozenset[str] = frozenset()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if "_engine" in self.__dict__:  # made on first use
+            self._engine.close()
+        self._lock.release()
+        if self._rehearsal:
+            self._rehearsal.close()
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return ENGINES["duckdb"](self._folder, os.environ)
+
+    def reserve(self) -> None:
+        """Find the open or closed release of this name and period, or plan it and charge it in full."""
+        release = self._target.loaded.spec.release
+        known = self._ledger.find(release.name, release.period)
+        if known is not None:
+            self._resume(known)
+            return
+        plan = plan_release(self._target.project, self._target.loaded)
+        check_fresh(self._target, plan)
+        verify(plan)
+        for table in self._tables(plan).values():
+            self._engine.describe(table)
+        heads = self._target.frozen.heads if self._target.frozen else None
+        self.reservation: Reservation = self._ledger.reserve(
+            plan, charges(plan, self._target.loaded), heads, environment(), "dprelease run"
+        )
+        self.plan = plan
+
+    def _resume(self, known: Reservation) -> None:
+        _, fingerprint = self._target.project.resolve(self._target.loaded)
+        frozen = self._target.frozen
+        if fingerprint != known.spec_fingerprint or (frozen and frozen.plan_fingerprint != known.plan_fingerprint):
+            raise LedgerError(
+                f"{known.release}/{known.period} is already {known.state} with another spec",
+                detail="a period is released once; its plan and answers are kept as they are",
+                hint="release under another `period`, or put the spec back as it was",
+                code="DPR-L110",
+            )
+        self.plan = ReleasePlan.from_canonical(known.plan)
+        verify(self.plan)
+        self.reservation = known
+
+    def _tables(self, plan: ReleasePlan) -> dict[str, Table]:
+        used = {step.aggregate.table for step in plan.steps}
+        tables = {name: table for name, table in plan.catalog.tables.items() if name in used}
+        return self._rehearsal.tables(plan, tables) if self._rehearsal else tables
+
+    @property
+    def closed(self) -> bool:
+        """Whether the release was finished before this run."""
+        return self.reservation.state == "closed"
+
+    def batches(self) -> tuple[Batch, ...]:
+        """Batches that still have a step without an answer; called once, before any is measured."""
+        self._reused = self._ledger.measured(*self._identity)
+        pending = [batch for batch in self.plan.batches() if any(step.id not in self._reused for step in batch.steps)]
+        if pending:
+            # Made here, by one thread, and shared by those that measure.
+            self._references = reference_tables(self.plan.catalog, self._target.project.folder)
+            self._sources = self._tables(self.plan)
+            _ = self._engine
+        return tuple(pending)
+
+    @property
+    def _identity(self) -> tuple[str, str, str]:
+        return self.reservation.release, self.reservation.period, self.reservation.plan_fingerprint
+
+    def measure(self, batch: Batch) -> int:
+        """Measure a batch; returns the number of its steps, all of which now have a committed answer."""
+        table = self._sources[batch.table]
+        return len(draw(batch, table, self._references, self._engine, self._ledger, self._identity))
+
+    def publish(self) -> Outcome:
+        """Render from the committed answers, write the bundle, close the release."""
+        reused = len(self._reused)
+        publication = rendered(self._ledger, self.reservation, rehearsal=self._rehearsal is not None)
+        releases = self._target.project.releases
+        folder = bundle_folder(
+            releases if not self._rehearsal else self._rehearsal.releases(releases), self.reservation
+        )
+        write(publication, folder)
+        state: Literal["published", "exists"] = "exists" if self.closed else "published"
+        if not self.closed:
+            self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
+        return outcome(self.reservation, self.plan, folder, state, len(self.plan.steps) - reused, reused)
+
+
+def open_run(request: Request, doing: str) -> Run:
+    """Load the target, take the release's lock, and reserve its budget (or find it reserved).
+
+    Raises:
+        SpecError, PlanError: If there is nothing that could be released.
+        Locked: If another process is releasing the same name and period.
+        BudgetExceeded: If an account, a cap or a ceiling says no; nothing is charged.
+    """
+    target = open_target(Path(request.target))
+    rehearsal = Rehearsal.begin() if request.synthetic else None
+    home = rehearsal.folder if rehearsal else target.project.folder
+    ledger = open_ledger("sqlite:///ledger.db" if rehearsal else target.project.settings.ledger, home)
+    release = target.loaded.spec.release
+    lock = ReleaseLock(ledger.folder, release.name, release.period, doing)
+    lock.acquire()
+    run = Run(target, ledger, lock, rehearsal)
+    try:
+        run.reserve()
+    except BaseException:
+        run.__exit__()
+        raise
+    return run
+
+
+def bundle_folder(releases: Path, reservation: Reservation) -> Path:
+    """Where a release's bundle lies."""
+    return releases / reservation.release / reservation.period
+
+
+def rendered(ledger: Ledger, reservation: Reservation, *, rehearsal: bool = False) -> Publication:
+    """The bundle of a release from its stored plan and answers; the same bytes every time.
+
+    Raises:
+        LedgerError: If a step has no answer yet.
+    """
+    plan = ReleasePlan.from_canonical(reservation.plan)
+    identity = (reservation.release, reservation.period, reservation.plan_fingerprint)
+    measurements: dict[str, Measurement] = {}
+    for step in plan.steps:
+        stored = ledger.stored(StepKey(*identity, step.id))
+        if stored is None:
+            raise LedgerError(
+                f"{reservation.release}/{reservation.period} is not measured to its end: {step.id} has no answer",
+                hint="`dprelease run` with its spec resumes it",
+                code="DPR-L111",
+            )
+        measurements[step.id] = stored
+    units = {account.name: account.unit for account in plan.accounts}
+    facts = Facts(
+        plan_fingerprint=reservation.plan_fingerprint,
+        reserved_at=reservation.reserved_at,
+        ledger_sequence=reservation.sequence,
+        ledger_hash=reservation.hash,
+        accounts=tuple(
+            AccountFacts(
+                name=each.name,
+                unit=units[each.name],
+                composition=each.composition,
+                cap=each.cap,
+                before=each.before,
+                after=each.after,
+            )
+            for each in reservation.accounts
+        ),
+        environment=dict(reservation.environment),
+        rehearsal=rehearsal,
+    )
+    return render(plan, measurements, facts)
+
+
+def outcome(
+    reservation: Reservation,
+    plan: ReleasePlan,
+    folder: Path,
+    state: Literal["published", "exists"],
+    drawn: int,
+    reused: int,
+) -> Outcome:
+    """The public summary of a finished run."""
+    certified = loss_facts(plan.loss[plan.certified])
+    return Outcome(
+        release=reservation.release,
+        period=reservation.period,
+        folder=str(folder),
+        plan_fingerprint=reservation.plan_fingerprint,
+        state=state,
+        drawn=drawn,
+        reused=reused,
+        epsilon=certified["epsilon"],
+        delta=certified["delta"],
+        accounts=tuple(
+            AccountLine(
+                name=each.name,
+                composition=each.composition,
+                before=loss_facts(each.before)["epsilon"],
+                after=loss_facts(each.after)["epsilon"],
+                cap=str(each.cap.epsilon),
+                delta=loss_facts(each.after)["delta"],
+            )
+            for each in reservation.accounts
+        ),
+    )
+
+
+def publish_again(project: Project, release: str, period: str | None) -> Outcome:
+    """Render a measured release again from the ledger: free, and byte-identical.
+
+    Raises:
+        LedgerError: If there is no such release, several periods match, or it is not measured to its end.
+    """
+    ledger = open_ledger(project.settings.ledger, project.folder)
+    found = [each for each in ledger.reservations() if each.release == release and period in (None, each.period)]
+    if len(found) != 1:
+        known = ", ".join(f"{each.release}/{each.period}" for each in found or ledger.reservations()) or "none"
+        what = "several periods of" if found else "no release"
+        raise LedgerError(
+            f"{what} {release if period is None else f'{release}/{period}'} in the ledger",
+            hint=f"name one as NAME/PERIOD; the ledger has: {known}",
+            code="DPR-L112",
+        )
+    (reservation,) = found
+    folder = bundle_folder(project.releases, reservation)
+    write(rendered(ledger, reservation), folder)
+    plan = ReleasePlan.from_canonical(reservation.plan)
+    return outcome(reservation, plan, folder, "exists", 0, len(plan.steps))

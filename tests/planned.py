@@ -1,0 +1,65 @@
+"""Plans for tests, from spec text to a verified plan, with no file anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from dprelease.plan.allocate import allocate
+from dprelease.plan.document import Account, ReleasePlan
+from dprelease.plan.resolve import resolve
+from dprelease.privacy.budget import Budget
+from dprelease.privacy.unit import Neighboring
+from dprelease.spec.load import load
+
+__all__ = ["SPEC", "plan_of"]
+
+SPEC = """
+dprelease: 1
+release: {name: survey, period: 2024, title: A survey}
+privacy:
+  unit: {entity: person}
+  budget: {epsilon: 1, delta: 1e-9}
+tables:
+  people:
+    account: people
+    source: {file: people.csv}
+    columns:
+      region: {type: text, keys: ["01", "02", "06"]}
+      sex: {type: integer, keys: [1, 2]}
+      income: {type: decimal, range: [-10000, 500000], step: 1}
+queries:
+  population: {table: people, by: [region, sex], measures: {persons: {count: rows}}}
+  income:
+    table: people
+    by: [region]
+    share: 2
+    expect: {persons: 12000}
+    measures:
+      persons: {count: rows}
+      total: {sum: income, clip: [0, 200000]}
+      average: {mean: income, clip: [0, 200000]}
+"""
+
+
+def plan_of(
+    text: str = SPEC,
+    files: Mapping[str, bytes] | None = None,
+    accounts: Sequence[Account] | None = None,
+) -> ReleasePlan:
+    """The plan of a spec; its accounts are opened with zCDP composition and a large cap unless given."""
+    loaded = load(text, "spec.yaml")
+    catalog = resolve(loaded, dict(files or {}))
+    if accounts is None:
+        names = sorted({table.account for table in catalog.tables.values()})
+        accounts = [
+            Account(
+                name=name,
+                unit=str(loaded.spec.privacy.unit),
+                neighboring=Neighboring(loaded.spec.privacy.neighboring),
+                composition="zcdp",
+                lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**8)),
+            )
+            for name in names
+        ]
+    return allocate(loaded.spec, catalog, accounts, loaded.fingerprint)

@@ -1,0 +1,96 @@
+"""A small project in a folder, and the installed command run in it as a user would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["CANARY", "command", "environment", "small_project", "start"]
+
+CANARY = 123_457
+
+SETTINGS = "ledger: sqlite:///state/ledger.db\nreleases: releases\nprefect_home: state/prefect\npolicy: policy.yaml\n"
+POLICY = """accounts:
+  people: {unit: person, neighboring: add_remove, composition: zcdp, lifetime: {epsilon: 4, delta: 1e-8}}
+ceilings: {epsilon: 2, delta: 1e-8}
+approvals: {required: 0}
+"""
+SPEC = """dprelease: 1
+release: {name: survey, period: 2024, title: "A survey: small", curator: Example Office}
+privacy:
+  unit: {entity: person}
+  budget: {epsilon: 1, delta: 1e-9}
+references:
+  places: {file: places.csv, columns: {district: text, region: text}}
+tables:
+  people:
+    account: people
+    source: {file: "people-*.csv", null_values: ["", N]}
+    join: [{reference: places, on: district, add: [region]}]
+    columns:
+      district: {type: text, keys: {reference: places}}
+      region: {type: text, keys: {reference: places}}
+      sex: {type: integer, keys: [1, 2], labels: {1: Male, 2: Female}}
+      income: {type: decimal, range: [0, 200000], step: 1}
+queries:
+  population: {title: Population, table: people, by: [district, sex], measures: {persons: {count: rows}}}
+  income:
+    table: people
+    by: [region]
+    expect: {persons: 900}
+    measures:
+      persons: {count: rows}
+      total: {sum: income}
+      average: {mean: income, clip: [0, 100000]}
+"""
+PLACES = "district,region\n06-01,06\n06-02,06\n07-01,07\n"
+
+
+def small_project(folder: Path, spec: str = SPEC, rows: int = 3000) -> Path:
+    """Write the project; the data hold one person with an income that nobody else has. Returns the spec's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in {
+        "dprelease.yaml": SETTINGS,
+        "policy.yaml": POLICY,
+        "places.csv": PLACES,
+        "spec.yaml": spec,
+    }.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    lines = ["district,sex,income"]
+    for k in range(rows):
+        lines.append(
+            f"{('06-01', '06-02', '07-01', '99-99')[k % 4]},{1 + k % 2},{'N' if k % 11 == 0 else 1000 * (k % 90)}"
+        )
+    lines.append(f"06-01,1,{CANARY}")
+    (folder / "people-1.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder / "spec.yaml"
+
+
+def environment() -> dict[str, str]:
+    """The environment of a user who set nothing."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "DPRELEASE_"))}
+    return {**kept, "NO_COLOR": "1"}
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """The command, started in a folder and left to itself."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "dprelease", *words],
+        cwd=folder,
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def command(folder: Path, *words: str, code: int = 0) -> str:
+    """Run the command to its end; its output and errors as one text. The exit code must be ``code``."""
+    process = start(folder, *words)
+    out, err = process.communicate(timeout=180)
+    assert process.returncode == code, f"exit {process.returncode}, not {code}:\n{out}\n{err}"
+    assert "Traceback" not in out + err
+    return out + err
