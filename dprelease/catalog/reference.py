@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from dprelease.catalog.table import ColumnType, Key
 
-__all__ = ["ReferenceError", "ReferenceTable", "read_key", "read_reference"]
+__all__ = ["ReferenceFileError", "ReferenceTable", "read_key", "read_reference"]
 
 
-class ReferenceError(ValueError):
+class ReferenceFileError(ValueError):
     """A public file is not what was declared; the message may quote it, for it is public."""
 
 
@@ -40,7 +40,7 @@ def read_key(text: str, kind: ColumnType) -> Key:
     """A key from its text, by the type of its column.
 
     Raises:
-        ReferenceError: If the text is not of that type, or the type cannot be a key.
+        ReferenceFileError: If the text is not of that type, or the type cannot be a key.
     """
     if kind == "text":
         return text
@@ -51,8 +51,8 @@ def read_key(text: str, kind: ColumnType) -> Key:
     if kind == "date" and _DATE.fullmatch(text):
         return text
     if kind in ("decimal", "timestamp"):
-        raise ReferenceError(f"a {kind} column cannot be a key: bin it first")
-    raise ReferenceError(f"{text!r} is not a value of type {kind}")
+        raise ReferenceFileError(f"a {kind} column cannot be a key: bin it first")
+    raise ReferenceFileError(f"{text!r} is not a value of type {kind}")
 
 
 def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceTable:
@@ -63,29 +63,32 @@ def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceT
         columns: Declared name to type; other columns of the file are ignored.
 
     Raises:
-        ReferenceError: If it is not UTF-8, a declared column is missing, a line has another number of
+        ReferenceFileError: If it is not UTF-8, a declared column is missing, a line has another number of
             fields than the header, or a value is not of its type.
     """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ReferenceError(f"not UTF-8 at byte {error.start}") from error
-    rows = list(csv.reader(io.StringIO(text), strict=True))
+        raise ReferenceFileError(f"not UTF-8 at byte {error.start}") from error
+    try:
+        rows = list(csv.reader(io.StringIO(text), strict=True))
+    except csv.Error as error:
+        raise ReferenceFileError(f"not CSV: {error}") from error
     if not rows:
-        raise ReferenceError("the file is empty")
+        raise ReferenceFileError("the file is empty")
     header = rows[0]
     missing = [name for name in columns if name not in header]
     if missing:
-        raise ReferenceError(f"no column {missing[0]!r}; the file has: {', '.join(header)}")
+        raise ReferenceFileError(f"no column {missing[0]!r}; the file has: {', '.join(header)}")
     body = [(number, row) for number, row in enumerate(rows[1:], start=2) if row]
     for number, row in body:
         if len(row) != len(header):
-            raise ReferenceError(f"line {number} has {len(row)} fields, the header has {len(header)}")
+            raise ReferenceFileError(f"line {number} has {len(row)} fields, the header has {len(header)}")
     found: dict[str, tuple[Key, ...]] = {}
     for name, kind in columns.items():
         at = header.index(name)
         try:
             found[name] = tuple(read_key(row[at], kind) for _, row in body)
-        except ReferenceError as error:
-            raise ReferenceError(f"column {name!r}: {error}") from error
+        except ReferenceFileError as error:
+            raise ReferenceFileError(f"column {name!r}: {error}") from error
     return ReferenceTable(columns=found)

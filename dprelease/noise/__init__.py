@@ -5,7 +5,7 @@ whose mechanisms can be injected by an installed package cannot be audited.
 
 >>> from fractions import Fraction
 >>> MECHANISMS["discrete_laplace"].law(Fraction(10)).margin(Fraction(95, 100))
-29
+30
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -32,15 +32,16 @@ class DiscreteGaussianLaw:
         mass = np.exp(-(k * k) / (2 * sigma * sigma))
         return float(2 * np.sum(k * k * mass) / (1 + 2 * np.sum(mass)))
 
+    @lru_cache(maxsize=4096)  # noqa: B019 - laws are small frozen values, and the cache is bounded
     def margin(self, confidence: Fraction) -> int:
         """The smallest m with P(|noise| <= m) >= confidence.
 
-        Summed from the far tail inwards, so that small tails keep their digits. For scales over 2^20 the
-        lattice is so fine that whole blocks of 2^k integers are summed at their nearer end, an upper bound.
+        Summed from the far tail inwards, so that small tails keep their digits. For scales over 2^14 whole
+        blocks of integers are summed at their nearer end, an upper bound that adds at most one block.
         """
         sigma = float(self.scale)
         beta = float(1 - confidence)
-        width = max(1, 1 << max(0, isqrt(int(sigma * sigma)).bit_length() - 20))
+        width = 1 << max(0, int(sigma).bit_length() - 14)
         reach = int(sigma * np.sqrt(2 * np.log(4 / beta) + 40)) // width + 2
         at = np.arange(1, reach + 1, dtype=np.float64) * width - (width - 1)
         mass = np.exp(-(at * at) / (2 * sigma * sigma)) * width

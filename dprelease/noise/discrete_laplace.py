@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ class DiscreteLaplaceLaw:
         q = CONTEXT.exp(-1 / real(self.scale))
         return float(2 * q / (1 - q) ** 2)
 
+    @lru_cache(maxsize=4096)  # noqa: B019 - laws are small frozen values, and the cache is bounded
     def margin(self, confidence: Fraction) -> int:
         """The smallest m with P(|noise| <= m) >= confidence, from P(|noise| > m) = 2 q^(m+1) / (1 + q)."""
         rate = 1 / real(self.scale)

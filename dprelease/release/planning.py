@@ -14,6 +14,7 @@ from dprelease.plan.allocate import allocate
 from dprelease.plan.document import FrozenPlan, ReleasePlan
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
+from dprelease.publish import check_publishable
 from dprelease.release.project import Project, read_text
 from dprelease.spec.load import Loaded
 
@@ -75,6 +76,7 @@ def plan_release(project: Project, loaded: Loaded) -> ReleasePlan:
     catalog, fingerprint = project.resolve(loaded)
     plan = allocate(loaded.spec, catalog, project.accounts(loaded), fingerprint)
     _check_ceilings(project, plan)
+    check_publishable(plan)
     verify(plan)
     return plan
 

@@ -21,7 +21,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.explain import loss_facts
 from dprelease.plan.verify import verify
-from dprelease.publish import AccountFacts, Facts, Publication, render, write
+from dprelease.publish import AccountFacts, Facts, Publication, folder_for, render, write
 from dprelease.release.draw import draw
 from dprelease.release.environment import environment
 from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
@@ -167,15 +167,17 @@ class Run:
         """Render from the committed answers, write the bundle, close the release."""
         reused = len(self._reused)
         publication = rendered(self._ledger, self.reservation, rehearsal=self._rehearsal is not None)
-        releases = self._target.project.releases
-        folder = bundle_folder(
-            releases if not self._rehearsal else self._rehearsal.releases(releases), self.reservation
-        )
+        folder = self._bundle_folder()
         write(publication, folder)
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
         return outcome(self.reservation, self.plan, folder, state, len(self.plan.steps) - reused, reused)
+
+    def _bundle_folder(self) -> Path:
+        releases = self._target.project.releases
+        root = self._rehearsal.releases(releases) if self._rehearsal else releases
+        return folder_for(root, self.reservation.release, self.reservation.period)
 
 
 def open_run(request: Request, doing: str) -> Run:
@@ -200,11 +202,6 @@ def open_run(request: Request, doing: str) -> Run:
         run.__exit__()
         raise
     return run
-
-
-def bundle_folder(releases: Path, reservation: Reservation) -> Path:
-    """Where a release's bundle lies."""
-    return releases / reservation.release / reservation.period
 
 
 def rendered(ledger: Ledger, reservation: Reservation, *, rehearsal: bool = False) -> Publication:
@@ -299,7 +296,7 @@ def publish_again(project: Project, release: str, period: str | None) -> Outcome
             code="DPR-L112",
         )
     (reservation,) = found
-    folder = bundle_folder(project.releases, reservation)
+    folder = folder_for(project.releases, reservation.release, reservation.period)
     write(rendered(ledger, reservation), folder)
     plan = ReleasePlan.from_canonical(reservation.plan)
     return outcome(reservation, plan, folder, "exists", 0, len(plan.steps))

@@ -60,7 +60,6 @@ def test_every_accounting_uses_the_budget_up_and_verifies(text: str, accounting:
         lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**8)),
     )
     if noise == "auto" and accounting in ("advanced", "zcdp", "rdp"):
-        pytest.importorskip("dprelease")
         plan = plan_of(spec)
     else:
         plan = plan_of(spec, accounts=[basic]) if noise != "gaussian" else plan_of(spec)
@@ -156,10 +155,9 @@ def test_a_plan_that_lies_is_refused(mechanism: str, text: str) -> None:
             for name, loss in plan.loss.items()
         ),
     ]
-    for k, false in enumerate(lies):
+    for false in lies:
         with pytest.raises(BrokenPromiseError):
             verify(false)
-            pytest.fail(f"lie {k} was believed")
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])

@@ -10,6 +10,7 @@ from typing import Any
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
 from dprelease.privacy.accountants.conversion import best_epsilon
+from dprelease.privacy.accountants.zcdp import rho_to_epsilon
 from dprelease.privacy.event import DiscreteLaplace, Event
 from dprelease.privacy.rounding import CONTEXT, real
 
@@ -47,6 +48,8 @@ class Rdp:
                     hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
                 )
             return at_infinity
+        if not pure:
+            return rho_to_epsilon(rho, delta)  # the same curve, so the same bound
         found = best_epsilon(_quick(rho, pure), _exact(rho, pure), delta)
         return found if at_infinity is None else min(found, at_infinity)
 

@@ -1,0 +1,72 @@
+# Everything here runs with Python 3.11 to 3.14, make and git; nothing else is assumed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+SPEC := quickstart.yaml
+BUNDLE := releases/quickstart/2024
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check laws stats golden e2e bench nightly docs clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || { \
+	  echo "dprelease needs Python 3.11 to 3.14; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)."; \
+	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "On Debian and Ubuntu: apt install python3-venv"; exit 2; }
+
+# Stamps: what is installed is installed again only when pyproject.toml has changed.
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[crosscheck]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@ $(VENV)/.run
+
+setup: $(VENV)/.dev ## environment for working on dprelease
+
+demo: $(VENV)/.run ## release two tables about 30,000 made-up people; again: finds them, spends nothing
+	$(BIN)/python -m dprelease.starter.population specs/data/people.csv
+	cd specs && ../$(BIN)/dprelease validate $(SPEC)
+	cd specs && ../$(BIN)/dprelease plan $(SPEC)
+	cd specs && ../$(BIN)/dprelease run $(SPEC)
+	cd specs && ../$(BIN)/dprelease ledger status
+	cd specs && ../$(BIN)/dprelease verify $(BUNDLE)
+
+test: check ## check, then every test but the nightly ones
+	$(PYTEST) -m "not nightly"
+
+check: $(VENV)/.dev ## style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+laws: $(VENV)/.dev ## properties that hold for every measure, accountant and plan
+	$(PYTEST) tests/laws
+
+stats: $(VENV)/.dev ## is the noise the noise: fit, power, coverage
+	$(PYTEST) tests/statistical
+
+golden: $(VENV)/.dev ## published figures reproduced
+	$(PYTEST) tests/golden
+
+e2e: $(VENV)/.dev ## the command and the flow, as a user runs them
+	$(PYTEST) tests/e2e
+
+bench: $(VENV)/.dev ## figures, printed and never asserted
+	@set -e; for file in bench/*.py; do \
+	  case $$file in */__init__.py) ;; *) echo "== $$file"; $(BIN)/python $$file ;; esac; done
+
+nightly: $(VENV)/.dev ## the slow ones, in full
+	$(PYTEST) -m nightly
+
+docs: $(VENV)/.dev ## run what README, docs and specs show
+	$(PYTEST) tests/repo/test_documents.py tests/repo/test_specs.py
+
+clean: ## remove the environment and caches; ledgers and releases stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,127 @@
+"""Where the rows of a table are: files by pattern, their columns by name, and their blocks as Arrow arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from dprelease.catalog.table import Column, Source, Table
+from dprelease.engines import csvfile
+from dprelease.engines.base import scrubbed
+from dprelease.errors import TableMismatch, Unavailable
+
+__all__ = ["check", "files", "own_columns", "read"]
+
+_VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
+_NAME = re.compile(r"\w[\w .:/()%-]{0,63}")
+_ROWS = 1 << 18
+
+
+def own_columns(table: Table) -> tuple[Column, ...]:
+    """The declared columns that are in the source, not added by a join."""
+    return tuple(column for column in table.columns if column.reference is None)
+
+
+def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files that a source names, sorted; a name that exists is taken as it is, else it is a pattern.
+
+    Raises:
+        Unavailable: If a variable is not set or no file matches; quotes the source as it was written.
+    """
+    for name in _VARIABLE.findall(source.file):
+        if name not in environment:
+            raise Unavailable(
+                f"the environment variable {name} is not set; {source.file!r} needs it",
+                hint=f"export {name}=... and run the same command again",
+                code="DPR-E101",
+            )
+    pattern = _VARIABLE.sub(lambda found: environment[found[1]], source.file)
+    if "\0" not in pattern:
+        if (folder / pattern).is_file():
+            return (folder / pattern,)
+        found = sorted(folder / name for name in glob(pattern, root_dir=folder, recursive=True))
+        matches = tuple(path for path in found if path.is_file())
+        if matches:
+            return matches
+    raise Unavailable(
+        f"no file matches {source.file!r}",
+        hint="put the file there, or correct `source.file` (it is relative to the project's folder)",
+        code="DPR-E102",
+    )
+
+
+def check(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...], ...]:
+    """The column names of every file, after checking that the declared ones are there, each once.
+
+    Raises:
+        TableMismatch: Names the declared and the found columns.
+        Unavailable: If a file cannot be read.
+    """
+    return tuple(
+        _checked(table, path, f"{table.source.file!r} (file {at} of {len(paths)})")
+        for at, path in enumerate(paths, start=1)
+    )
+
+
+def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
+    names = scrubbed(f"table {table.name!r}, columns of {where}", lambda: _names(table.source, path))
+    if names is None:
+        raise TableMismatch(
+            f"table {table.name!r}: {where} has no header line that can be read",
+            hint="save it as UTF-8 with the column names in the first line, and lines that end in \\n or \\r\\n",
+            code="DPR-E303",
+        )
+    declared = [column.name for column in own_columns(table)]
+    missing = [name for name in declared if name not in names]
+    if missing:
+        raise TableMismatch(
+            f"table {table.name!r}: {where} has no column {', '.join(map(repr, missing))}",
+            detail=f"declared: {', '.join(declared)}\n    found: {_found(declared, names)}",
+            hint="correct the names under `columns` of the table, or the file's header",
+            code="DPR-E301",
+        )
+    twice = [name for name in declared if names.count(name) > 1]
+    if twice:
+        raise TableMismatch(
+            f"table {table.name!r}: {where} has more than one column {', '.join(map(repr, twice))}",
+            hint="give every column of the file its own name",
+            code="DPR-E302",
+        )
+    return names
+
+
+def _found(declared: Sequence[str], names: Sequence[str]) -> str:
+    """The found names, unless the first line may be a row of data: a header shares a name with the spec."""
+    if not set(declared) & set(names):
+        return "none of these (other names are not shown: the first line may be a row of data)"
+    shown = [name for name in names if _NAME.fullmatch(name)]
+    hidden = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {hidden} that do not look like names" if hidden else "")
+
+
+def _names(source: Source, path: Path) -> tuple[str, ...] | None:
+    if source.format == "csv":
+        found = csvfile.header(path)
+        return None if found is None else tuple(found)
+    with pq.ParquetFile(path) as file:
+        return tuple(file.schema_arrow.names)
+
+
+def read(table: Table, path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
+    """The source columns of a table as stored, block by block: a list of Arrow arrays of equal length.
+
+    A CSV column is text; a Parquet column has the type that it was written with. A table that declares no
+    source column is read by the first column of its file, so that its rows can be counted.
+    """
+    wanted = [column.name for column in own_columns(table)] or list(names[:1])
+    if table.source.format == "csv":
+        yield from csvfile.blocks(path, len(names), [names.index(name) for name in wanted])
+        return
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):
+            yield [batch.column(batch.schema.get_field_index(name)) for name in wanted]

@@ -1,0 +1,118 @@
+"""What one text means under a declared type: a value, or None. The only definition; vectorised reading is a shortcut.
+
+Nothing here raises because of a text. Digits are ASCII digits; blanks around anything but text are ignored.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+
+from dprelease.catalog.table import ColumnType
+
+__all__ = ["BEYOND", "BLANKS", "LIMIT", "READ", "Scalar", "number_text"]
+
+Scalar = int | float | bool | str
+
+BLANKS = " \t\n\v\f\r"
+LIMIT = 2**63  # integers from -LIMIT to LIMIT - 1 have a place in 64 bits
+BEYOND = 2**64  # stands for every integer above
+
+_NUMBER = re.compile(r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?)([0-9]+))?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIMESTAMP = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+_BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+
+
+def read_integer(text: str) -> int | None:
+    """A whole number in any decimal notation, exactly; at most ``BEYOND`` in size, where longer ones end.
+
+    >>> read_integer("15400.0"), read_integer("1.5e1"), read_integer("15400.5"), read_integer("9" * 400) == BEYOND
+    (15400, 15, None, True)
+    """
+    found = _NUMBER.fullmatch(text.strip(BLANKS))
+    if not found:
+        return None
+    sign, whole, tail, bare, minus, power = found.groups(default="")
+    digits = (whole + tail + bare).lstrip("0")
+    if not digits:
+        return 0
+    size = power.lstrip("0")
+    # A power of ten with more digits than this outweighs every text that fits in memory.
+    shift = int(size or "0") if len(size) < 16 else 10**16
+    shift = (-shift if minus == "-" else shift) - len(tail + bare)
+    short = digits.rstrip("0")
+    shift += len(digits) - len(short)
+    if shift < 0:
+        return None
+    value = int(short) * 10**shift if len(short) + shift < 20 else BEYOND
+    value = value if value <= LIMIT else BEYOND
+    return -value if sign == "-" else value
+
+
+def read_decimal(text: str) -> float | None:
+    """The nearest double, if it is finite; minus zero is zero.
+
+    >>> read_decimal(" 1.5 "), read_decimal("1e400"), read_decimal("nan"), read_decimal("1_0")
+    (1.5, None, None, None)
+    """
+    stripped = text.strip(BLANKS)
+    if not _NUMBER.fullmatch(stripped):
+        return None
+    value = float(stripped)
+    return value + 0.0 if math.isfinite(value) else None
+
+
+def read_boolean(text: str) -> bool | None:
+    """``true false t f 1 0`` in any case."""
+    return _BOOLEANS.get(text.strip(BLANKS).lower())
+
+
+def read_date(text: str) -> str | None:
+    """``YYYY-MM-DD`` if there is such a day from year 1 on, else None."""
+    stripped = text.strip(BLANKS)
+    return stripped if _DATE.fullmatch(stripped) and _exists(stripped, date.fromisoformat) else None
+
+
+def read_timestamp(text: str) -> str | None:
+    """An ISO 8601 date and time if there is such a moment, as it was written; else None."""
+    stripped = text.strip(BLANKS)
+    return stripped if _TIMESTAMP.fullmatch(stripped) and _exists(stripped, datetime.fromisoformat) else None
+
+
+def _exists(text: str, parse: Callable[[str], object]) -> bool:
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def read_text(text: str) -> str:
+    """The text itself, character by character."""
+    return text
+
+
+READ: Mapping[ColumnType, Callable[[str], Scalar | None]] = {
+    "text": read_text,
+    "integer": read_integer,
+    "decimal": read_decimal,
+    "boolean": read_boolean,
+    "date": read_date,
+    "timestamp": read_timestamp,
+}
+
+
+def number_text(value: float) -> str | None:
+    """The text of a stored floating-point number: digits alone where it is whole; None where it is not finite.
+
+    >>> number_text(15400.0), number_text(-0.0), number_text(0.5), number_text(float("inf"))
+    ('15400', '0', '0.5', None)
+    """
+    if not math.isfinite(value):
+        return None
+    return str(int(value)) if value.is_integer() and abs(value) < LIMIT else repr(value)

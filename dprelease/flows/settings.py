@@ -1,0 +1,142 @@
+"""What Prefect is told, and what it is kept from reading.
+
+Prefect takes settings from the environment, a profile, and - silently - from ``.env``, ``prefect.toml`` and
+``pyproject.toml`` of the current folder: somebody's ``.env`` beside a spec could send our metadata to another server.
+So the environment is reduced to how to reach a server, and Prefect is imported and used from a folder of this
+package, where none of those files exists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["FOLDER", "api_in_use", "client_environment", "prepared", "server_environment", "without_prefect"]
+
+FOLDER = Path(__file__).resolve().parent
+"""The current folder while Prefect is imported and used: it holds code only."""
+
+_URL = "PREFECT_API_URL"
+# How to reach and trust a server is the operator's to say; everything else (retries, caches, result storage,
+# logging, database) would change what a release does or what is written about it.
+_KEPT = frozenset(
+    {
+        _URL,
+        "PREFECT_API_KEY",
+        "PREFECT_API_AUTH_STRING",
+        "PREFECT_API_SSL_CERT_FILE",
+        "PREFECT_API_TLS_INSECURE_SKIP_VERIFY",
+        "PREFECT_CLIENT_CUSTOM_HEADERS",
+        "PREFECT_CLOUD_API_URL",
+    }
+)
+_SERVICES_OFF = (
+    "CANCELLATION_CLEANUP",
+    "EVENT_LOGGER",
+    "EVENT_PERSISTER",
+    "FOREMAN",
+    "LATE_RUNS",
+    "PAUSE_EXPIRATIONS",
+    "REPOSSESSOR",
+    "SCHEDULER",
+    "TRIGGERS",
+)
+
+
+def api_in_use(environ: Mapping[str, str] | None = None) -> str:
+    """The Prefect API that a run will report to; empty when a temporary server is started for it.
+
+    Only the real environment counts, never a ``.env`` or another file of the current folder.
+    """
+    return (os.environ if environ is None else environ).get(_URL, "").strip()
+
+
+def without_prefect(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment without Prefect's settings, but for how to reach a server. Prefect ignores case, so do we."""
+    reachable = bool(api_in_use(environ))
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.upper().startswith("PREFECT_") or (reachable and name in _KEPT)
+    }
+
+
+def _quiet(home: Path, *, verbose: bool) -> dict[str, str]:
+    # CRITICAL, not ERROR: a failed task is told once, by the command, and not a second time as a traceback.
+    level = "INFO" if verbose else "CRITICAL"
+    return {
+        "PREFECT_HOME": str(home),
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "results"),
+        "PREFECT_LOGGING_LEVEL": level,
+        "PREFECT_LOGGING_ROOT_LEVEL": level,
+        "PREFECT_INTERNAL_LOGGING_LEVEL": level,
+        "PREFECT_LOGGING_TO_API_ENABLED": "false",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
+        "DO_NOT_TRACK": "1",
+    }
+
+
+def client_environment(home: Path, *, verbose: bool = False) -> dict[str, str]:
+    """What the process that runs the flow tells Prefect."""
+    return {
+        **_quiet(home, verbose=verbose),
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
+        "PREFECT_TASKS_REFRESH_CACHE": "false",
+        "PREFECT_TASKS_DISABLE_CACHING": "true",
+        "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": "false",
+        "PREFECT_LOGGING_LOG_PRINTS": "false",
+    }
+
+
+def server_environment(home: Path, database: Path, secret: str) -> dict[str, str]:
+    """What the temporary server is told: one user, one run, and nothing that the run does not need."""
+    services = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
+    return {
+        **_quiet(home, verbose=False),
+        **services,
+        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{database}",
+        "PREFECT_API_DATABASE_MIGRATE_ON_START": "false",
+        "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
+        "PREFECT_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
+        "PREFECT_SERVER_API_AUTH_STRING": secret,
+        "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "0.1",
+        "PREFECT_UI_ENABLED": "false",
+        "PREFECT__SERVER_EPHEMERAL": "1",
+        "PREFECT__SERVER_FINAL": "1",
+    }
+
+
+@contextmanager
+def prepared(home: Path, api: Mapping[str, str], *, verbose: bool = False) -> Iterator[None]:
+    """Environment and current folder as Prefect shall find them, put back on leaving.
+
+    Both belong to the whole process: run no other work in it meanwhile that relies on the current folder. Import
+    Prefect inside, for it reads most settings once, when it is imported.
+
+    Args:
+        home: Absolute folder for what Prefect writes.
+        api: How to reach the temporary server; empty if the environment names a running one.
+        verbose: Let Prefect log to the terminal.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    before, folder = dict(os.environ), Path.cwd()
+    wanted = {**without_prefect(before), **client_environment(home, verbose=verbose), **api}
+    _replace(wanted)
+    os.chdir(FOLDER)
+    try:
+        yield
+    finally:
+        _replace(before)
+        os.chdir(folder)
+
+
+def _replace(wanted: Mapping[str, str]) -> None:
+    for name in set(os.environ) - set(wanted):
+        del os.environ[name]
+    os.environ.update(wanted)

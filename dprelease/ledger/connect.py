@@ -1,0 +1,197 @@
+"""Connections to one SQLite file: made safely, used by one thread at a time, never held between calls."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
+from dprelease.ledger.entry import RESTORE
+from dprelease.ledger.place import cannot_use, make_folder, require_owner
+from dprelease.ledger.schema import APPLICATION, VERSION, create
+
+__all__ = ["Connections", "translated"]
+
+_BUSY_SECONDS = 60.0
+
+
+def translated(error: sqlite3.Error, path: Path) -> DpReleaseError:
+    """The error of ours for one of SQLite's; the ledger holds no exact value, so its words may be kept."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return Locked(
+            f"the ledger {path} is busy with another process",
+            hint="try again; if it stays busy, see who holds it with `fuser`",
+            code="DPR-L201",
+        )
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return Corrupt(f"the ledger {path} is damaged or is not a ledger ({name})", hint=RESTORE)
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return cannot_use(path, f"it cannot be opened for writing ({name})")
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return cannot_use(path, f"its disk is full or failing ({name})")
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return BrokenPromiseError(
+            f"the ledger refused a write: {error}",
+            hint="nothing was written; please report this",
+            code="DPR-L905",
+        )
+    return LedgerError(f"the ledger {path} failed: {name}", hint="run `dprelease ledger check`", code="DPR-L142")
+
+
+def _disconnect(idle: list[sqlite3.Connection], process: int) -> None:
+    if os.getpid() == process:  # a forked child must not touch its parent's connections
+        while idle:
+            idle.pop().close()
+
+
+class Connections:
+    """A pool for one file.
+
+    A connection serves one thread at a time, and goes back when the call ends, so that none is open across a
+    draw. It is dropped when the file at the path is no longer the one that it opened, when a call failed, and
+    in a forked child.
+
+    Args:
+        path: Absolute path of the database.
+        greet: Checks each new connection; raises to refuse it.
+    """
+
+    def __init__(self, path: Path, greet: Callable[[sqlite3.Connection], None]) -> None:
+        self.path = path
+        self._greet = greet
+        self._idle: list[sqlite3.Connection] = []
+        self._inherited: list[list[sqlite3.Connection]] = []
+        self._process = os.getpid()
+        self._file: tuple[int, int] | None = None
+        weakref.finalize(self, _disconnect, self._idle, self._process)
+
+    @contextmanager
+    def use(self, *, make: bool = False, greet: bool = True) -> Iterator[sqlite3.Connection | None]:
+        """A connection for one call; None where the file does not exist and ``make`` is false.
+
+        Raises:
+            LedgerError: The place cannot be used, or the file is from a newer version.
+            Corrupt: The file is not a ledger, is damaged, or has disappeared.
+            Locked: Another process kept it busy for a minute.
+        """
+        if not self._there(make):
+            yield None
+            return
+        connection = None
+        try:
+            connection = self._take(greet)
+            yield connection
+            if connection.in_transaction:
+                raise BrokenPromiseError("a ledger transaction was left open", code="DPR-L906")
+        except sqlite3.Error as error:
+            self._drop(connection)
+            raise translated(error, self.path) from error
+        except BaseException:
+            self._drop(connection)
+            raise
+        if greet:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def disconnect(self) -> None:
+        """Close the idle connections."""
+        _disconnect(self._idle, self._process)
+
+    def _there(self, make: bool) -> bool:
+        found = require_owner(self.path)
+        if found is None and self._file is not None:
+            raise Corrupt(f"the ledger {self.path} has disappeared", hint=RESTORE, code="DPR-L305")
+        if found is None and make:
+            self._make()
+            found = require_owner(self.path)
+        if found is None:
+            return False
+        if self._process != os.getpid():
+            self._inherited.append(self._idle)
+            self._idle, self._process = [], os.getpid()
+            weakref.finalize(self, _disconnect, self._idle, self._process)
+        if self._file != (found.st_dev, found.st_ino):
+            self.disconnect()
+            self._file = (found.st_dev, found.st_ino)
+        return True
+
+    def _take(self, greet: bool) -> sqlite3.Connection:
+        if greet:
+            try:
+                return self._idle.pop()
+            except IndexError:
+                pass
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path))}?mode=rw",
+            uri=True,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        # Bytes that are no text must reach the check of the hashes, which names the entry that they are in.
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        try:
+            for pragma in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            self._require_ours(connection)
+            if greet:
+                self._greet(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _require_ours(self, connection: sqlite3.Connection) -> None:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if application != APPLICATION or version < 1:
+            raise Corrupt(
+                f"{self.path} is not a ledger of dprelease",
+                hint="point `ledger:` in dprelease.yaml at another file",
+                code="DPR-L301",
+            )
+        if version > VERSION:
+            raise LedgerError(
+                f"the ledger {self.path} is from a newer dprelease: schema {version}, and this one reads {VERSION}",
+                hint="pip install --upgrade dprelease",
+                code="DPR-L141",
+            )
+
+    def _drop(self, connection: sqlite3.Connection | None) -> None:
+        if connection is not None:
+            connection.close()  # rolls back what was not committed
+
+    def _make(self) -> None:
+        # Built whole under another name and linked into place: no process ever sees half a ledger, and of two
+        # that start at once one wins. A file that exists already is never replaced.
+        make_folder(self.path.parent)
+        try:
+            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.", suffix=".new")
+            os.close(handle)
+            try:
+                with closing(sqlite3.connect(name, isolation_level=None)) as connection:
+                    create(connection)
+                    connection.execute("PRAGMA journal_mode = WAL")
+                os.link(name, self.path)
+            except FileExistsError:
+                pass
+            finally:
+                os.unlink(name)
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise cannot_use(self.path, str(error.strerror)) from error
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error

@@ -1,0 +1,136 @@
+"""One process at a time per release: a lock that the kernel frees when its holder dies."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from weakref import WeakSet
+
+from dprelease.canonical import dumps, fingerprint
+from dprelease.errors import LedgerError, Locked
+from dprelease.ledger.place import make_folder, utc_now, utc_text
+
+__all__ = ["ReleaseLock"]
+
+
+class ReleaseLock:
+    """Held while a release is planned, measured and published; taking it never waits.
+
+    It is an ``flock`` on a file beside the ledger, so it ends with the process however that dies, and a file
+    left behind locks nothing. The file says who holds it. Exactly-once does not rest on this lock but on the
+    ledger's keys; the lock keeps two runs from doing the same work, and a reservation from being given back
+    under a run.
+
+    Args:
+        folder: Where lock files are; created (0700) where it is missing.
+        release: Name of the release.
+        period: Its period; only its hash reaches the file's name.
+        doing: What the holder is doing, in a word that a loser is told.
+        clock: Tells the time in UTC.
+    """
+
+    def __init__(
+        self, folder: Path, release: str, period: str, doing: str, clock: Callable[[], datetime] = utc_now
+    ) -> None:
+        self.path = Path(os.path.abspath(folder)) / f"release-{fingerprint([release, period])[:32]}.lock"
+        self._name = f"{release} {period}"
+        self._doing = doing
+        self._clock = clock
+        self._file: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            Locked: Somebody holds it; says who, since when and doing what.
+            LedgerError: The lock file cannot be used.
+        """
+        make_folder(self.path.parent)
+        try:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._describe(file)
+        except BlockingIOError:
+            holder = self._holder(file)
+            os.close(file)
+            raise holder from None
+        except OSError as error:
+            os.close(file)
+            raise self._unusable(error) from error
+        self._file = file
+        _HELD.add(self)
+
+    def release(self) -> None:
+        """Free the lock; again does nothing."""
+        if self._file is not None:
+            # The file stays: unlinking it would let a third process lock a new file beside a waiting second.
+            with contextlib.suppress(OSError):  # an undescribed lock is still a lock; what counts is the close
+                os.ftruncate(self._file, 0)
+        self.forget()
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def forget(self) -> None:
+        """Close the file: frees the lock in the process that took it, and changes nothing in a forked child."""
+        file, self._file = self._file, None
+        _HELD.discard(self)
+        if file is not None:
+            os.close(file)
+
+    def _describe(self, file: int) -> None:
+        facts = {
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "since": utc_text(self._clock()),
+            "doing": self._doing,
+        }
+        os.ftruncate(file, 0)
+        os.pwrite(file, dumps(facts).encode(), 0)
+
+    def _holder(self, file: int) -> Locked:
+        who = "another process, which has not said yet what it does"
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # half-written words: it is locked all the same
+            facts = json.loads(os.pread(file, 4096, 0))
+            who = f"process {facts['process']} on {facts['host']} since {facts['since']}, doing: {facts['doing']}"
+        return Locked(
+            f"{self._name} is held by {who}",
+            hint="wait for it or end that process; the lock ends with the process, however it ends",
+        )
+
+    def _unusable(self, error: OSError) -> LedgerError:
+        return LedgerError(
+            f"the lock file {self.path} cannot be used: {error.strerror}",
+            hint="the ledger's folder must be yours, writable, and on a disk of this host",
+            code="DPR-L140",
+        )
+
+
+# A forked child shares the open file, and would keep the lock alive after its parent is gone. This is the one
+# piece of module state here: the operating system's fork hook can only be registered once for the process.
+_HELD: WeakSet[ReleaseLock] = WeakSet()
+
+
+def _forget_all() -> None:
+    for lock in tuple(_HELD):
+        lock.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,37 @@
+"""How is it published? A plan and its measurements in; a bundle of files out, the same bytes every time.
+
+Floor 6. ``render`` is pure; ``write`` and ``check_bundle`` touch one folder. To add a format, write its file and
+put it in ``FORMATS``.
+
+>>> sorted(FORMATS)
+['csv', 'html', 'parquet']
+"""
+
+from __future__ import annotations
+
+from dprelease.publish.base import (
+    NOTICE,
+    AccountFacts,
+    Facts,
+    Publication,
+    check_publishable,
+    published_tables,
+)
+from dprelease.publish.check import Check, check_bundle
+from dprelease.publish.folder import folder_for, write
+from dprelease.publish.package import FORMATS, render
+
+__all__ = [
+    "FORMATS",
+    "NOTICE",
+    "AccountFacts",
+    "Check",
+    "Facts",
+    "Publication",
+    "check_bundle",
+    "check_publishable",
+    "folder_for",
+    "published_tables",
+    "render",
+    "write",
+]

@@ -1,0 +1,237 @@
+"""What every format gets, and the walk from a plan and its measurements to published tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from types import MappingProxyType
+
+from dprelease.canonical import Value
+from dprelease.catalog.table import Column, Key
+from dprelease.errors import BrokenPromiseError, PublishError
+from dprelease.estimate import PublishedTable, estimate
+from dprelease.measures import Noisy
+from dprelease.noise import Measurement
+from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.privacy.budget import Budget, Loss
+
+__all__ = [
+    "NOTICE",
+    "AccountFacts",
+    "Content",
+    "Facts",
+    "Publication",
+    "check_publishable",
+    "columns",
+    "key_text",
+    "measure_names",
+    "published_tables",
+    "safe_path",
+]
+
+NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
+REHEARSAL_COLUMN = "rehearsal"
+_KEY_TYPES = ("text", "integer", "boolean", "date")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+# Names that Windows keeps for devices, whatever their extension.
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+class AccountFacts(Value):
+    """One account as the ledger saw it when the release was charged; losses are read at the cap's delta."""
+
+    name: str
+    unit: str
+    composition: str
+    cap: Budget
+    before: Loss
+    after: Loss
+
+
+class Facts(Value):
+    """What a bundle says that is not in the plan; all of it public, none of it read from a clock here.
+
+    Attributes:
+        plan_fingerprint: Of the plan that was measured.
+        reserved_at: UTC time of the charge, as the ledger has it.
+        ledger_sequence: The entry of the charge.
+        ledger_hash: Its hash.
+        accounts: Every account that was charged.
+        environment: Versions of packages, the sampler, the source of entropy.
+        rehearsal: The data was made up; every page and table then says so.
+    """
+
+    plan_fingerprint: str
+    reserved_at: str
+    ledger_sequence: int
+    ledger_hash: str
+    accounts: tuple[AccountFacts, ...]
+    environment: dict[str, str]
+    rehearsal: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """What a format turns into files."""
+
+    plan: ReleasePlan
+    tables: tuple[PublishedTable, ...]
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A bundle before it is written: relative path, with forward slashes, to bytes.
+
+    Raises:
+        PublishError: If a path could leave the folder (DPR-W201).
+    """
+
+    files: Mapping[str, bytes]
+
+    def __post_init__(self) -> None:
+        for path in self.files:
+            safe_path(path)
+        object.__setattr__(self, "files", MappingProxyType(dict(sorted(self.files.items()))))
+
+
+def safe_path(path: str) -> str:
+    """The path itself, when each of its parts is a plain name.
+
+    Raises:
+        PublishError: For ``..``, an absolute path, a device name, or a sign that some file system refuses.
+    """
+    for part in path.split("/"):
+        if not _PART.fullmatch(part) or part.endswith(".") or _DEVICE.fullmatch(part):
+            raise PublishError(
+                f"{path!r} cannot be a file of a bundle",
+                hint="each part begins with a letter, a digit or _ and has only letters, digits, '.', '_' and '-'",
+                code="DPR-W201",
+            )
+    return path
+
+
+def measure_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
+    """The measures of a query in the author's order, which canonical JSON keeps in ``outputs`` alone."""
+    written = [output.measure for output in plan.outputs if output.query == query.name]
+    return tuple(dict.fromkeys([name for name in written if name in query.measures] + sorted(query.measures)))
+
+
+def columns(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
+    """The columns of a query's files: its keys, then four for each measure."""
+    found = list(query.by)
+    for name in measure_names(plan, query):
+        found += [name, f"{name}_se", f"{name}_margin", f"{name}_status"]
+    return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
+
+
+def key_text(key: Key) -> str:
+    """A key as text: as declared; ``true`` and ``false`` in small letters."""
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def check_publishable(plan: ReleasePlan) -> None:
+    """Refuse, before any budget is spent, a plan whose tables could not be written.
+
+    Raises:
+        PublishError: If a query's name cannot be a file name (DPR-W201) or differs from another one only in
+            its capitals (DPR-W103), if two columns of a table have one name (DPR-W104), if a key column has a
+            type that cannot be a key (DPR-W105), or if a key cannot be stored in that type (DPR-W106).
+    """
+    seen: dict[str, str] = {}
+    for query in plan.queries:
+        safe_path(f"{query.name}.csv")
+        other = seen.setdefault(query.name.lower(), query.name)
+        if other != query.name:
+            raise PublishError(
+                f"queries {other!r} and {query.name!r} would be one file where capitals do not count",
+                hint="rename one of them",
+                code="DPR-W103",
+            )
+        _check_columns(plan, query)
+
+
+def _check_columns(plan: ReleasePlan, query: PlannedQuery) -> None:
+    names = columns(plan, query, rehearsal=True)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise PublishError(
+            f"query {query.name!r} would publish two columns named {twice!r}",
+            detail="a measure m makes m, m_se, m_margin and m_status; `rehearsal` marks a rehearsal",
+            hint="rename the measure or the key column",
+            code="DPR-W104",
+        )
+    for column in plan.keys(query):
+        if column.type not in _KEY_TYPES:
+            raise PublishError(
+                f"query {query.name!r}: key column {column.name!r} is of type {column.type}",
+                hint=f"a key is one of: {', '.join(_KEY_TYPES)}",
+                code="DPR-W105",
+            )
+        bad = next((key for key in column.keys or () if not _storable(key, column)), None)
+        if bad is not None:
+            raise PublishError(
+                f"query {query.name!r}: key {bad!r} of column {column.name!r} is no {column.type} that a file can hold",
+                hint="a text key is valid Unicode, an integer has 64 bits, a date is written like 2024-03-07",
+                code="DPR-W106",
+            )
+
+
+def _storable(key: Key, column: Column) -> bool:
+    if column.type == "integer":
+        return isinstance(key, int) and not isinstance(key, bool) and -(2**63) <= key < 2**63
+    if column.type == "boolean":
+        return isinstance(key, bool)
+    if not isinstance(key, str):
+        return False
+    try:
+        key.encode()
+        return column.type == "text" or bool(date.fromisoformat(key))
+    except ValueError:
+        return False
+
+
+def published_tables(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> tuple[PublishedTable, ...]:
+    """Every query of a plan as a published table, in plan order.
+
+    Args:
+        plan: The plan that was measured.
+        measurements: By step id.
+
+    Raises:
+        PublishError: If a step has no measurement (DPR-W101).
+        BrokenPromiseError: If a measurement is of another step or size (DPR-W102).
+    """
+    noisy = {step.id: _noisy(plan, step.id, measurements) for step in plan.steps}
+    return tuple(
+        estimate(
+            query.name,
+            query.title,
+            plan.keys(query),
+            {label: query.measures[label] for label in measure_names(plan, query)},
+            {label: [noisy[step] for step in steps] for label, steps in query.inputs.items()},
+            confidence=plan.publish.confidence,
+            unreliable_above=plan.publish.unreliable_above,
+            unreliable_show=plan.publish.unreliable_show,
+        )
+        for query in plan.queries
+    )
+
+
+def _noisy(plan: ReleasePlan, step_id: str, measurements: Mapping[str, Measurement]) -> Noisy:
+    step, found = plan.step(step_id), measurements.get(step_id)
+    if found is None:
+        raise PublishError(
+            f"step {step_id!r} has not been measured",
+            hint="`dprelease run` with the same spec resumes the release",
+            code="DPR-W101",
+        )
+    if found.step != step_id or found.values.shape != (step.cells,):
+        raise BrokenPromiseError(
+            f"the measurement kept for step {step_id!r} is of another step or size",
+            hint="nothing was published; check the ledger with `dprelease ledger check`",
+            code="DPR-W102",
+        )
+    return Noisy(quantity=step.aggregate.quantity, values=found.values, law=step.law)

@@ -1,0 +1,164 @@
+"""Writing a bundle: whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from dprelease.errors import PublishError
+from dprelease.publish.base import Publication
+from dprelease.publish.package import MANIFEST_FILE, Manifest
+
+__all__ = ["files_in", "folder_for", "write"]
+
+
+def folder_for(releases: Path, release: str, period: str) -> Path:
+    """Where a release's bundle lies; whatever the period is written as, the folder stays inside ``releases``.
+
+    >>> folder_for(Path("releases"), "monitor", "2024-03").as_posix()
+    'releases/monitor/2024-03'
+    >>> folder_for(Path("releases"), "monitor", "../Q1").as_posix()
+    'releases/monitor/%2E.%2FQ1'
+    """
+    return releases / _part(release) / _part(period)
+
+
+def _part(text: str) -> str:
+    plain = quote(text, safe=" ") or "%00"
+    return "%2E" + plain[1:] if plain.startswith(".") else plain
+
+
+def write(publication: Publication, folder: Path) -> None:
+    """Write a bundle as a folder that is complete as soon as it can be seen.
+
+    Files go to a new folder beside the target, are forced to disk, and are renamed into place in one step. A
+    bundle with the same bytes is left alone. Another bundle of the same release is moved aside, replaced and
+    deleted; a process that is killed between those two renames leaves no folder, and publishing again is free.
+
+    Raises:
+        PublishError: If the folder is a link or a file (DPR-W202), holds anything but a bundle of this release
+            (DPR-W203), or cannot be written (DPR-W204).
+    """
+    try:
+        _check_target(publication, folder)
+        if _same(publication, folder):
+            return
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".dprelease-", suffix=".tmp", dir=folder.parent))
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    try:
+        _fill(publication, made)
+        _swap(made, folder)
+    except OSError as error:
+        if _same(publication, folder):  # another process was faster with the same bundle
+            return
+        raise _unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _check_target(publication: Publication, folder: Path) -> None:
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise PublishError(
+            f"{folder} is not a folder of its own",
+            hint="move the link or file away, or publish elsewhere",
+            code="DPR-W202",
+        )
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    new = Manifest.from_canonical(publication.files[MANIFEST_FILE])
+    old = _manifest(folder)
+    same = old is not None and _identity(old) == _identity(new.model_dump())
+    listed = {MANIFEST_FILE, *old["files"]} if old is not None else set()
+    if not same or any(path not in listed for path in files_in(folder)):
+        raise PublishError(
+            f"{folder} holds something else than a bundle of this release; it was left as it is",
+            hint="move what is in it away, then publish again",
+            code="DPR-W203",
+        )
+
+
+def _identity(manifest: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(manifest.get(name) for name in ("release", "period", "rehearsal"))
+
+
+def _manifest(folder: Path) -> dict[str, Any] | None:
+    """What lies there as a manifest, whole or not: a damaged bundle may be replaced."""
+    try:
+        found = json.loads((folder / MANIFEST_FILE).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("files"), dict) else None
+
+
+def files_in(folder: Path) -> list[str]:
+    """Every entry that is not a folder, links included, relative to the folder."""
+    return sorted(
+        (Path(top) / name).relative_to(folder).as_posix()
+        for top, folders, names in os.walk(folder)
+        for name in [*names, *(each for each in folders if (Path(top) / each).is_symlink())]
+    )
+
+
+def _same(publication: Publication, folder: Path) -> bool:
+    if folder.is_symlink() or not folder.is_dir() or files_in(folder) != sorted(publication.files):
+        return False
+    return all(
+        not (folder / path).is_symlink() and (folder / path).read_bytes() == data
+        for path, data in publication.files.items()
+    )
+
+
+def _fill(publication: Publication, made: Path) -> None:
+    made.chmod(0o755)
+    for path, data in publication.files.items():
+        target = made / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    for inner in {made, *((made / path).parent for path in publication.files)}:
+        _sync(inner)
+
+
+def _swap(made: Path, folder: Path) -> None:
+    if not folder.exists():
+        made.rename(folder)
+        _sync(folder.parent)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=".dprelease-", suffix=".old", dir=folder.parent))
+    try:
+        folder.rename(aside)  # onto an empty folder: one step on POSIX
+        made.rename(folder)
+    except BaseException:
+        if any(aside.iterdir()):
+            aside.rename(folder)
+        else:
+            aside.rmdir()
+        raise
+    _sync(folder.parent)
+    shutil.rmtree(aside)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unwritable(folder: Path, error: OSError) -> PublishError:
+    return PublishError(
+        f"{folder} cannot be written: {error.strerror or type(error).__name__}",
+        hint="free some space or correct the permissions, then `dprelease publish` again: it costs nothing",
+        code="DPR-W204",
+    )

@@ -1,0 +1,99 @@
+"""Numbers as a person reads them: thousands separated, no more digits than the margin supports.
+
+>>> shown(1234.4, 55.3, 0)
+('1,234', '56')
+>>> shown(48211.38472, 3120.4, None)
+('48,210', '3,130')
+>>> shown(-2.0, 55.0, 0)[0]
+'−2'
+>>> at_most(Fraction(2, 3))
+'0.667'
+>>> odds_factor(Fraction(2)), surest_guess(Fraction(2), Fraction(0))
+('7.39', '88.1')
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+
+from dprelease.privacy.budget import round_up
+from dprelease.privacy.rounding import CONTEXT, real, upper
+
+__all__ = ["at_most", "decimal", "odds_factor", "percent", "shown", "surest_guess"]
+
+_DIGITS = 3
+_CONTEXT = Context(prec=400)
+
+
+def shown(value: float, margin: float, places: int | None) -> tuple[str, str]:
+    """A value and its margin, both at the place of the margin's third digit.
+
+    Args:
+        value: Finite, or NaN: nothing is published.
+        margin: At least 0; rounded up.
+        places: Decimals in which both are exact, or None.
+
+    Returns:
+        Two texts; the first is empty where there is no value, the second where there is no margin.
+    """
+    if math.isnan(value):
+        return "", ""
+    finest = -places if places is not None else -12
+    if not math.isfinite(margin) or margin <= 0:
+        place = finest if places is not None else _place(abs(value), finest)
+        return _rounded(value, place, ROUND_HALF_EVEN), "0" if margin == 0 else ""
+    place = _place(margin, finest)
+    return _rounded(value, place, ROUND_HALF_EVEN), _rounded(margin, place, ROUND_CEILING)
+
+
+def _place(size: float, finest: int) -> int:
+    """The power of ten of the last digit shown."""
+    return max(finest, Decimal(repr(size)).adjusted() - _DIGITS + 1) if size else max(finest, 0)
+
+
+def _rounded(number: float, place: int, rounding: str) -> str:
+    unit = Decimal(1).scaleb(place)
+    return decimal(Decimal(repr(number)).quantize(unit, rounding, context=_CONTEXT))
+
+
+def decimal(number: Decimal) -> str:
+    """Plain digits in groups of three, with a minus sign that is not a hyphen."""
+    text = f"{number:,f}" if number else f"{abs(number):,f}"
+    return text.replace("-", "−")
+
+
+def at_most(value: Fraction, digits: int = _DIGITS) -> str:
+    """A loss, never shown smaller than it is; small ones as a power of ten."""
+    text = round_up(value, digits)
+    if "e" not in text:
+        return decimal(Decimal(text))
+    mantissa, exponent = text.split("e")
+    power = exponent.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{power}" if mantissa == "1" else f"{mantissa} × 10{power}"
+
+
+def percent(share: Fraction) -> str:
+    """A share as a percentage with at most four digits, rounded to even."""
+    return f"{float(share) * 100:.4g}"
+
+
+def odds_factor(epsilon: Fraction) -> str:
+    """e^epsilon rounded up: how much likelier one unit can make any outcome."""
+    return at_most(upper(CONTEXT.exp(real(epsilon))))
+
+
+def surest_guess(epsilon: Fraction, delta: Fraction) -> str:
+    """The chance in percent, rounded up, that the best attacker with even odds guesses right.
+
+    (e^epsilon + delta) / (e^epsilon + 1): one half of 1 + TV, with the largest total variation distance of an
+    (epsilon, delta)-private pair (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
+    """
+    factor = CONTEXT.exp(real(epsilon))
+    chance = upper((factor + real(delta)) / (factor + 1)) * 100
+    for places in range(1, 10):
+        text = Decimal(-(-chance.numerator * 10**places // chance.denominator)).scaleb(-places)
+        if text < 100:
+            return f"{text:f}"
+    return "100"

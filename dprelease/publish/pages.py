@@ -1,0 +1,70 @@
+"""Templates to pages: autoescaped, self-contained, and with no sign that can reorder the text around it."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+__all__ = ["page", "utc", "visible"]
+
+# Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
+_HARMLESS = "\u200e\u200f\u061c"
+_SPACES = "\t\n\r"
+
+
+def visible(text: str) -> str:
+    """The text with every control sign and every sign that reorders others written out as its code point.
+
+    >>> visible("safe" + chr(0x202E) + "txt")
+    'safe[U+202E]txt'
+    """
+    return "".join(_visible(sign) for sign in text)
+
+
+def _visible(sign: str) -> str:
+    if sign in _SPACES:
+        return " "
+    hidden = unicodedata.category(sign) in ("Cc", "Cs") or unicodedata.bidirectional(sign) in (
+        "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI",
+    )  # fmt: skip
+    return f"[U+{ord(sign):04X}]" if hidden and sign not in _HARMLESS else sign
+
+
+def _finished(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def utc(text: str) -> str:
+    """A UTC time as a person reads it; anything else as it is.
+
+    >>> utc("2024-04-05T06:00:03.123456+00:00"), utc("unknown")
+    ('2024-04-05 06:00:03 UTC', 'unknown')
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return found.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if found.tzinfo else text
+
+
+def page(template: str, **context: Any) -> bytes:
+    """A template of this package, filled.
+
+    Args:
+        template: Its file name.
+        context: What it names; a name that is missing is an error.
+    """
+    environment = Environment(
+        loader=PackageLoader("dprelease.publish"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finished,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(**context).encode()

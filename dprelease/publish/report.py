@@ -1,0 +1,179 @@
+"""The accounting, for machines (``accounting.json``) and for people (``accounting.html``)."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from dprelease.plan.document import ReleasePlan, Step
+from dprelease.plan.explain import budget_facts, loss_facts, plan_facts, step_facts
+from dprelease.privacy.accountants import ACCOUNTANTS
+from dprelease.privacy.accountants.base import zcdp_rho
+from dprelease.privacy.event import DiscreteGaussian
+from dprelease.privacy.filters import account_loss
+from dprelease.publish.base import NOTICE, AccountFacts, Content
+from dprelease.publish.numbers import at_most, decimal, odds_factor, percent, surest_guess
+from dprelease.publish.pages import page, utc
+from dprelease.publish.words import (
+    NOT_COVERED,
+    SIGNATURE,
+    not_protected,
+    post_processing,
+    relation,
+    what_is_hidden,
+)
+
+__all__ = ["accounting", "accounting_json", "accounting_page", "planned"]
+
+MOST_ROWS = 500
+
+
+def planned(plan: ReleasePlan) -> dict[str, Any]:
+    """The part of ``accounting.json`` that follows from the plan alone; ``check_bundle`` derives it again."""
+    release = plan.release
+    return {
+        **plan_facts(plan),
+        "format": 1,
+        "title": release.title,
+        "curator": release.curator,
+        "contact": release.contact,
+        "intended_use": release.intended_use,
+        "certified": plan.certified,
+        "unit": {"entity": plan.unit.entity, "per": plan.unit.per},
+        "neighboring": str(plan.neighboring),
+        "confidence": str(plan.publish.confidence),
+        "references": [
+            {"name": name, "file": each.file, "sha256": each.sha256}
+            for name, each in sorted(plan.catalog.references.items())
+        ],
+        "invariants": [],
+        "post_processing": list(post_processing(plan)),
+        "not_protected": list(not_protected(plan)),
+        "not_covered": list(NOT_COVERED),
+        "plan_fingerprint": plan.fingerprint(),
+        "spec_fingerprint": plan.spec_fingerprint,
+        "signature": SIGNATURE,
+    }
+
+
+def accounting(content: Content) -> dict[str, Any]:
+    """All of ``accounting.json``: what was planned, and what the ledger says of its charge."""
+    facts = content.facts
+    return {
+        **planned(content.plan),
+        "accounts": [_account(content.plan, each) for each in facts.accounts],
+        "environment": dict(sorted(facts.environment.items())),
+        "ledger": {"sequence": facts.ledger_sequence, "hash": facts.ledger_hash, "reserved_at": facts.reserved_at},
+        "rehearsal": facts.rehearsal,
+        "notice": NOTICE if facts.rehearsal else "",
+    }
+
+
+def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:
+    alone = account_loss(_composition(plan, facts), [plan.event_of(facts.name)], facts.after.delta)
+    return {
+        "name": facts.name,
+        "unit": facts.unit,
+        "composition": facts.composition,
+        "cap": budget_facts(facts.cap),
+        "before": loss_facts(facts.before),
+        "this_release": loss_facts(alone),
+        "after": loss_facts(facts.after),
+    }
+
+
+def _composition(plan: ReleasePlan, facts: AccountFacts) -> Any:
+    return next((each.composition for each in plan.accounts if each.name == facts.name), facts.composition)
+
+
+def accounting_json(content: Content) -> bytes:
+    """Readable JSON; the same bytes for the same content."""
+    return (json.dumps(accounting(content), indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def accounting_page(content: Content) -> bytes:
+    """The page for whoever answers for the release."""
+    plan, facts = content.plan, content.facts
+    certified = plan.loss[plan.certified]
+    return page(
+        "accounting.html.j2",
+        release=plan.release,
+        title=plan.release.title or plan.release.name,
+        facts=facts,
+        charged=utc(facts.reserved_at),
+        notice=NOTICE if facts.rehearsal else "",
+        plan=plan,
+        unit=str(plan.unit),
+        relation=relation(plan),
+        hidden=what_is_hidden(plan),
+        budget=_budget(plan.budget.epsilon, plan.budget.rho, plan.budget.delta),
+        losses=[
+            (name, at_most(loss.epsilon, 6), at_most(loss.delta), name == plan.certified)
+            for name, loss in sorted(plan.loss.items(), key=lambda each: list(ACCOUNTANTS).index(each[0]))
+        ],
+        epsilon=at_most(certified.epsilon, 6),
+        delta=at_most(certified.delta),
+        factor=odds_factor(certified.epsilon),
+        guess=surest_guess(certified.epsilon, certified.delta),
+        steps=[_step(step) for step in plan.steps[:MOST_ROWS]],
+        accounts=[_account_row(plan, each) for each in facts.accounts],
+        outputs=[_output(each) for each in plan.outputs[:MOST_ROWS]],
+        most_rows=MOST_ROWS,
+        confidence=percent(plan.publish.confidence),
+        post_processing=post_processing(plan),
+        not_protected=not_protected(plan),
+        not_covered=NOT_COVERED,
+        environment=sorted(facts.environment.items()),
+    )
+
+
+def _budget(epsilon: Any, rho: Any, delta: Any) -> str:
+    name, size = ("ε", epsilon) if epsilon is not None else ("ρ", rho)
+    return f"{name} = {at_most(size, 6)}, δ = {at_most(delta)}"
+
+
+def _step(step: Step) -> dict[str, str]:
+    event = step.event
+    gaussian = isinstance(event, DiscreteGaussian)
+    norm = "l2" if gaussian else "l1"
+    loss = (zcdp_rho(event), "ρ") if isinstance(event, DiscreteGaussian) else (step.sensitivity.l1 / step.scale, "ε")
+    return {
+        "id": step.id,
+        "answers": ", ".join(f"{each.query}.{each.measure}" for each in step.answers),
+        "mechanism": step.mechanism.replace("_", " "),
+        "sensitivity": f"{norm.upper()} {_readable(step_facts(step)['sensitivity'][norm])}",
+        "scale": at_most(step.scale, 6),
+        "loss": f"{loss[1]} = {at_most(loss[0], 4)}",
+        "grid": at_most(step.aggregate.quantity.step, 6),
+        "share": percent(step.share),
+        "cells": f"{step.cells:,}",
+    }
+
+
+def _account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
+    alone = account_loss(_composition(plan, facts), [plan.event_of(facts.name)], facts.after.delta)
+    return {
+        "name": facts.name,
+        "unit": facts.unit,
+        "composition": facts.composition,
+        "before": at_most(facts.before.epsilon, 6),
+        "alone": at_most(alone.epsilon, 6),
+        "after": at_most(facts.after.epsilon, 6),
+        "cap": _budget(facts.cap.epsilon, facts.cap.rho, facts.cap.delta),
+        "delta": at_most(facts.after.delta),
+    }
+
+
+def _output(output: Any) -> dict[str, str]:
+    return {
+        "query": output.query,
+        "measure": output.measure,
+        "standard_error": _readable(output.standard_error),
+        "margin": _readable(output.margin),
+        "why_null": output.why_null or "",
+    }
+
+
+def _readable(text: str | None) -> str:
+    return decimal(Decimal(text)) if text is not None else ""

@@ -1,0 +1,95 @@
+"""A process of its own for the tests of ledgers: ``ledger_worker.py MODE URL FOLDER ARGUMENT...``.
+
+What it prints, one JSON line at a time, is what it has handed on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from dprelease.errors import BudgetExceeded
+from dprelease.ledger import Charge, Ledger, ReleaseLock, StepKey, open_ledger
+from dprelease.noise import Measurement
+from dprelease.plan.document import ReleasePlan
+
+CELLS = 3
+
+
+def say(*what: object) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def plans(text: str, periods: Iterator[str]) -> Iterator[tuple[ReleasePlan, list[Charge]]]:
+    """The plan of a file, for one period after the other."""
+    template = ReleasePlan.from_canonical(Path(text).read_text(encoding="utf-8"))
+    for period in periods:
+        release = template.release.model_copy(update={"period": period})
+        plan = template.model_copy(update={"release": release})
+        made = [Charge(account=each, events=plan.event_of(each.name), cap=each.lifetime) for each in plan.accounts]
+        yield plan, made
+
+
+def drawn(step: str) -> Measurement:
+    """An answer that no other process would give."""
+    values = np.frombuffer(os.urandom(8 * CELLS), dtype="<i8").astype(np.int64)
+    return Measurement(step, values)
+
+
+def measure(ledger: Ledger, plan: ReleasePlan) -> None:
+    for step in plan.steps:
+        key = StepKey(plan.release.name, plan.release.period, plan.fingerprint(), step.id)
+        kept = ledger.commit(key, drawn(step.id))
+        say("handed", key.period, step.id, kept.digest)
+
+
+def race(ledger: Ledger, plan_file: str, rounds: str) -> None:
+    """Reserve and measure the same releases as everybody else."""
+    for plan, made in plans(plan_file, (f"p{n}" for n in range(int(rounds)))):
+        ledger.reserve(plan, made)
+        measure(ledger, plan)
+
+
+def grant(ledger: Ledger, plan_file: str, who: str, rounds: str) -> None:
+    """Reserve releases of one's own until the cap says no, and go on asking."""
+    for plan, made in plans(plan_file, (f"{who}-{n}" for n in range(int(rounds)))):
+        try:
+            ledger.reserve(plan, made)
+        except BudgetExceeded:
+            say("refused", plan.release.period)
+        else:
+            say("granted", plan.release.period)
+
+
+def churn(ledger: Ledger, plan_file: str, who: str) -> None:
+    """Release for ever: reserve, measure, close; every third one is given back."""
+    say("ready")
+    for plan, made in plans(plan_file, (f"{who}-{n}" for n in range(10**6))):
+        name, period, mark = plan.release.name, plan.release.period, plan.fingerprint()
+        ledger.reserve(plan, made)
+        if int(period.rpartition("-")[2]) % 3 == 2:
+            ledger.void(name, period, mark, "no source")
+            continue
+        measure(ledger, plan)
+        ledger.close(name, period, mark, "manifest")
+        say("closed", period)
+
+
+def hold(ledger: Ledger, release: str, period: str) -> None:
+    """Hold the lock of a release until killed."""
+    with ReleaseLock(ledger.folder, release, period, "measuring"):
+        say("held", os.getpid())
+        sys.stdin.read()
+
+
+MODES: dict[str, Callable[..., None]] = {"race": race, "grant": grant, "churn": churn, "hold": hold}
+
+if __name__ == "__main__":
+    mode, url, folder, *rest = sys.argv[1:]
+    MODES[mode](open_ledger(url, Path(folder)), *rest)

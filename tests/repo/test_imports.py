@@ -1,0 +1,94 @@
+"""What the private path may not touch, read from the syntax tree of every file of the package."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted(path for folder in ("dprelease", "pipelines") for path in (ROOT / folder).rglob("*.py"))
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _inside(path: Path, folder: str) -> bool:
+    return path.is_relative_to(ROOT / folder)
+
+
+def names_used(source: str) -> Iterator[str]:
+    """Dotted names that a source imports, or reaches through an attribute of a plain name."""
+    aliases: dict[str, str] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                aliases[alias.asname or alias.name] = alias.name
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            for alias in node.names:
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield f"{node.module}.{alias.name}"
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            yield f"{aliases.get(owner, owner)}.{node.attr}"
+
+
+def _starts(name: str, module: str) -> bool:
+    return name == module or name.startswith(module + ".")
+
+
+def _seeded(source: str) -> set[str]:
+    banned = ("random", "secrets", "numpy.random")
+    return {name for name in names_used(source) for module in banned if _starts(name, module)}
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if not _inside(path, "dprelease/starter")], ids=_name)
+def test_randomness_comes_from_the_samplers_alone(path: Path) -> None:
+    """Made-up data (starter) may use a seeded generator; nothing else touches one."""
+    assert _seeded(path.read_text(encoding="utf-8")) == set()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_yaml_is_never_loaded_by_the_library(path: Path) -> None:
+    """The strict loader works on events: library loaders read `no` as false and follow aliases."""
+    loaders = {
+        f"yaml.{name}" for name in ("load", "load_all", "safe_load", "safe_load_all", "full_load", "unsafe_load")
+    }
+
+    assert not loaders & set(names_used(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if not _inside(path, "dprelease/noise")], ids=_name)
+def test_only_noise_opens_exact_values(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+
+    assert not [name for name in names_used(source) if name.endswith(".open_exact")]
+    assert "_Exact__" not in source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import random",
+        "from random import Random",
+        "import numpy as np\nnp.random.default_rng()",
+        "from numpy import random",
+        "from numpy.random import default_rng",
+        "import secrets as s\ns.token_bytes(4)",
+        "def draw():\n    from random import gauss",
+    ],
+)
+def test_the_ban_finds_every_way_to_import_a_generator(source: str) -> None:
+    assert _seeded(source)
+
+
+def test_the_ban_finds_loaders_and_openers() -> None:
+    found = set(names_used("import yaml as y\ny.safe_load(t)\nfrom dprelease.noise.exact import open_exact"))
+
+    assert {"yaml.safe_load", "dprelease.noise.exact.open_exact"} <= found

@@ -1,0 +1,89 @@
+"""From noisy quantities to a published table."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.table import Column
+from dprelease.estimate import PublishedTable, estimate
+from dprelease.measures import Noisy
+from dprelease.measures.count import Count
+from dprelease.measures.mean import Mean
+from dprelease.measures.sum import Sum
+from dprelease.noise import MECHANISMS
+
+STATE = Column(name="state", type="text", keys=("06", "08"))
+SEX = Column(name="sex", type="integer", keys=(1, 2))
+LAW = MECHANISMS["discrete_laplace"].law(Fraction(10))  # its margin at 95 % is 30
+CONFIDENCE = Fraction(95, 100)
+
+
+def counted(values: list[int], columns: tuple[Column, ...] = (STATE, SEX), **how: object) -> PublishedTable:
+    noisy = [Noisy(Quantity(kind="rows"), np.array(values), LAW)]
+    return estimate("q", "Q", columns, {"n": Count(count="rows")}, {"n": noisy}, confidence=CONFIDENCE, **how)  # type: ignore[arg-type] # the caller's keywords
+
+
+def test_the_last_key_runs_fastest() -> None:
+    assert counted([1, 2, 3, 4]).keys == (("06", "06", "08", "08"), (1, 2, 1, 2))
+
+
+def test_no_key_is_one_cell() -> None:
+    table = counted([7], columns=())
+    assert (table.cells, table.keys, table.measures[0].value.tolist()) == (1, (), [7.0])
+
+
+def test_a_cell_is_unreliable_only_where_its_margin_is_larger_than_the_limit() -> None:
+    table = counted([60, 59, -59, 0], unreliable_above=Fraction(1, 2))
+    assert table.measures[0].margin.tolist() == [30.0] * 4
+    assert table.measures[0].status == ("ok", "unreliable", "unreliable", "unreliable")
+
+
+def test_without_a_limit_nothing_is_unreliable() -> None:
+    assert counted([0, 1, -1, 5]).measures[0].status == ("ok",) * 4
+
+
+def test_show_blank_withholds_the_numbers_and_keeps_the_reason() -> None:
+    (measure,) = counted([100, 3, 100, 100], unreliable_above=Fraction(1, 2), unreliable_show="blank").measures
+    assert measure.status == ("ok", "unreliable", "ok", "ok")
+    for numbers in (measure.value, measure.standard_error, measure.margin):
+        assert np.isnan(numbers).tolist() == [False, True, False, False]
+
+
+def test_a_mean_of_too_few_is_blank_and_never_unreliable() -> None:
+    clip = (Fraction(0), Fraction(100))
+    centred = Quantity(kind="sum", column="x", low=0, high=100, centre=50)
+    noisy = [
+        Noisy(centred, np.array([0, 0]), LAW),
+        Noisy(Quantity(kind="nonnull", column="x"), np.array([0, 900]), LAW),
+    ]
+    table = estimate(
+        "q",
+        "Q",
+        (SEX,),
+        {"m": Mean(mean="x", clip=clip)},
+        {"m": noisy},
+        confidence=CONFIDENCE,
+        unreliable_above=Fraction(1, 2),
+    )
+    assert table.measures[0].status == ("blank", "ok")
+    assert np.isnan(table.measures[0].margin[0])
+    assert table.measures[0].places is None
+
+
+@pytest.mark.parametrize(
+    ("step", "places"), [(Fraction(1), 0), (Fraction(1, 100), 2), (Fraction(1, 4), 2), (Fraction(1, 3), None)]
+)
+def test_a_sum_is_exact_in_the_decimals_of_its_step(step: Fraction, places: int | None) -> None:
+    noisy = [Noisy(Quantity(kind="sum", column="x", step=step, high=9), np.array([3, 4]), LAW)]
+    table = estimate("q", "Q", (SEX,), {"s": Sum(sum="x")}, {"s": noisy}, confidence=CONFIDENCE)
+    assert table.measures[0].places == places
+    assert not table.measures[0].integer
+
+
+def test_estimates_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        counted([1, 2, 3, 4]).measures[0].value[0] = 5.0

@@ -1,0 +1,285 @@
+"""What the SQLite store adds to the promises of a ledger: its file, its own rules, and how it opens."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
+from dprelease.ledger import LEDGERS, SQLiteLedger, open_ledger
+from dprelease.ledger.connect import translated
+from dprelease.ledger.view import require_head
+from tests.ledgers import answer, charges, key, plan
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "ledger.db"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Iterator[SQLiteLedger]:
+    made = SQLiteLedger(path, lambda: datetime(2024, 3, 7, 5, 6, 7, tzinfo=UTC))
+    yield made
+    made.disconnect()
+
+
+def fill(ledger: SQLiteLedger, period: str = "2024", cost: str = "1/10") -> None:
+    """One release with two steps, from its reservation (entry 2, or later) to its end."""
+    made = plan(period=period, steps={"a": "people", "b": "people"}, cost=cost)
+    kept = ledger.reserve(made, charges(made))
+    for step in ("a", "b"):
+        ledger.commit(key(kept, step), answer(step))
+    ledger.close("survey", period, kept.plan_fingerprint, "manifest")
+
+
+@contextmanager
+def raw(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+
+
+def test_urls_are_relative_to_the_project_or_absolute_with_four_slashes(tmp_path: Path) -> None:
+    relative = open_ledger("sqlite:///state/ledger.db", tmp_path / "project")
+    absolute = open_ledger(f"sqlite:///{tmp_path}/elsewhere.db", tmp_path / "project")
+    assert relative.folder == tmp_path / "project" / "state"
+    assert absolute.folder == tmp_path
+    assert set(LEDGERS) == {"sqlite"}
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql:///ledger", "postgresql://u:secret@host/db", "ledger.db", "sqlite://x", "sqlite:///", ""]
+)
+def test_a_url_of_no_store_says_what_there_is_and_shows_no_password(url: str, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="DPR-L143") as error:
+        open_ledger(url, tmp_path)
+    assert "sqlite:///state/ledger.db" in str(error.value)
+    assert "secret" not in str(error.value)
+
+
+def test_files_and_folder_are_for_the_owner_alone(ledger: SQLiteLedger, path: Path) -> None:
+    made = plan()
+    ledger.reserve(made, charges(made))
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    names = {each.name for each in path.parent.iterdir()}
+    assert names == {"ledger.db", "ledger.db-wal", "ledger.db-shm"}
+    assert {stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()} == {0o600}
+
+
+def test_the_file_says_what_it_is_and_commits_reach_the_disk(ledger: SQLiteLedger, path: Path) -> None:
+    fill(ledger)
+    with ledger._connections.use() as connection:
+        assert connection is not None
+        found = {
+            name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in (
+                "application_id",
+                "user_version",
+                "journal_mode",
+                "synchronous",
+                "foreign_keys",
+                "busy_timeout",
+            )
+        }
+    assert found == {
+        "application_id": int.from_bytes(b"DPRL", "big"),
+        "user_version": 1,
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "busy_timeout": 60_000,
+    }
+    assert path.with_name("ledger.db-wal").stat().st_size == 0, "the log is folded in when a release is closed"
+
+
+def test_times_are_in_the_entries_in_utc(ledger: SQLiteLedger) -> None:
+    fill(ledger)
+    assert {entry.body["at"] for entry in ledger.entries()} == {"2024-03-07T05:06:07Z"}
+    assert ledger.reservations()[0].reserved_at == "2024-03-07T05:06:07Z"
+
+
+TABLES = ("entries", "reservations", "endings", "measurements")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_database_itself_refuses_every_change(ledger: SQLiteLedger, path: Path, table: str) -> None:
+    fill(ledger)
+    with raw(path) as connection:
+        for change in (
+            f"UPDATE {table} SET sequence = sequence + 100",
+            f"DELETE FROM {table}",
+            f"INSERT OR REPLACE INTO {table} SELECT * FROM {table} LIMIT 1",
+        ):
+            with pytest.raises(sqlite3.IntegrityError, match=f"{table}: "):
+                connection.execute(change)
+    assert ledger.check() == ()
+
+
+def test_the_database_itself_refuses_a_second_reservation_and_a_measurement_without_one(
+    ledger: SQLiteLedger, path: Path
+) -> None:
+    made = plan()
+    kept = ledger.reserve(made, charges(made))
+    with raw(path) as connection:
+        entry = connection.execute("SELECT hash FROM entries ORDER BY sequence DESC").fetchone()[0]
+        connection.execute("INSERT INTO entries VALUES (3, ?, 'h', 'reserve', '{}')", (entry,))
+        with pytest.raises(sqlite3.IntegrityError, match="already reserved"):
+            connection.execute("INSERT INTO reservations VALUES (3, 'survey', '2024', 'another plan')")
+        for plan_of in ("another plan", kept.plan_fingerprint):
+            row = ("survey", "2025", plan_of, "one", 3, "d", b"")
+            with pytest.raises(sqlite3.IntegrityError, match="not reserved"):
+                connection.execute("INSERT INTO measurements VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def test_an_entry_that_is_written_while_a_connection_opens_is_no_broken_chain(ledger: SQLiteLedger, path: Path) -> None:
+    fill(ledger)
+    with raw(path) as connection:
+        periods = iter(("2025", "2026"))
+
+        def meanwhile(statement: str) -> None:
+            if "count(*)" in statement:
+                fill(ledger, next(periods))
+
+        connection.set_trace_callback(meanwhile)
+        require_head(connection)
+    assert [each.period for each in ledger.reservations()] == ["2024", "2025"]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database, though it is long enough to be read as one" * 20])
+def test_a_file_that_is_no_ledger_is_refused(ledger: SQLiteLedger, path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    made = plan()
+    with pytest.raises(Corrupt, match="is not a ledger"):
+        ledger.reserve(made, charges(made))
+    assert path.read_bytes() == content
+    assert len(ledger.check()) == 1
+
+
+def test_a_database_of_something_else_is_refused(ledger: SQLiteLedger, path: Path) -> None:
+    path.parent.mkdir()
+    with raw(path) as connection:
+        connection.execute("CREATE TABLE t(x)")
+    with pytest.raises(Corrupt, match="DPR-L301"):
+        ledger.standing(["people"])
+
+
+def test_a_newer_schema_is_refused(ledger: SQLiteLedger, path: Path) -> None:
+    fill(ledger)
+    ledger.disconnect()
+    with raw(path) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    for use in (lambda: ledger.standing(["people"]), ledger.check):
+        with pytest.raises(LedgerError, match="from a newer dprelease"):
+            use()
+
+
+def test_a_ledger_that_disappears_or_is_replaced_is_noticed(ledger: SQLiteLedger, path: Path, tmp_path: Path) -> None:
+    fill(ledger)
+    with raw(path) as source, raw(tmp_path / "copy.db") as target:
+        source.backup(target)
+    fill(ledger, period="2025")
+    ledger.disconnect()
+    os.replace(tmp_path / "copy.db", path)
+    assert [each.period for each in ledger.reservations()] == ["2024"]
+    path.unlink()
+    with pytest.raises(Corrupt, match="has disappeared"):
+        ledger.standing(["people"])
+    made = plan()
+    with pytest.raises(Corrupt, match="has disappeared"):
+        ledger.reserve(made, charges(made))
+
+
+def test_places_that_cannot_hold_a_ledger_say_why(
+    ledger: SQLiteLedger, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan()
+    (tmp_path / "file").write_text("")
+    for bad in (tmp_path / "file" / "ledger.db", tmp_path):
+        with pytest.raises(LedgerError, match="DPR-L140"):
+            SQLiteLedger(bad).reserve(made, charges(made))
+    ledger.reserve(made, charges(made))
+    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)
+    with pytest.raises(LedgerError, match=r"belongs to user \d+, and this process is user 4000000"):
+        ledger.standing(["people"])
+
+
+def test_a_read_only_disk_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    made = plan()
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(LedgerError, match="Read-only file system"):
+        SQLiteLedger(path).reserve(made, charges(made))
+    assert list(path.parent.iterdir()) == [], "nothing half-made is left behind"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "named"),
+    [
+        (sqlite3.SQLITE_BUSY, Locked, "DPR-L201"),
+        (sqlite3.SQLITE_READONLY, LedgerError, "DPR-L140"),
+        (sqlite3.SQLITE_CANTOPEN, LedgerError, "DPR-L140"),
+        (sqlite3.SQLITE_FULL, LedgerError, "full or failing"),
+        (sqlite3.SQLITE_IOERR_FSYNC, LedgerError, "full or failing"),
+        (sqlite3.SQLITE_NOTADB, Corrupt, "DPR-L300"),
+        (sqlite3.SQLITE_CORRUPT_INDEX, Corrupt, "DPR-L300"),
+        (sqlite3.SQLITE_CONSTRAINT_TRIGGER, BrokenPromiseError, "DPR-L905"),
+        (sqlite3.SQLITE_MISUSE, LedgerError, "DPR-L142"),
+    ],
+)
+def test_every_error_of_sqlite_becomes_one_of_ours(code: int, kind: type[DpReleaseError], named: str) -> None:
+    error = sqlite3.OperationalError("words")
+    error.sqlite_errorcode = code
+    found = translated(error, Path("ledger.db"))
+    assert type(found) is kind
+    assert named in str(found)
+
+
+def test_a_busy_ledger_is_waited_for_and_then_reported(
+    ledger: SQLiteLedger, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(ledger)
+    ledger.disconnect()
+    monkeypatch.setattr("dprelease.ledger.connect._BUSY_SECONDS", 0.05)
+    with raw(path) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        made = plan(period="2025")
+        with pytest.raises(Locked, match="DPR-L201"):
+            ledger.reserve(made, charges(made))
+        connection.execute("ROLLBACK")
+    ledger.reserve(made, charges(made))
+
+
+def test_a_forked_child_makes_its_own_connections(ledger: SQLiteLedger) -> None:
+    fill(ledger)
+    child = os.fork()
+    if child == 0:
+        try:
+            made = plan(period="2025")
+            ledger.reserve(made, charges(made))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    fill(ledger, period="2026")
+    assert [each.period for each in ledger.reservations()] == ["2024", "2025", "2026"]
+    assert ledger.check() == ()
+
+
+def test_no_connection_is_left_open_by_a_ledger_that_is_dropped(path: Path) -> None:
+    ledger = SQLiteLedger(path)
+    fill(ledger)
+    idle = ledger._connections._idle
+    assert len(idle) == 1
+    del ledger
+    assert idle == []
+    assert [each.name for each in path.parent.iterdir()] == ["ledger.db"]
