@@ -7,7 +7,6 @@ doing: no result is stored or cached here, and a new run does not care what Pref
 from __future__ import annotations
 
 import os
-from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +25,12 @@ from prefect.settings import (
 )
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from dprelease.flows.work import StepFailed, Work
+from dprelease.flows.work import StepFailed, Work, given, giving
 
 if TYPE_CHECKING:
     from dprelease.release.run import Outcome
 
-__all__ = ["dprelease", "walk"]
+__all__ = ["dprelease", "walk", "walk_steps"]
 
 _WORKERS = 4
 _RETRY_AFTER = [1.0, 5.0]  # seconds, before the second and the third try
@@ -41,8 +40,6 @@ _THREADS: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=_WORKERS)
 # What Prefect imports at the first call of a flow: loaded now, while the server boots.
 for _late in ("fastapi.applications", "prefect.flow_engine", "prefect.task_engine"):
     import_module(_late)
-
-_OPENED: ContextVar[Work | None] = ContextVar("work that the calling command has opened", default=None)
 
 
 def _may_retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
@@ -120,15 +117,16 @@ def dprelease(
     """
     from dprelease.release.run import Request
 
-    given = _OPENED.get()
-    if given is not None:
-        _walk_open(given)
+    # A served flow is pickled by value with every global that it names: only what can be imported may stand here.
+    if (opened := given()) is not None:
+        walk_steps(opened)
         return
     with Work(Request(target=target, synthetic=synthetic)) as work:
-        _walk_open(work)
+        walk_steps(work)
 
 
-def _walk_open(work: Work) -> None:
+def walk_steps(work: Work) -> None:
+    """Open, measure, publish and show, as tasks of the flow that is running."""
     _open(work)
     sizes = work.sizes()
     done, total = 0, sum(sizes)
@@ -175,9 +173,8 @@ def walk(work: Work) -> None:
         PREFECT_API_AUTH_STRING: os.environ.get("PREFECT_API_AUTH_STRING"),
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
     }
-    token = _OPENED.set(work)
     try:
-        with temporary_settings(here):
+        with temporary_settings(here), giving(work):
             dprelease(
                 target=work.request.target,
                 synthetic=work.request.synthetic,
@@ -186,5 +183,4 @@ def walk(work: Work) -> None:
                 plan_fingerprint=plan.fingerprint(),
             )
     finally:
-        _OPENED.reset(token)
         EventsWorker.drain_all(timeout=_LAST_EVENTS, at_exit=False)

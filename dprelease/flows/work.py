@@ -8,7 +8,9 @@ and the name of the step. The error itself stays in this process, and the comman
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
     from dprelease.plan.document import Batch
     from dprelease.release.run import Outcome, Progress, Request, Run
 
-__all__ = ["StepFailed", "Work"]
+__all__ = ["StepFailed", "Work", "given", "giving"]
 
 Result = TypeVar("Result")
+
+_GIVEN: ContextVar[Work | None] = ContextVar("the work that a command has opened for its flow", default=None)
 
 
 class StepFailed(Exception):
@@ -145,3 +149,18 @@ def _place(error: Exception) -> str:
     """File and line of the innermost frame: code, never values."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown line"
+
+
+def given() -> Work | None:
+    """The work that the command which calls the flow has opened; None in a served flow, which opens its own."""
+    return _GIVEN.get()
+
+
+@contextmanager
+def giving(work: Work) -> Iterator[None]:
+    """Let a flow that is called here find ``work``: its parameters are stored in clear, and this is not public."""
+    token = _GIVEN.set(work)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)

@@ -42,10 +42,10 @@ class Exact:
 
     __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = _refuse
     __iter__ = __len__ = __getitem__ = __array__ = __eq__ = __bool__ = _refuse
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] # unhashable on purpose
 
 
 def open_exact(exact: Exact) -> Integers:
     """The values; called by the mechanisms of this package and by nothing else (a repository test)."""
-    values: Integers = exact._Exact__values  # type: ignore[attr-defined]
+    values: Integers = exact._Exact__values  # type: ignore[attr-defined] # the one reader of the private name
     return values

@@ -46,7 +46,7 @@ def second_opinion(plan: ReleasePlan) -> tuple[Opinion, ...]:
         MissingExtra: If ``dp_accounting`` is not installed.
     """
     try:
-        import dp_accounting  # noqa: F401
+        import dp_accounting  # noqa: F401 - only whether it is there
     except ImportError:
         raise MissingExtra(
             "dp_accounting is not installed", hint='pip install "dprelease[crosscheck]"', code="DPR-X101"

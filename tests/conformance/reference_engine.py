@@ -117,21 +117,24 @@ def value_of(column: Column, text: str | None, nulls: Sequence[str]) -> Any:
         return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(text.lower())
     if column.type in ("date", "timestamp"):
         return _iso(text, column.type)
-    if not set(text) <= set("0123456789+-.eE") or not set(text) & set("0123456789"):
-        return None
-    try:
-        number = Decimal(text)
-    except ArithmeticError:
+    number = _number(text)
+    if number is None:
         return None
     if column.type == "decimal":
         return float(text) + 0.0 if math.isfinite(float(text)) else None
-    if number.adjusted() > 100:
-        whole = 10**100 * (1 if number > 0 else -1)
-    else:
-        whole = int(number)
-        if Fraction(number) != whole:
-            return None
+    if number.denominator != 1:
+        return None
+    whole = number.numerator
     return None if column.range is None and not -(2**63) <= whole < 2**63 else whole
+
+
+def _number(text: str) -> Fraction | None:
+    """The number that a text writes; an exponent beyond 9999 in size counts as 9999."""
+    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.ASCII | re.IGNORECASE):
+        return None
+    head, _, power = text.lower().partition("e")
+    size = min(int(power.lstrip("+-") or "0"), 9999)
+    return Fraction(head) * Fraction(10) ** (-size if power.startswith("-") else size)
 
 
 def _iso(text: str, kind: str) -> str | None:

@@ -314,6 +314,34 @@ def test_totals_beyond_64_bits_are_clamped(kind: str, tmp_path: Path) -> None:
     engine.close()
 
 
+def test_the_grid_holds_for_every_double(kind: str, tmp_path: Path) -> None:
+    """Doubles beyond 64 bits, and beyond the largest double once multiplied, end at the clip; halves go outwards."""
+    column = Column(name="x", type="decimal", range=integers(-(2**1020), 2**1020))
+    table = Table(name="t", account="a", source=Source(file="t.csv", format="csv"), columns=(column,))
+    (tmp_path / "t.csv").write_text("x\n1e308\n-1e308\n1e306\n1e30\n-1e30\n0.125\n-0.125\n0.49999999999999994\n")
+    sums = [(-(2**60), 2**61, Fraction(1, 10**6)), (-10, 2**62, Fraction(1, 4)), (-3, 3, Fraction(1))]
+    asked = [Quantity(kind="sum", column="x", low=low, high=high, step=step) for low, high, step in sums]
+    engine = ENGINES[kind](tmp_path, {})
+    found = answers(engine, table, (), asked)
+    engine.close()
+    assert found == answers(ReferenceEngine(tmp_path, {}), table, (), asked)
+    assert found[2] == [3]  # 3 - 3 + 3 + 3 - 3 + 0 + 0 + 0
+
+
+def test_a_row_joins_after_clamping_and_a_reference_key_as_it_is(kind: str, tmp_path: Path) -> None:
+    """Reference keys beyond the range are no match: clamped too, two of them could double a row."""
+    area = Column(name="area", type="integer", range=integers(1, 9))
+    name = Column(name="name", type="text", keys=("in", "edge", "far", "out"), reference="areas")
+    source, join = Source(file="t.csv", format="csv"), Join(reference="areas", on="area", add=("name",))
+    table = Table(name="t", account="a", source=source, columns=(area, name), joins=(join,))
+    areas = ReferenceTable(columns={"area": (1, 9, 10, 11), "name": ("in", "edge", "far", "out")})
+    (tmp_path / "t.csv").write_text("area\n1\n9\n10\n11\n99\nx\n")
+    engine = ENGINES[kind](tmp_path, {})
+    (box,) = engine.aggregate(table, ("name",), (COUNT,), {"areas": areas})
+    assert open_exact(box).tolist() == [1, 4, 0, 0]
+    engine.close()
+
+
 def test_rows_of_a_table_without_source_columns_are_counted(kind: str, tmp_path: Path) -> None:
     table = Table(name="t", account="a", source=Source(file="t.*", format="csv"), columns=())
     (tmp_path / "t.csv").write_text("n,m\n1,2\n3,4\n5\n")

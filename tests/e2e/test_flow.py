@@ -258,3 +258,15 @@ def test_a_prefect_that_cannot_be_imported_is_an_error_that_names_the_way_out(tm
     assert "unexpected keyword" in said["error"]
     assert "--direct" in said["error"]
     assert err == b""
+
+
+def test_a_flow_can_be_served_which_pickles_it_by_value(tmp_path: Path, folder: Path) -> None:
+    code = "import cloudpickle; from dprelease.flows.flow import dprelease; cloudpickle.dumps(dprelease)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PREFECT_HOME": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()

@@ -362,6 +362,17 @@ def test_nothing_asked_is_nothing_read(tmp_path: Path) -> None:
     engine.close()
 
 
+def test_only_failures_of_the_system_may_be_tried_again() -> None:
+    """Arrow raises a bare OSError for a file that is broken, and will be broken tomorrow."""
+
+    def fail() -> None:
+        raise OSError("not a file of that kind")
+
+    with pytest.raises(EngineError, match="DPR-E001") as caught:
+        scrubbed("testing", fail)
+    assert not isinstance(caught.value, Retryable)
+
+
 def test_our_own_errors_pass_through() -> None:
     def fail() -> None:
         raise Unsupported("a", code="DPR-E299")

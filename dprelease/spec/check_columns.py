@@ -1,0 +1,219 @@
+"""The rules of columns and joins: limits that can be kept, keys that exist, types that agree."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dprelease.catalog.table import ColumnType
+from dprelease.spec.document import ColumnSpec, JoinSpec, KeySpan, ReferenceKeys, ReleaseSpec, TableSpec
+from dprelease.spec.findings import Findings
+from dprelease.spec.keys import MOST_KEYS, key_text, label_key, size_of, spelled_out, type_of
+from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
+from dprelease.spec.nodes import Path
+
+__all__ = ["check_grid", "check_labels", "check_tables", "keys_are_sound"]
+
+_NUMBERS = ("integer", "decimal")
+_FINEST = 2**53  # steps up to here are exact in a double
+
+
+def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
+    """Every table: names, joins, columns."""
+    for name in spec.references:
+        if not COLUMN_NAME.fullmatch(name):
+            findings.add("DPR-S502", ("references", name), "is no name", NAME_RULE, key=True)
+    for name, table in spec.tables.items():
+        if not COLUMN_NAME.fullmatch(name):
+            findings.add("DPR-S502", ("tables", name), "is no name", NAME_RULE, key=True)
+        _check_joins(spec, name, table, findings)
+        for column, described in table.columns.items():
+            at = ("tables", name, "columns", column)
+            _check_name(column, at, findings)
+            _check_number(described, at, findings)
+            _check_keys(spec, column, described, at, findings)
+
+
+def _check_name(name: str, at: Path, findings: Findings) -> None:
+    if not COLUMN_NAME.fullmatch(name):
+        findings.add("DPR-S502", at, "is no name", f"{NAME_RULE}; rename the column in the data", key=True)
+    elif name in ("rows", "units"):
+        findings.add("DPR-S534", at, "has a name that `count:` reads as its own word", "rename the column", key=True)
+
+
+def _check_number(column: ColumnSpec, at: Path, findings: Findings) -> None:
+    given = column.model_fields_set
+    if column.type not in _NUMBERS:
+        for name in ("range", "step", "outside"):
+            if name in given:
+                says = f"is for integer and decimal columns, and this one is {column.type}"
+                hint = "leave it out; a date takes `keys: {from: ..., to: ...}`"
+                findings.add("DPR-S514", (*at, name), says, hint)
+        return
+    if "outside" in given and column.range is None:
+        findings.add("DPR-S514", (*at, "outside"), "has no range to be outside of", "declare `range: [low, high]`")
+    if column.type == "integer" and column.step.denominator != 1:
+        findings.add("DPR-S510", (*at, "step"), "is no whole number, and the column is integer", "write `step: 1`")
+    elif max(column.step.numerator, column.step.denominator) > _FINEST:
+        findings.add("DPR-S511", (*at, "step"), "is finer or coarser than 2^53", "write a step such as 0.01")
+    elif column.range is not None:
+        check_grid(column.range, column.step, (*at, "range"), ("DPR-S509", "DPR-S510"), findings, at)
+
+
+def check_grid(
+    limits: tuple[Fraction, Fraction],
+    step: Fraction,
+    at: Path,
+    codes: tuple[str, str],
+    findings: Findings,
+    column: Path,
+) -> None:
+    """Limits in order, on the grid of the step, and within 2^53 steps of zero.
+
+    Args:
+        limits: Low and high.
+        step: Of the column.
+        at: Path of the limits.
+        codes: For limits out of order, and for limits off the grid.
+        findings: Where problems go.
+        column: Path of the column that the step comes from.
+    """
+    low, high = limits
+    if low >= high:
+        says = "is upside down" if low > high else "has no width"
+        findings.add(codes[0], at, says, "write [low, high], the smaller one first", column)
+    elif any((limit / step).denominator != 1 for limit in limits):
+        hint = "round the limits outward, or declare the column's `step`, such as 0.01"
+        findings.add(codes[1], at, f"is off the grid: both ends are multiples of the step {step}", hint, column)
+    elif any(abs(limit / step) > _FINEST for limit in limits):
+        findings.add("DPR-S511", at, "is more than 2^53 steps wide", "narrow it, or take a larger `step`", column)
+
+
+def _check_keys(spec: ReleaseSpec, name: str, column: ColumnSpec, at: Path, findings: Findings) -> None:
+    keys_at = (*at, "keys")
+    if column.keys is None:
+        for field in ("labels", "null"):
+            if field in column.model_fields_set:
+                findings.add("DPR-S526", (*at, field), "belongs to keys, and there are none", "declare `keys`")
+        return
+    if column.type in ("decimal", "timestamp"):
+        hint = "count by a column of bands or days, prepared in the data"
+        findings.add("DPR-S531", keys_at, f"is for columns of few values, and this one is {column.type}", hint)
+    elif isinstance(column.keys, ReferenceKeys):
+        source = column.keys.column or name
+        where = "column" if column.keys.column else "reference"
+        check_reference(spec, column.keys.reference, source, column.type, (*keys_at, where), findings)
+    elif isinstance(column.keys, KeySpan):
+        _check_span(column.keys, column.type, keys_at, findings)
+    else:
+        _check_list(column.keys, keys_at, findings)
+    if keys_are_sound(column) and (keys := spelled_out(column)) is not None:
+        check_labels(column, {key_text(key) for key in keys}, at, findings)
+
+
+def _check_span(span: KeySpan, kind: ColumnType, at: Path, findings: Findings) -> None:
+    if type_of(span) != kind:
+        says = f"is no span of {kind} keys"
+        hint = "from and to are two whole numbers of an integer column, or two days of a date column"
+        findings.add("DPR-S529", at, says, hint)
+    elif size_of(span) < 1:
+        findings.add("DPR-S529", at, "is upside down", "write the smaller one after `from`")
+    elif size_of(span) > MOST_KEYS:
+        findings.add("DPR-S530", at, f"has {size_of(span)} keys, more than a million", "take fewer, wider keys")
+
+
+def _check_list(keys: tuple[bool | int | str, ...], at: Path, findings: Findings) -> None:
+    if not keys:
+        findings.add("DPR-S532", at, "is empty", "list the values that may be published")
+    seen = set()
+    for number, key in enumerate(keys):
+        if key in seen:
+            findings.add("DPR-S525", (*at, number), f"repeats the key {shown(str(key))}", "list every key once")
+        seen.add(key)
+
+
+def keys_are_sound(column: ColumnSpec) -> bool:
+    """Whether the spec itself gives keys that can be counted."""
+    if isinstance(column.keys, KeySpan):
+        return type_of(column.keys) == column.type and 1 <= size_of(column.keys) <= MOST_KEYS
+    return isinstance(column.keys, tuple)
+
+
+def check_labels(column: ColumnSpec, keys: set[str], at: Path, findings: Findings) -> None:
+    """Labels and the key of nulls are for keys that exist.
+
+    Args:
+        column: As written.
+        keys: All of its keys as text.
+        at: Its path.
+        findings: Where problems go.
+    """
+    named: set[str] = set()
+    for label in column.labels:
+        key = label_key(label, column.type)
+        if key not in keys:
+            says, hint = "labels no key of the column", did_you_mean(label, sorted(keys))
+            findings.add("DPR-S526", (*at, "labels", label), says, hint, (*at, "keys"), key=True)
+        elif key in named:
+            says, hint = "labels a key that has a label already", "keep one of the two"
+            findings.add("DPR-S526", (*at, "labels", label), says, hint, key=True)
+        named.add(key)
+    if column.null is not None and key_text(column.null) not in keys:
+        hint = f"add it to `keys`; {did_you_mean(key_text(column.null), sorted(keys))}"
+        findings.add("DPR-S527", (*at, "null"), "is none of the keys", hint, (*at, "keys"))
+
+
+def check_reference(
+    spec: ReleaseSpec, reference: str, column: str, kind: ColumnType | None, at: Path, findings: Findings
+) -> bool:
+    """Whether a reference exists, declares a column and gives it this type (None: whatever type)."""
+    known = spec.references.get(reference)
+    if known is None:
+        hint = did_you_mean(reference, spec.references, "declare it under `references`")
+        findings.add("DPR-S517", at, f"means no reference: {shown(reference)!r}", hint, ("references", reference))
+        return False
+    about = ("references", reference, "columns", column)
+    if column not in known.columns:
+        hint = did_you_mean(column, known.columns)
+        says = f"means a column that reference {reference!r} does not declare: {shown(column)!r}"
+        findings.add("DPR-S518", at, says, hint, about)
+        return False
+    if kind is not None and known.columns[column] != kind:
+        says = f"joins types that differ: {shown(column)!r} is {kind} here, {known.columns[column]} in {reference!r}"
+        findings.add("DPR-S519", at, says, "declare one type in both places", about)
+        return False
+    return True
+
+
+def _check_joins(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findings) -> None:
+    joined = {column for join in table.join for column in join.add}
+    added: set[str] = set()
+    for number, join in enumerate(table.join):
+        _check_join(spec, table, join, ("tables", name, "join", number), added, joined, findings)
+        added |= set(join.add)
+
+
+def _check_join(
+    spec: ReleaseSpec, table: TableSpec, join: JoinSpec, at: Path, added: set[str], joined: set[str], findings: Findings
+) -> None:
+    columns_at = (*at[:2], "columns")
+    if join.reference not in spec.references:
+        check_reference(spec, join.reference, join.on, None, (*at, "reference"), findings)
+        return
+    if join.on not in table.columns:
+        says, hint = f"is no declared column: {shown(join.on)!r}", did_you_mean(join.on, table.columns)
+        findings.add("DPR-S520", (*at, "on"), says, hint, (*columns_at, join.on))
+    else:
+        check_reference(spec, join.reference, join.on, table.columns[join.on].type, (*at, "on"), findings)
+        if join.on in joined - added:
+            hint = "join on a column of the source, or on one that an earlier join adds"
+            findings.add("DPR-S522", (*at, "on"), "is added by this join or a later one", hint)
+    for place, column in enumerate(join.add):
+        here = (*at, "add", place)
+        if column in added or column in join.add[:place]:
+            findings.add("DPR-S522", here, f"adds {shown(column)!r} a second time", "add every column once")
+        kind = table.columns[column].type if column in table.columns else None
+        found = check_reference(spec, join.reference, column, kind, here, findings)
+        if found and kind is None:
+            says = f"adds {shown(column)!r}, which the table does not declare"
+            hint = f"declare it: `{shown(column)}: {{type: {spec.references[join.reference].columns[column]}}}`"
+            findings.add("DPR-S521", here, says, hint, (*columns_at, column))

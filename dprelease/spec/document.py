@@ -1,0 +1,355 @@
+"""What the author writes, as frozen values: one model per mapping of the file, one field per line.
+
+Numbers are exact rationals from their own digits. What crosses two fields or two names is checked in ``check``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from dprelease.canonical import Value, dumps, fingerprint
+from dprelease.catalog.table import ColumnType
+from dprelease.measures import MEASURES, AnyMeasure
+from dprelease.privacy.budget import Budget
+from dprelease.privacy.unit import Neighboring, PrivacyUnit
+from dprelease.spec.advice import NOT_YET
+from dprelease.spec.fields import (
+    AsWritten,
+    ColumnKey,
+    Confidence,
+    Delta,
+    Filled,
+    Limit,
+    Outside,
+    Pair,
+    Period,
+    Positive,
+    PositiveWhole,
+    ReleaseName,
+    Text,
+    Version,
+    exact,
+    kind_of,
+    refuse,
+)
+from dprelease.spec.names import did_you_mean
+
+__all__ = [
+    "MODELS",
+    "Cap",
+    "ColumnSpec",
+    "JoinSpec",
+    "KeySpan",
+    "PublishSpec",
+    "QuerySpec",
+    "ReferenceKeys",
+    "ReferenceSpec",
+    "ReleaseSpec",
+    "SourceSpec",
+    "SpecValue",
+    "TableSpec",
+]
+
+Formats = Literal["csv", "parquet", "html"]
+
+
+class SpecValue(Value):
+    """A frozen value that an author writes; its canonical form has the names of the file."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def canonical(self) -> str:
+        """Canonical JSON text, by the names of the file."""
+        return dumps(self.model_dump(mode="json", by_alias=True))
+
+    def fingerprint(self) -> str:
+        """Hexadecimal SHA-256 of the canonical content; layout and comments are no part of it."""
+        return fingerprint(self.model_dump(mode="json", by_alias=True))
+
+
+class ReleaseHead(SpecValue):
+    """What is released: name and period are its identity, released once."""
+
+    name: ReleaseName = Field(description="With the period, the identity in the ledger: a-z, 0-9 and -.")
+    period: Period = Field("once", description="Always read as text: 2024, 2024-Q1, 2024-03, 2024-03-07 or your own.")
+    title: Text = Field("", description="What a reader sees at the top.")
+    curator: Text = Field("", description="The office that answers for the release.")
+    contact: Text = Field("", description="Where readers may ask.")
+    intended_use: Text = Field("", description="What the release is made for.")
+
+
+class UnitSpec(SpecValue):
+    """Who is protected."""
+
+    entity: Filled = Field(description="As printed: person, household, ...")
+    per: Filled | None = Field(None, description="With {entity: person, per: month}, one month of a person.")
+
+
+class BudgetSpec(SpecValue):
+    """What the release may cost: epsilon or rho, and delta. There is no default."""
+
+    epsilon: Positive | None = Field(None, description="Smaller is more private and less accurate.")
+    rho: Positive | None = Field(None, description="Zero-concentrated differential privacy, spent exactly.")
+    delta: Delta = Field(Fraction(0), description="At least 0 and below 1; Gaussian noise needs more than 0.")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.epsilon is None) == (self.rho is None):
+            found = "neither epsilon nor rho" if self.epsilon is None else "both epsilon and rho"
+            raise refuse("DPR-S218", f"has {found}", "write one: `{epsilon: 1, delta: 1e-9}` or `{rho: 1/10}`")
+        return self
+
+
+class Cap(SpecValue):
+    """A limit on a loss: epsilon at delta."""
+
+    epsilon: Positive = Field(description="At most this epsilon.")
+    delta: Delta = Field(description="At this delta.")
+
+
+def _unit(value: Any) -> Any:
+    return value if isinstance(value, PrivacyUnit) else UnitSpec.model_validate(value).model_dump()
+
+
+def _budget(value: Any) -> Any:
+    return value if isinstance(value, Budget) else BudgetSpec.model_validate(value).model_dump()
+
+
+class PrivacySpec(SpecValue):
+    """Who is protected, how two neighbouring tables differ, and what may be spent."""
+
+    unit: Annotated[PrivacyUnit, BeforeValidator(_unit, json_schema_input_type=UnitSpec)]
+    neighboring: Neighboring = Field(
+        Neighboring.ADD_REMOVE, strict=False, description="Neighbours differ by one unit more, or by one replaced."
+    )
+    budget: Annotated[Budget, BeforeValidator(_budget, json_schema_input_type=BudgetSpec)]
+    accounting: Literal["auto", "basic", "advanced", "zcdp", "rdp"] = Field(
+        "auto", description="How losses add up; auto takes the smallest that is proved."
+    )
+    noise: Literal["auto", "laplace", "gaussian"] = Field("auto", description="Always integer-valued.")
+    at_most: Cap | None = Field(None, description="A lower cap than the account's; it can never raise it.")
+
+
+def _csv(file: str) -> str:
+    if not file.lower().endswith(".csv"):
+        raise refuse("DPR-S216", "names a reference that is no .csv file", "save the public table as CSV in UTF-8")
+    return file
+
+
+class ReferenceSpec(SpecValue):
+    """A public CSV file; its content is part of the plan."""
+
+    file: Annotated[Filled, AfterValidator(_csv)] = Field(
+        description="Path of a CSV file, from the folder of dprelease.yaml."
+    )
+    columns: dict[str, Literal["text", "integer", "boolean", "date"]] = Field(description="The columns that are used.")
+
+
+def _readable(file: str) -> str:
+    if not file.lower().endswith((".csv", ".parquet")):
+        raise refuse("DPR-S216", "names a file that ends neither in .csv nor in .parquet", "export it as one of these")
+    return file
+
+
+class SourceSpec(SpecValue):
+    """Where the confidential rows are."""
+
+    file: Annotated[Filled, AfterValidator(_readable)] = Field(
+        description="Path or pattern that ends in .csv or .parquet; ${env:NAME} may stand in it."
+    )
+    null_values: tuple[AsWritten, ...] = Field(("",), description="Texts that mean null.")
+
+    @property
+    def format(self) -> Literal["csv", "parquet"]:
+        """By the ending of the file."""
+        return "csv" if self.file.lower().endswith(".csv") else "parquet"
+
+
+class JoinSpec(SpecValue):
+    """A join with a public reference: it adds columns and never rows."""
+
+    reference: Filled = Field(description="A name under `references`.")
+    on: Filled = Field(description="A column of the table and of the reference, unique in the reference.")
+    add: tuple[Filled, ...] = Field(description="Columns of the reference that the table declares too.", min_length=1)
+
+
+class ReferenceKeys(SpecValue):
+    """The distinct values of a reference's column, in the order of the file."""
+
+    reference: Filled = Field(description="A name under `references`.")
+    column: Filled | None = Field(None, description="Of the reference; left out: the column of the same name.")
+
+
+class KeySpan(SpecValue):
+    """Every whole number, or every day, from the first to the last."""
+
+    from_: Limit = Field(alias="from", description="The first key.")
+    to: Limit = Field(description="The last key.")
+
+
+def _form_of_keys(value: Any) -> str | None:
+    if isinstance(value, list | tuple):
+        return "<list>"
+    if isinstance(value, Mapping):
+        return "<span>" if {"from", "to"} & set(value) else "<reference>"
+    if isinstance(value, KeySpan):
+        return "<span>"
+    return "<reference>" if isinstance(value, ReferenceKeys) else None
+
+
+Keys = Annotated[
+    Annotated[tuple[ColumnKey, ...], Tag("<list>")]
+    | Annotated[ReferenceKeys, Tag("<reference>")]
+    | Annotated[KeySpan, Tag("<span>")],
+    Discriminator(_form_of_keys),
+]
+
+
+class ColumnSpec(SpecValue):
+    """One column, as everybody may know it: nothing here is ever looked up in the data."""
+
+    type: ColumnType = Field(description="How its values are read.")
+    keys: Keys | None = Field(None, description="Its public values: a list, a reference's column, or {from, to}.")
+    labels: dict[str, Text] = Field({}, description="Key to the words that a reader sees.")
+    range: Pair | None = Field(None, description="Public limits of a number: [low, high]. Sums and means need it.")
+    step: Positive = Field(Fraction(1), description="The grid to which values are rounded before they are summed.")
+    outside: Outside = Field("clamp", description="What becomes of a number outside its range.")
+    null: ColumnKey | None = Field(None, description="The key that a null belongs to; left out: to no cell.")
+    measured_in: Text = Field("", description="The unit of measurement, such as USD.")
+
+
+class TableSpec(SpecValue):
+    """One confidential table, in which every row is one unit."""
+
+    account: Filled = Field(description="The account of policy.yaml that pays.")
+    source: SourceSpec
+    unit_id: Literal["none"] | None = Field(None, description="Only `none`, or left out: every row is one unit.")
+    join: tuple[JoinSpec, ...] = Field((), description="Joins with public references, one after the other.")
+    columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")
+
+
+def _numbers_of(kind: str) -> set[str]:
+    def exact_inside(annotation: Any) -> bool:
+        return annotation is Fraction or any(exact_inside(part) for part in get_args(annotation))
+
+    return {name for name, info in MEASURES[kind].model_fields.items() if exact_inside(info.annotation)}
+
+
+def _measure(value: Any) -> Any:
+    """The mapping of a measure with its numbers exact; which kind it is must be plain."""
+    if isinstance(value, tuple(MEASURES.values())):
+        return value
+    example = "write one of: " + ", ".join(f"{{{kind}: ...}}" for kind in MEASURES)
+    if not isinstance(value, dict):
+        raise refuse("DPR-S214", f"is {kind_of(value)}, not a measure", example)
+    kinds = [kind for kind in MEASURES if kind in value]
+    if len(kinds) != 1:
+        raise _no_measure(value, kinds, example)
+    problems: list[InitErrorDetails] = []
+    read = dict(value)
+    for name in _numbers_of(kinds[0]) & set(value):
+        if not isinstance(value[name], list | tuple):
+            error = refuse("DPR-S210", f"is {kind_of(value[name])}, not a list of numbers", "write [low, high]")
+            problems.append(InitErrorDetails(type=error, loc=(name,), input=value[name]))
+            continue
+        items: list[Fraction] = []
+        for at, item in enumerate(value[name]):
+            try:
+                items.append(exact(item))
+            except PydanticCustomError as error:
+                problems.append(InitErrorDetails(type=error, loc=(name, at), input=item))
+        read[name] = tuple(items)
+    if problems:
+        raise ValidationError.from_exception_data("measure", problems)
+    return read
+
+
+def _no_measure(value: dict[str, Any], kinds: list[str], example: str) -> Exception:
+    if kinds:
+        return refuse("DPR-S214", f"is {len(kinds)} measures: {', '.join(kinds)}", "give each one a name of its own")
+    later = [name for name in value if f"queries.*.measures.*.{name}" in NOT_YET]
+    if later:
+        error = refuse("DPR-S300", "is not available yet", NOT_YET[f"queries.*.measures.*.{later[0]}"])
+        return ValidationError.from_exception_data(
+            "measure", [InitErrorDetails(type=error, loc=(later[0],), input=None)]
+        )
+    hint = did_you_mean(next(iter(value), ""), MEASURES, example)
+    return refuse("DPR-S214", "does not say what it measures", hint)
+
+
+class QuerySpec(SpecValue):
+    """One published table: the full cross product of the keys of `by`, empty cells too."""
+
+    title: Text = Field("", description="What a reader sees above the table.")
+    table: Filled = Field(description="A name under `tables`.")
+    by: tuple[Filled, ...] = Field((), description="Columns with keys; empty: one number for the whole table.")
+    measures: dict[str, Annotated[AnyMeasure, BeforeValidator(_measure)]] = Field(
+        description="One published number per cell each, by name.", min_length=1
+    )
+    share: Positive = Field(Fraction(1), description="Of the budget, beside the shares of the other queries.")
+    expect: dict[str, PositiveWhole] = Field({}, description="A public guess per cell of a count of this query.")
+
+
+class UnreliableSpec(SpecValue):
+    """Numbers whose noise is large beside them."""
+
+    relative_error_above: Positive = Field(description="A number with a larger relative error is unreliable.")
+    show: Literal["flag", "blank"] = Field("flag", description="Published with a flag, or left blank.")
+
+
+class PublishSpec(SpecValue):
+    """How the tables are written."""
+
+    formats: tuple[Formats, ...] = Field(("csv", "parquet", "html"), min_length=1)
+    confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
+    unreliable: UnreliableSpec | None = None
+
+
+def _no_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+class ReleaseSpec(SpecValue):
+    """A release: what to publish, about whom, and how much privacy it may cost."""
+
+    dprelease: Version = Field(description="Version of this format: 1.")
+    release: ReleaseHead
+    privacy: PrivacySpec
+    references: dict[str, ReferenceSpec] = Field({}, description="Public files, each once, by name.")
+    tables: dict[str, TableSpec] = Field(description="Confidential tables, by name.")
+    queries: dict[str, QuerySpec] = Field(description="Published tables, by name.")
+    publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
+
+
+# The model of every mapping of a spec, by its path with `*` for a name that the author chose.
+MODELS: Mapping[str, type[Value]] = {
+    "": ReleaseSpec,
+    "release": ReleaseHead,
+    "privacy": PrivacySpec,
+    "privacy.unit": UnitSpec,
+    "privacy.budget": BudgetSpec,
+    "privacy.at_most": Cap,
+    "references.*": ReferenceSpec,
+    "tables.*": TableSpec,
+    "tables.*.source": SourceSpec,
+    "tables.*.join": JoinSpec,
+    "tables.*.columns.*": ColumnSpec,
+    "tables.*.columns.*.keys": ReferenceKeys,
+    "queries.*": QuerySpec,
+    "publish": PublishSpec,
+    "publish.unreliable": UnreliableSpec,
+}

@@ -1,0 +1,149 @@
+"""From text to a frozen spec, or every problem at once in file order, each with its line and column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from dprelease.errors import Problem, SpecError, Where
+from dprelease.spec.advice import NOT_YET
+from dprelease.spec.check import check
+from dprelease.spec.document import MODELS, ReleaseSpec
+from dprelease.spec.names import shown
+from dprelease.spec.nodes import Node, Places, plain, scalars
+from dprelease.spec.numbers import Numeral
+from dprelease.spec.prune import Hidden, remainder
+from dprelease.spec.translate import dotted, pattern, problems_of
+from dprelease.spec.yaml import read_yaml
+
+__all__ = ["Loaded", "load", "read_model"]
+
+Model = TypeVar("Model", bound=BaseModel)
+_MOST = 100
+_TEMPLATE = re.compile(r"\{\{\s*period\b[^}]*\}\}")
+_VARIABLE = re.compile(r"\$\{env:[A-Za-z_][A-Za-z0-9_]*\}")
+_FILE = "tables.*.source.file"
+# Stands in for a required part that is wrong, so that the other parts are checked in the same go.
+_STAND_INS: Mapping[str, Any] = {
+    "dprelease": Numeral("1"),
+    "release": {"name": "x"},
+    "privacy": {"unit": {"entity": "x"}, "budget": {"epsilon": Numeral("1"), "delta": Numeral("1e-9")}},
+    "tables": {},
+    "queries": {},
+}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A spec and the places of its parts.
+
+    Attributes:
+        spec: What the author wrote.
+        places: Where it stands.
+    """
+
+    spec: ReleaseSpec
+    places: Places
+
+    @property
+    def file(self) -> str:
+        """The name of the file, as it was given."""
+        return self.places.file
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the content: comments, layout and the order of names do not matter; the order of lists does."""
+        return self.spec.fingerprint()
+
+    def where(self, *path: str | int) -> Where:
+        """The best known place of a path such as ``("tables", "persons", "columns", "sex")``."""
+        return self.places.value(*path)
+
+
+def load(text: str | bytes, file: str) -> Loaded:
+    """Read a spec.
+
+    Args:
+        text: YAML, at most 1 MiB; bytes are UTF-8.
+        file: Its name in messages.
+
+    Raises:
+        SpecError: With every problem of YAML, fields and names, in file order.
+    """
+    spec, places = read_model(text, file, ReleaseSpec, MODELS, check, _STAND_INS)
+    return Loaded(spec, places)
+
+
+def read_model(
+    text: str | bytes,
+    file: str,
+    model: type[Model],
+    models: Mapping[str, type[BaseModel]],
+    check_names: Callable[[Model, Places, Hidden], list[Problem]],
+    stand_ins: Mapping[str, Any],
+) -> tuple[Model, Places]:
+    """Read a YAML file into a model, by the same rules for every file that an author writes.
+
+    Args:
+        text: The file.
+        file: Its name in messages.
+        model: Of the whole file.
+        models: Of its mappings, by pattern.
+        check_names: Finds what crosses fields, in what is left after wrong parts are taken out.
+        stand_ins: See :func:`dprelease.spec.prune.remainder`.
+
+    Raises:
+        SpecError: With every problem, in file order.
+    """
+    places, problems = read_yaml(text, file)
+    problems += _refused_text(places.root, file)
+    taken = {problem.where for problem in problems}
+    data = plain(places.root)
+    value: Model | None
+    try:
+        value, hidden = model.model_validate(data), Hidden()
+    except ValidationError as error:
+        # What is wrong as text is also wrong as a field: one cause, told once.
+        problems += [problem for _, problem in problems_of(error, places, models) if problem.where not in taken]
+        value, hidden = remainder(model, data, stand_ins)
+    if value is not None:
+        problems += [problem for problem in check_names(value, places, hidden) if problem.where not in taken]
+    if problems or value is None:
+        raise SpecError(_in_order(problems))
+    return value, places
+
+
+def _in_order(problems: list[Problem]) -> list[Problem]:
+    def place(problem: Problem) -> tuple[int, int]:
+        return (problem.where.line, problem.where.column) if problem.where else (0, 0)
+
+    found = sorted(dict.fromkeys(problems), key=place)
+    if len(found) > _MOST:
+        more = Problem("DPR-S199", f"and {len(found) - _MOST} more problems", "correct these first", found[_MOST].where)
+        return [*found[:_MOST], more]
+    return found
+
+
+def _refused_text(root: Node, file: str) -> list[Problem]:
+    """Templates, and variables of the environment outside of ``source.file``, wherever they stand."""
+    problems = []
+    for path, text, node in scalars(root):
+        where = Where(file, node.line, node.column)
+        if _TEMPLATE.search(text):
+            hint = "write the period itself, and a new spec (or a copy with another `period`) for the next one"
+            problems.append(Problem("DPR-S300", f"`{dotted(path)}` holds a template, not available yet", hint, where))
+        if "${" not in text:
+            continue
+        if pattern(path) != _FILE:
+            if "${env:" in text and not any(pattern(path[:depth]) in NOT_YET for depth in range(1, len(path) + 1)):
+                hint = "only `source: {file: ...}` of a table may hold one; write the value here, never a secret"
+                problems.append(Problem("DPR-S213", f"`{dotted(path)}` holds ${{env:...}}", hint, where))
+        elif "${" in _VARIABLE.sub("", text):
+            summary = f"`{dotted(path)}` holds a variable that is not ${{env:NAME}}: {shown(text)}"
+            problems.append(Problem("DPR-S219", summary, "write ${env:NAME}, with letters, digits and _", where))
+    return problems

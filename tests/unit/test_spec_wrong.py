@@ -1,0 +1,281 @@
+"""Every rule of the loader, one wrong spec each: its code, its place, and what it says to type next."""
+
+from __future__ import annotations
+
+import pytest
+
+from dprelease.errors import Problem, SpecError
+from dprelease.spec.load import load
+
+from .spec_example import SPEC, swapped
+
+BUDGET = "{epsilon: 1/2, delta: 1e-9}"
+SEX = "{type: integer, keys: [1, 2], labels: {1: Male, 2: Female}, null: 2}"
+INCOME = "{type: decimal, range: [-10000, 500000], step: 0.5, outside: null, measured_in: EUR}"
+SOURCE = '{file: "${env:DATA}/people-*.csv", null_values: ["", N, 99]}'
+JOIN = "[{reference: places, on: district, add: [region]}]"
+CLIP = "clip: [0, 200000.5]"
+
+# What is replaced, by what, the code, the line, a fragment of the message or its hint.
+WRONG: list[tuple[str, str, str, int, str]] = [
+    # fields
+    ("dprelease: 1\n", "dprelease: 2\n", "DPR-S202", 1, "write 1"),
+    ("dprelease: 1\n", "", "DPR-S201", 1, "dprelease: 1"),
+    ("  name: regional-monitor\n", "", "DPR-S201", 2, "name: my-release"),
+    ("name: regional-monitor", "name: Regional_Monitor", "DPR-S211", 3, "a-z"),
+    ("name: regional-monitor", "name: 2024", "DPR-S203", 3, '"2024"'),
+    ("period: 2024-03", "period: 2024/03", "DPR-S217", 4, "2024-Q1"),
+    ("period: 2024-03", "period:", "DPR-S215", 4, "empty"),
+    ("period: 2024-03", "perod: 2024-03", "DPR-S200", 4, "`period`"),
+    ("title: People", "title: [People]", "DPR-S203", 31, "not text"),
+    ("title: People", "title: true", "DPR-S203", 31, "quotes"),
+    ("neighboring: add_remove", "neighbouring: add_remove", "DPR-S200", 8, "`neighboring`"),
+    ("neighboring: add_remove", "neighboring: add_remov", "DPR-S202", 8, "`add_remove`"),
+    ("neighboring: add_remove", "accounting: zCDP", "DPR-S202", 8, "`zcdp`"),
+    ("unit: {entity: person}", "unit: person", "DPR-S203", 7, "not a mapping"),
+    ("unit: {entity: person}", 'unit: {entity: " "}', "DPR-S215", 7, "empty"),
+    # budgets
+    (f"  budget: {BUDGET}\n", "", "DPR-S201", 6, "no default"),
+    (BUDGET, "{epsilon: 0, delta: 1e-9}", "DPR-S205", 9, "zero"),
+    (BUDGET, "{epsilon: -1, delta: 1e-9}", "DPR-S205", 9, "negative"),
+    (BUDGET, "{epsilon: .nan, delta: 1e-9}", "DPR-S204", 9, "NaN"),
+    (BUDGET, "{epsilon: .inf, delta: 1e-9}", "DPR-S204", 9, "infinite"),
+    (BUDGET, "{epsilon: 5e-324, delta: 1e-9}", "DPR-S206", 9, "subnormal"),
+    (BUDGET, "{epsilon: 1e999999999, delta: 1e-9}", "DPR-S204", 9, "absurd exponent"),
+    (BUDGET, "{epsilon: 1, delta: 1}", "DPR-S207", 9, "1 or more"),
+    (BUDGET, "{epsilon: 1, delta: -1e-9}", "DPR-S207", 9, "negative"),
+    (BUDGET, "{epsilon: 1, delta: 1e-310}", "DPR-S206", 9, "subnormal"),
+    (BUDGET, "{epsilon: 1, rho: 1}", "DPR-S218", 9, "both epsilon and rho"),
+    (BUDGET, "{delta: 1e-9}", "DPR-S218", 9, "neither"),
+    (BUDGET, "{epsilon: true}", "DPR-S203", 9, "not a number"),
+    (BUDGET, "{epsilon: 1_0}", "DPR-S204", 9, "write 10"),
+    (f"budget: {BUDGET}", "budget: {epsilon: 1}\n  noise: gaussian", "DPR-S533", 10, "delta, such as 1e-9"),
+    ("at_most: {epsilon: 3, delta: 1e-8}", "at_most: {epsilon: 3}", "DPR-S201", 10, "write both"),
+    # what is not there yet
+    ("neighboring: add_remove", "accounting: pld", "DPR-S300", 8, "use `accounting: rdp`"),
+    ("unit_id: none", "unit_id: user_id", "DPR-S300", 17, "one row per unit"),
+    (SOURCE, "{database: x, table: people}", "DPR-S300", 16, "export the rows"),
+    ("type: boolean, ", 'sql: "age > 18", type: boolean, ', "DPR-S300", 24, "prepare the column"),
+    ("{type: timestamp}", "{bin: age, edges: [0, 18]}", "DPR-S300", 27, "prepare the column"),
+    (JOIN, "[{table: homes, on: sex, max_matches: 1, add: [tenure]}]", "DPR-S300", 18, "before the release"),
+    ("title: People", "where: age > 18", "DPR-S300", 31, "these rows alone"),
+    ("title: People", "totals: [[sex]]", "DPR-S300", 31, "one query for each"),
+    ("title: People", "keys: private\n    min_units: 20", "DPR-S300", 31, "declare the keys"),
+    ("title: People", "budget: {epsilon: 1}", "DPR-S300", 31, "share"),
+    ("{mean: income}", "{quantiles: income, at: [0.5]}", "DPR-S300", 41, "publish a sum"),
+    ("{mean: income}", "{ratio: [total, total]}", "DPR-S300", 41, "published tables"),
+    ("{mean: income}", "{count: rows, where: x}", "DPR-S300", 41, "count it"),
+    ("formats: [csv, html]", "formats: [csv, xlsx]", "DPR-S300", 44, "use csv"),
+    ("publish:\n", "schedule: {}\npublish:\n", "DPR-S300", 43, "dprelease run"),
+    ("publish:\n", "hierarchies: {}\npublish:\n", "DPR-S300", 43, "reference"),
+    ("title: People", 'title: "In {{ period }}"', "DPR-S300", 31, "write the period itself"),
+    ("title: People", "title: {{ period }}", "DPR-S111", 31, "quotes"),
+    # where variables may stand
+    ("account: demo", "account: ${env:NAME}", "DPR-S213", 15, "secret"),
+    ("reference/places.csv", '"${env:X}/places.csv"', "DPR-S213", 12, "source"),
+    ("${env:DATA}", "${DATA}", "DPR-S219", 16, "${env:NAME}"),
+    ("${env:DATA}", "${env:1}", "DPR-S219", 16, "letters"),
+    # tables and columns
+    ("people-*.csv", "people-*.txt", "DPR-S216", 16, ".parquet"),
+    ("reference/places.csv", "reference/places.json", "DPR-S216", 12, "CSV"),
+    ("coast: boolean}}", "coast: decimal}}", "DPR-S202", 12, "text, integer, boolean, date"),
+    ('null_values: ["", N, 99]', "null_values: [null]", "DPR-S215", 16, "quotes"),
+    ("seen: {type: timestamp}", "my-col: {type: timestamp}", "DPR-S502", 27, "rename"),
+    ("seen: {type: timestamp}", "rows: {type: timestamp}", "DPR-S534", 27, "rename"),
+    ("{type: timestamp}", "{type: timestmp}", "DPR-S202", 27, "`timestamp`"),
+    ("{type: timestamp}", "{type: timestamp, range: [0, 1]}", "DPR-S514", 27, "integer and decimal"),
+    ("{type: timestamp}", "{type: timestamp, keys: [2024-01-01]}", "DPR-S531", 27, "bands"),
+    ("range: [-10000, 500000]", "range: [500000, -10000]", "DPR-S509", 28, "smaller one first"),
+    ("range: [-10000, 500000]", "range: [0, 0]", "DPR-S509", 28, "no width"),
+    ("range: [-10000, 500000]", "range: [0, 0.3]", "DPR-S510", 28, "step"),
+    ("range: [-10000, 500000]", "range: [0, 1e18]", "DPR-S511", 28, "larger `step`"),
+    ("range: [-10000, 500000]", "range: [0]", "DPR-S210", 28, "[low, high]"),
+    ("range: [-10000, 500000]", "range: 500000", "DPR-S210", 28, "[low, high]"),
+    ("range: [-10000, 500000]", "range: [0, high]", "DPR-S204", 28, "digits"),
+    ("step: 0.5", "step: 0", "DPR-S205", 28, "greater than 0"),
+    ("step: 0.5", "step: 1/9007199254740993", "DPR-S511", 28, "2^53"),
+    ("outside: null", "outside: drop", "DPR-S202", 28, "clamp"),
+    ("{from: 1, to: 9}", "{from: 9, to: 1}", "DPR-S529", 26, "smaller one"),
+    ("{from: 1, to: 9}", "{from: 1, to: 2024-01-01}", "DPR-S529", 26, "two whole numbers"),
+    ("{from: 1, to: 9}", "{from: 1}", "DPR-S201", 26, "both ends"),
+    ("{from: 1, to: 9}", "{from: 1, to: 9000000}", "DPR-S530", 26, "a million"),
+    ("{from: 1, to: 9}", "1-9", "DPR-S212", 26, "{from: 1, to: 9}"),
+    ("2024-02-27, to: 2024-03-01", "2024-02-30, to: 2024-03-01", "DPR-S212", 25, "2024-03-07"),
+    ("keys: [1, 2]", "keys: [1, 2, 1]", "DPR-S525", 22, "once"),
+    ("keys: [1, 2]", 'keys: [1, "2"]', "DPR-S212", 22, "quotes"),
+    ("keys: [1, 2]", "keys: [1, 2.5]", "DPR-S212", 22, "whole number"),
+    ("keys: [true, false]", "keys: [yes, no]", "DPR-S212", 24, "true or false"),
+    ("[06, no, true, 1.10]", "[06, no, null]", "DPR-S215", 23, "quotes"),
+    (SEX, "{type: integer, keys: []}", "DPR-S532", 22, "may be published"),
+    ("2: Female", "3: Female", "DPR-S526", 22, "there is: 1, 2"),
+    ("2: Female", "01: Man", "DPR-S526", 22, "keep one"),
+    (SEX, "{type: integer, labels: {1: Male}}", "DPR-S526", 22, "declare `keys`"),
+    ("null: 2", "null: 3", "DPR-S527", 22, "add it"),
+    ("keys: {reference: places}}", "keys: {reference: place}}", "DPR-S517", 20, "`places`"),
+    ("column: region}", "column: regoin}", "DPR-S518", 21, "`region`"),
+    ("column: region}", "column: coast}", "DPR-S519", 21, "one type"),
+    # joins
+    (JOIN, "[{reference: place, on: district, add: [region]}]", "DPR-S517", 18, "`places`"),
+    (JOIN, "[{reference: places, on: distrct, add: [region]}]", "DPR-S520", 18, "`district`"),
+    (JOIN, "[{reference: places, on: sex, add: [region]}]", "DPR-S518", 18, "there is: district"),
+    (JOIN, "[{reference: places, on: district, add: [coast]}]", "DPR-S521", 18, "coast: {type: boolean}"),
+    (JOIN, "[{reference: places, on: district, add: [region, region]}]", "DPR-S522", 18, "once"),
+    (JOIN, "[{reference: places, on: region, add: [region]}]", "DPR-S522", 18, "source"),
+    (JOIN, "[{reference: places, on: district, add: []}]", "DPR-S210", 18, "at least 1"),
+    (JOIN, "{reference: places, on: district, add: [region]}", "DPR-S203", 18, "not a list"),
+    # queries
+    ("by: [region, sex]", "by: region", "DPR-S203", 33, "[region]"),
+    ("by: [region, sex]", "by: [regoin, sex]", "DPR-S504", 33, "`region`"),
+    ("by: [region, sex]", "by: [region, region]", "DPR-S506", 33, "once"),
+    ("by: [region, sex]", "by: [seen]", "DPR-S505", 33, "public values"),
+    ("by: [code]", "by: [code, income]", "DPR-S505", 38, "keys"),
+    (
+        "  population:\n    title: People\n    table: people",
+        "  population:\n    table: peple",
+        "DPR-S503",
+        31,
+        "`people`",
+    ),
+    ("{count: income}", "{count: incme}", "DPR-S504", 34, "`income`"),
+    ("{count: income}", "{cuont: income}", "DPR-S214", 34, "`count`"),
+    ("{count: income}", "{count: income, sum: income}", "DPR-S214", 34, "2 measures"),
+    ("{count: income}", "count", "DPR-S214", 34, "{count: ...}"),
+    ("{count: income}", "{count: 5}", "DPR-S203", 34, "not text"),
+    ("{mean: income}", "{mean: sex}", "DPR-S508", 41, "never read from the data"),
+    ("{mean: income}", "{mean: code}", "DPR-S507", 41, "count it"),
+    ("measures: {persons: {count: rows}, known: {count: income}}\n", "measures: {}\n", "DPR-S210", 34, "count: rows"),
+    ("known: {count: income}", "two-words: {count: income}", "DPR-S502", 34, "letters"),
+    ("known: {count: income}", "sex: {count: income}", "DPR-S523", 34, "rename"),
+    ("known: {count: income}", "persons_se: {count: income}", "DPR-S523", 34, "persons_se"),
+    ("known: {count: income}", "rehearsal: {count: income}", "DPR-S523", 34, "rehearsal"),
+    (CLIP, "clip: [9, 0]", "DPR-S512", 40, "smaller one first"),
+    (CLIP, "clip: [0, 0.3]", "DPR-S513", 40, "multiples of the step 1/2"),
+    (CLIP, "clip: [0, 1, 2]", "DPR-S210", 40, "[low, high]"),
+    (CLIP, "clip: 5", "DPR-S210", 40, "[low, high]"),
+    (CLIP, 'clip: [0, "1e99999999"]', "DPR-S204", 40, "absurd exponent"),
+    (CLIP, "clop: [0, 1]", "DPR-S200", 40, "`clip`"),
+    ("clip_per: row", "clip_per: unit", "DPR-S202", 40, "unit_cell"),
+    ("share: 0.5", "share: 0", "DPR-S205", 42, "greater than 0"),
+    ("expect: {persons: 12000}", "expect: {person: 12000}", "DPR-S515", 35, "`persons`"),
+    ("expect: {persons: 12000}", "expect: {persons: 0}", "DPR-S205", 35, "from 1"),
+    ("expect: {persons: 12000}", "expect: {persons: 1.5}", "DPR-S209", 35, "digits alone"),
+    ("  income:\n    table", "  Population:\n    table", "DPR-S524", 36, "rename"),
+    ("  income:\n    table", "  in.come:\n    table", "DPR-S502", 36, "letters"),
+    # publication
+    ("formats: [csv, html]", "formats: [csv, csv]", "DPR-S535", 44, "once"),
+    ("formats: [csv, html]", "formats: []", "DPR-S210", 44, "at least one"),
+    ("confidence: 0.9", "confidence: 95%", "DPR-S204", 45, "0.95"),
+    ("confidence: 0.9", "confidence: 95", "DPR-S208", 45, "0.95"),
+    ("show: blank", "show: hide", "DPR-S202", 46, "flag"),
+]
+
+
+def problems_of(text: str) -> tuple[Problem, ...]:
+    with pytest.raises(SpecError) as caught:
+        load(text, "spec.yaml")
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "line", "says"), WRONG, ids=[f"{row[2]}: {row[1][:40]}" for row in WRONG]
+)
+def test_one_mistake_is_one_problem_with_code_line_and_hint(
+    old: str, new: str, code: str, line: int, says: str
+) -> None:
+    problems = problems_of(swapped(old, new))
+
+    assert [problem.code for problem in problems] == [code], "\n".join(map(str, problems))
+    assert problems[0].where is not None
+    assert (problems[0].where.file, problems[0].where.line) == ("spec.yaml", line)
+    assert problems[0].where.column > 0
+    assert says in f"{problems[0].summary}\n{problems[0].hint}"
+    assert problems[0].hint
+
+
+def test_the_right_spec_is_right() -> None:
+    load(SPEC, "spec.yaml")
+
+
+def test_no_message_speaks_the_jargon_of_the_validator() -> None:
+    said = "\n".join(str(problem) for row in WRONG for problem in problems_of(swapped(row[0], row[1])))
+
+    for word in (
+        "Input should",
+        "pydantic",
+        "dict",
+        "tuple",
+        "valid",
+        "Extra inputs",
+        "NoneType",
+        "Numeral(",
+        "discriminator",
+    ):
+        assert word not in said.replace("validate", "").replace("valued", "")
+
+
+def test_no_query_at_all() -> None:
+    problems = problems_of(SPEC[: SPEC.index("queries:")] + "queries: {}\n")
+
+    assert [(problem.code, problem.where.line if problem.where else 0) for problem in problems] == [("DPR-S501", 29)]
+
+
+def test_more_than_ten_million_cells() -> None:
+    wide = swapped("{from: 1, to: 9}", "{from: 1, to: 900000}")
+    problems = problems_of(swapped("by: [code]", "by: [code, race, adult, sex]", wide))
+
+    assert [problem.code for problem in problems] == ["DPR-S528"]
+    assert "14400000 cells" in problems[0].summary
+
+
+def test_many_problems_of_every_kind_are_told_at_once_in_file_order() -> None:
+    text = SPEC
+    for old, new in [
+        ("period: 2024-03", "period: 2024, period: 2025" if False else "period: 2024\n  period: 2025"),
+        (BUDGET, "{epsilon: 0, delta: 2}"),
+        ("step: 0.5", "step: 0"),
+        ("by: [region, sex]", "by: [regoin, sex]"),
+        ("{mean: income}", "{mean: incme}"),
+        ("confidence: 0.9", "confidence: 95%"),
+    ]:
+        text = swapped(old, new, text)
+    found = [(problem.code, problem.where.line if problem.where else 0) for problem in problems_of(text)]
+
+    assert found == [
+        ("DPR-S109", 5),
+        ("DPR-S205", 10),
+        ("DPR-S207", 10),
+        ("DPR-S205", 29),
+        ("DPR-S504", 34),
+        ("DPR-S504", 42),
+        ("DPR-S204", 46),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("range: [-10000, 500000]", "rnage: [-10000, 500000]"),
+        ("range: [-10000, 500000]", "range: [low, 500000]"),
+        ("type: decimal", "type: decmal"),
+        ("queries:", "querys:"),
+        ("tables:", "table:"),
+        ("  people:\n    account", "  people:\n    acount"),
+    ],
+)
+def test_what_only_follows_from_a_mistake_is_not_told(old: str, new: str) -> None:
+    """A sum over a column whose range is misspelt does not lack a range; a query is not blamed for its table."""
+    assert len(problems_of(swapped(old, new))) == 1
+
+
+def test_a_flood_of_problems_is_cut_short() -> None:
+    problems = problems_of(SPEC + "".join(f"x{k}: 1\n" for k in range(500)))
+
+    assert len(problems) == 101
+    assert problems[-1].summary == "and 400 more problems"
+
+
+def test_a_half_character_or_a_brace_in_a_name_does_no_harm_to_the_message() -> None:
+    problems = problems_of(swapped("seen:", '"{summary} {0}\\n":'))
+
+    assert [problem.code for problem in problems] == ["DPR-S502"]
+    assert "\n" not in problems[0].summary
