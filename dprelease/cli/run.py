@@ -31,8 +31,10 @@ def _direct(request: Request, show: Progress | None) -> Outcome:
 
 
 def _with_prefect(request: Request, show: Progress | None) -> Outcome:
-    from dprelease.flows import execute
+    from dprelease.flows import api_in_use, execute
 
+    if api := api_in_use():
+        sys.stderr.write(f"Prefect API: {api}\n")
     return execute(request, show)
 
 

@@ -12,7 +12,6 @@ import base64
 import http.client
 import json
 import os
-import secrets
 import socket
 import subprocess
 import sys
@@ -46,7 +45,7 @@ class TemporaryServer:
         self._home = home
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
-        self._secret = f"dprelease:{secrets.token_urlsafe(24)}"
+        self._secret = f"dprelease:{os.urandom(24).hex()}"
         self._port = 0
 
     def __enter__(self) -> Self:

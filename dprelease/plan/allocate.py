@@ -79,6 +79,12 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
     publish = _publish(spec)
     delta = spec.privacy.budget.delta
     found = losses(Composed(events=tuple(step.event for step in steps)), delta)
+    if not found:
+        raise PlanError(
+            "no accountant can read this budget as (epsilon, delta) at delta 0",
+            hint="add a delta to the budget, such as `delta: 1e-9`",
+            code="DPR-P102",
+        )
     certified = (
         spec.privacy.accounting if spec.privacy.accounting != "auto" else min(found, key=lambda name: found[name])
     )
@@ -93,8 +99,8 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
         catalog=catalog,
         queries=queries,
         steps=steps,
-        loss={name: Loss(epsilon=epsilon, delta=delta) for name, epsilon in found.items()},  # type: ignore[misc]  # names of ACCOUNTANTS
-        certified=certified,  # type: ignore[arg-type]  # likewise
+        loss={name: Loss(epsilon=epsilon, delta=delta) for name, epsilon in found.items()},
+        certified=certified,
         outputs=_outputs(queries, steps, publish.confidence),
         publish=publish,
     )

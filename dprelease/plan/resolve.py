@@ -83,8 +83,8 @@ def _read(spec: ReleaseSpec, name: str, data: bytes | None, findings: Findings) 
         hint = "a reference is CSV in UTF-8 with commas and a header; correct the file or the declared columns"
         findings.add("DPR-S602", at, f"is not as declared: {shown(str(error))}", hint)
         return None
-    for column, kind in declared.columns.items():
-        wrong = next((key for key in public.keys(column) if kind == "date" and day(str(key)) is None), None)
+    for column in (name for name, kind in declared.columns.items() if kind == "date"):
+        wrong = next((key for key in public.keys(column) if day(str(key)) is None), None)
         if wrong is not None:
             says = f"is not as declared: column {shown(column)!r}: there is no day {shown(str(wrong))!r}"
             findings.add("DPR-S602", at, says, "write days of the calendar as YYYY-MM-DD")

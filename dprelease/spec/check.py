@@ -11,7 +11,7 @@ from dprelease.errors import Problem
 from dprelease.measures import MEASURES, Measure
 from dprelease.measures.base import Clipped
 from dprelease.measures.count import Count
-from dprelease.spec.check_columns import check_grid, check_tables, keys_are_sound
+from dprelease.spec.check_columns import check_grid, check_tables, keys_are_sound, step_is_sound
 from dprelease.spec.document import ColumnSpec, KeySpan, QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.keys import size_of
@@ -135,7 +135,7 @@ def _check_measure(table_name: str, table: TableSpec, measure: Measure, at: Path
             says = f"needs a range, and {shown(name)!r} has none"
             hint = f"declare `range: [low, high]` of {shown(name)}: public limits, never read from the data"
             findings.add("DPR-S508", (*at, kind), says, hint, about)
-        if measure.clip is not None:
+        if measure.clip is not None and step_is_sound(column):
             check_grid(measure.clip, column.step, (*at, "clip"), ("DPR-S512", "DPR-S513"), findings, about)
 
 

@@ -11,7 +11,7 @@ from dprelease.spec.keys import MOST_KEYS, key_text, label_key, size_of, spelled
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.nodes import Path
 
-__all__ = ["check_grid", "check_labels", "check_tables", "keys_are_sound"]
+__all__ = ["check_grid", "check_labels", "check_tables", "keys_are_sound", "step_is_sound"]
 
 _NUMBERS = ("integer", "decimal")
 _FINEST = 2**53  # steps up to here are exact in a double
@@ -50,13 +50,19 @@ def _check_number(column: ColumnSpec, at: Path, findings: Findings) -> None:
                 findings.add("DPR-S514", (*at, name), says, hint)
         return
     if "outside" in given and column.range is None:
-        findings.add("DPR-S514", (*at, "outside"), "has no range to be outside of", "declare `range: [low, high]`")
+        findings.add("DPR-S514", (*at, "outside"), "has no range to be outside of", "declare `range: [low, high]`", at)
     if column.type == "integer" and column.step.denominator != 1:
         findings.add("DPR-S510", (*at, "step"), "is no whole number, and the column is integer", "write `step: 1`")
-    elif max(column.step.numerator, column.step.denominator) > _FINEST:
+    elif not step_is_sound(column):
         findings.add("DPR-S511", (*at, "step"), "is finer or coarser than 2^53", "write a step such as 0.01")
     elif column.range is not None:
         check_grid(column.range, column.step, (*at, "range"), ("DPR-S509", "DPR-S510"), findings, at)
+
+
+def step_is_sound(column: ColumnSpec) -> bool:
+    """Whether limits can be held against the step of a column."""
+    whole = column.type != "integer" or column.step.denominator == 1
+    return whole and max(column.step.numerator, column.step.denominator) <= _FINEST
 
 
 def check_grid(

@@ -262,6 +262,8 @@ def _measure(value: Any) -> Any:
     problems: list[InitErrorDetails] = []
     read = dict(value)
     for name in _numbers_of(kinds[0]) & set(value):
+        if value[name] is None:  # as canonical JSON writes what was left out; no author can write it
+            continue
         if not isinstance(value[name], list | tuple):
             error = refuse("DPR-S210", f"is {kind_of(value[name])}, not a list of numbers", "write [low, high]")
             problems.append(InitErrorDetails(type=error, loc=(name,), input=value[name]))

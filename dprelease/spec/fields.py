@@ -127,6 +127,8 @@ def _positive_whole(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, Constant) and value.value is None:
+        raise refuse("DPR-S215", "is empty", "write something in quotes, or leave the line out")
     if not isinstance(value, str):
         quoted = f': "{shown(value.text)}"' if isinstance(value, Numeral | Constant) and value.text else ""
         raise refuse("DPR-S203", f"is {kind_of(value)}, not text", f"put text in quotes{quoted}")

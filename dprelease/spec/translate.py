@@ -56,10 +56,11 @@ def dotted(path: Path) -> str:
 
 def path_of(loc: tuple[int | str, ...]) -> Path:
     """Pydantic's location without the tags of unions, which are no part of the file."""
-    steps = tuple(step for step in loc if not (isinstance(step, str) and step.startswith("<")))
-    if pattern(steps[:4]) == "queries.*.measures.*" and len(steps) > 5 and steps[4] in MEASURES:
-        return (*steps[:4], *steps[5:])
-    return steps
+    if len(loc) > 5 and pattern(loc[:5]) == "tables.*.columns.*.keys":
+        return (*loc[:5], *loc[6:])
+    if len(loc) > 5 and pattern(loc[:4]) == "queries.*.measures.*" and loc[4] in MEASURES:
+        return (*loc[:4], *loc[5:])
+    return loc
 
 
 def problems_of(error: ValidationError, places: Places, models: Models) -> list[tuple[Path, Problem]]:

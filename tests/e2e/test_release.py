@@ -151,6 +151,17 @@ def test_a_canary_in_the_data_reaches_no_file_and_no_stream(tmp_path: Path) -> N
     assert str(CANARY) in (tmp_path / "people-1.csv").read_text(encoding="utf-8")
 
 
+def test_through_prefect_the_same_release_and_no_canary_in_its_home(tmp_path: Path) -> None:
+    small_project(tmp_path)
+    said = command(tmp_path, "run", "spec.yaml")
+    assert "5 steps drawn" in said
+    assert "nothing drawn, nothing spent" in command(tmp_path, "run", "spec.yaml")
+    assert (tmp_path / "state" / "prefect" / "prefect.db").stat().st_size > 0
+    assert str(CANARY) not in said
+    assert find_canary(tmp_path) == []
+    assert "FAIL" not in command(tmp_path, "verify", "releases/survey/2024")
+
+
 def test_the_loser_of_two_runs_says_who_holds_the_release(tmp_path: Path) -> None:
     small_project(tmp_path, rows=400_000)
     processes = [start(tmp_path, "run", "spec.yaml", "--direct") for _ in range(2)]
@@ -166,15 +177,15 @@ def test_the_loser_of_two_runs_says_who_holds_the_release(tmp_path: Path) -> Non
     assert [entry["kind"] for entry in log].count("measure") == 5
 
 
-def kill_and_resume(folder: Path, moment: float) -> None:
+def kill_and_resume(folder: Path, moment: float, *how: str) -> None:
     """Kill a run after so many seconds; run again; the committed answers of the first run must still stand."""
-    process = start(folder, "run", "spec.yaml", "--direct")
+    process = start(folder, "run", "spec.yaml", *how)
     time.sleep(moment)
     process.kill()
     process.communicate()
     ledger = open_ledger("sqlite:///state/ledger.db", folder)
     before = {entry.body["step"]: entry.body["digest"] for entry in ledger.entries() if entry.kind == "measure"}
-    command(folder, "run", "spec.yaml", "--direct")
+    command(folder, "run", "spec.yaml", *how)
     after = [(entry.body["step"], entry.body["digest"]) for entry in ledger.entries() if entry.kind == "measure"]
     assert len(after) == len(dict(after)) == 5
     assert {step: digest for step, digest in after if step in before} == before
@@ -186,11 +197,18 @@ def kill_and_resume(folder: Path, moment: float) -> None:
 @pytest.mark.parametrize("k", range(4))
 def test_a_killed_run_is_resumed_with_the_answers_it_had(tmp_path: Path, k: int) -> None:
     small_project(tmp_path, rows=100_000)
-    kill_and_resume(tmp_path, 0.8 + 0.5 * k + random.Random(k).random() * 0.4)
+    kill_and_resume(tmp_path, 0.8 + 0.5 * k + random.Random(k).random() * 0.4, "--direct")
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("k", range(40))
 def test_forty_killed_runs_are_resumed(tmp_path: Path, k: int) -> None:
     small_project(tmp_path, rows=100_000)
-    kill_and_resume(tmp_path, 0.3 + 0.08 * k)
+    kill_and_resume(tmp_path, 0.3 + 0.08 * k, "--direct")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("k", range(10))
+def test_ten_runs_killed_under_prefect_are_resumed(tmp_path: Path, k: int) -> None:
+    small_project(tmp_path, rows=100_000)
+    kill_and_resume(tmp_path, 0.5 + 0.6 * k)

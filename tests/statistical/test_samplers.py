@@ -26,10 +26,8 @@ def mass(name: str, scale: float, k: npt.NDArray[np.int64]) -> Floats:
         q = np.exp(-1 / scale)
         return np.asarray((1 - q) / (1 + q) * q ** np.abs(k))
     everything = np.arange(-int(12 * scale) - 12, int(12 * scale) + 13)
-    return (
-        np.exp(-(k.astype(float) ** 2) / (2 * scale**2))
-        / np.exp(-(everything.astype(float) ** 2) / (2 * scale**2)).sum()
-    )
+    whole = np.exp(-(everything.astype(float) ** 2) / (2 * scale**2)).sum()
+    return np.asarray(np.exp(-(k.astype(float) ** 2) / (2 * scale**2)) / whole)
 
 
 def p_value(name: str, draws: npt.NDArray[np.int64], scale: float) -> float:

@@ -112,6 +112,11 @@ def test_a_combination_that_cannot_be_accounted_says_what_to_do() -> None:
     assert "noise: laplace" in caught.value.hint
 
 
+def test_a_budget_of_rho_needs_a_delta_to_be_read() -> None:
+    with pytest.raises(PlanError, match="delta 0"):
+        plan_of(SPEC.replace("{epsilon: 1, delta: 1e-9}", "{rho: 1/10}"))
+
+
 def lie(plan: ReleasePlan, **changed: Any) -> ReleasePlan:
     """The plan with its last sum step changed."""
     step = plan.step("income.income-sum")

@@ -1,0 +1,97 @@
+"""dprelease.yaml and policy.yaml: by the same strict rules, and nothing that is not built is ignored."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dprelease.errors import SpecError
+from dprelease.privacy.unit import Neighboring
+from dprelease.spec.project import load_policy, load_project
+
+PROJECT = "ledger: sqlite:///state/ledger.db\n"
+POLICY = """\
+accounts:
+  acs: {unit: person, neighboring: replace_one, composition: zcdp, lifetime: {epsilon: 8, delta: 1e-8}}
+  pure: {unit: person, composition: basic, lifetime: {epsilon: 1/2}}
+ceilings: {epsilon: 4, delta: 1e-8}
+approvals: {required: 0}
+"""
+
+
+def test_a_project_has_defaults_for_all_but_its_ledger() -> None:
+    project = load_project(PROJECT, "dprelease.yaml")
+
+    assert project.ledger == "sqlite:///state/ledger.db"
+    assert (project.releases, project.prefect_home, project.policy) == ("releases", "state/prefect", "policy.yaml")
+
+
+def test_a_policy_is_exact() -> None:
+    policy = load_policy(POLICY, "policy.yaml")
+
+    assert policy.accounts["acs"].neighboring is Neighboring.REPLACE_ONE
+    assert policy.accounts["acs"].lifetime.delta == Fraction(1, 10**8)
+    assert policy.accounts["pure"].lifetime.epsilon == Fraction(1, 2)
+    assert policy.accounts["pure"].lifetime.delta == 0
+    assert policy.accounts["pure"].neighboring is Neighboring.ADD_REMOVE
+    assert policy.ceilings is not None
+    assert policy.ceilings.epsilon == 4
+    assert policy.approvals.required == 0
+
+
+def test_ceilings_and_approvals_may_be_left_out() -> None:
+    policy = load_policy(POLICY[: POLICY.index("ceilings")], "policy.yaml")
+
+    assert policy.ceilings is None
+    assert policy.approvals.required == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "says"),
+    [
+        ("releases: r\n", "DPR-S201", 1, "sqlite:///state/ledger.db"),
+        ("ledger: postgresql://host/db\n", "DPR-S300", 1, "sqlite:///"),
+        ("ledger: state/ledger.db\n", "DPR-S220", 1, "sqlite:///"),
+        ("ledger: sqlite:///\n", "DPR-S220", 1, "state/ledger.db"),
+        (PROJECT + "anchors: [a.json]\n", "DPR-S300", 2, "leave it out"),
+        (PROJECT + "signing_key: ${env:KEY}\n", "DPR-S300", 2, "unsigned"),
+        (PROJECT + "relases: r\n", "DPR-S200", 2, "`releases`"),
+        (PROJECT + "policy:\n", "DPR-S215", 2, "empty"),
+        (PROJECT + "releases: ${env:OUT}\n", "DPR-S213", 2, "write the value here"),
+    ],
+)
+def test_a_wrong_project(text: str, code: str, line: int, says: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_project(text, "dprelease.yaml")
+
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.where.line if problem.where else 0) == (code, line)
+    assert says in f"{problem.summary} {problem.hint}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "line", "says"),
+    [
+        ("required: 0", "required: 1", "DPR-S300", 5, "required: 0"),
+        ("required: 0", "required: 0, roles: [x]", "DPR-S300", 5, "leave it out"),
+        ("composition: zcdp", "composition: rdp", "DPR-S300", 2, "zcdp, or basic"),
+        ("composition: zcdp", "composition: advanced", "DPR-S202", 2, "basic"),
+        ("composition: zcdp, ", "", "DPR-S201", 2, "composition: zcdp"),
+        ("{epsilon: 8, delta: 1e-8}", "{epsilon: 8}", "DPR-S536", 2, "composition: basic"),
+        ("{epsilon: 8, delta: 1e-8}", "{epsilon: 0, delta: 1e-8}", "DPR-S205", 2, "greater than 0"),
+        ("unit: person, neighboring", "window: {per: year}, unit: person, neighboring", "DPR-S300", 2, "lifetime"),
+        ("ceilings: {epsilon: 4, delta: 1e-8}", "ceilings: {epsilon: 4}", "DPR-S201", 4, "delta"),
+        ("ceilings:", "celings:", "DPR-S200", 4, "`ceilings`"),
+        ("  pure:", "  acs:", "DPR-S109", 3, "2:3"),
+        ("  pure:", "  pu re:", "DPR-S502", 3, "letters"),
+    ],
+)
+def test_a_wrong_policy(old: str, new: str, code: str, line: int, says: str) -> None:
+    assert POLICY.count(old) == 1
+    with pytest.raises(SpecError) as caught:
+        load_policy(POLICY.replace(old, new), "policy.yaml")
+
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.where.line if problem.where else 0) == (code, line)
+    assert says in f"{problem.summary} {problem.hint}"
