@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 
 from dprelease.catalog.table import ColumnType, Key
 
@@ -48,11 +49,19 @@ def read_key(text: str, kind: ColumnType) -> Key:
         return int(text)
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"
-    if kind == "date" and _DATE.fullmatch(text):
+    if kind == "date" and _DATE.fullmatch(text) and _is_day(text):
         return text
     if kind in ("decimal", "timestamp"):
         raise ReferenceFileError(f"a {kind} column cannot be a key: bin it first")
     raise ReferenceFileError(f"{text!r} is not a value of type {kind}")
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceTable:

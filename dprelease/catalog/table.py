@@ -36,6 +36,7 @@ class Column(Value):
         step: The grid of sums: values are rounded to multiples of it before they are clipped.
         outside: What happens to a number outside ``range``.
         null: The key that a null belongs to; None: a null belongs to no cell.
+        measured_in: The unit of its numbers, such as EUR, as a reader sees it.
         reference: The reference that a join adds this column from; None: it is in the source.
     """
 
@@ -47,6 +48,7 @@ class Column(Value):
     step: Fraction = Fraction(1)
     outside: Literal["clamp", "null"] = "clamp"
     null: Key | None = None
+    measured_in: str = ""
     reference: str | None = None
 
     @property

@@ -248,8 +248,15 @@ def _outputs(queries: Sequence[PlannedQuery], steps: Sequence[Step], confidence:
     return tuple(outputs)
 
 
+def _expected_rows(query: PlannedQuery, fed: Sequence[Step]) -> int | None:
+    """The author's guess for a count that this measure is fed from, else for any count of the query."""
+    steps = {step.id for step in fed}
+    own = [guess for label, guess in query.expect.items() if steps & set(query.inputs[label])]
+    return next(iter(own or query.expect.values()), None)
+
+
 def _output(query: PlannedQuery, label: str, measure: Measure, fed: Sequence[Step], confidence: Fraction) -> Output:
-    count = next(iter(query.expect.values()), None)
+    count = _expected_rows(query, fed)
     expected = measure.expected(
         [step.aggregate.quantity for step in fed], [step.law for step in fed], confidence, count
     )

@@ -134,6 +134,7 @@ def _column(
         step=column.step,
         outside=column.outside,
         null=column.null,
+        measured_in=column.measured_in,
         reference=reference,
     )
 

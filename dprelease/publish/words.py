@@ -53,7 +53,8 @@ def described(measure: Measure, table: Table, unit: str) -> str:
     if limits is None and declared is not None:
         limits = (declared.low, declared.high)
     within = f", each value first moved into {_limit(limits[0])} to {_limit(limits[1])}" if limits else ""
-    return f"{kind} of {target}{within}"
+    unit_of = f" in {table.column(target).measured_in}" if table.column(target).measured_in else ""
+    return f"{kind} of {target}{unit_of}{within}"
 
 
 def _limit(value: Fraction) -> str:

@@ -130,7 +130,7 @@ def check_fresh(target: Target, plan: ReleasePlan) -> None:
     moved = (
         "the spec or one of its references"
         if old.spec_fingerprint != plan.spec_fingerprint
-        else "the policy or dprelease itself"
+        else "the order of its parts, the policy or dprelease itself"
     )
     raise StalePlan(
         f"the plan is stale: {moved} changed since it was frozen",
