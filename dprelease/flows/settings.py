@@ -103,9 +103,8 @@ def server_environment(home: Path, database: Path, secret: str) -> dict[str, str
         "PREFECT_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
         "PREFECT_SERVER_API_AUTH_STRING": secret,
         "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
-        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
-        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
-        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "0.1",
+        # Whole seconds: Prefect cuts a fraction to 0, and its recorder then spins on a core of its own.
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
         "PREFECT_UI_ENABLED": "false",
         "PREFECT__SERVER_EPHEMERAL": "1",
         "PREFECT__SERVER_FINAL": "1",
