@@ -34,8 +34,9 @@ demo: $(VENV)/.run ## release two tables about 30,000 made-up people; again: fin
 	cd specs && ../$(BIN)/dprelease validate $(SPEC)
 	cd specs && ../$(BIN)/dprelease plan $(SPEC)
 	cd specs && ../$(BIN)/dprelease run $(SPEC)
-	cd specs && ../$(BIN)/dprelease ledger status
 	cd specs && ../$(BIN)/dprelease verify $(BUNDLE)
+	cd specs && ../$(BIN)/dprelease ledger status
+	@echo; echo "The release: specs/$(BUNDLE)/index.html; what it cost and what is left: above."
 
 test: check ## check, then every test but the nightly ones
 	$(PYTEST) -m "not nightly"

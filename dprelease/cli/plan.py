@@ -9,7 +9,7 @@ from typing import Any
 from dprelease.cli.views import columns, say, say_json
 from dprelease.errors import BudgetExceeded, MissingExtra, UnsupportedEvent
 from dprelease.ledger import open_ledger
-from dprelease.plan.document import FrozenPlan, ReleasePlan, Step
+from dprelease.plan.document import FrozenPlan, ReleasePlan, Standing, Step
 from dprelease.plan.explain import loss_facts, plan_facts
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.privacy.accountants import ACCOUNTANTS
@@ -31,7 +31,9 @@ def show_plan(spec: Path, out: Path | None, *, compare: bool, as_json: bool) -> 
     plan = plan_release(target.project, target.loaded)
     ledger = open_ledger(target.project.settings.ledger, target.project.folder)
     frozen = freeze(target, plan, ledger)
-    accounts = _accounts(target, plan, ledger.standing([account.name for account in plan.accounts]))
+    known = ledger.find(plan.release.name, plan.release.period)
+    standing = ledger.standing([account.name for account in plan.accounts])
+    accounts = _accounts(target, plan, standing, charged=known is not None)
     if out is not None:
         out.write_text(frozen.canonical() + "\n", encoding="utf-8")
     if as_json:
@@ -39,6 +41,10 @@ def show_plan(spec: Path, out: Path | None, *, compare: bool, as_json: bool) -> 
         say_json({**facts, "compare": _comparison(plan)} if compare else facts)
     else:
         _print(plan, frozen, accounts, compare=compare)
+        if known is not None:
+            same = known.plan_fingerprint == frozen.plan_fingerprint
+            then = "`dprelease run` spends nothing more on it" if same else "with another plan; release another period"
+            say(f"\n{known.release}/{known.period} is already {known.state}: {then}")
         if out is not None:
             say(f"\nfrozen in {out}; `dprelease run {out}` refuses it once spec, policy or ledger have moved")
     for account in accounts:
@@ -50,14 +56,15 @@ def show_plan(spec: Path, out: Path | None, *, compare: bool, as_json: bool) -> 
             )
 
 
-def _accounts(target: Target, plan: ReleasePlan, standing: Any) -> list[dict[str, Any]]:
+def _accounts(target: Target, plan: ReleasePlan, standing: Standing, *, charged: bool) -> list[dict[str, Any]]:
+    """Each account before and with this release; the same figure where the release is charged already."""
     found = []
     for charge in charges(plan, target.loaded):
         account, delta = charge.account, charge.cap.delta
-        charged = standing.of(account.name).charged
-        before = account_loss(account.composition, charged, delta)
+        earlier = standing.of(account.name).charged
+        before = account_loss(account.composition, earlier, delta)
         try:
-            after = account_loss(account.composition, (*charged, charge.events), delta)
+            after = before if charged else account_loss(account.composition, (*earlier, charge.events), delta)
         except UnsupportedEvent as error:
             raise BudgetExceeded(f"account {account.name!r}: {error.summary}", hint=error.hint) from None
         limit = charge.cap.epsilon or Fraction(0)

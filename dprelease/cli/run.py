@@ -73,6 +73,6 @@ def _report(outcome: Outcome, *, rehearsal: bool) -> None:
     say(f"  cost     epsilon {outcome.epsilon} at delta {outcome.delta}")
     for account in outcome.accounts:
         say(
-            f"  account  {account.name}: epsilon {account.after} spent of {account.cap} "
-            f"at delta {account.delta} ({account.composition}); {account.before} before this release"
+            f"  account  {account.name} ({account.composition}): epsilon {account.after} spent with this release, "
+            f"{account.before} before; {account.left} left of {account.cap} at delta {account.delta}"
         )

@@ -13,9 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from dprelease.errors import Problem, SpecError, Where
-from dprelease.starter.population import write_population
 
-__all__ = ["FILES", "create_project", "write_population"]
+__all__ = ["FILES", "create_project"]
 
 # Path in the new project to the template; none ends in .py or begins with a dot, so that no tool takes it for its own.
 FILES: dict[str, str] = {
@@ -53,6 +52,8 @@ def create_project(folder: Path) -> list[Path]:
             written.append(path)
     except OSError as error:
         raise _refusal("DPR-S902", f"cannot write in {folder}: {error.strerror}", folder) from error
+    from dprelease.starter.population import write_population  # here, so that it can be run as a module of its own
+
     write_population(folder / _POPULATION)
     return [*written, folder / _POPULATION]
 
