@@ -6,16 +6,22 @@ doing: no result is stored or cached here, and a new run does not care what Pref
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from prefect import flow, runtime, task
+import httpx
+from prefect import flow, get_client, runtime, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.events.worker import EventsWorker
+from prefect.exceptions import PrefectException
 from prefect.futures import as_completed
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
@@ -35,6 +41,7 @@ __all__ = ["dprelease", "walk", "walk_steps"]
 _WORKERS = 4
 _RETRY_AFTER = [1.0, 5.0]  # seconds, before the second and the third try
 _LAST_EVENTS = 10.0  # seconds to hand the last events to the server
+_LAST_RECORDS = 3.0  # seconds for the server to write them down
 
 _THREADS: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=_WORKERS)
 # What Prefect imports at the first call of a flow: loaded now, while the server boots.
@@ -127,6 +134,7 @@ def dprelease(
 
 def walk_steps(work: Work) -> None:
     """Open, measure, publish and show, as tasks of the flow that is running."""
+    work.flow_run = str(runtime.flow_run.id)
     _open(work)
     sizes = work.sizes()
     done, total = 0, sum(sizes)
@@ -158,10 +166,33 @@ def _artifacts(outcome: Outcome) -> None:
     )
 
 
-def walk(work: Work) -> None:
+def _settle(work: Work) -> None:
+    """Wait until the server has written how every task ended: it learns it from events, a little later.
+
+    Only for a server that is about to be stopped, and at most for some seconds: Prefect's record is not the audit
+    trail, so what is missing from it costs nothing but a clean picture.
+    """
+    if not work.flow_run:
+        return
+    deadline = time.monotonic() + _LAST_RECORDS
+    wanted = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(work.flow_run)]))
+    with get_client(sync_client=True) as client:
+        while time.monotonic() < deadline:
+            runs = client.read_task_runs(flow_run_filter=wanted, limit=200)
+            ended = [run for run in runs if run.state is not None and run.state.is_final()]
+            if len(ended) >= min(len(work.tried), 200):
+                return
+            time.sleep(0.05)
+
+
+def walk(work: Work, *, settle: bool = False) -> None:
     """Run the flow here, on work that is open, and hand its last events to the server.
 
     Without a heartbeat, which would add a second to each run: whoever typed the command sees whether it lives.
+
+    Args:
+        work: Open.
+        settle: Wait for the server's record of the tasks, for the server is stopped next.
 
     Raises:
         StepFailed: If a step failed; ``work.failure()`` says how.
@@ -173,14 +204,18 @@ def walk(work: Work) -> None:
         PREFECT_API_AUTH_STRING: os.environ.get("PREFECT_API_AUTH_STRING"),
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
     }
-    try:
-        with temporary_settings(here), giving(work):
-            dprelease(
-                target=work.request.target,
-                synthetic=work.request.synthetic,
-                release=plan.release.name,
-                period=plan.release.period,
-                plan_fingerprint=plan.fingerprint(),
-            )
-    finally:
-        EventsWorker.drain_all(timeout=_LAST_EVENTS, at_exit=False)
+    with temporary_settings(here):
+        try:
+            with giving(work):
+                dprelease(
+                    target=work.request.target,
+                    synthetic=work.request.synthetic,
+                    release=plan.release.name,
+                    period=plan.release.period,
+                    plan_fingerprint=plan.fingerprint(),
+                )
+        finally:
+            EventsWorker.drain_all(timeout=_LAST_EVENTS, at_exit=False)
+            if settle:
+                with contextlib.suppress(httpx.HTTPError, PrefectException):  # the server is gone: nothing to wait for
+                    _settle(work)

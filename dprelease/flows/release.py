@@ -70,7 +70,7 @@ def _open(work: Work) -> None:
         raise failure
 
 
-def _imported() -> Callable[[Work], None]:
+def _imported() -> Callable[..., None]:
     broken = ""
     try:
         from dprelease.flows.flow import walk
@@ -86,7 +86,7 @@ def _walk(work: Work, server: TemporaryServer) -> None:
     walk = _imported()  # a second: while the server boots
     server.wait()
     try:
-        walk(work)
+        walk(work, settle=bool(server.api))
     except StepFailed:
         lost = "StepFailed"  # told below, by the step's own error
     except Exception as error:

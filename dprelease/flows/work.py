@@ -43,11 +43,13 @@ class Work:
     no useful text, and does not pickle.
     """
 
-    __slots__ = ("_batches", "_failures", "_progress", "_run", "outcome", "request")
+    __slots__ = ("_batches", "_failures", "_progress", "_run", "flow_run", "outcome", "request", "tried")
 
     def __init__(self, request: Request, progress: Progress | None = None) -> None:
         self.request = request
         self.outcome: Outcome | None = None
+        self.flow_run = ""  # Prefect's id of it
+        self.tried: set[str] = set()
         self._progress = progress
         self._run: Run | None = None
         self._batches: tuple[Batch, ...] = ()
@@ -113,6 +115,7 @@ class Work:
             StepFailed: With the class, the code and the name of the step.
         """
         failed: StepFailed | None = None
+        self.tried.add(step)
         try:
             result = do()
         except Exception as error:
