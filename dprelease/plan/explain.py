@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isqrt
+from math import floor, isqrt
 from typing import Any
 
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.rounding import sqrt_up
 
-__all__ = ["budget_facts", "loss_facts", "plan_facts", "step_facts"]
+__all__ = ["budget_facts", "left_text", "loss_facts", "plan_facts", "step_facts"]
 
 
 def loss_facts(loss: Loss) -> dict[str, str]:
@@ -22,6 +22,12 @@ def budget_facts(budget: Budget) -> dict[str, str]:
     """A budget as exact rationals."""
     named = {"epsilon": budget.epsilon, "rho": budget.rho, "delta": budget.delta}
     return {name: str(value) for name, value in named.items() if value is not None}
+
+
+def left_text(cap: Budget, spent: Loss) -> str:
+    """What an account has left at its cap's delta, rounded down; losses compose, so it is no price of a release."""
+    rest = max(Fraction(0), (cap.epsilon or Fraction(0)) - spent.epsilon)
+    return str(floor(rest * 10**6) / 10**6)
 
 
 def step_facts(step: Step) -> dict[str, Any]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from fractions import Fraction
 from functools import cached_property
-from math import floor
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
@@ -21,9 +19,8 @@ from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger, ReleaseLock, Reservation, StepKey, open_ledger
 from dprelease.noise import Measurement
 from dprelease.plan.document import Batch, ReleasePlan
-from dprelease.plan.explain import loss_facts
+from dprelease.plan.explain import left_text, loss_facts
 from dprelease.plan.verify import verify
-from dprelease.privacy.budget import Budget, Loss
 from dprelease.publish import AccountFacts, Facts, Publication, folder_for, render, write
 from dprelease.release.draw import draw
 from dprelease.release.environment import environment
@@ -276,18 +273,12 @@ def outcome(
                 before=loss_facts(each.before)["epsilon"],
                 after=loss_facts(each.after)["epsilon"],
                 cap=str(each.cap.epsilon),
-                left=_left(each.cap, each.after),
+                left=left_text(each.cap, each.after),
                 delta=loss_facts(each.after)["delta"],
             )
             for each in reservation.accounts
         ),
     )
-
-
-def _left(cap: Budget, after: Loss) -> str:
-    """What an account has left at its cap's delta, rounded down; it is not what a further release would cost."""
-    rest = max(Fraction(0), (cap.epsilon or Fraction(0)) - after.epsilon)
-    return str(floor(rest * 10**6) / 10**6)
 
 
 def publish_again(project: Project, release: str, period: str | None) -> Outcome:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import floor
 from typing import Any
 
 from dprelease.ledger import Ledger
+from dprelease.plan.explain import left_text
 from dprelease.privacy.accountants import losses
-from dprelease.privacy.budget import round_up
+from dprelease.privacy.budget import Budget, round_up
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import account_loss
 from dprelease.release.project import Project
@@ -29,7 +28,6 @@ def account_status(project: Project, ledger: Ledger) -> list[dict[str, Any]]:
         account, charged = project.policy.accounts[name], standing.of(name).charged
         cap = account.lifetime
         spent = account_loss(account.composition, charged, cap.delta)
-        left = max(Fraction(0), cap.epsilon - spent.epsilon)
         other = losses(Composed(events=charged), cap.delta) if charged else {}
         found.append(
             {
@@ -39,7 +37,7 @@ def account_status(project: Project, ledger: Ledger) -> list[dict[str, Any]]:
                 "composition": account.composition,
                 "releases": len(charged),
                 "spent": round_up(spent.epsilon),
-                "left": str(floor(left * 10**6) / 10**6),
+                "left": left_text(Budget(epsilon=cap.epsilon, delta=cap.delta), spent),
                 "cap": str(cap.epsilon),
                 "delta": round_up(cap.delta),
                 "hypothetical": {kind: round_up(epsilon) for kind, epsilon in other.items()},
