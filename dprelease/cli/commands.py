@@ -22,6 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.add_typer(ledger_app, name="ledger")
+_INTERRUPTED = 130
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
@@ -35,9 +36,27 @@ def run_app() -> None:
 
         complain(error)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted; what was measured is kept, the same command resumes it\n")
-        sys.exit(130)
+    except SystemExit as stop:
+        if stop.code == _INTERRUPTED:  # the command line has already turned Ctrl-C into this
+            sys.stderr.write("\ninterrupted; what was measured is kept, the same command resumes it\n")
+        raise
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from dprelease import __version__
+
+        typer.echo(f"dprelease {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Plan, measure once and publish differentially private statistics from one YAML file."""
 
 
 @app.command()

@@ -18,12 +18,12 @@ from functools import reduce
 from typing import Any
 
 from dprelease.canonical import Value
-from dprelease.errors import MissingExtra
+from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.accountants.base import Atom, atoms, pure_epsilon, zcdp_rho
 from dprelease.privacy.event import DiscreteLaplace
 
-__all__ = ["Opinion", "second_opinion"]
+__all__ = ["Opinion", "heard", "second_opinion"]
 
 _GRID = 1e-4
 _SMOOTH = 100  # from this many lattice points per unit of noise the continuous pair is within 1e-4 of the lattice
@@ -59,6 +59,26 @@ def second_opinion(plan: ReleasePlan) -> tuple[Opinion, ...]:
     if delta > 0:
         opinions.append(_real_pair(counted, float(plan.loss[plan.certified].epsilon), delta))
     return tuple(opinions)
+
+
+def heard(plan: ReleasePlan) -> bool:
+    """Ask for the second opinion before anything is drawn; False where ``dp_accounting`` is not installed.
+
+    Raises:
+        BrokenPromiseError: If it disagrees. Nothing may be drawn from such a plan.
+    """
+    try:
+        opinions = second_opinion(plan)
+    except MissingExtra:
+        return False
+    for opinion in opinions:
+        if not opinion.agrees:
+            raise BrokenPromiseError(
+                f"dp_accounting finds epsilon {opinion.theirs}, the plan claims {opinion.ours} ({opinion.accountant})",
+                detail=opinion.rule,
+                hint="nothing was drawn; please report this with the plan file",
+            )
+    return True
 
 
 def _same_curve(counted: Iterable[tuple[Atom, int]], ours: float, delta: float) -> Opinion:

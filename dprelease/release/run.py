@@ -20,6 +20,7 @@ from dprelease.ledger import Ledger, ReleaseLock, Reservation, StepKey, open_led
 from dprelease.noise import Measurement
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.explain import left_text, loss_facts
+from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
 from dprelease.publish import AccountFacts, Facts, Publication, folder_for, render, write
 from dprelease.release.draw import draw
@@ -112,6 +113,7 @@ class Run:
         plan = plan_release(self._target.project, self._target.loaded)
         check_fresh(self._target, plan)
         verify(plan)
+        heard(plan)
         for table in self._tables(plan).values():
             self._engine.describe(table)
         heads = self._target.frozen.heads if self._target.frozen else None

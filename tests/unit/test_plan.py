@@ -10,7 +10,7 @@ import pytest
 from dprelease.errors import BrokenPromiseError, PlanError
 from dprelease.plan.document import Account, ReleasePlan, Step
 from dprelease.plan.explain import plan_facts
-from dprelease.plan.second_opinion import second_opinion
+from dprelease.plan.second_opinion import heard, second_opinion
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
@@ -175,6 +175,9 @@ def test_dp_accounting_agrees_and_sees_a_factor_of_two(text: str, mechanism: str
     assert all(opinion.agrees for opinion in second_opinion(plan))
     halved = plan.model_copy(update={"steps": tuple(s.model_copy(update={"scale": s.scale / 2}) for s in plan.steps)})
     assert not all(opinion.agrees for opinion in second_opinion(halved))
+    assert heard(plan)
+    with pytest.raises(BrokenPromiseError, match="dp_accounting"):
+        heard(halved)
 
 
 def test_the_facts_keep_their_shape() -> None:
