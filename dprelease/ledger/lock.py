@@ -77,6 +77,8 @@ class ReleaseLock:
             # The file stays: unlinking it would let a third process lock a new file beside a waiting second.
             with contextlib.suppress(OSError):  # an undescribed lock is still a lock; what counts is the close
                 os.ftruncate(self._file, 0)
+            # Said aloud, not left to the close: a child forked a moment ago may still hold the same open file.
+            fcntl.flock(self._file, fcntl.LOCK_UN)
         self.forget()
 
     def __enter__(self) -> Self:
