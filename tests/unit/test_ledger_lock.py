@@ -104,6 +104,29 @@ def test_a_lock_of_fork_and_child_ends_with_its_holder(tmp_path: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+def test_a_holder_that_dies_frees_the_lock_though_its_forked_child_lives(tmp_path: Path) -> None:
+    """What a killed process does is close its file, without a word; the child must not hold the same one."""
+    told, tell = os.pipe()
+    reader, writer = os.pipe()
+    held = lock(tmp_path)
+    held.acquire()
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        os.write(tell, b"forked")
+        os.read(reader, 1)
+        os._exit(0)
+    os.close(reader)
+    assert os.read(told, 6) == b"forked"  # its fork hook has run
+    held.forget()
+    with lock(tmp_path):
+        pass
+    os.close(writer)
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(told)
+    os.close(tell)
+
+
 def test_no_started_program_inherits_it(tmp_path: Path) -> None:
     with lock(tmp_path) as held:
         assert held._file is not None
