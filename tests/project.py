@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 __all__ = ["CANARY", "command", "environment", "small_project", "start"]
@@ -68,18 +69,18 @@ def small_project(folder: Path, spec: str = SPEC, rows: int = 3000) -> Path:
     return folder / "spec.yaml"
 
 
-def environment() -> dict[str, str]:
-    """The environment of a user who set nothing."""
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a user who set nothing but these."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "DPRELEASE_"))}
-    return {**kept, "NO_COLOR": "1"}
+    return {**kept, "NO_COLOR": "1", **(variables or {})}
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+def start(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """The command, started in a folder and left to itself."""
     return subprocess.Popen(
         [sys.executable, "-m", "dprelease", *words],
         cwd=folder,
-        env=environment(),
+        env=environment(variables),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -87,9 +88,9 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def command(folder: Path, *words: str, code: int = 0) -> str:
+def command(folder: Path, *words: str, code: int = 0, variables: Mapping[str, str] | None = None) -> str:
     """Run the command to its end; its output and errors as one text. The exit code must be ``code``."""
-    process = start(folder, *words)
+    process = start(folder, *words, variables=variables)
     out, err = process.communicate(timeout=180)
     assert process.returncode == code, f"exit {process.returncode}, not {code}:\n{out}\n{err}"
     assert "Traceback" not in out + err
