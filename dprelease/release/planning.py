@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from dprelease.errors import BudgetExceeded, PlanError, StalePlan
-from dprelease.ledger import Charge, Ledger
 from dprelease.plan.allocate import allocate
 from dprelease.plan.document import FrozenPlan, ReleasePlan
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
-from dprelease.publish import check_publishable
 from dprelease.release.project import Project, read_text
 from dprelease.spec.load import Loaded
+
+if TYPE_CHECKING:
+    from dprelease.ledger import Charge, Ledger
 
 __all__ = ["Target", "charges", "freeze", "open_target", "plan_release"]
 
@@ -73,6 +75,8 @@ def plan_release(project: Project, loaded: Loaded) -> ReleasePlan:
         SpecError: If the references or the policy do not fit the spec.
         PlanError: If the budget cannot buy it, or the policy's ceilings forbid it.
     """
+    from dprelease.publish import check_publishable  # here, so that a wrong spec is told before it is loaded
+
     catalog, fingerprint = project.resolve(loaded)
     plan = allocate(loaded.spec, catalog, project.accounts(loaded), fingerprint)
     _check_ceilings(project, plan)
@@ -96,6 +100,8 @@ def _check_ceilings(project: Project, plan: ReleasePlan) -> None:
 
 def charges(plan: ReleasePlan, loaded: Loaded) -> tuple[Charge, ...]:
     """What each account would be charged, under its lifetime cap or the spec's lower `at_most`."""
+    from dprelease.ledger import Charge
+
     at_most = loaded.spec.privacy.at_most
     found = []
     for account in plan.accounts:
