@@ -8,14 +8,14 @@ from typing import Any
 
 from dprelease.cli.views import columns, say, say_json
 from dprelease.errors import BudgetExceeded, MissingExtra, UnsupportedEvent
-from dprelease.ledger import open_ledger
+from dprelease.ledger import open_ledger, price
 from dprelease.plan.document import FrozenPlan, ReleasePlan, Standing, Step
 from dprelease.plan.explain import loss_facts, plan_facts
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.calibrate import Demand, calibrate
-from dprelease.privacy.filters import account_loss
+from dprelease.privacy.event import Composed
 from dprelease.release.planning import Target, charges, freeze, open_target, plan_release
 
 __all__ = ["show_plan"]
@@ -30,9 +30,9 @@ def show_plan(spec: Path, out: Path | None, *, compare: bool, as_json: bool) -> 
     target = open_target(spec)
     plan = plan_release(target.project, target.loaded)
     ledger = open_ledger(target.project.settings.ledger, target.project.folder)
-    frozen = freeze(target, plan, ledger)
     known = ledger.find(plan.release.name, plan.release.period)
     standing = ledger.standing([account.name for account in plan.accounts])
+    frozen = freeze(target, plan, standing)
     accounts = _accounts(target, plan, standing, charged=known is not None)
     if out is not None:
         out.write_text(frozen.canonical() + "\n", encoding="utf-8")
@@ -60,11 +60,9 @@ def _accounts(target: Target, plan: ReleasePlan, standing: Standing, *, charged:
     """Each account before and with this release; the same figure where the release is charged already."""
     found = []
     for charge in charges(plan, target.loaded):
-        account, delta = charge.account, charge.cap.delta
-        earlier = standing.of(account.name).charged
-        before = account_loss(account.composition, earlier, delta)
+        account, earlier = charge.account, standing.of(charge.account.name).charged
         try:
-            after = before if charged else account_loss(account.composition, (*earlier, charge.events), delta)
+            facts = price(account, earlier, Composed() if charged else charge.events, charge.cap)
         except UnsupportedEvent as error:
             raise BudgetExceeded(f"account {account.name!r}: {error.summary}", hint=error.hint) from None
         limit = charge.cap.epsilon or Fraction(0)
@@ -72,11 +70,11 @@ def _accounts(target: Target, plan: ReleasePlan, standing: Standing, *, charged:
             {
                 "name": account.name,
                 "composition": account.composition,
-                "before": round_up(before.epsilon),
-                "after": round_up(after.epsilon),
+                "before": round_up(facts.before.epsilon),
+                "after": round_up(facts.after.epsilon),
                 "cap": str(limit),
-                "delta": round_up(delta),
-                "fits": after.epsilon <= limit,
+                "delta": round_up(charge.cap.delta),
+                "fits": facts.after.epsilon <= limit,
             }
         )
     return found

@@ -19,6 +19,7 @@ from pathlib import Path
 from dprelease.errors import LedgerError
 from dprelease.ledger.base import Charge, Ledger, Reservation, StepKey
 from dprelease.ledger.entry import AccountFacts, Actor, Entry
+from dprelease.ledger.history import price
 from dprelease.ledger.lock import ReleaseLock
 from dprelease.ledger.sqlite import SQLiteLedger
 
@@ -34,6 +35,7 @@ __all__ = [
     "SQLiteLedger",
     "StepKey",
     "open_ledger",
+    "price",
 ]
 
 LEDGERS: dict[str, Callable[[Path], Ledger]] = {"sqlite": SQLiteLedger}

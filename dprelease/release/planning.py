@@ -11,14 +11,14 @@ from pydantic import ValidationError
 
 from dprelease.errors import BudgetExceeded, PlanError, StalePlan
 from dprelease.plan.allocate import allocate
-from dprelease.plan.document import FrozenPlan, ReleasePlan
+from dprelease.plan.document import FrozenPlan, ReleasePlan, Standing
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
 from dprelease.release.project import Project, read_text
 from dprelease.spec.load import Loaded
 
 if TYPE_CHECKING:
-    from dprelease.ledger import Charge, Ledger
+    from dprelease.ledger import Charge
 
 __all__ = ["Target", "charges", "freeze", "open_target", "plan_release"]
 
@@ -112,10 +112,10 @@ def charges(plan: ReleasePlan, loaded: Loaded) -> tuple[Charge, ...]:
     return tuple(found)
 
 
-def freeze(target: Target, plan: ReleasePlan, ledger: Ledger) -> FrozenPlan:
+def freeze(target: Target, plan: ReleasePlan, standing: Standing) -> FrozenPlan:
     """The plan with its fingerprint and the heads of the accounts that it was made against."""
-    standing = ledger.standing([account.name for account in plan.accounts])
-    relative = target.spec_file.resolve().relative_to(target.project.folder)
+    # The folder is resolved, as the project's was; the file itself may be a link to elsewhere.
+    relative = (target.spec_file.parent.resolve() / target.spec_file.name).relative_to(target.project.folder)
     return FrozenPlan(
         plan=plan,
         plan_fingerprint=plan.fingerprint(),

@@ -112,8 +112,7 @@ class Run:
             return
         plan = plan_release(self._target.project, self._target.loaded)
         check_fresh(self._target, plan)
-        verify(plan)
-        heard(plan)
+        heard(plan)  # plan_release has verified it
         for table in self._tables(plan).values():
             self._engine.describe(table)
         heads = self._target.frozen.heads if self._target.frozen else None
