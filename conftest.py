@@ -1,4 +1,4 @@
-"""Before anything is collected: Prefect's files of a test run go to a folder that is thrown away."""
+"""Before anything is collected: Prefect's files go to a folder that is thrown away, and no test is timed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import atexit
 import os
 import shutil
 import tempfile
+
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)  # how long an example takes is no law
+settings.load_profile("untimed")
 
 _HOME = tempfile.mkdtemp(prefix="dprelease-tests-")
 os.environ["PREFECT_HOME"] = _HOME  # importing Prefect, as the doctests do, makes this folder

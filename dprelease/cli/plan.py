@@ -7,40 +7,60 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.cli.views import columns, say, say_json
-from dprelease.errors import BudgetExceeded, MissingExtra, UnsupportedEvent
+from dprelease.errors import BudgetExceeded, MissingExtra, PlanError, UnsupportedEvent
 from dprelease.ledger import open_ledger, price
-from dprelease.plan.document import FrozenPlan, ReleasePlan, Standing, Step
-from dprelease.plan.explain import loss_facts, plan_facts
+from dprelease.plan.compare import compare as compare_plan
+from dprelease.plan.document import FrozenPlan, ReleasePlan, Standing
+from dprelease.plan.explain import loss_facts, plan_facts, relative_error
 from dprelease.plan.second_opinion import second_opinion
-from dprelease.privacy.accountants import ACCOUNTANTS
+from dprelease.plan.solve import WhatIf
 from dprelease.privacy.budget import round_up
-from dprelease.privacy.calibrate import Demand, calibrate
 from dprelease.privacy.event import Composed
-from dprelease.release.planning import Target, charges, freeze, open_target, plan_release
+from dprelease.release.planning import Target, charges, freeze, open_target, plan_at_least, plan_release, plans_at
 
 __all__ = ["show_plan"]
 
+_MOST_CONSIDERED = 4
 
-def show_plan(spec: Path, out: Path | None, *, compare: bool, as_json: bool) -> None:
+
+def show_plan(
+    spec: Path, out: Path | None, *, compare: bool, solve: bool, epsilons: tuple[Fraction, ...], as_json: bool
+) -> None:
     """Make the plan, show it, and freeze it where asked.
 
     Raises:
+        PlanError: If a plan at another budget than the spec's is to be frozen.
         BudgetExceeded: After showing it, if an account could not pay for it.
     """
     target = open_target(spec)
-    plan = plan_release(target.project, target.loaded)
+    if solve and out is not None:
+        raise PlanError(
+            "--solve plans another budget than the spec's, and only the spec's own plan can be frozen",
+            hint="write the epsilon that --solve finds into the spec, then use --out",
+            code="DPR-P303",
+        )
+    plan = plan_at_least(target.project, target.loaded) if solve else plan_release(target.project, target.loaded)
     ledger = open_ledger(target.project.settings.ledger, target.project.folder)
     known = ledger.find(plan.release.name, plan.release.period)
     standing = ledger.standing([account.name for account in plan.accounts])
     frozen = freeze(target, plan, standing)
     accounts = _accounts(target, plan, standing, charged=known is not None)
+    tried = plans_at(target.project, target.loaded, epsilons) if epsilons else ()
     if out is not None:
         out.write_text(frozen.canonical() + "\n", encoding="utf-8")
     if as_json:
         facts = {**plan_facts(plan), "plan_fingerprint": frozen.plan_fingerprint, "accounts": accounts}
-        say_json({**facts, "compare": _comparison(plan)} if compare else facts)
+        facts |= {"compare": _comparison(plan)} if compare else {}
+        facts |= {"what_if": [_what_if_facts(each) for each in tried]} if tried else {}
+        say_json(facts)
     else:
-        _print(plan, frozen, accounts, compare=compare)
+        if solve:
+            say(f"the smallest epsilon that meets every target: {plan.budget.epsilon}\n")
+        _print(plan, frozen, accounts)
+        if compare:
+            _print_comparison(plan)
+        if tried:
+            _print_what_if(plan, tried)
         if known is not None:
             same = known.plan_fingerprint == frozen.plan_fingerprint
             then = "`dprelease run` spends nothing more on it" if same else "with another plan; release another period"
@@ -80,45 +100,52 @@ def _accounts(target: Target, plan: ReleasePlan, standing: Standing, *, charged:
     return found
 
 
-def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]], *, compare: bool) -> None:
+def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]) -> None:
     certified = loss_facts(plan.loss[plan.certified])
     say(f"{plan.release.name}/{plan.release.period}: {plan.release.title or 'untitled'}")
     cost = f"epsilon {certified['epsilon']} at delta {certified['delta']}"
     say(f"protects one {plan.unit} ({plan.neighboring.value}); costs {cost}")
     say(f"certified by {plan.certified}; plan {frozen.plan_fingerprint[:16]}\n")
     confidence = f"{float(plan.publish.confidence):.0%} margin"
-    header = ["query", "measure", "cells", "mechanism", "scale", "L1", "L2", "share", confidence]
-    say(columns(header, _rows(plan), right=frozenset({2, 4, 5, 6, 7, 8})))
+    header = ["query", "measure", "cells", "mechanism", "scale", "share", confidence, "relative"]
+    say(columns(header, _rows(plan), right=frozenset({2, 4, 5, 6, 7})))
     for note in sorted({output.why_null for output in plan.outputs if output.why_null}):
         say(f"\n*  {note}")
     say("")
+    if plan.naive is not None:
+        say(f"the naive plan ({plan.naive.accounts_for}) would have {plan.naive.noise} times this noise,")
+        say(f"and charge an account epsilon {plan.naive.charged}")
+    for each in plan.considered[:_MOST_CONSIDERED]:
+        say(f"{each.name}: {each.noise} times this noise" + (f"; {each.why_not}" if each.why_not else ""))
+    if plan.unspent is not None:
+        say(plan.unspent)
     for account in accounts:
         state = "" if account["fits"] else "   DOES NOT FIT"
         say(
             f"account {account['name']} ({account['composition']}): epsilon {account['before']} spent, "
             f"{account['after']} with this release, of {account['cap']} at delta {account['delta']}{state}"
         )
-    if compare:
-        say("")
-        _print_comparison(plan)
 
 
 def _rows(plan: ReleasePlan) -> list[list[str]]:
     rows = []
+    queries = {query.name: query for query in plan.queries}
     for output in plan.outputs:
-        for k, step in enumerate(plan.step(step_id) for step_id in output.steps):
-            grid = float(step.aggregate.quantity.step)
+        query = queries[output.query]
+        for k, feed in enumerate(query.inputs[output.measure]):
+            step = plan.step(feed.step)
+            quantity = step.parts[feed.part]
+            relative = relative_error(query, output)
             rows.append(
                 [
                     output.query if k == 0 else "",
-                    output.measure if k == 0 else f"  + {step.aggregate.quantity.kind}",
+                    output.measure if k == 0 else f"  + {quantity.kind}",
                     str(step.cells),
                     step.mechanism.replace("_", " "),
-                    f"{float(step.scale) * grid:,.4g}",
-                    f"{float(step.sensitivity.l1) * grid:,.4g}",
-                    f"{float(step.sensitivity.l2_squared) ** 0.5 * grid:,.4g}",
+                    f"{float(step.scale * quantity.step):,.4g}",
                     f"{float(step.share):.1%}",
-                    ("" if k else f"± {float(output.margin):,.4g}" if output.margin else "*"),
+                    "" if k else f"± {float(output.margin):,.4g}" if output.margin else "*",
+                    "" if k or relative is None else f"{float(relative):.2%}",
                 ]
             )
     return rows
@@ -126,30 +153,15 @@ def _rows(plan: ReleasePlan) -> list[list[str]]:
 
 def _comparison(plan: ReleasePlan) -> list[dict[str, Any]]:
     """The loss of this plan under each accountant, and the noise that each would have needed for the budget."""
-    found = []
-    for name in ACCOUNTANTS:
-        loss = plan.loss.get(name)  # type: ignore[call-overload]  # names of ACCOUNTANTS
-        needed = _needed(plan, name)
-        found.append(
-            {
-                "accountant": name,
-                "epsilon": loss_facts(loss)["epsilon"] if loss else None,
-                "noise_needed": None if needed is None else f"{needed:.4g}",
-            }
-        )
-    return found
-
-
-def _needed(plan: ReleasePlan, accounting: str) -> float | None:
-    """How many times this plan's noise the same steps would need if only this accountant were allowed."""
-    first: Step = plan.steps[0]
-    family = "laplace" if first.mechanism == "discrete_laplace" else "gaussian"
-    demands = [Demand(step.sensitivity, step.share) for step in plan.steps]
-    try:
-        scales = calibrate(demands, family, accounting, plan.budget)  # type: ignore[arg-type]  # one of the two families
-    except UnsupportedEvent:
-        return None
-    return float(scales[0] / first.scale)
+    return [
+        {
+            "accountant": each.accountant,
+            "epsilon": None if each.epsilon is None else round_up(each.epsilon, 8),
+            "noise_needed": None if each.noise is None else round_up(each.noise, 4),
+            "why_not": each.why_not,
+        }
+        for each in compare_plan(plan)
+    ]
 
 
 def _print_comparison(plan: ReleasePlan) -> None:
@@ -161,6 +173,7 @@ def _print_comparison(plan: ReleasePlan) -> None:
         ]
         for each in _comparison(plan)
     ]
+    say("")
     say(columns(["accountant", "epsilon of this plan", "noise it would need"], rows, right=frozenset({1, 2})))
     try:
         opinions = second_opinion(plan)
@@ -173,3 +186,25 @@ def _print_comparison(plan: ReleasePlan) -> None:
         for each in opinions
     ]
     say(columns(["accountant", "ours", "theirs", "", "rule"], rows, right=frozenset({1, 2})))
+
+
+def _what_if_facts(tried: WhatIf) -> dict[str, Any]:
+    return {
+        "epsilon": str(tried.epsilon),
+        "outputs": [output.model_dump(mode="json") for output in tried.outputs],
+        "refusal": tried.refusal,
+    }
+
+
+def _print_what_if(plan: ReleasePlan, tried: tuple[WhatIf, ...]) -> None:
+    header = ["query", "measure", *(f"epsilon {float(each.epsilon):g}" for each in tried)]
+    rows = []
+    for at, output in enumerate(plan.outputs):
+        margins = [each.outputs[at].margin if each.outputs else None for each in tried]
+        told = [f"± {float(margin):,.4g}" if margin else "-" for margin in margins]
+        rows.append([output.query, output.measure, *told])
+    say(f"\nmargins of error at {float(plan.publish.confidence):.0%}, against the budget")
+    say(columns(header, rows, right=frozenset(range(2, 2 + len(tried)))))
+    for each in tried:
+        if each.refusal:
+            say(f"epsilon {float(each.epsilon):g}: {each.refusal}")

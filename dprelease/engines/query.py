@@ -85,12 +85,13 @@ def _check_quantity(table: Table, declared: Mapping[str, Column], quantity: Quan
     if quantity.column is None:
         _cannot("E205", table, f"a {quantity.kind} without a column", "name the column")
         return
-    if quantity.kind == "nonnull":
+    if quantity.kind in ("nonnull", "balance"):
         return
     if declared[quantity.column].type not in ("integer", "decimal"):
         _cannot("E205", table, f"{quantity.column!r} is no number and has no sum", "sum an integer or a decimal")
     grid = (quantity.low, quantity.high, quantity.centre, quantity.step.numerator, quantity.step.denominator)
-    if max(map(abs, (*grid, *quantity.contribution))) > MOST or quantity.step <= 0:
+    wide = quantity.kind == "square" and (quantity.squares[1] > 2**30 or quantity.grain >= 2**60)
+    if max(map(abs, (*grid, *quantity.contribution))) > MOST or quantity.step <= 0 or wide:
         _cannot(
             "E206",
             table,
@@ -220,9 +221,13 @@ def _total(rows: Any, table: Table, quantity: Quantity) -> Any:
     value = rows[_name(table, quantity.column)]
     if quantity.kind == "nonnull":
         return value.count()
-    steps = _steps(value, table.column(quantity.column), quantity) - quantity.centre
+    if quantity.kind == "balance":
+        return 2 * value.count() - rows.count()
+    each = _steps(value, table.column(quantity.column), quantity) - quantity.centre
+    if quantity.kind == "square":
+        each = _squared(each, quantity) - quantity.offset
     # 128 bits wide. No row is a total of 0: left null, it would take the limit (LEAST passes over nulls).
-    total = ibis.coalesce(steps.sum(where=value.notnull()), 0)
+    total = ibis.coalesce(each.sum(where=value.notnull()), 0)
     return ibis.greatest(ibis.least(total, MOST), -MOST)
 
 
@@ -244,6 +249,37 @@ def _steps(value: Any, column: Column, quantity: Quantity) -> Any:
     scaled = value.cast("float64") * _double(ratio.denominator) / _double(ratio.numerator)
     nearest = ibis.greatest(ibis.least(scaled, _double(high)), _double(low)).round()
     return _clip(nearest, low, high)
+
+
+def _squared(centred: Any, quantity: Quantity) -> Any:
+    """The square of a centred number of steps in grains, halves upward, in 64 bits and without integer division.
+
+    Engines differ in what they make of the division of two integers. A double quotient below 2^31 is wrong by far
+    less than 1, so its floor is the quotient or one beside it, and the exact remainder tells which.
+    """
+    grain = quantity.grain
+    if grain == 1:
+        return centred * centred
+    size = centred.abs()
+    double = size.cast("float64")
+    near = (double * double / _double(grain) + _double(1) / _double(2)).floor().cast("int64")
+    left = _remainder(size, near, quantity) + grain // 2
+    return near + (left >= grain).cast("int64") - (left < 0).cast("int64")
+
+
+def _remainder(size: Any, near: Any, quantity: Quantity) -> Any:
+    """``size^2 - near * grain``, which is less than two grains in size.
+
+    Squares beyond 2^61 are taken apart in base B = 2^31: with size = aB + b and grain = cB + d the remainder is
+    (a^2 B + 2ab - near c) B + (b^2 - near d), where a < 2^15, near < 2^31 and grain < 2^60 keep every part in 64 bits.
+    """
+    base, grain = 2**31, quantity.grain
+    if max(quantity.low - quantity.centre, quantity.high - quantity.centre, key=abs) ** 2 <= 2**61:
+        return size * size - near * grain
+    above = (size.cast("float64") / _double(base)).floor().cast("int64")  # exact: size is below 2^53
+    below = size - above * base
+    upper = above * above * base + 2 * above * below - near * (grain // base)
+    return upper * base + (below * below - near * (grain % base))
 
 
 def _clip(value: Any, low: int, high: int) -> Any:

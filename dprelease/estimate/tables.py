@@ -35,7 +35,8 @@ class PublishedMeasure:
         status: ``ok``; ``unreliable``: the margin is larger than the release allows beside its value (with
             ``show: blank`` the numbers are then withheld, and the status says why); ``blank``: no estimate
             can be made from the noisy numbers.
-        places: Decimals in which value and margin are exact (0 for a count); None where there is no grid.
+        places: Decimals in which value and margin are exact (0 for a count, 1 for a count that is half the sum of
+            two draws); None where there is no grid.
         integer: Whether value and margin are whole numbers by their kind.
     """
 
@@ -139,7 +140,7 @@ def _published(
         margin=_without(found.margin, hidden),
         status=status,
         places=_places(measure, noisy),
-        integer=isinstance(measure, Count),
+        integer=isinstance(measure, Count) and len(noisy) == 1,
     )
 
 
@@ -152,7 +153,7 @@ def _without(numbers: Floats, hidden: npt.NDArray[np.bool_]) -> Floats:
 def _places(measure: Measure, noisy: Sequence[Noisy]) -> int | None:
     """Decimals of the grid that a count or a sum lies on; None where a decimal cannot write its step."""
     if isinstance(measure, Count):
-        return 0
+        return len(noisy) - 1  # of two draws it is half the sum
     if not isinstance(measure, Sum):
         return None
     step = noisy[0].quantity.step

@@ -3,7 +3,7 @@
 Floor 3: pure. To add a kind, write its file and put it in ``MEASURES``; the laws then run on it by themselves.
 
 >>> sorted(MEASURES)
-['count', 'mean', 'sum']
+['count', 'mean', 'stddev', 'sum', 'variance']
 """
 
 from __future__ import annotations
@@ -17,10 +17,17 @@ from dprelease.measures.base import Estimate, Expected, Measure, Noisy
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
 from dprelease.measures.sum import Sum
+from dprelease.measures.variance import Stddev, Variance
 
 __all__ = ["MEASURES", "AnyMeasure", "Estimate", "Expected", "Measure", "Noisy"]
 
-MEASURES: dict[str, type[Measure]] = {"count": Count, "sum": Sum, "mean": Mean}
+MEASURES: dict[str, type[Measure]] = {
+    "count": Count,
+    "sum": Sum,
+    "mean": Mean,
+    "variance": Variance,
+    "stddev": Stddev,
+}
 
 
 def _kind(value: Any) -> str | None:
@@ -29,6 +36,10 @@ def _kind(value: Any) -> str | None:
 
 
 AnyMeasure = Annotated[
-    Annotated[Count, Tag("count")] | Annotated[Sum, Tag("sum")] | Annotated[Mean, Tag("mean")],
+    Annotated[Count, Tag("count")]
+    | Annotated[Sum, Tag("sum")]
+    | Annotated[Mean, Tag("mean")]
+    | Annotated[Variance, Tag("variance")]
+    | Annotated[Stddev, Tag("stddev")],
     Discriminator(_kind),
 ]

@@ -64,6 +64,26 @@ class Measure(Value):
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """What must be measured, in the order that :meth:`estimate` takes it."""
 
+    def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
+        """Every form in which the measure can be answered, :meth:`quantities` first.
+
+        :meth:`estimate`, :meth:`expected` and :meth:`weights` take the quantities of any one of them. Another form
+        pays where its quantities are measured anyway, or serve several measures; that is for the planner to weigh.
+        """
+        return (self.quantities(table),)
+
+    @abstractmethod
+    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
+        """How much of each quantity's noise variance reaches the variance of the number, to first order.
+
+        Args:
+            quantities: One of :meth:`alternatives`.
+            count: The author's guess of rows per cell; None stands for 1, which leaves the proportions as they are.
+
+        Returns:
+            For each quantity a weight in squared units of the measure per squared grid step, at the worst cell.
+        """
+
     @abstractmethod
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """Values with standard errors and margins, from the noisy quantities."""
@@ -80,6 +100,11 @@ class Clipped(Measure):
 
     clip: tuple[Fraction, Fraction] | None = None
     clip_per: Literal["row", "unit_cell"] | None = None
+
+    def centred(self, table: Table, name: str) -> Quantity:
+        """The sum of the clipped values less the middle of the clip: half the reach of a clip that starts at 0."""
+        low, high, step = self.limits(table, name)
+        return Quantity(kind="sum", column=name, step=step, low=low, high=high, centre=(low + high) // 2)
 
     def limits(self, table: Table, name: str) -> tuple[int, int, Fraction]:
         """The clip in grid steps, and the step; the column's range unless ``clip`` narrows it."""

@@ -26,10 +26,13 @@ class Mean(Clipped):
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """Two: the centred sum, and the number of non-null values."""
-        low, high, step = self.limits(table, self.mean)
-        centre = (low + high) // 2
-        summed = Quantity(kind="sum", column=self.mean, step=step, low=low, high=high, centre=centre)
-        return (summed, Quantity(kind="nonnull", column=self.mean))
+        return (self.centred(table, self.mean), Quantity(kind="nonnull", column=self.mean))
+
+    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
+        """Of S / N at the worst mean r, an end of the clip: 1 / N^2 and r^2 / N^2."""
+        worst, step = _worst(quantities[0]), float(quantities[0].step)
+        unit = (step / (count or 1)) ** 2
+        return (unit, unit * worst**2)
 
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """Means within the clip; blank where the noisy count is below 1.
@@ -61,7 +64,7 @@ class Mean(Clipped):
         if count is None:
             return Expected(why_null="depends on the cell's size: give `expect` for a count of the query")
         summed, law_sum, law_count = quantities[0], laws[0], laws[1]
-        worst = float(max(summed.high - summed.centre, summed.centre - summed.low))
+        worst = _worst(summed)
         m_sum, m_count = joint_margins(laws, confidence)
         sums, counts = np.array([worst * count]), np.array([float(count)])
         least, most = _box(sums, counts, m_sum, m_count)
@@ -70,6 +73,11 @@ class Mean(Clipped):
         error = float(np.sqrt(law_sum.variance + worst**2 * law_count.variance)) / count
         step = float(summed.step)
         return Expected(error * step, margin * step)
+
+
+def _worst(summed: Quantity) -> float:
+    """The largest distance of a clipped mean from the centre, in steps."""
+    return float(max(summed.high - summed.centre, summed.centre - summed.low))
 
 
 def _box(sums: Floats, counts: Floats, m_sum: float, m_count: float) -> tuple[Floats, Floats]:

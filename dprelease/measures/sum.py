@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Clipped, Estimate, Expected, Noisy
+from dprelease.measures.laws import SumLaw
 from dprelease.noise import Law
 
 __all__ = ["Sum"]
@@ -20,7 +21,9 @@ __all__ = ["Sum"]
 class Sum(Clipped):
     """A sum of values rounded to the column's grid, then clipped. One row moves one cell by at most max(|low|, |high|).
 
-    Noise is unbiased; clipping is not: what lies beyond the clip is counted as if it lay on it.
+    Noise is unbiased; clipping is not: what lies beyond the clip is counted as if it lay on it. Where a mean or a
+    variance of the same column and clip is measured, the sum can be had for nothing: the sum of values less the
+    centre of the clip, and the centre as often as there are values.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
@@ -31,19 +34,41 @@ class Sum(Clipped):
         low, high, step = self.limits(table, self.sum)
         return (Quantity(kind="sum", column=self.sum, step=step, low=low, high=high),)
 
+    def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
+        """Also (centred sum, non-null values), unless the centre is 0: then the first is that sum already."""
+        centred = self.centred(table, self.sum)
+        plain = self.quantities(table)
+        if centred.centre == 0:
+            return (plain,)
+        return (plain, (centred, Quantity(kind="nonnull", column=self.sum)))
+
+    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
+        """The squared step of a sum; of a count as often as it is taken, squared."""
+        unit = float(quantities[0].step) ** 2
+        return (unit, unit * float(quantities[0].centre) ** 2)[: len(quantities)]
+
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
-        """The noisy sums in units of the column; the margin is exact by the noise law."""
-        (summed,) = noisy
-        value = summed.scaled(summed.values)
+        """The noisy sums in units of the column; the margin is exact by the law of the noise."""
+        summed = noisy[0]
+        steps = summed.values.astype(np.float64)
+        if len(noisy) == 2:
+            steps = steps + float(summed.quantity.centre) * noisy[1].values
+        value = summed.scaled(steps)
+        expected = _accuracy(summed.quantity, [part.law for part in noisy], confidence)
         return Estimate(
             value=value,
-            standard_error=np.full_like(value, summed.scaled(np.sqrt(summed.law.variance))),
-            margin=np.full_like(value, summed.scaled(float(summed.law.margin(confidence)))),
+            standard_error=np.full_like(value, expected.standard_error),
+            margin=np.full_like(value, expected.margin),
         )
 
     def expected(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
     ) -> Expected:
         """The same for every cell, whatever the data."""
-        step = float(quantities[0].step)
-        return Expected(float(np.sqrt(laws[0].variance)) * step, float(laws[0].margin(confidence)) * step)
+        return _accuracy(quantities[0], laws, confidence)
+
+
+def _accuracy(summed: Quantity, laws: Sequence[Law], confidence: Fraction) -> Expected:
+    law = laws[0] if len(laws) == 1 else SumLaw(laws[0], laws[1], summed.centre)
+    step = float(summed.step)
+    return Expected(float(np.sqrt(law.variance)) * step, float(law.margin(confidence)) * step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -15,7 +16,7 @@ from dprelease.errors import Corrupt
 from dprelease.noise.exact import Exact
 from dprelease.privacy.event import Event, Sensitivity
 
-__all__ = ["Law", "Measurement", "Mechanism"]
+__all__ = ["JointMechanism", "Law", "Measurement", "Mechanism"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -51,6 +52,27 @@ class Mechanism(Protocol):
 
     def draw(self, exact: Exact, scale: Fraction) -> Integers:
         """Noisy values, one fresh draw per cell from operating-system entropy."""
+        ...
+
+
+class JointMechanism(Protocol):
+    """A rule that hides k exact integers of one cell behind one draw of a vector of k integers."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a plan."""
+        ...
+
+    def event(self, scale: Fraction, dimension: int, gauge: Fraction) -> Event:
+        """What it costs, when one unit changes the cells by ``gauge`` in its norm, summed over cells."""
+        ...
+
+    def law(self, scale: Fraction, dimension: int) -> Law:
+        """The distribution of the noise on one of the k values of a cell."""
+        ...
+
+    def draw_joint(self, exacts: Sequence[Exact], scale: Fraction) -> tuple[Integers, ...]:
+        """Noisy values of k quantities, each ``(cells,)``; one fresh vector per cell, from the operating system."""
         ...
 
 

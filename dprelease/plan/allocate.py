@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
-from dprelease.catalog.aggregate import BoundedAggregate, Quantity, sensitivity
 from dprelease.catalog.table import Catalog
-from dprelease.errors import PlanError, UnsupportedEvent
-from dprelease.measures import Measure
-from dprelease.noise import MECHANISMS
-from dprelease.plan.document import (
-    Account,
-    Answer,
-    Output,
-    PlannedQuery,
-    Publish,
-    ReleaseInfo,
-    ReleasePlan,
-    Step,
-)
+from dprelease.errors import PlanError
+from dprelease.plan.candidates import event_of, mechanism_of
+from dprelease.plan.choose import Choice, Problem, choose, domains
+from dprelease.plan.document import Account, Considered, Publish, ReleaseInfo, ReleasePlan, Step
+from dprelease.plan.lower import Lowered, lower
+from dprelease.plan.naive import naive
+from dprelease.plan.outputs import outputs
 from dprelease.privacy.accountants import losses
-from dprelease.privacy.budget import Budget, Loss, round_up
-from dprelease.privacy.calibrate import Demand, Family, calibrate
+from dprelease.privacy.accountants.zcdp import total_rho
+from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed, Event
-from dprelease.privacy.filters import account_loss
-from dprelease.spec.document import QuerySpec, ReleaseSpec
+from dprelease.spec.document import ReleaseSpec
 
 __all__ = ["allocate"]
 
-
-@dataclass(frozen=True)
-class _Draft:
-    """A step before its noise is chosen."""
-
-    id: str
-    aggregate: BoundedAggregate
-    answers: tuple[Answer, ...]
-    share: Fraction
-    demand: Demand
-    cells: int
+_SPENT = Fraction(999, 1000)
 
 
 def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], fingerprint: str) -> ReleasePlan:
-    """Choose the steps, the noise family and the scales that use the spec's budget up and never exceed it.
+    """Choose the steps, the mechanisms and the scales that use the spec's budget up and never exceed it.
+
+    Pinned queries come first, each at its own price; then targets; what is left is shared out, scaled by one
+    root on the certified loss of everything together.
 
     Args:
         spec: What the author wrote.
@@ -58,36 +40,84 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
         A plan; the same inputs give the same bytes.
 
     Raises:
-        PlanError: If no noise family can be accounted as asked, or the budget is too small.
+        PlanError: If no noise can be accounted as asked, or the budget is too small.
     """
-    queries, drafts = _lower(spec, catalog)
-    family, scales = _choose(spec, drafts, catalog, accounts)
-    mechanism = f"discrete_{family}"
-    steps = tuple(
+    problem = Problem(spec, catalog, accounts)
+    choices: dict[str, Choice] = {}
+    fixed: list[tuple[str, Event]] = []
+    parts = domains(spec)
+    for domain in sorted(parts, key=lambda name: name == ""):  # the pinned ones first, the rest in what they leave
+        pinned = spec.queries[domain].budget if domain else None
+        budget = spec.privacy.budget
+        if pinned is not None:
+            budget = Budget(epsilon=pinned.epsilon, rho=pinned.rho, delta=budget.delta)
+        choice = choose(problem, domain, parts[domain], budget, () if domain else fixed)
+        fixed += zip(choice.accounts(catalog), choice.events, strict=True)
+        choices[domain] = choice
+    lowered = lower(spec, catalog, {domain: choice.candidate.form for domain, choice in choices.items()})
+    steps = _steps(lowered, choices)
+    rest = choices.get("")
+    return _plan(problem, lowered, steps, fingerprint, rest.considered if rest is not None else ())
+
+
+def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
+    """The drafts of all domains in published order, with what each domain chose for its own."""
+    chosen = {}
+    for choice in choices.values():
+        for at, scale in choice.scales.items():
+            draft = choice.lowered.drafts[at]
+            mechanism = mechanism_of(draft, choice.candidate)
+            own = draft.answers[0].query if draft.answers[0].query in choices else ""
+            chosen[own, draft.aggregate, draft.joined] = (mechanism, scale, choice.parts[at])
+    found = []
+    for draft in lowered.drafts:
+        own = draft.answers[0].query if draft.answers[0].query in choices else ""
+        found.append((draft, *chosen[own, draft.aggregate, draft.joined]))
+    shares = _shares([(event_of(draft, mechanism, scale), part) for draft, mechanism, scale, part in found], choices)
+    return tuple(
         Step(
             id=draft.id,
             answers=draft.answers,
             aggregate=draft.aggregate,
+            joined=draft.joined,
             mechanism=mechanism,
-            sensitivity=draft.demand.sensitivity,
+            sensitivity=draft.sensitivity,
+            gauge=draft.gauge,
             scale=scale,
-            share=draft.share,
+            share=share,
             cells=draft.cells,
         )
-        for draft, scale in zip(drafts, scales, strict=True)
+        for (draft, mechanism, scale, _), share in zip(found, shares, strict=True)
     )
-    publish = _publish(spec)
+
+
+def _shares(costs: Sequence[tuple[Event, Fraction]], choices: Mapping[str, Choice]) -> list[Fraction]:
+    """The steps' parts of the budget, adding up to exactly one; of several domains by their rho."""
+    if len(choices) == 1:
+        return [part for _, part in costs]
+    sizes = [max(1, round(float(total_rho(event)) * 2**60)) for event, _ in costs]
+    return [Fraction(size, sum(sizes)) for size in sizes]
+
+
+def _plan(
+    problem: Problem,
+    lowered: Lowered,
+    steps: tuple[Step, ...],
+    fingerprint: str,
+    considered: tuple[Considered, ...],
+) -> ReleasePlan:
+    spec, publish = problem.spec, _publish(problem.spec)
     delta = spec.privacy.budget.delta
-    found = losses(Composed(events=tuple(step.event for step in steps)), delta)
+    event = Composed(events=tuple(step.event for step in steps))
+    found = losses(event, delta)
     if not found:
         raise PlanError(
             "no accountant can read this budget as (epsilon, delta) at delta 0",
             hint="add a delta to the budget, such as `delta: 1e-9`",
             code="DPR-P102",
         )
-    certified = (
-        spec.privacy.accounting if spec.privacy.accounting != "auto" else min(found, key=lambda name: found[name])
-    )
+    certified = problem.accounting if problem.accounting != "auto" else min(found, key=lambda name: found[name])
+    told = outputs(lowered.queries, {step.id: step for step in steps}, publish.confidence)
     return ReleasePlan(
         release=ReleaseInfo(**spec.release.model_dump()),
         spec_fingerprint=fingerprint,
@@ -95,15 +125,28 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
         neighboring=spec.privacy.neighboring,
         budget=spec.privacy.budget,
         accounting=spec.privacy.accounting,
-        accounts=tuple(accounts),
-        catalog=catalog,
-        queries=queries,
+        accounts=tuple(problem.accounts),
+        catalog=problem.catalog,
+        queries=lowered.queries,
         steps=steps,
         loss={name: Loss(epsilon=epsilon, delta=delta) for name, epsilon in found.items()},
         certified=certified,
-        outputs=_outputs(queries, steps, publish.confidence),
+        outputs=told,
+        considered=considered,
+        naive=naive(problem, lowered, steps),
+        unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
         publish=publish,
     )
+
+
+def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) -> str | None:
+    limit, spent = (budget.epsilon, epsilon) if budget.epsilon is not None else (budget.rho, total_rho(event))
+    if limit is None or spent >= limit * _SPENT:
+        return None
+    names = ", ".join(query.name for query in lowered.queries if query.goal.share is not None)
+    kind = "epsilon" if budget.epsilon is not None else "rho"
+    why = "every query is pinned or has a target" if not names else f"more would not change the noise of {names}"
+    return f"{kind} {float(spent):.6g} of {float(limit):.6g} is used: {why}"
 
 
 def _publish(spec: ReleaseSpec) -> Publish:
@@ -113,163 +156,4 @@ def _publish(spec: ReleaseSpec) -> Publish:
         confidence=spec.publish.confidence,
         unreliable_above=unreliable.relative_error_above if unreliable else None,
         unreliable_show=unreliable.show if unreliable else "flag",
-    )
-
-
-def _lower(spec: ReleaseSpec, catalog: Catalog) -> tuple[tuple[PlannedQuery, ...], tuple[_Draft, ...]]:
-    """The queries with the steps that feed their measures; one step for each distinct aggregate of the release."""
-    total = sum((query.share for query in spec.queries.values()), Fraction(0))
-    steps: dict[BoundedAggregate, str] = {}
-    shares: dict[str, Fraction] = {}
-    answers: dict[str, list[Answer]] = {}
-    planned = []
-    for name, query in spec.queries.items():
-        table = catalog.tables[query.table]
-        inputs: dict[str, tuple[str, ...]] = {}
-        for label, measure in query.measures.items():
-            ids = []
-            for quantity in measure.quantities(table):
-                aggregate = BoundedAggregate(table=query.table, by=tuple(query.by), quantity=quantity)
-                step = steps.setdefault(aggregate, _step_id(name, quantity, answers))
-                answers.setdefault(step, []).append(Answer(query=name, measure=label))
-                ids.append(step)
-            inputs[label] = tuple(ids)
-        used = {step for ids in inputs.values() for step in ids}
-        for step in used:
-            shares[step] = shares.get(step, Fraction(0)) + query.share / total / len(used)
-        planned.append(_planned(name, query, inputs))
-    drafts = []
-    for aggregate, step in steps.items():
-        table = catalog.tables[aggregate.table]
-        reach = sensitivity(aggregate, table, spec.privacy.neighboring)
-        drafts.append(
-            _Draft(
-                step,
-                aggregate,
-                tuple(answers[step]),
-                shares[step],
-                Demand(reach, shares[step]),
-                table.cells(aggregate.by),
-            )
-        )
-    return tuple(planned), tuple(drafts)
-
-
-def _planned(name: str, query: QuerySpec, inputs: dict[str, tuple[str, ...]]) -> PlannedQuery:
-    return PlannedQuery(
-        name=name,
-        title=query.title or name,
-        table=query.table,
-        by=tuple(query.by),
-        measures=dict(query.measures),
-        inputs=inputs,
-        expect=dict(query.expect),
-    )
-
-
-def _step_id(query: str, quantity: Quantity, taken: dict[str, Any]) -> str:
-    base = f"{query}.rows" if quantity.kind == "rows" else f"{query}.{quantity.column}-{quantity.kind}"
-    number, name = 1, base
-    while name in taken:
-        number += 1
-        name = f"{base}-{number}"
-    return name
-
-
-def _choose(
-    spec: ReleaseSpec, drafts: Sequence[_Draft], catalog: Catalog, accounts: Sequence[Account]
-) -> tuple[Family, tuple[Fraction, ...]]:
-    """The family with the smaller noise, of those that the accounting and the accounts can take.
-
-    With ``noise: auto`` a family is passed over where an account's own composition finds it dearer than the
-    release's budget: a release that is cheap today must not empty the account that later ones live on.
-    The objective is the mean logarithm of the noise variance over steps, which no change of units can move.
-    """
-    privacy = spec.privacy
-    wanted: tuple[Family, ...] = ("laplace", "gaussian") if privacy.noise == "auto" else (privacy.noise,)
-    candidates: list[tuple[float, Family, tuple[Fraction, ...]]] = []
-    reasons = []
-    for family in wanted:
-        try:
-            scales = calibrate([draft.demand for draft in drafts], family, privacy.accounting, privacy.budget)
-        except UnsupportedEvent as error:
-            reasons.append(f"{family}: {error.summary}; {error.hint}")
-            continue
-        mechanism = MECHANISMS[f"discrete_{family}"]
-        events = [mechanism.event(scale, draft.demand.sensitivity) for draft, scale in zip(drafts, scales, strict=True)]
-        if privacy.noise == "auto" and not _affordable(events, drafts, catalog, accounts, privacy.budget):
-            reasons.append(f"{family}: dearer in an account's own composition than the release's budget")
-            continue
-        variance = sum(math.log(mechanism.law(scale).variance or 1e-300) for scale in scales) / len(scales)
-        candidates.append((variance, family, scales))
-    if not candidates:
-        raise PlanError(
-            "no noise fits this accounting, budget and account together",
-            detail="; ".join(reasons),
-            hint="write `noise: gaussian` with a delta, `noise: laplace`, or `accounting: auto`",
-            code="DPR-P101",
-        )
-    best = min(candidates)
-    return best[1], best[2]
-
-
-def _affordable(
-    events: Sequence[Event],
-    drafts: Sequence[_Draft],
-    catalog: Catalog,
-    accounts: Sequence[Account],
-    budget: Budget,
-) -> bool:
-    if budget.epsilon is None:
-        return True
-    for account in accounts:
-        own = [
-            event
-            for event, draft in zip(events, drafts, strict=True)
-            if catalog.tables[draft.aggregate.table].account == account.name
-        ]
-        delta = budget.delta or account.lifetime.delta
-        try:
-            loss = account_loss(account.composition, own, delta)
-        except UnsupportedEvent:
-            return False
-        if loss.epsilon > budget.epsilon:
-            return False
-    return True
-
-
-def _outputs(queries: Sequence[PlannedQuery], steps: Sequence[Step], confidence: Fraction) -> tuple[Output, ...]:
-    by_id = {step.id: step for step in steps}
-    outputs = []
-    for query in queries:
-        for label, measure in query.measures.items():
-            fed = [by_id[step] for step in query.inputs[label]]
-            outputs.append(_output(query, label, measure, fed, confidence))
-    return tuple(outputs)
-
-
-def _expected_rows(query: PlannedQuery, fed: Sequence[Step]) -> int | None:
-    """The author's guess for a count that this measure is fed from, else for any count of the query."""
-    steps = {step.id for step in fed}
-    own = [guess for label, guess in query.expect.items() if steps & set(query.inputs[label])]
-    return next(iter(own or query.expect.values()), None)
-
-
-def _output(query: PlannedQuery, label: str, measure: Measure, fed: Sequence[Step], confidence: Fraction) -> Output:
-    count = _expected_rows(query, fed)
-    expected = measure.expected(
-        [step.aggregate.quantity for step in fed], [step.law for step in fed], confidence, count
-    )
-
-    def text(number: float | None) -> str | None:
-        return None if number is None else round_up(Fraction(number), 6)
-
-    return Output(
-        query=query.name,
-        table=query.table,
-        measure=label,
-        steps=query.inputs[label],
-        standard_error=text(expected.standard_error),
-        margin=text(expected.margin),
-        why_null=expected.why_null,
     )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from dprelease.canonical import Value
-from dprelease.catalog.aggregate import BoundedAggregate
+from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column
 from dprelease.measures import AnyMeasure
-from dprelease.noise import MECHANISMS, Law
+from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Law
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed, Event, Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
@@ -21,8 +21,12 @@ __all__ = [
     "AccountStanding",
     "Answer",
     "Batch",
+    "Considered",
+    "Feed",
     "FrozenPlan",
+    "Goal",
     "Head",
+    "Naive",
     "Output",
     "PlannedQuery",
     "Publish",
@@ -32,7 +36,7 @@ __all__ = [
     "Step",
 ]
 
-AccountantName = Literal["basic", "advanced", "zcdp", "rdp"]
+AccountantName = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
 Composition = Literal["basic", "zcdp"]
 
 
@@ -57,12 +61,16 @@ class Answer(Value):
 class Step(Value):
     """One draw: a bounded aggregate, the mechanism that hides it, and what that costs.
 
+    A joint step hides several quantities of the same cells with one vector of noise per cell.
+
     Attributes:
         id: Unique in the plan; letters, digits, ``.``, ``-`` and ``_``.
         answers: The measures that it serves.
-        aggregate: What the engine computes.
-        mechanism: A name in ``MECHANISMS``.
-        sensitivity: In grid steps; re-derived by ``verify``.
+        aggregate: What the engine computes: the first quantity, and the only one but for a joint step.
+        joined: The further quantities of a joint step, over the same cells.
+        mechanism: A name in ``MECHANISMS``, or in ``JOINT_MECHANISMS`` for a joint step.
+        sensitivity: In grid steps, of all quantities together; re-derived by ``verify``.
+        gauge: Of a joint step: the largest sum over cells of the norms by which one unit moves it.
         scale: Of the noise, in grid steps; exactly a 64-bit float.
         share: Of the release's budget; the shares of a plan add up to exactly one.
         cells: The number of cells.
@@ -71,21 +79,57 @@ class Step(Value):
     id: str
     answers: tuple[Answer, ...]
     aggregate: BoundedAggregate
+    joined: tuple[Quantity, ...] = ()
     mechanism: str
     sensitivity: Sensitivity
+    gauge: Fraction | None = None
     scale: Fraction = Field(gt=0)
     share: Fraction = Field(gt=0)
     cells: int = Field(ge=1)
 
     @property
+    def parts(self) -> tuple[Quantity, ...]:
+        """Its quantities, in the order in which a measurement holds them, ``cells`` numbers each."""
+        return (self.aggregate.quantity, *self.joined)
+
+    @property
     def event(self) -> Event:
         """What the step costs."""
+        if self.gauge is not None:
+            return JOINT_MECHANISMS[self.mechanism].event(self.scale, len(self.parts), self.gauge)
         return MECHANISMS[self.mechanism].event(self.scale, self.sensitivity)
 
     @property
     def law(self) -> Law:
-        """The public distribution of its noise, in grid steps."""
+        """The public distribution of the noise on one number, in grid steps."""
+        if self.gauge is not None:
+            return JOINT_MECHANISMS[self.mechanism].law(self.scale, len(self.parts))
         return MECHANISMS[self.mechanism].law(self.scale)
+
+
+class Feed(Value):
+    """Where a measure gets one of its quantities from: a step, and which of its parts."""
+
+    step: str
+    part: int = Field(default=0, ge=0)
+
+
+def _feed(value: Any) -> Any:
+    return {"step": value} if isinstance(value, str) else value
+
+
+class Goal(Value):
+    """What the author asked of a query's accuracy or price; everything left out: its share of the rest.
+
+    Attributes:
+        share: Relative to the other queries that share.
+        budget: What the query alone costs, at the release's delta; it then has steps of its own.
+        targets: For a measure the largest margin of error that is allowed, in units of the measure.
+    """
+
+    share: Fraction | None = None
+    budget: Budget | None = None
+    targets: dict[str, Fraction] = {}
 
 
 class PlannedQuery(Value):
@@ -99,8 +143,9 @@ class PlannedQuery(Value):
     table: str
     by: tuple[str, ...]
     measures: dict[str, AnyMeasure]
-    inputs: dict[str, tuple[str, ...]]
+    inputs: dict[str, tuple[Annotated[Feed, BeforeValidator(_feed)], ...]]
     expect: dict[str, int] = {}
+    goal: Goal = Goal(share=Fraction(1))
 
 
 class Output(Value):
@@ -113,6 +158,34 @@ class Output(Value):
     standard_error: str | None
     margin: str | None
     why_null: str | None = None
+
+
+class Considered(Value):
+    """Another way to hide the shared queries, and how it compares.
+
+    Attributes:
+        name: For people.
+        noise: How many times this plan's standard errors it would have (decimal text, the geometric mean).
+        why_not: Why it was passed over although its noise may be less; empty where its noise decided.
+    """
+
+    name: str
+    noise: str
+    why_not: str = ""
+
+
+class Naive(Value):
+    """The plan that a careful beginner makes: every measure by itself, the budget cut into equal parts.
+
+    Attributes:
+        accounts_for: Words for how it adds up.
+        noise: How many times this plan's standard errors it would have (decimal text, the geometric mean).
+        charged: The epsilon that the dearest account would be charged for it, in its own composition.
+    """
+
+    accounts_for: str
+    noise: str
+    charged: str
 
 
 class Account(Value):
@@ -138,7 +211,8 @@ class ReleasePlan(Value):
     """Everything that will happen, complete enough to run, publish and verify without the spec.
 
     The order of ``steps`` is the order in which they run; ``certified`` is the smallest total loss that an
-    accountant in ``loss`` can prove at ``budget.delta``.
+    accountant in ``loss`` can prove at ``budget.delta``. ``unspent`` says why more than a thousandth of the
+    budget is left, where it is.
     """
 
     format: Literal[1] = 1
@@ -147,7 +221,7 @@ class ReleasePlan(Value):
     unit: PrivacyUnit
     neighboring: Neighboring
     budget: Budget
-    accounting: Literal["auto", "basic", "advanced", "zcdp", "rdp"]
+    accounting: Literal["auto", "basic", "advanced", "zcdp", "rdp", "pld"]
     accounts: tuple[Account, ...]
     catalog: Catalog
     queries: tuple[PlannedQuery, ...]
@@ -155,6 +229,9 @@ class ReleasePlan(Value):
     loss: dict[AccountantName, Loss]
     certified: AccountantName
     outputs: tuple[Output, ...]
+    considered: tuple[Considered, ...] = ()
+    naive: Naive | None = None
+    unspent: str | None = None
     publish: Publish
 
     @property

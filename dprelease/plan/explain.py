@@ -6,11 +6,11 @@ from fractions import Fraction
 from math import floor, isqrt
 from typing import Any
 
-from dprelease.plan.document import ReleasePlan, Step
+from dprelease.plan.document import Output, PlannedQuery, ReleasePlan, Step
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.rounding import sqrt_up
 
-__all__ = ["budget_facts", "left_text", "loss_facts", "plan_facts", "step_facts"]
+__all__ = ["budget_facts", "left_text", "loss_facts", "plan_facts", "relative_error", "step_facts"]
 
 
 def loss_facts(loss: Loss) -> dict[str, str]:
@@ -43,6 +43,8 @@ def step_facts(step: Step) -> dict[str, Any]:
             "linf": round_up(reach.linf, 12),
         },
         "scale": str(step.scale),
+        "gauge": None if step.gauge is None else str(step.gauge),
+        "quantities": [quantity.model_dump(mode="json") for quantity in step.parts],
         "grid": str(step.aggregate.quantity.step),
         "share": str(step.share),
         "cells": step.cells,
@@ -61,7 +63,17 @@ def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
         "loss": {**losses, "certified": {"accountant": plan.certified, **losses[plan.certified]}},
         "steps": [step_facts(step) for step in plan.steps],
         "outputs": [output.model_dump(mode="json") for output in plan.outputs],
+        "goals": {query.name: query.goal.model_dump(mode="json") for query in plan.queries},
+        "considered": [each.model_dump(mode="json") for each in plan.considered],
+        "naive": None if plan.naive is None else plan.naive.model_dump(mode="json"),
+        "unspent": plan.unspent,
     }
+
+
+def relative_error(query: PlannedQuery, output: Output) -> Fraction | None:
+    """The margin beside the author's guess of that very count; None without one."""
+    guess = query.expect.get(output.measure)
+    return None if guess is None or output.margin is None else Fraction(output.margin) / guess
 
 
 def _root_up(square: Fraction) -> Fraction:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import TypeVar
 
-from dprelease.errors import BrokenPromiseError, BudgetTooSmall, UnsupportedEvent
+from dprelease.errors import BudgetTooSmall, UnsupportedEvent
 from dprelease.privacy.accountants import ACCOUNTANTS, smallest
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Event, Sensitivity
-from dprelease.privacy.rounding import dyadic_up, sqrt_up
+from dprelease.privacy.event import Event
 
-__all__ = ["Demand", "Family", "calibrate", "measured_loss"]
+__all__ = ["LARGEST_SCALE", "largest_knob", "measured_loss", "near_knob", "rough_loss"]
 
-Family = Literal["laplace", "gaussian"]
-_LARGEST_SCALE = 2**50
+Number = TypeVar("Number", float, Fraction)
 
-
-@dataclass(frozen=True)
-class Demand:
-    """One draw that needs a scale: its sensitivity, and its share of the budget (shares add up to one)."""
-
-    sensitivity: Sensitivity
-    share: Fraction
+LARGEST_SCALE = 2**50
+_CLOSE = 1e-7  # of the budget: where the search stops
+_FAST = ("basic", "rdp")
+_LONGEST = math.log(1000.0)
 
 
 def measured_loss(accounting: str, event: Event, delta: Fraction) -> Fraction:
@@ -33,77 +28,154 @@ def measured_loss(accounting: str, event: Event, delta: Fraction) -> Fraction:
     return smallest(event, delta)[1] if accounting == "auto" else ACCOUNTANTS[accounting].epsilon(event, delta)
 
 
-def calibrate(demands: Sequence[Demand], family: Family, accounting: str, budget: Budget) -> tuple[Fraction, ...]:
-    """Scales for all draws, in proportion to their shares, that use the budget up and never exceed it.
-
-    With Laplace noise draw i gets epsilon share_i * t (scale = L1 / (share_i t)); with Gaussian noise it gets
-    rho share_i * t (scale = L2 / sqrt(2 share_i t)). The loss grows with t, so the largest t that fits is found
-    by bisection on the real accountant with the scales as they will be drawn: rounded up to 40 significant
-    bits. What is left unspent is below a part in a million, beside what that rounding costs.
-
-    Returns:
-        One scale per draw, in grid steps, each exactly a 64-bit float.
+def rough_loss(accounting: str, event: Event, delta: Fraction) -> float:
+    """A fast float near the loss. It certifies nothing.
 
     Raises:
-        UnsupportedEvent: If the accountant cannot take the family at this delta.
-        BudgetTooSmall: If a scale would exceed 2^50 grid steps.
+        UnsupportedEvent: If no accountant that is allowed can take the event at this delta.
+    """
+    return _first(_names(accounting), lambda name: ACCOUNTANTS[name].rough_epsilon(event, float(delta)))
+
+
+def _names(accounting: str) -> tuple[tuple[str, ...], ...]:
+    """Accountants in the order in which to ask; those of one group are asked together, and the least counts.
+
+    A privacy loss distribution is never above the others but for their last digits, where there is one.
+    """
+    return (("pld",), _FAST) if accounting == "auto" else ((accounting,),)
+
+
+def _first(groups: Sequence[Sequence[str]], ask: Callable[[str], Number]) -> Number:
+    """The least answer of the first group of accountants in which one has an answer."""
+    refusals = []
+    for group in groups:
+        found = []
+        for name in group:
+            try:
+                found.append(ask(name))
+            except UnsupportedEvent as refusal:
+                refusals.append(refusal)
+        if found:
+            return min(found)
+    raise refusals[0]
+
+
+def largest_knob(
+    event_at: Callable[[Fraction], Event], accounting: str, budget: Budget, *, start: Fraction | None = None
+) -> Fraction:
+    """The largest knob whose event costs at most the budget, to a part in ten million.
+
+    The loss must not fall as the knob rises. A search on fast floats brings the knob near; then the certified
+    accountant decides: what is returned was itself checked, and is never above the budget.
+
+    Args:
+        event_at: The event at a knob greater than 0, with the scales as they will be drawn.
+        accounting: An accountant, or ``auto`` for the best of them.
+        budget: Epsilon at delta, or rho.
+        start: A knob that is known to be near.
+
+    Raises:
+        UnsupportedEvent: If the accountant cannot take the events at this delta.
+        BudgetTooSmall: If the loss stays above the budget however small the knob is.
     """
 
-    def scales(knob: Fraction) -> tuple[Fraction, ...]:
-        return tuple(dyadic_up(_scale(demand, family, knob)) for demand in demands)
-
-    def fits(knob: Fraction) -> bool:
-        event = Composed(events=tuple(_events(demands, family, scales(knob))))
+    def certified(knob: Fraction) -> Fraction:
+        event = event_at(knob)
         if budget.rho is not None:
-            return total_rho(event) <= budget.rho
-        return budget.epsilon is not None and measured_loss(accounting, event, budget.delta) <= budget.epsilon
+            return total_rho(event)
+        return _first(_names(accounting), lambda name: ACCOUNTANTS[name].epsilon(event, budget.delta))
 
-    chosen = scales(_largest(fits))
-    if max(chosen) > _LARGEST_SCALE:
-        raise BudgetTooSmall(
-            f"the noise would need a scale of {float(max(chosen)):.1e} grid steps, more than 2^50",
-            hint="raise the budget, ask fewer queries, or give the column a coarser `step`",
-        )
-    return chosen
+    near = near_knob(event_at, accounting, budget, start=start, close=_CLOSE)
+    return _certify(certified, _limit(budget), near)
 
 
-def _scale(demand: Demand, family: Family, knob: Fraction) -> Fraction:
-    if family == "laplace":
-        return demand.sensitivity.l1 / (demand.share * knob)
-    return sqrt_up(demand.sensitivity.l2_squared / (2 * demand.share * knob))
+def near_knob(
+    event_at: Callable[[Fraction], Event],
+    accounting: str,
+    budget: Budget,
+    *,
+    start: Fraction | None = None,
+    close: float = 1e-3,
+) -> Fraction:
+    """A knob near :func:`largest_knob`, from fast floats alone; it certifies nothing. Arguments and errors as there."""
+    limit = float(_limit(budget))
+    delta = float(budget.delta)
+
+    def rough(names: Sequence[Sequence[str]]) -> Callable[[Fraction], float]:
+        def loss(knob: Fraction) -> float:
+            event = event_at(knob)
+            if budget.rho is not None:
+                return float(total_rho(event))
+            return _first(names, lambda name: ACCOUNTANTS[name].rough_epsilon(event, delta))
+
+        return loss
+
+    if start is None and accounting in ("auto", "pld") and budget.rho is None:
+        start = _near(rough((_FAST,)), limit, Fraction(1), 0.05)  # a cheap neighbour, a few per cent away
+    return _near(rough(_names(accounting)), limit, start or Fraction(1), close)
 
 
-def _events(demands: Sequence[Demand], family: Family, scales: Sequence[Fraction]) -> list[Event]:
-    kind: Callable[..., Event] = DiscreteLaplace if family == "laplace" else DiscreteGaussian
-    return [kind(scale=scale, sensitivity=demand.sensitivity) for demand, scale in zip(demands, scales, strict=True)]
+def _limit(budget: Budget) -> Fraction:
+    limit = budget.epsilon if budget.epsilon is not None else budget.rho
+    assert limit is not None  # noqa: S101 - a budget has one of the two
+    return limit
 
 
-def _largest(fits: Callable[[Fraction], bool]) -> Fraction:
-    """The largest knob that fits, to a part in a million; the one returned was itself checked."""
-    low = high = Fraction(1)
-    for _ in range(4000):
-        if fits(low):
+def _near(loss: Callable[[Fraction], float], limit: float, start: Fraction, close: float) -> Fraction:
+    """A knob whose float loss is within ``close`` of the limit, by the secant rule on logarithms.
+
+    Losses grow like a power of the knob between its root and its square, so every step is cut to what such a
+    power allows, and a bracket is kept for the rare case that this does not settle.
+    """
+    knob, slope = start, 1.0
+    low, high = None, None
+    last: tuple[float, float] | None = None
+    for _ in range(300):
+        found = loss(knob)
+        gap = math.log(found / limit) if found > 0 else -math.inf
+        if abs(gap) <= close:
+            return knob
+        low, high = (knob, high) if gap < 0 else (low, knob)
+        if gap < 0 and knob > start * 2**200:
+            return knob  # nothing that this knob moves costs anything
+        if gap > 0 and knob < start / 2**400:
+            raise BudgetTooSmall("no amount of noise fits this budget", hint="raise epsilon or delta")
+        at = math.log(knob.numerator) - math.log(knob.denominator)
+        if last is not None and last[0] != at and math.isfinite(gap - last[1]):
+            slope = min(max((gap - last[1]) / (at - last[0]), 0.25), 4.0)
+        last = (at, gap)
+        step = min(max(-gap / slope, -_LONGEST), _LONGEST)
+        aim = knob * Fraction(math.exp(step))
+        if low is not None and high is not None:
+            if float(high / low) < 1 + close / 100:
+                return low
+            if not low < aim < high:
+                aim = (low + high) / 2
+        knob = Fraction(float(aim)) if 1e-300 < float(aim) < 1e300 else aim
+    return low if low is not None else knob
+
+
+def _certify(loss: Callable[[Fraction], Fraction], limit: Fraction, knob: Fraction) -> Fraction:
+    """The last steps, on the certified loss alone; 53 bits of knob are plenty, and keep the rationals short."""
+    best: Fraction | None = None
+    above: Fraction | None = None
+    for _ in range(200):
+        knob = Fraction(float(knob))
+        found = loss(knob)
+        if found <= limit:
+            best = knob if best is None else max(best, knob)
+            if found == 0 or found >= limit * (1 - Fraction(_CLOSE)):
+                break
+            # the loss grows at most like the knob and at least like its root: this cannot overshoot far
+            aim = knob * Fraction(float(limit / found)) * Fraction(1 - _CLOSE / 4)
+        else:
+            above = knob if above is None else min(above, knob)
+            aim = knob * Fraction(float(limit / found)) ** 2 * Fraction(1 - _CLOSE / 4)
+        if best is not None and above is not None and not best < aim < above:
+            aim = (best + above) / 2
+        if best is not None and above is not None and above - best <= best * Fraction(_CLOSE):
             break
-        low, high = low / 2, low
-    else:
+        knob = aim
+    if best is None:
         raise BudgetTooSmall("no amount of noise fits this budget", hint="raise epsilon or delta")
-    while fits(high):
-        low, high = high, high * 2
-        if high > 2**60:
-            raise BrokenPromiseError("the loss does not grow with the noise removed")
-    while high - low > low / 2_000_000:
-        middle = (low + high) / 2
-        # 53 bits are plenty, and keep the rationals short
-        middle = Fraction(float(middle)) if low < Fraction(float(middle)) < high else middle
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def supported(family: Family, accounting: str, delta: Fraction) -> bool:
-    """Whether the accountant can take one draw of the family at this delta."""
-    probe = _events([Demand(Sensitivity.of_one_cell(1), Fraction(1))], family, [Fraction(1)])[0]
-    try:
-        measured_loss(accounting, probe, delta)
-    except UnsupportedEvent:
-        return False
-    return True
+    return best

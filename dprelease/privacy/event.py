@@ -1,7 +1,8 @@
 """The closed list of things that cost privacy, as an accountant sees them.
 
-Every event is a frozen value with integer-valued noise on the grid of its step. Sensitivities are in units of
-that grid. Compatibility, as for every format here: a kind is never removed, a new field is optional, a
+Every event is a frozen value. What a release draws is integer-valued noise on the grid of its step, and its
+sensitivities are in units of that grid; the continuous mechanisms and the black boxes are here because accountants
+are compared on them. Compatibility, as for every format here: a kind is never removed, a new field is optional, a
 meaning never changes, and what an accountant does not know it refuses.
 """
 
@@ -13,30 +14,65 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dprelease.canonical import Value
+from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Composed", "DiscreteGaussian", "DiscreteLaplace", "Event", "Repeated", "Sensitivity"]
+__all__ = [
+    "Approximate",
+    "BoundedRange",
+    "Composed",
+    "Concentrated",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Event",
+    "Gaussian",
+    "KNorm",
+    "Laplace",
+    "Parallel",
+    "Repeated",
+    "Sensitivity",
+]
 
 
 class Sensitivity(Value):
-    """How far one unit can move a vector of cells, in four norms.
+    """How far one unit can move a vector of cells, in four norms, and the worst ways in which it can.
 
     Attributes:
         l0: The number of cells that can change.
         l1: The largest sum of absolute changes.
         l2_squared: The largest sum of squared changes (the square, because the root may be irrational).
         linf: The largest change of one cell.
+        shifts: A proved worst-case set of change vectors: every change that one unit can make is, after its
+            absolute values are sorted downwards and zeros dropped, at most one of these in every coordinate.
+            Empty: not known; an accountant that needs them then refuses.
     """
 
     l0: int = Field(ge=0)
     l1: Fraction = Field(ge=0)
     l2_squared: Fraction = Field(ge=0)
     linf: Fraction = Field(ge=0)
+    shifts: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def of_shifts(cls, *shifts: tuple[int, ...]) -> Sensitivity:
+        """The four norms of a worst-case set of change vectors; vectors that another one covers are dropped."""
+        vectors = {tuple(sorted((abs(c) for c in shift if c), reverse=True)) for shift in shifts}
+        kept = sorted(v for v in vectors if v and not any(v != w and _covers(w, v) for w in vectors))
+        return cls(
+            l0=max((len(v) for v in kept), default=0),
+            l1=Fraction(max((sum(v) for v in kept), default=0)),
+            l2_squared=Fraction(max((sum(c * c for c in v) for v in kept), default=0)),
+            linf=Fraction(max((v[0] for v in kept), default=0)),
+            shifts=tuple(kept),
+        )
 
     @classmethod
     def of_one_cell(cls, change: int) -> Sensitivity:
         """One cell changes by at most ``change``."""
-        size = Fraction(change)
-        return cls(l0=1, l1=size, l2_squared=size * size, linf=size)
+        return cls.of_shifts((change,))
+
+
+def _covers(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
+    return len(small) <= len(large) and all(a >= b for a, b in zip(large, small, strict=False))
 
 
 class DiscreteLaplace(Value):
@@ -63,6 +99,63 @@ class DiscreteGaussian(Value):
     sensitivity: Sensitivity
 
 
+class KNorm(Value):
+    """One vector of ``dimension`` integers per cell with P(z) proportional to exp(-||z|| / scale).
+
+    ``ball`` names the norm: ``count`` is max(z, 0) + max(-z, 0) over coordinates (its unit ball is the hull of
+    [0, 1]^k and [-1, 0]^k), ``linf`` the largest coordinate. It is (gauge / scale)-differentially private, where
+    ``gauge`` is the largest sum of norms over the cells that one unit changes (Hardt and Talwar 2010).
+    """
+
+    kind: Literal["knorm"] = "knorm"
+    ball: Literal["count", "linf"]
+    dimension: int = Field(ge=1)
+    scale: Fraction = Field(gt=0)
+    gauge: Fraction = Field(ge=0)
+
+
+class Laplace(Value):
+    """Continuous Laplace noise on every cell. No release draws it; accountants are compared on it."""
+
+    kind: Literal["laplace"] = "laplace"
+    scale: Fraction = Field(gt=0)
+    sensitivity: Sensitivity
+
+
+class Gaussian(Value):
+    """Continuous Gaussian noise on every cell. No release draws it; accountants are compared on it."""
+
+    kind: Literal["gaussian"] = "gaussian"
+    scale: Fraction = Field(gt=0)
+    sensitivity: Sensitivity
+
+
+class Approximate(Value):
+    """Any mechanism that is (epsilon, delta)-differentially private; with delta 0 any pure one."""
+
+    kind: Literal["approximate"] = "approximate"
+    epsilon: Fraction = Field(ge=0)
+    delta: Fraction = Field(default=Fraction(0), ge=0, lt=1)
+
+
+class BoundedRange(Value):
+    """Any mechanism whose privacy loss stays in an interval of length epsilon: the exponential mechanism.
+
+    Durfee and Rogers 2019; Dong, Durfee and Rogers 2020. It is epsilon-differentially private and
+    (epsilon^2 / 8)-zCDP (Cesar and Rogers 2021).
+    """
+
+    kind: Literal["bounded_range"] = "bounded_range"
+    epsilon: Fraction = Field(ge=0)
+
+
+class Concentrated(Value):
+    """Any mechanism that is rho-zCDP (Bun and Steinke 2016)."""
+
+    kind: Literal["concentrated"] = "concentrated"
+    rho: Fraction = Field(ge=0)
+
+
 class Repeated(Value):
     """The same event ``count`` times, with fresh noise each time."""
 
@@ -78,6 +171,33 @@ class Composed(Value):
     events: tuple[Event, ...] = ()
 
 
-Event = Annotated[DiscreteLaplace | DiscreteGaussian | Repeated | Composed, Field(discriminator="kind")]
+class Parallel(Value):
+    """Each event on its own part of the units: a public rule says, by a unit's content, to which part it belongs.
+
+    Under ``add_remove`` one unit touches one part: the largest curve counts. Under ``replace_one`` it stays in its
+    part, or leaves one and enters another: the two largest, composed, cover both. The parts' own sensitivities are
+    those of the same relation, so that under ``replace_one`` each covers a unit replaced, entering and leaving.
+    """
+
+    kind: Literal["parallel"] = "parallel"
+    events: tuple[Event, ...] = ()
+    neighboring: Neighboring = Neighboring.ADD_REMOVE
+
+
+Event = Annotated[
+    DiscreteLaplace
+    | DiscreteGaussian
+    | KNorm
+    | Laplace
+    | Gaussian
+    | Approximate
+    | BoundedRange
+    | Concentrated
+    | Repeated
+    | Composed
+    | Parallel,
+    Field(discriminator="kind"),
+]
 Repeated.model_rebuild()
 Composed.model_rebuild()
+Parallel.model_rebuild()

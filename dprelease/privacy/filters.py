@@ -21,7 +21,7 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import atoms, pure_epsilon
 from dprelease.privacy.accountants.zcdp import rho_to_epsilon, total_rho
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import Composed, DiscreteLaplace, Event
+from dprelease.privacy.event import Composed, Event
 
 __all__ = ["Composition", "account_loss"]
 
@@ -39,10 +39,11 @@ def account_loss(composition: Composition, events: Sequence[Event], delta: Fract
         return Loss(epsilon=rho_to_epsilon(total_rho(everything), delta), delta=delta)
     spent = Fraction(0)
     for atom, n in atoms(everything).items():
-        if not isinstance(atom, DiscreteLaplace):
+        epsilon = pure_epsilon(atom)
+        if epsilon is None:
             raise UnsupportedEvent(
                 "an account with basic composition cannot take Gaussian noise",
                 hint="write `noise: laplace` in the spec, or open the account with `composition: zcdp`",
             )
-        spent += n * pure_epsilon(atom)
+        spent += n * epsilon
     return Loss(epsilon=spent, delta=delta)

@@ -14,7 +14,7 @@ from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.estimate import PublishedTable, estimate
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
-from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.privacy.budget import Budget, Loss
 
 __all__ = [
@@ -204,14 +204,14 @@ def published_tables(plan: ReleasePlan, measurements: Mapping[str, Measurement])
         PublishError: If a step has no measurement (DPR-W101).
         BrokenPromiseError: If a measurement is of another step or size (DPR-W102).
     """
-    noisy = {step.id: _noisy(plan, step.id, measurements) for step in plan.steps}
+    noisy = {step.id: _noisy(step, measurements) for step in plan.steps}
     return tuple(
         estimate(
             query.name,
             query.title,
             plan.keys(query),
             {label: query.measures[label] for label in measure_names(plan, query)},
-            {label: [noisy[step] for step in steps] for label, steps in query.inputs.items()},
+            {label: [noisy[feed.step][feed.part] for feed in feeds] for label, feeds in query.inputs.items()},
             confidence=plan.publish.confidence,
             unreliable_above=plan.publish.unreliable_above,
             unreliable_show=plan.publish.unreliable_show,
@@ -220,18 +220,22 @@ def published_tables(plan: ReleasePlan, measurements: Mapping[str, Measurement])
     )
 
 
-def _noisy(plan: ReleasePlan, step_id: str, measurements: Mapping[str, Measurement]) -> Noisy:
-    step, found = plan.step(step_id), measurements.get(step_id)
+def _noisy(step: Step, measurements: Mapping[str, Measurement]) -> tuple[Noisy, ...]:
+    """What the step measured, one for each of its quantities."""
+    found = measurements.get(step.id)
     if found is None:
         raise PublishError(
-            f"step {step_id!r} has not been measured",
+            f"step {step.id!r} has not been measured",
             hint="`dprelease run` with the same spec resumes the release",
             code="DPR-W101",
         )
-    if found.step != step_id or found.values.shape != (step.cells,):
+    if found.step != step.id or found.values.shape != (step.cells * len(step.parts),):
         raise BrokenPromiseError(
-            f"the measurement kept for step {step_id!r} is of another step or size",
+            f"the measurement kept for step {step.id!r} is of another step or size",
             hint="nothing was published; check the ledger with `dprelease ledger check`",
             code="DPR-W102",
         )
-    return Noisy(quantity=step.aggregate.quantity, values=found.values, law=step.law)
+    return tuple(
+        Noisy(quantity=quantity, values=found.values[at * step.cells : (at + 1) * step.cells], law=step.law)
+        for at, quantity in enumerate(step.parts)
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.explain import budget_facts, loss_facts, plan_facts, step_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.accountants.base import zcdp_rho
+from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
 from dprelease.privacy.event import DiscreteGaussian
 from dprelease.privacy.filters import account_loss
 from dprelease.publish.base import NOTICE, AccountFacts, Content
@@ -134,17 +135,18 @@ def _budget(epsilon: Any, rho: Any, delta: Any) -> str:
 
 
 def _step(step: Step) -> dict[str, str]:
-    event = step.event
-    gaussian = isinstance(event, DiscreteGaussian)
-    norm = "l2" if gaussian else "l1"
-    loss = (zcdp_rho(event), "ρ") if isinstance(event, DiscreteGaussian) else (step.sensitivity.l1 / step.scale, "ε")
+    (event,) = atoms(step.event)
+    norm = "l2" if isinstance(event, DiscreteGaussian) else "l1"
+    epsilon = pure_epsilon(event)
+    loss = (zcdp_rho(event), "ρ") if epsilon is None else (epsilon, "ε")
+    reach = f"{norm.upper()} {_readable(step_facts(step)['sensitivity'][norm])}"
     return {
         "id": step.id,
         "answers": ", ".join(f"{each.query}.{each.measure}" for each in step.answers),
-        "mechanism": step.mechanism.replace("_", " "),
-        "sensitivity": f"{norm.upper()} {_readable(step_facts(step)['sensitivity'][norm])}",
+        "mechanism": step.mechanism.replace("_", " ").replace("knorm", "K-norm"),
+        "sensitivity": reach if step.gauge is None else f"gauge {at_most(step.gauge, 4)}",
         "scale": at_most(step.scale, 6),
-        "loss": f"{loss[1]} = {at_most(loss[0], 4)}",
+        "loss": f"{loss[1]} = {at_most(loss[0] or Fraction(0), 4)}",
         "grid": at_most(step.aggregate.quantity.step, 6),
         "share": percent(step.share),
         "cells": f"{step.cells:,}",

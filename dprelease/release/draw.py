@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
+
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Table
 from dprelease.engines import Engine
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from dprelease.ledger import Ledger, StepKey
-from dprelease.noise import MECHANISMS, Measurement
+from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Exact, Measurement
 from dprelease.plan.document import Batch, Step
 
 __all__ = ["draw"]
@@ -74,11 +77,20 @@ def _measure(
     ledger: Ledger,
     keys: Mapping[str, StepKey],
 ) -> dict[str, Measurement]:
-    exact = engine.aggregate(table, batch.by, [step.aggregate.quantity for step in missing], references)
+    asked = tuple(dict.fromkeys(quantity for step in missing for quantity in step.parts))
+    exact = dict(zip(asked, engine.aggregate(table, batch.by, asked, references), strict=True))
     committed = {}
-    for step, values in zip(missing, exact, strict=True):
-        noisy = Measurement(step.id, MECHANISMS[step.mechanism].draw(values, step.scale))
-        if len(noisy.values) != step.cells:
+    for step in missing:
+        noisy = Measurement(step.id, _hidden(step, [exact[quantity] for quantity in step.parts]))
+        if len(noisy.values) != step.cells * len(step.parts):
             raise BrokenPromiseError(f"step {step.id} has another number of cells than planned")
         committed[step.id] = ledger.commit(keys[step.id], noisy)
     return committed
+
+
+def _hidden(step: Step, exact: list[Exact]) -> npt.NDArray[np.int64]:
+    """The noisy values of a step; those of a joint step one quantity after the other."""
+    if step.gauge is not None:
+        return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(exact, step.scale))
+    (only,) = exact
+    return MECHANISMS[step.mechanism].draw(only, step.scale)

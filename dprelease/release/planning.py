@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from pydantic import ValidationError
 from dprelease.errors import BudgetExceeded, PlanError, StalePlan
 from dprelease.plan.allocate import allocate
 from dprelease.plan.document import FrozenPlan, ReleasePlan, Standing
+from dprelease.plan.solve import Planner, WhatIf, solve, what_if
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
 from dprelease.release.project import Project, read_text
@@ -20,7 +23,7 @@ from dprelease.spec.load import Loaded
 if TYPE_CHECKING:
     from dprelease.ledger import Charge
 
-__all__ = ["Target", "charges", "freeze", "open_target", "plan_release"]
+__all__ = ["Target", "charges", "freeze", "open_target", "plan_at_least", "plan_release", "plans_at"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,29 @@ def plan_release(project: Project, loaded: Loaded) -> ReleasePlan:
     check_publishable(plan)
     verify(plan)
     return plan
+
+
+def _planner(project: Project, loaded: Loaded) -> Planner:
+    """Plans of the same spec at other budgets; none of them is for running."""
+    catalog, fingerprint = project.resolve(loaded)
+    accounts = project.accounts(loaded)
+    return lambda spec: allocate(spec, catalog, accounts, fingerprint)
+
+
+def plan_at_least(project: Project, loaded: Loaded) -> ReleasePlan:
+    """The plan at the smallest epsilon that meets every target of the spec; verified.
+
+    Raises:
+        PlanError: If a query has no target, or a target cannot be met.
+    """
+    plan = solve(loaded.spec, _planner(project, loaded))
+    verify(plan)
+    return plan
+
+
+def plans_at(project: Project, loaded: Loaded, epsilons: Sequence[Fraction]) -> tuple[WhatIf, ...]:
+    """The accuracy that other epsilons would buy."""
+    return what_if(loaded.spec, _planner(project, loaded), epsilons)
 
 
 def _check_ceilings(project: Project, plan: ReleasePlan) -> None:

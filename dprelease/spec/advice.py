@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["COMPANIONS", "EXAMPLES", "NOT_YET"]
+__all__ = ["COMPANIONS", "EXAMPLES", "MISPLACED", "NOT_YET"]
 
 _PREPARE = "prepare the column in the data, and declare it"
 _POSTPROCESS = "compute it from the published tables: what is done after the noise costs nothing"
 _ONE_ROW = "keep one row per unit in the data, and leave this out: every row is then one unit"
-_SHARES = "weigh the queries with `share`, and read their margins in `dprelease plan`"
 _BY = "write one query for each table that is wanted"
 _KEYS = "declare the keys that may appear, as a list or a reference"
 _RANGE = "publish a sum, a mean and counts; a count by a column of bands shows the spread"
@@ -24,7 +23,6 @@ NOT_YET: Mapping[str, str] = {
     "invariants": "leave it out: every published number is protected",
     "derive": _POSTPROCESS,
     "schedule": "start `dprelease run` with a scheduler of your own, one period at a time",
-    "privacy.accounting=pld": "use `accounting: rdp`, or `auto`",
     "tables.*.source.database": "export the rows to a CSV or Parquet file, and write `file: ...`",
     "tables.*.unit_id": _ONE_ROW,
     "tables.*.time": "keep one file per period, and name it in `source.file`",
@@ -35,8 +33,6 @@ NOT_YET: Mapping[str, str] = {
     "queries.*.where": "prepare a file with these rows alone, and declare it as a table",
     "queries.*.totals": _BY,
     "queries.*.except": "leave the cells in: they are published like all others",
-    "queries.*.target": _SHARES,
-    "queries.*.budget": _SHARES,
     "queries.*.bounds": _ONE_ROW,
     "queries.*.keys": _KEYS,
     "queries.*.top_k": "publish a count by the column, and sort it",
@@ -44,8 +40,6 @@ NOT_YET: Mapping[str, str] = {
     "queries.*.levels": _BY,
     "queries.*.measures.*.where": "prepare a column that is null in the other rows, and count it",
     "queries.*.measures.*.quantiles": _RANGE,
-    "queries.*.measures.*.variance": _RANGE,
-    "queries.*.measures.*.stddev": _RANGE,
     "queries.*.measures.*.ratio": _POSTPROCESS,
     "publish.formats=json": "use csv or parquet",
     "publish.formats=sdmx": "use csv or parquet",
@@ -72,7 +66,13 @@ COMPANIONS: Mapping[str, str] = {
     "queries.*.measures.*.at": "quantiles",
 }
 
-# A required field to a line that would do.
+# Fields that stand elsewhere, to what is meant there.
+MISPLACED: Mapping[str, str] = {
+    "queries.*.budget.delta": "leave it out: the delta of `privacy.budget` holds for every query",
+    "queries.*.target.*.confidence": "leave it out: `publish.confidence` holds for every margin",
+}
+
+# A required field, or one that is no mapping, to a line that would do.
 EXAMPLES: Mapping[str, str] = {
     "dprelease": "write `dprelease: 1`, the version of the format",
     "release": "write `release: {name: my-release}`",
@@ -100,6 +100,9 @@ EXAMPLES: Mapping[str, str] = {
     "queries": "write `queries: {people: {table: people, by: [sex], measures: {persons: {count: rows}}}}`",
     "queries.*.table": "write `table: NAME`, a table of this file",
     "queries.*.measures": "write `measures: {persons: {count: rows}}`",
+    "queries.*.budget": "write `budget: {epsilon: 1/10}` or `budget: {rho: 1/100}`",
+    "queries.*.target": "write `target: {persons: {margin: 500}}`, by the name of a measure",
+    "queries.*.target.*": "write `target: {persons: {margin: 500}}`, by the name of a measure",
     "publish.unreliable.relative_error_above": "write `relative_error_above: 0.5`",
     "ledger": "write `ledger: sqlite:///state/ledger.db`",
     "accounts": "write `accounts: {demo: {unit: person, composition: zcdp, lifetime: {epsilon: 4, delta: 1e-8}}}`",

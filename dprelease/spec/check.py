@@ -11,6 +11,7 @@ from dprelease.errors import Problem
 from dprelease.measures import MEASURES, Measure
 from dprelease.measures.base import Clipped
 from dprelease.measures.count import Count
+from dprelease.spec.check_budget import check_accuracy, check_privacy
 from dprelease.spec.check_columns import check_grid, check_tables, keys_are_sound, step_is_sound
 from dprelease.spec.document import ColumnSpec, KeySpan, QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings
@@ -34,7 +35,7 @@ def check(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
         hidden: What was left out because it is wrong in itself; nothing that depends on it is reported.
     """
     findings = Findings(places, hidden)
-    _check_privacy(spec, findings)
+    check_privacy(spec, findings)
     check_tables(spec, findings)
     if not spec.queries:
         hint = "write `queries: {people: {table: people, by: [sex], measures: {persons: {count: rows}}}}`"
@@ -48,14 +49,6 @@ def check(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
         if form in spec.publish.formats[:number]:
             findings.add("DPR-S535", ("publish", "formats", number), f"repeats {form}", "list every format once")
     return findings.problems
-
-
-def _check_privacy(spec: ReleaseSpec, findings: Findings) -> None:
-    privacy = spec.privacy
-    if privacy.noise == "gaussian" and privacy.budget.delta == 0:
-        hint = "give the budget a delta, such as 1e-9, or write `noise: laplace`"
-        says = "is gaussian, and Gaussian noise needs a delta greater than 0"
-        findings.add("DPR-S533", ("privacy", "noise"), says, hint, ("privacy", "budget"))
 
 
 def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, findings: Findings) -> None:
@@ -74,12 +67,7 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, findings: Findi
         if table is not None:
             _check_measure(query.table, table, measure, here, findings)
     _check_outputs(query, at, findings)
-    for label in query.expect:
-        if not isinstance(query.measures.get(label), Count):
-            counts = [name for name, measure in query.measures.items() if isinstance(measure, Count)]
-            hint = did_you_mean(label, counts, "add a count, such as `persons: {count: rows}`" if not counts else "")
-            says = "is no count of this query"
-            findings.add("DPR-S515", (*at, "expect", label), says, hint, (*at, "measures", label), key=True)
+    check_accuracy(spec, query, at, findings)
 
 
 def _check_by(query: QuerySpec, table: TableSpec, at: Path, findings: Findings) -> None:
@@ -117,7 +105,7 @@ def check_cells(query: QuerySpec, keys: list[int], at: Path, findings: Findings)
 
 
 def _check_measure(table_name: str, table: TableSpec, measure: Measure, at: Path, findings: Findings) -> None:
-    kind = next(kind for kind, model in MEASURES.items() if isinstance(measure, model))
+    kind = next(kind for kind, model in MEASURES.items() if type(measure) is model)
     name = getattr(measure, kind)
     if isinstance(measure, Count) and name in ("rows", "units"):
         return

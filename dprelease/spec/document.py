@@ -7,26 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from dprelease.canonical import Value, dumps, fingerprint
+from dprelease.canonical import Value
 from dprelease.catalog.table import ColumnType
-from dprelease.measures import MEASURES, AnyMeasure
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
-from dprelease.spec.advice import NOT_YET
 from dprelease.spec.fields import (
     AsWritten,
     ColumnKey,
@@ -38,15 +26,13 @@ from dprelease.spec.fields import (
     Pair,
     Period,
     Positive,
-    PositiveWhole,
     ReleaseName,
     Text,
     Version,
-    exact,
-    kind_of,
     refuse,
 )
-from dprelease.spec.names import did_you_mean
+from dprelease.spec.queries import PinSpec, QuerySpec, TargetSpec
+from dprelease.spec.value import SpecValue
 
 __all__ = [
     "MODELS",
@@ -54,6 +40,7 @@ __all__ = [
     "ColumnSpec",
     "JoinSpec",
     "KeySpan",
+    "PinSpec",
     "PublishSpec",
     "QuerySpec",
     "ReferenceKeys",
@@ -62,23 +49,10 @@ __all__ = [
     "SourceSpec",
     "SpecValue",
     "TableSpec",
+    "TargetSpec",
 ]
 
 Formats = Literal["csv", "parquet", "html"]
-
-
-class SpecValue(Value):
-    """A frozen value that an author writes; its canonical form has the names of the file."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    def canonical(self) -> str:
-        """Canonical JSON text, by the names of the file."""
-        return dumps(self.model_dump(mode="json", by_alias=True))
-
-    def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the canonical content; layout and comments are no part of it."""
-        return fingerprint(self.model_dump(mode="json", by_alias=True))
 
 
 class ReleaseHead(SpecValue):
@@ -137,7 +111,7 @@ class PrivacySpec(SpecValue):
         Neighboring.ADD_REMOVE, strict=False, description="Neighbours differ by one unit more, or by one replaced."
     )
     budget: Annotated[Budget, BeforeValidator(_budget, json_schema_input_type=BudgetSpec)]
-    accounting: Literal["auto", "basic", "advanced", "zcdp", "rdp"] = Field(
+    accounting: Literal["auto", "basic", "advanced", "zcdp", "rdp", "pld"] = Field(
         "auto", description="How losses add up; auto takes the smallest that is proved."
     )
     noise: Literal["auto", "laplace", "gaussian"] = Field("auto", description="Always integer-valued.")
@@ -242,70 +216,6 @@ class TableSpec(SpecValue):
     columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")
 
 
-def _numbers_of(kind: str) -> set[str]:
-    def exact_inside(annotation: Any) -> bool:
-        return annotation is Fraction or any(exact_inside(part) for part in get_args(annotation))
-
-    return {name for name, info in MEASURES[kind].model_fields.items() if exact_inside(info.annotation)}
-
-
-def _measure(value: Any) -> Any:
-    """The mapping of a measure with its numbers exact; which kind it is must be plain."""
-    if isinstance(value, tuple(MEASURES.values())):
-        return value
-    example = "write one of: " + ", ".join(f"{{{kind}: ...}}" for kind in MEASURES)
-    if not isinstance(value, dict):
-        raise refuse("DPR-S214", f"is {kind_of(value)}, not a measure", example)
-    kinds = [kind for kind in MEASURES if kind in value]
-    if len(kinds) != 1:
-        raise _no_measure(value, kinds, example)
-    problems: list[InitErrorDetails] = []
-    read = dict(value)
-    for name in _numbers_of(kinds[0]) & set(value):
-        if value[name] is None:  # as canonical JSON writes what was left out; no author can write it
-            continue
-        if not isinstance(value[name], list | tuple):
-            error = refuse("DPR-S210", f"is {kind_of(value[name])}, not a list of numbers", "write [low, high]")
-            problems.append(InitErrorDetails(type=error, loc=(name,), input=value[name]))
-            continue
-        items: list[Fraction] = []
-        for at, item in enumerate(value[name]):
-            try:
-                items.append(exact(item))
-            except PydanticCustomError as error:
-                problems.append(InitErrorDetails(type=error, loc=(name, at), input=item))
-        read[name] = tuple(items)
-    if problems:
-        raise ValidationError.from_exception_data("measure", problems)
-    return read
-
-
-def _no_measure(value: dict[str, Any], kinds: list[str], example: str) -> Exception:
-    if kinds:
-        return refuse("DPR-S214", f"is {len(kinds)} measures: {', '.join(kinds)}", "give each one a name of its own")
-    later = [name for name in value if f"queries.*.measures.*.{name}" in NOT_YET]
-    if later:
-        error = refuse("DPR-S300", "is not available yet", NOT_YET[f"queries.*.measures.*.{later[0]}"])
-        return ValidationError.from_exception_data(
-            "measure", [InitErrorDetails(type=error, loc=(later[0],), input=None)]
-        )
-    hint = did_you_mean(next(iter(value), ""), MEASURES, example)
-    return refuse("DPR-S214", "does not say what it measures", hint)
-
-
-class QuerySpec(SpecValue):
-    """One published table: the full cross product of the keys of `by`, empty cells too."""
-
-    title: Text = Field("", description="What a reader sees above the table.")
-    table: Filled = Field(description="A name under `tables`.")
-    by: tuple[Filled, ...] = Field((), description="Columns with keys; empty: one number for the whole table.")
-    measures: dict[str, Annotated[AnyMeasure, BeforeValidator(_measure)]] = Field(
-        description="One published number per cell each, by name.", min_length=1
-    )
-    share: Positive = Field(Fraction(1), description="Of the budget, beside the shares of the other queries.")
-    expect: dict[str, PositiveWhole] = Field({}, description="A public guess per cell of a count of this query.")
-
-
 class UnreliableSpec(SpecValue):
     """Numbers whose noise is large beside them."""
 
@@ -352,6 +262,8 @@ MODELS: Mapping[str, type[Value]] = {
     "tables.*.columns.*": ColumnSpec,
     "tables.*.columns.*.keys": ReferenceKeys,
     "queries.*": QuerySpec,
+    "queries.*.budget": PinSpec,
+    "queries.*.target.*": TargetSpec,
     "publish": PublishSpec,
     "publish.unreliable": UnreliableSpec,
 }

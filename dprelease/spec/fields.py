@@ -29,7 +29,9 @@ __all__ = [
     "Period",
     "Positive",
     "PositiveWhole",
+    "Relative",
     "ReleaseName",
+    "Share",
     "Text",
     "Version",
     "Whole",
@@ -47,6 +49,7 @@ NUMBER: dict[str, Any] = {
 }
 _SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 _SMALLEST = Fraction(1, 10**300)
+_MOST_RELATIVE = 10
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -89,6 +92,22 @@ def _positive(value: Any) -> Fraction:
     if number < 0:
         raise refuse("DPR-S205", "is negative", "write a number greater than 0")
     return _not_subnormal(number)
+
+
+def _share(value: Any) -> Fraction:
+    number = exact(value)
+    if number <= 0:
+        hint = "write a number greater than 0, or leave the query out: what gets no budget cannot be published"
+        raise refuse("DPR-S205", "is zero" if number == 0 else "is negative", hint)
+    return _not_subnormal(number)
+
+
+def _relative(value: Any) -> Fraction:
+    number = _positive(value)
+    if number > _MOST_RELATIVE:
+        hint = "write a fraction of one: 0.1 is ten percent; or a `margin`, in units of the measure"
+        raise refuse("DPR-S221", f"is more than {_MOST_RELATIVE}", hint)
+    return number
 
 
 def _not_subnormal(number: Fraction) -> Fraction:
@@ -216,6 +235,8 @@ def _two(value: Any) -> Any:
 
 Exact = Annotated[Fraction, BeforeValidator(exact), WithJsonSchema(NUMBER)]
 Positive = Annotated[Fraction, BeforeValidator(_positive), WithJsonSchema(NUMBER)]
+Share = Annotated[Fraction, BeforeValidator(_share), WithJsonSchema(NUMBER)]
+Relative = Annotated[Fraction, BeforeValidator(_relative), WithJsonSchema(NUMBER)]
 Delta = Annotated[Fraction, BeforeValidator(_delta), WithJsonSchema(NUMBER)]
 Confidence = Annotated[Fraction, BeforeValidator(_confidence), WithJsonSchema(NUMBER)]
 Whole = Annotated[int, BeforeValidator(_whole)]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from dprelease.errors import Problem
 from dprelease.measures import MEASURES
-from dprelease.spec.advice import COMPANIONS, EXAMPLES, NOT_YET
+from dprelease.spec.advice import COMPANIONS, EXAMPLES, MISPLACED, NOT_YET
 from dprelease.spec.fields import kind_of
 from dprelease.spec.names import did_you_mean, listed, nearest, shown
 from dprelease.spec.nodes import Path, Places
@@ -21,7 +21,7 @@ __all__ = ["dotted", "path_of", "pattern", "problems_of"]
 
 Models = Mapping[str, type[BaseModel]]
 _NAMED = {"references", "tables", "tables.*.columns", "references.*.columns", "queries", "queries.*.measures"}
-_ALSO_NAMED = {"queries.*.expect", "tables.*.columns.*.labels", "accounts"}
+_ALSO_NAMED = {"queries.*.expect", "queries.*.target", "tables.*.columns.*.labels", "accounts"}
 _SHAPES = {
     "model": ("a mapping", "write `name: value` lines below it"),
     "dict": ("a mapping", "write `name: value` lines below it"),
@@ -115,6 +115,8 @@ def _problem(path: Path, error: Any, places: Places, models: Models) -> Problem:
         hint = "write a list, `{reference: NAME}` or `{from: 1, to: 9}`"
         return Problem("DPR-S212", f"{name} is {kind_of(value)}, which says no keys", hint, where)
     shape, hint = _SHAPES.get(kind.split("_")[0], ("what belongs here", "see the reference of the spec"))
+    if shape == "a mapping":
+        hint = EXAMPLES.get(what, hint)
     if shape == "a list" and isinstance(value, str | Numeral | Constant):
         hint = f"put it in brackets: [{shown(value if isinstance(value, str) else value.text)}]"
     return Problem("DPR-S203", f"{name} is {kind_of(value)}, not {shape}", hint, where)
@@ -130,8 +132,8 @@ def _unknown(path: Path, places: Places, models: Models) -> Problem:
     inside = dotted(path[:-1]) or "the file"
     if what in NOT_YET:
         return Problem("DPR-S300", f"`{shown(field)}` in {inside} is not available yet", NOT_YET[what], where)
-    known = _fields(pattern(path[:-1]), models)
-    return Problem("DPR-S200", f"unknown field `{shown(field)}` in {inside}", did_you_mean(field, known), where)
+    hint = MISPLACED.get(what) or did_you_mean(field, _fields(pattern(path[:-1]), models))
+    return Problem("DPR-S200", f"unknown field `{shown(field)}` in {inside}", hint, where)
 
 
 def _fields(what: str, models: Models) -> list[str]:

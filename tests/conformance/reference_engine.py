@@ -70,6 +70,8 @@ def contribution(table: Table, row: Mapping[str, Any], quantity: Quantity) -> in
         return 1
     assert quantity.column is not None
     value = row[quantity.column]
+    if quantity.kind == "balance":
+        return -1 if value is None else 1
     if value is None:
         return 0
     if quantity.kind == "nonnull":
@@ -84,7 +86,10 @@ def contribution(table: Table, row: Mapping[str, Any], quantity: Quantity) -> in
     else:
         exact = Fraction(ratio)
         nearest = int(abs(exact) + Fraction(1, 2)) * (1 if exact > 0 else -1)
-    return max(quantity.low, min(quantity.high, nearest)) - quantity.centre
+    centred = max(quantity.low, min(quantity.high, nearest)) - quantity.centre
+    if quantity.kind == "square":
+        return math.floor(Fraction(centred**2, quantity.grain) + Fraction(1, 2)) - quantity.offset
+    return centred
 
 
 def meaning(table: Table, raw: Mapping[str, Any], references: Mapping[str, ReferenceTable]) -> dict[str, Any]:

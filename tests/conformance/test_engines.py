@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
+import math
 import random
 import tempfile
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Column, Join, Range, Source, Table
 from dprelease.engines import ENGINES, Engine
+from dprelease.errors import Unsupported
 from dprelease.noise.exact import open_exact
 from tests.conformance.reference_engine import ReferenceEngine
 
@@ -85,18 +87,25 @@ def tables(draw: st.DrawFn) -> Table:
 
 @st.composite
 def quantities(draw: st.DrawFn) -> Quantity:
-    kind = draw(st.sampled_from(["rows", "nonnull", "sum"]))
+    kind = draw(st.sampled_from(["rows", "nonnull", "balance", "sum", "square"]))
     if kind == "rows":
         return COUNT
-    if kind == "nonnull":
+    if kind in ("nonnull", "balance"):
         names = ["area", "Code", "code", "day", "amount", "seen at", "region", "rank"]
-        return Quantity(kind="nonnull", column=draw(st.sampled_from(names)))
+        return Quantity(kind=kind, column=draw(st.sampled_from(names)))
     low = draw(st.sampled_from([-(2**61), -1000, 0, 2]))
     high = draw(st.sampled_from([3, 1000, 2**61]))
     step = draw(st.sampled_from([Fraction(1), Fraction(1, 100), Fraction(5), Fraction(2, 3)]))
     column = draw(st.sampled_from(["Code", "amount", "rank"]))
     if column == "Code" and step != 1:  # whole numbers on a coarse grid are exact up to 2 ** 51
         low, high = max(low, -1000), min(high, 1000)
+    if kind == "square":
+        low, high = max(low, -(2**44)), min(high, 2**44)
+        centre = draw(st.sampled_from([0, -3, 2]))
+        whole = Quantity(kind="square", column=column, step=step, low=low, high=high, centre=centre)
+        least = max(1, -(-whole.squares[1] // 2**30))
+        grain = draw(st.sampled_from([least, least + 1, 3 * least + 1]))
+        return whole.model_copy(update={"grain": grain, "offset": draw(st.sampled_from([0, 7, 2**29]))})
     return Quantity(kind="sum", column=column, step=step, low=low, high=high, centre=draw(st.sampled_from([0, -3, 2])))
 
 
@@ -326,6 +335,62 @@ def test_the_grid_holds_for_every_double(kind: str, tmp_path: Path) -> None:
     engine.close()
     assert found == answers(ReferenceEngine(tmp_path, {}), table, (), asked)
     assert found[2] == [3]  # 3 - 3 + 3 + 3 - 3 + 0 + 0 + 0
+
+
+@pytest.mark.parametrize(
+    "most", [9, 2**15, 2**15 + 1, 46_341, 10**7, 2**31 - 1, 2**31, 3 * 10**9, 10**12 + 7, 2**45 - 1]
+)
+def test_squares_are_exact_next_to_every_half_grain(kind: str, most: int, tmp_path: Path) -> None:
+    """Values whose squares lie just below, on and just above the half of a grain, in cells of their own."""
+    grain = max(1, -(-(most**2) // 2**30))
+    grains = sorted(each for each in {grain, grain + 1, 2 * grain + 1} if each < 2**60)
+    draw = random.Random(most)
+    values = {0, 1, most - 1, most, -most, -most - 1, most + 1}
+    for each in grains:
+        for number in [0, 1, most**2 // each, *(draw.randrange(most**2 // each + 1) for _ in range(12))]:
+            root = math.isqrt((2 * number + 1) * each // 2)
+            values |= {root - 1, root, root + 1, -root, -root - 1}
+    rows = sorted(values)
+    key = Column(name="k", type="integer", keys=tuple(range(len(rows))))
+    x = Column(name="x", type="integer", range=integers(-(2**62), 2**62))
+    table = Table(name="t", account="a", source=Source(file="t.csv", format="csv"), columns=(key, x))
+    (tmp_path / "t.csv").write_text("k,x\n" + "".join(f"{at},{value}\n" for at, value in enumerate(rows)))
+    asked = [
+        Quantity(kind="square", column="x", low=-most, high=most, grain=each, offset=offset)
+        for each in grains
+        for offset in (0, 2**29)
+    ]
+    engine = ENGINES[kind](tmp_path, {})
+    found = answers(engine, table, ("k",), asked)
+    engine.close()
+    assert found == answers(ReferenceEngine(tmp_path, {}), table, ("k",), asked)
+
+
+def test_a_balance_is_one_for_every_value_and_minus_one_for_every_null(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_bytes(HEAD + b"1,x,5\n1,x,\n1,x,what\n2,y,7\n2,y,-9\n3,x,5\n")
+    asked = [Quantity(kind="balance", column="pay"), COUNT, Quantity(kind="nonnull", column="pay")]
+    engine = ENGINES[kind](tmp_path, {})
+    balance, rows, nonnull = answers(engine, PEOPLE, BY, asked)
+    assert (balance, rows, nonnull) == ([-1, 0, 0, 2], [3, 0, 0, 2], [1, 0, 0, 2])
+    (tmp_path / "people.csv").write_bytes(HEAD)
+    engine.close()
+    engine = ENGINES[kind](tmp_path, {})
+    assert answers(engine, PEOPLE, (), asked) == [[0]] * 3
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    "wide",
+    [
+        Quantity(kind="square", column="pay", low=0, high=2**15 + 1),
+        Quantity(kind="square", column="pay", low=-(2**50), high=2**50, grain=2**70),
+    ],
+)
+def test_squares_that_do_not_fit_are_refused_before_anything_is_read(kind: str, wide: Quantity, tmp_path: Path) -> None:
+    engine = ENGINES[kind](tmp_path, {})
+    with pytest.raises(Unsupported, match="DPR-E206"):
+        engine.aggregate(PEOPLE, BY, [wide], {})
+    engine.close()
 
 
 def test_a_row_joins_after_clamping_and_a_reference_key_as_it_is(kind: str, tmp_path: Path) -> None:

@@ -1,15 +1,23 @@
-"""Sensitivity by brute force: over all neighbouring tiny tables, never above the claim, and reached somewhere."""
+"""Sensitivity by brute force: over all neighbouring tiny tables, never above the claim, and reached somewhere.
+
+The verifier's own derivation, from extreme rows, must agree with it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import combinations_with_replacement, product, zip_longest
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity, sensitivity
 from dprelease.catalog.table import Column, Source, Table
+from dprelease.errors import BrokenPromiseError
+from dprelease.plan.verify_reach import _check_sensitivity
+from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
 Row = tuple[int | None, int | None]  # cell (None: belongs to none), value in steps (None: null)
@@ -23,6 +31,16 @@ QUANTITIES = [
     Quantity(kind="sum", column="x", low=0, high=4, centre=2),
     Quantity(kind="sum", column="x", low=1, high=4, centre=2),
     Quantity(kind="sum", column="x", low=2, high=4),
+    Quantity(kind="sum", column="x", low=-4, high=-2),
+    Quantity(kind="balance", column="x"),
+    Quantity(kind="square", column="x", low=-2, high=2),
+    Quantity(kind="square", column="x", low=-2, high=2, offset=2),
+    Quantity(kind="square", column="x", low=0, high=5, centre=2, offset=4),
+    Quantity(kind="square", column="x", low=0, high=5, centre=2, grain=2, offset=2),
+    Quantity(kind="square", column="x", low=-4, high=3, grain=3, offset=3),
+    Quantity(kind="square", column="x", low=1, high=4, offset=8),
+    Quantity(kind="square", column="x", low=-4, high=-2, offset=2),
+    Quantity(kind="square", column="x", low=-3, high=3, grain=5),
 ]
 
 
@@ -32,15 +50,28 @@ def table(cells: int) -> Table:
     return Table(name="t", account="a", source=source, columns=(key, Column(name="x", type="integer")))
 
 
+def part(quantity: Quantity, value: int | None) -> int:
+    """What a row contributes, straight from the definition."""
+    if quantity.kind == "rows":
+        return 1
+    if quantity.kind == "balance":
+        return -1 if value is None else 1
+    if value is None:
+        return 0
+    if quantity.kind == "nonnull":
+        return 1
+    centred = min(max(value, quantity.low), quantity.high) - quantity.centre
+    if quantity.kind == "sum":
+        return centred
+    share = Decimal(centred * centred) / quantity.grain
+    return int(share.quantize(Decimal(1), rounding=ROUND_HALF_UP)) - quantity.offset
+
+
 def exact(quantity: Quantity, rows: tuple[Row, ...], cells: int) -> list[int]:
     answer = [0] * cells
     for cell, value in rows:
-        if cell is None:
-            continue
-        if quantity.kind == "rows" or (value is not None and quantity.kind == "nonnull"):
-            answer[cell] += 1
-        elif value is not None:
-            answer[cell] += min(max(value, quantity.low), quantity.high) - quantity.centre
+        if cell is not None:
+            answer[cell] += part(quantity, value)
     return answer
 
 
@@ -55,22 +86,84 @@ def neighbours(cells: int, relation: Neighboring) -> Iterator[tuple[tuple[Row, .
                 yield (*others, old), (*others, new)
 
 
-@pytest.mark.parametrize("relation", list(Neighboring))
-@pytest.mark.parametrize("cells", [1, 2, 3])
-@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda q: f"{q.kind}[{q.low},{q.high}]-{q.centre}")
+def changes(quantity: Quantity, cells: int, relation: Neighboring) -> set[tuple[int, ...]]:
+    """Every change of any two neighbours, sizes sorted downwards, zeros dropped."""
+    found = set()
+    for one, other in neighbours(cells, relation):
+        pairs = zip(exact(quantity, one, cells), exact(quantity, other, cells), strict=True)
+        found.add(tuple(sorted((abs(a - b) for a, b in pairs if a != b), reverse=True)))
+    return found
+
+
+every_case = pytest.mark.parametrize(
+    ("quantity", "cells", "relation"),
+    [
+        pytest.param(quantity, cells, relation, id=f"{at}-{quantity.kind}-{cells}-{relation}")
+        for (at, quantity), cells, relation in product(enumerate(QUANTITIES), [1, 2, 3], Neighboring)
+    ],
+)
+
+
+@every_case
 def test_no_neighbour_moves_an_aggregate_further_than_claimed(
+    quantity: Quantity, cells: int, relation: Neighboring
+) -> None:
+    claimed = sensitivity(BoundedAggregate(table="t", by=("k",), quantity=quantity), table(cells), relation)
+    found = changes(quantity, cells, relation)
+    reached = [
+        max(len(change) for change in found),
+        max(sum(change) for change in found),
+        max(sum(c * c for c in change) for change in found),
+        max(max(change, default=0) for change in found),
+    ]
+    assert reached == [claimed.l0, claimed.l1, claimed.l2_squared, claimed.linf]
+
+
+@every_case
+def test_every_change_is_within_a_shift_and_every_shift_is_a_change(
+    quantity: Quantity, cells: int, relation: Neighboring
+) -> None:
+    shifts = sensitivity(BoundedAggregate(table="t", by=("k",), quantity=quantity), table(cells), relation).shifts
+    found = changes(quantity, cells, relation)
+    for change in found:
+        assert any(all(size <= most for size, most in zip_longest(change, shift, fillvalue=0)) for shift in shifts), (
+            change
+        )
+    assert set(shifts) <= found
+    assert len(set(shifts)) == len(shifts)
+
+
+@every_case
+def test_the_verifier_finds_the_same_and_refuses_any_other_claim(
     quantity: Quantity, cells: int, relation: Neighboring
 ) -> None:
     aggregate = BoundedAggregate(table="t", by=("k",), quantity=quantity)
     claimed = sensitivity(aggregate, table(cells), relation)
-    reached = [Fraction(0)] * 4
-    for one, other in neighbours(cells, relation):
-        change = [a - b for a, b in zip(exact(quantity, one, cells), exact(quantity, other, cells), strict=True)]
-        norms = (
-            sum(1 for c in change if c),
-            sum(abs(c) for c in change),
-            sum(c * c for c in change),
-            max(abs(c) for c in change),
-        )
-        reached = [max(best, Fraction(norm)) for best, norm in zip(reached, norms, strict=True)]
-    assert reached == [claimed.l0, claimed.l1, claimed.l2_squared, claimed.linf]
+    plan: Any = SimpleNamespace(catalog=SimpleNamespace(tables={"t": table(cells)}), neighboring=relation)
+
+    def check(claim: Sensitivity) -> None:
+        facts = {"id": "s", "aggregate": aggregate, "cells": cells, "sensitivity": claim}
+        step: Any = SimpleNamespace(**facts, parts=(quantity,), joined=(), gauge=None)
+        _check_sensitivity(plan, step)
+
+    check(claimed)
+    smaller = tuple((shift[0] - 1, *shift[1:]) for shift in claimed.shifts[:1])
+    wrong: list[dict[str, Any]] = [
+        {"l1": claimed.l1 - 1},
+        {"l2_squared": claimed.l2_squared - 1},
+        {"l2_squared": claimed.l2_squared + 1},
+        {"linf": claimed.linf - 1},
+        {"l0": claimed.l0 + 1},
+        {"shifts": ()},
+        {"shifts": (*smaller, *claimed.shifts[1:])},
+        {"shifts": claimed.shifts[1:]},
+    ]
+    for update in wrong:
+        with pytest.raises(BrokenPromiseError):
+            check(claimed.model_copy(update=update))
+
+
+def test_a_square_is_rounded_half_upward_whatever_the_grain() -> None:
+    for grain, value in product(range(1, 12), range(-40, 41)):
+        quantity = Quantity(kind="square", column="x", low=-40, high=40, grain=grain)
+        assert quantity.in_grains(value) == part(quantity, value)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.table import Column
+from dprelease.catalog.table import Column, Range, Source, Table
 from dprelease.estimate import PublishedTable, estimate
-from dprelease.measures import Noisy
+from dprelease.measures import Measure, Noisy
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
 from dprelease.measures.sum import Sum
+from dprelease.measures.variance import Stddev, Variance
 from dprelease.noise import MECHANISMS
 
 STATE = Column(name="state", type="text", keys=("06", "08"))
@@ -82,6 +83,42 @@ def test_a_sum_is_exact_in_the_decimals_of_its_step(step: Fraction, places: int 
     table = estimate("q", "Q", (SEX,), {"s": Sum(sum="x")}, {"s": noisy}, confidence=CONFIDENCE)
     assert table.measures[0].places == places
     assert not table.measures[0].integer
+
+
+def test_a_count_is_whole_and_a_count_from_two_draws_ends_in_a_half() -> None:
+    (whole,) = counted([1, 2, 3, 4]).measures
+    assert (whole.places, whole.integer) == (0, True)
+    noisy = [
+        Noisy(Quantity(kind="balance", column="x"), np.array([3, -4]), LAW),
+        Noisy(Quantity(kind="rows"), np.array([4, 4]), LAW),
+    ]
+    table = estimate("q", "Q", (SEX,), {"n": Count(count="x")}, {"n": noisy}, confidence=CONFIDENCE)
+    (half,) = table.measures
+    assert half.value.tolist() == [3.5, 0.0]
+    assert (half.places, half.integer) == (1, False)
+    assert np.all(half.margin * 2 == np.rint(half.margin * 2))
+
+
+def test_a_sum_from_a_centred_sum_and_a_count_keeps_its_decimals() -> None:
+    centred = Quantity(kind="sum", column="x", step=Fraction(1, 100), low=0, high=1000, centre=500)
+    noisy = [
+        Noisy(centred, np.array([3, -4]), LAW),
+        Noisy(Quantity(kind="nonnull", column="x"), np.array([4, -1]), LAW),
+    ]
+    table = estimate("q", "Q", (SEX,), {"s": Sum(sum="x")}, {"s": noisy}, confidence=CONFIDENCE)
+    assert table.measures[0].value.tolist() == [20.03, -5.04]
+    assert table.measures[0].places == 2
+
+
+@pytest.mark.parametrize("measure", [Variance(variance="x"), Stddev(stddev="x")])
+def test_a_spread_has_no_grid_and_is_blank_where_too_few(measure: Measure) -> None:
+    source = Source(file="t.csv", format="csv")
+    x = Column(name="x", type="integer", range=Range(low=Fraction(0), high=Fraction(10)))
+    quantities = measure.quantities(Table(name="t", account="a", source=source, columns=(x,)))
+    noisy = [Noisy(each, np.array([0, 900]), LAW) for each in quantities]
+    (found,) = estimate("q", "Q", (SEX,), {"v": measure}, {"v": noisy}, confidence=CONFIDENCE).measures
+    assert found.status == ("blank", "ok")
+    assert (found.places, found.integer) == (None, False)
 
 
 def test_estimates_cannot_be_changed_afterwards() -> None:

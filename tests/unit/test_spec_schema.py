@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from dprelease.measures import MEASURES
 from dprelease.spec.document import MODELS
 from dprelease.spec.schema import json_schema
 
@@ -29,7 +30,7 @@ def test_every_mapping_is_closed_and_has_its_fields() -> None:
 
 def test_every_field_of_a_scalar_is_described() -> None:
     for name, model in SCHEMA["$defs"].items():
-        if name in ("Count", "Sum", "Mean"):
+        if name in {measure.__name__ for measure in MEASURES.values()}:
             continue
         for field, described in model.get("properties", {}).items():
             assert "description" in described or "$ref" in described or field == "formats", f"{name}.{field}"
@@ -44,8 +45,17 @@ def test_numbers_may_be_exact_text() -> None:
         assert re.search(pattern, text)
     for text in ("1_0", "nan", "1/", "ten"):
         assert not re.search(pattern, text)
-    for model, field in (("BudgetSpec", "epsilon"), ("QuerySpec", "share"), ("PublishSpec", "confidence")):
+    for model, field in (
+        ("BudgetSpec", "epsilon"),
+        ("QuerySpec", "share"),
+        ("PinSpec", "epsilon"),
+        ("TargetSpec", "margin"),
+        ("PublishSpec", "confidence"),
+    ):
         assert SCHEMA["$defs"][model]["properties"][field]["$ref"] == "#/$defs/Number"
+    assert SCHEMA["$defs"]["QuerySpec"]["properties"]["target"]["additionalProperties"] == {
+        "$ref": "#/$defs/TargetSpec"
+    }
     clip = SCHEMA["$defs"]["Sum"]["properties"]["clip"]
     assert clip["prefixItems"] == [{"$ref": "#/$defs/Number"}] * 2
 

@@ -4,7 +4,7 @@ Each is a theorem about the same fixed mechanisms, so the smallest of them is a 
 ``accounting: auto`` takes. To add one, write its file and put it in ``ACCOUNTANTS``; the laws then run on it.
 
 >>> list(ACCOUNTANTS)
-['basic', 'advanced', 'zcdp', 'rdp']
+['basic', 'advanced', 'zcdp', 'rdp', 'pld']
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.advanced import Advanced
 from dprelease.privacy.accountants.base import Accountant
 from dprelease.privacy.accountants.basic import Basic
+from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.rdp import Rdp
 from dprelease.privacy.accountants.zcdp import Zcdp
 from dprelease.privacy.event import Event
 
 __all__ = ["ACCOUNTANTS", "Accountant", "losses", "smallest"]
 
-ACCOUNTANTS: dict[str, Accountant] = {each.name: each for each in (Basic(), Advanced(), Zcdp(), Rdp())}
+ACCOUNTANTS: dict[str, Accountant] = {each.name: each for each in (Basic(), Advanced(), Zcdp(), Rdp(), Pld())}
 
 
 def losses(event: Event, delta: Fraction) -> dict[str, Fraction]:

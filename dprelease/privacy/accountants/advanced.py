@@ -1,51 +1,192 @@
-"""Advanced composition of Dwork, Rothblum and Vadhan, for unequal draws."""
+"""Advanced composition of (epsilon, delta) boxes: the smallest of the theorems about them."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
-from dprelease.privacy.accountants.zcdp import rho_to_epsilon
-from dprelease.privacy.event import DiscreteLaplace, Event
+from dprelease.privacy.accountants.base import refused
+from dprelease.privacy.accountants.basic import Basic, Draws, Rough, as_floats, exp_of, log_of
+from dprelease.privacy.accountants.kov import (
+    Counts,
+    as_counts,
+    kov_closed_epsilon,
+    kov_delta_unequal,
+    kov_epsilon_unequal,
+    kov_slack,
+)
+from dprelease.privacy.accountants.kov_many import root, rough_epsilon
+from dprelease.privacy.event import Event, Parallel
 from dprelease.privacy.rounding import CONTEXT, real, upper
 
-__all__ = ["Advanced"]
+__all__ = ["Advanced", "drv_epsilon"]
+
+# How much of delta the boxes of curved draws get; the rest is the slack of the composition. The smallest of all is
+# a bound, so a closed list is as valid as any search. With 1 epsilons add up, which is best for few draws.
+_SPLITS = tuple(Fraction(n, 100) for n in (1, 2, 5, 10, 20, 35, 50, 70, 90, 100))
+
+
+def drv_epsilon(epsilons: Counts, slack: Fraction) -> Fraction:
+    """``sqrt(2 ln(1/d') sum e_i^2) + sum e_i (exp(e_i) - 1)``, rounded up, at total delta ``sum d_i + d'``.
+
+    Source: Dwork, Rothblum and Vadhan 2010, Theorem III.3, in its form for unequal epsilons (Dwork and Roth 2014,
+    Theorem 3.20). Always valid, often far from tight: with few draws the plain sum is smaller.
+
+    Args:
+        epsilons: One per draw, or a mapping from epsilon to how many draws have it.
+        slack: The d' of the theorem.
+
+    Raises:
+        UnsupportedEvent: At slack 0.
+    """
+    counted = as_counts(epsilons)
+    if not counted:
+        return Fraction(0)
+    _needs(slack)
+    reals = [(real(e), n) for e, n in counted.items()]
+    squares = sum(n * e * e for e, n in reals)
+    drift = sum(n * e * CONTEXT.expm1(e) for e, n in reals)
+    return upper(CONTEXT.sqrt(max(CONTEXT.mpf(0), -2 * CONTEXT.log(real(slack))) * squares) + drift)
 
 
 class Advanced:
-    """``sqrt(2 ln(1/d') sum e_i^2) + sum e_i (exp(e_i) - 1)`` at total delta ``sum d_i + d'``.
+    """The smallest of the composition theorems for (epsilon, delta) boxes, which know nothing else about a draw.
 
-    Source: Dwork, Rothblum and Vadhan 2010, Theorem III.3, in its form for unequal epsilons (Dwork and Roth
-    2014, Theorem 3.20). Always valid, often far from tight: with few draws basic composition is smaller. With
-    Gaussian draws half of delta is the slack d', and the other half is split over them.
+    Dwork, Rothblum and Vadhan (``drv_epsilon``), the closed form of Kairouz, Oh and Viswanath, and the exact optimum
+    (``kov``) that neither can beat. A draw without an epsilon of its own is read as a box on its exact curve: several
+    splits of delta between the boxes and the composition are tried, with each box getting the same share.
     """
 
     name = "advanced"
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
-        """An upper bound at this delta."""
-        counted = atoms(event)
-        gaussians = sum(n for atom, n in counted.items() if not isinstance(atom, DiscreteLaplace))
-        slack = delta / 2 if gaussians else delta
-        losses = []
-        for atom, n in counted.items():
-            if isinstance(atom, DiscreteLaplace):
-                losses.append((real(pure_epsilon(atom)), n))
-            else:
-                self._needs(delta)
-                losses.append((real(rho_to_epsilon(zcdp_rho(atom), slack / gaussians)), n))
-        squares = sum(n * epsilon**2 for epsilon, n in losses)
-        if squares == 0:
-            return Fraction(0)
-        self._needs(delta)
-        drift = sum(n * epsilon * CONTEXT.expm1(epsilon) for epsilon, n in losses)
-        return upper(CONTEXT.sqrt(2 * CONTEXT.log(1 / real(slack)) * squares) + drift)
+        """An upper bound at this delta, rounded up.
 
-    @staticmethod
-    def _needs(delta: Fraction) -> None:
-        if delta == 0:
-            raise UnsupportedEvent(
-                "advanced composition needs a delta greater than 0",
-                hint="give the budget a delta, such as 1e-9, or write `accounting: basic`",
-            )
+        Raises:
+            UnsupportedEvent: At delta 0, or if the draws' own deltas leave too little of ``delta``.
+        """
+        draws = self._draws(event)
+        if not draws.curved and not any(draws.epsilons) and not draws.deltas:
+            return Fraction(0)
+        _needs(delta)
+        left = draws.left(delta) if draws.curved else Fraction(0)
+        if not draws.curved:
+            return _smallest(draws.epsilons, draws.deltas, delta)
+        each = left * _Search.of(draws).best(log_of(left))[1] / draws.shares
+        return _smallest(draws.at(each), _with(draws, each), delta)
+
+    def delta(self, event: Event, epsilon: Fraction) -> Fraction:
+        """A delta at which this epsilon is proved, rounded up; at most 1."""
+        draws = self._draws(event)
+        if not draws.curved:
+            return kov_delta_unequal(draws.epsilons, draws.deltas, epsilon)
+        if draws.spent >= 1:
+            return Fraction(1)
+        search = _Search.of(draws)
+        log_left, split = search.delta(float(epsilon))
+        if log_left >= 0:
+            return Fraction(1)
+        if split == 1:
+            return Basic().delta(event, epsilon)
+        # any split of any delta gives a proof: the floats above only decide how small it is
+        each = exp_of(log_left) * split / draws.shares
+        return kov_delta_unequal(draws.at(each), _with(draws, each), epsilon)
+
+    def rough_epsilon(self, event: Event, delta: float) -> float:
+        """``epsilon`` in plain floats, to about 1e-6, to guide a search; infinite where there is none."""
+        draws = self._draws(event)
+        left = delta - float(draws.spent)
+        if draws.curved:
+            return _Search.of(draws).best(math.log(left))[0] if left > 0 else math.inf
+        try:
+            slack = kov_slack(draws.deltas, Fraction(delta))
+        except UnsupportedEvent:
+            return math.inf
+        return _rough(as_floats(draws.epsilons), log_of(slack) if slack else -math.inf)
+
+    def _draws(self, event: Event) -> Draws:
+        draws = Draws.of(self.name, event)
+        for atom in draws.curved:
+            if isinstance(atom, Parallel):
+                raise refused(self.name, atom, "its parts have no epsilon at delta 0")
+        return draws
+
+
+def _needs(delta: Fraction) -> None:
+    if delta == 0:
+        raise UnsupportedEvent(
+            "advanced composition needs a delta greater than 0",
+            hint="give the budget a delta, such as 1e-9, or write `accounting: basic`",
+        )
+
+
+def _with(draws: Draws, each: Fraction) -> dict[Fraction, int]:
+    # all deltas, when every curved draw is read at this one
+    return {**draws.deltas, each: draws.deltas.get(each, 0) + draws.shares}
+
+
+def _smallest(epsilons: Counts, deltas: Counts, delta: Fraction) -> Fraction:
+    """The smallest of the theorems for these boxes at this total delta, rounded up."""
+    found = [kov_epsilon_unequal(epsilons, deltas, delta), kov_closed_epsilon(epsilons, kov_slack(deltas, delta))]
+    slack = delta - sum((d * n for d, n in as_counts(deltas).items()), Fraction(0))
+    if slack > 0:
+        found.append(drv_epsilon(epsilons, slack))
+    return min(found)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Floats that find a good split of delta between curved draws and the composition."""
+
+    draws: Draws
+    rough: Rough
+    log_kept: float
+    spent: float
+
+    @classmethod
+    def of(cls, draws: Draws) -> _Search:
+        kept = sum(n * math.log1p(-float(d)) for d, n in draws.deltas.items())
+        return cls(draws, Rough.of(draws), kept, float(draws.spent))
+
+    def at(self, log_left: float, split: Fraction) -> float:
+        """Epsilon when the boxes' own deltas leave this much, and curved draws get this part of it."""
+        shares = self.draws.shares
+        log_each = log_left + math.log(split / shares)
+        fails = -math.expm1(self.log_kept + shares * math.log1p(-math.exp(log_each)))
+        slack = (self.spent + math.exp(log_left) - fails) / (1 - fails)
+        none = split == 1 or slack <= 0  # it is all but 0 there; floats cannot tell
+        return _rough(self.rough.at(log_each), -math.inf if none else math.log(slack))
+
+    def best(self, log_left: float) -> tuple[float, Fraction]:
+        """The smallest of these over all splits, and its split."""
+        return min((self.at(log_left, split), split) for split in _SPLITS)
+
+    def _over(self, epsilon: float, split: Fraction, log_left: float) -> float:
+        return self.at(log_left, split) - epsilon
+
+    def delta(self, epsilon: float) -> tuple[float, Fraction]:
+        """The smallest log of what must be left for this epsilon, and the split; 0 where nothing is enough."""
+        most = math.log1p(-self.spent) - 1e-6
+        guess = min(-14.0, most)
+        for _ in range(4):
+            split = self.best(guess)[1]
+            high, low = most, most - 1
+            if self.at(high, split) > epsilon:
+                return 0.0, split
+            while self.at(low, split) <= epsilon and low > -2000:
+                high, low = low, 2 * low
+            found = root(partial(self._over, epsilon, split), low, high, 1e-9)
+            if self.best(found)[1] == split:
+                break
+            guess = found
+        return found, split
+
+
+def _rough(boxes: dict[float, int], log_slack: float) -> float:
+    total = sum(epsilon * n for epsilon, n in boxes.items())
+    if total == 0 or log_slack == -math.inf:
+        return total
+    return 0.0 if log_slack >= 0 else min(total, rough_epsilon(boxes, log_slack))

@@ -1,17 +1,56 @@
-"""What an accountant is: a pure function from an event to an upper bound on its loss."""
+"""What an accountant is: a pure function from an event to an upper bound on its loss, in both directions."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol
 
-from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Event, Repeated
+from dprelease.errors import UnsupportedEvent
+from dprelease.privacy.event import (
+    Approximate,
+    BoundedRange,
+    Composed,
+    Concentrated,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    KNorm,
+    Laplace,
+    Parallel,
+    Repeated,
+)
+from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Accountant", "Atom", "Atoms", "atoms", "pure_epsilon", "zcdp_rho"]
+__all__ = ["TAKES", "Accountant", "Atom", "Atoms", "atoms", "pure_epsilon", "refused", "taken", "zcdp_rho"]
 
-Atom = DiscreteLaplace | DiscreteGaussian
+Atom = (
+    DiscreteLaplace
+    | DiscreteGaussian
+    | KNorm
+    | Laplace
+    | Gaussian
+    | Approximate
+    | BoundedRange
+    | Concentrated
+    | Parallel
+)
 Atoms = Counter[Atom]
+
+_EVERY = frozenset(
+    "discrete_laplace discrete_gaussian knorm laplace gaussian approximate bounded_range concentrated parallel".split()
+)
+
+# Which kinds of event an accountant has a theorem for, by its name; a closed table like all others.
+TAKES: dict[str, frozenset[str]] = {
+    "basic": _EVERY,
+    "advanced": _EVERY,
+    "zcdp": _EVERY,
+    "rdp": _EVERY,
+    "pld": _EVERY - {"concentrated"},
+}
 
 
 class Accountant(Protocol):
@@ -30,12 +69,24 @@ class Accountant(Protocol):
         """
         ...
 
+    def rough_epsilon(self, event: Event, delta: float) -> float:
+        """A fast float near :meth:`epsilon`; it guides a search and certifies nothing. Errors as there."""
+        ...
+
+    def delta(self, event: Event, epsilon: Fraction) -> Fraction:
+        """A delta for which the event is (epsilon, delta)-differentially private, rounded up; at most 1.
+
+        Raises:
+            UnsupportedEvent: If the accountant has no theorem for the event; says which accountants have.
+        """
+        ...
+
 
 def atoms(event: Event) -> Atoms:
     """The draws in an event and how often each occurs.
 
     Composition here neither depends on order nor on nesting, so that an event repeated n times, and n copies
-    of it, are the same multiset: no accountant can count one of them differently.
+    of it, are the same multiset: no accountant can count one of them differently. Parts in parallel stay together.
     """
     if isinstance(event, Composed):
         total: Atoms = Counter()
@@ -47,18 +98,77 @@ def atoms(event: Event) -> Atoms:
     return Counter({event: 1})
 
 
-def pure_epsilon(atom: DiscreteLaplace) -> Fraction:
-    """L1 sensitivity / scale: exact, for integer-valued queries with discrete Laplace noise."""
-    return atom.sensitivity.l1 / atom.scale
+def taken(name: str, event: Event) -> Atoms:
+    """The atoms of an event, all of them of kinds that the accountant of that name has a theorem for.
 
-
-def zcdp_rho(atom: Atom) -> Fraction:
-    """The zero-concentrated loss of one draw.
-
-    Discrete Gaussian: squared L2 sensitivity / (2 scale^2) (Canonne, Kamath and Steinke 2020, Theorem 14).
-    Discrete Laplace: epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4).
+    Raises:
+        UnsupportedEvent: Naming the first kind that it has none for, and the accountants that do.
     """
-    if isinstance(atom, DiscreteGaussian):
+    counted = atoms(event)
+    for atom in counted:
+        if atom.kind not in TAKES[name]:
+            raise refused(name, atom)
+    return counted
+
+
+def refused(name: str, atom: Atom, why: str = "") -> UnsupportedEvent:
+    """The error for an event that the accountant of that name cannot take."""
+    others = [other for other, kinds in TAKES.items() if other != name and atom.kind in kinds]
+    return UnsupportedEvent(
+        f"{name} cannot take an event of kind {atom.kind!r}" + (f": {why}" if why else ""),
+        hint=f"accountants that can: {', '.join(others) or 'none'}",
+    )
+
+
+def pure_epsilon(atom: Atom) -> Fraction | None:
+    """The exact epsilon of one draw at delta 0, or None where it has none.
+
+    Laplace noise: L1 sensitivity / scale. K-norm noise: gauge / scale (Hardt and Talwar 2010). In parallel: the
+    largest part, or under replace-one the sum of the two largest.
+    """
+    if isinstance(atom, DiscreteLaplace | Laplace):
+        return atom.sensitivity.l1 / atom.scale
+    if isinstance(atom, KNorm):
+        return atom.gauge / atom.scale
+    if isinstance(atom, BoundedRange) or (isinstance(atom, Approximate) and atom.delta == 0):
+        return atom.epsilon
+    if isinstance(atom, Parallel):
+        return _worst_parts(atom, [_sum(part, pure_epsilon) for part in atom.events])
+    return None
+
+
+def zcdp_rho(atom: Atom) -> Fraction | None:
+    """The zero-concentrated loss of one draw, or None where it has none.
+
+    Gaussian noise: squared L2 sensitivity / (2 scale^2) (Canonne, Kamath and Steinke 2020, Theorem 14). Laplace
+    noise, independent on every cell: a cell that moves by c is (c / scale)-private, so it costs c^2 / (2 scale^2),
+    and the cells add up to the same formula. Bounded range: epsilon^2 / 8 (Cesar and Rogers 2021). Any other pure
+    draw: epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4 and Lemma 1.7).
+    """
+    if isinstance(atom, DiscreteGaussian | Gaussian | DiscreteLaplace | Laplace):
         return atom.sensitivity.l2_squared / (2 * atom.scale * atom.scale)
+    if isinstance(atom, Concentrated):
+        return atom.rho
+    if isinstance(atom, BoundedRange):
+        return atom.epsilon * atom.epsilon / 8
+    if isinstance(atom, Parallel):
+        return _worst_parts(atom, [_sum(part, zcdp_rho) for part in atom.events])
     epsilon = pure_epsilon(atom)
-    return epsilon * epsilon / 2
+    return None if epsilon is None else epsilon * epsilon / 2
+
+
+def _sum(event: Event, of: Callable[[Atom], Fraction | None]) -> Fraction | None:
+    total = Fraction(0)
+    for atom, n in atoms(event).items():
+        one = of(atom)
+        if one is None:
+            return None
+        total += n * one
+    return total
+
+
+def _worst_parts(atom: Parallel, parts: list[Fraction | None]) -> Fraction | None:
+    known = sorted((part for part in parts if part is not None), reverse=True)
+    if len(known) != len(parts):
+        return None
+    return sum(known[: 1 if atom.neighboring is Neighboring.ADD_REMOVE else 2], Fraction(0))

@@ -2,37 +2,300 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
-from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
-from dprelease.privacy.accountants.zcdp import rho_to_epsilon
-from dprelease.privacy.event import DiscreteLaplace, Event
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Basic"]
+from dprelease.errors import UnsupportedEvent
+from dprelease.privacy.accountants.base import Atom, pure_epsilon, taken, zcdp_rho
+from dprelease.privacy.curves import single
+from dprelease.privacy.event import Approximate, DiscreteGaussian, Event, Gaussian
+
+__all__ = ["Basic", "Draws", "Rough", "as_floats", "exp_of", "log_of", "rough_single"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """An event as boxes: what is (epsilon, delta)-private as it stands, and what is so at any delta one likes.
+
+    Attributes:
+        epsilons: Epsilons of pure draws and of (epsilon, delta) boxes, and how often each occurs.
+        deltas: Deltas of those boxes, and how often each occurs.
+        curved: The other draws, whose epsilon depends on the delta at which one reads it.
+    """
+
+    epsilons: Mapping[Fraction, int]
+    deltas: Mapping[Fraction, int]
+    curved: Mapping[Atom, int]
+
+    @classmethod
+    def of(cls, name: str, event: Event) -> Draws:
+        """Sort the draws of an event for the accountant of that name.
+
+        Raises:
+            UnsupportedEvent: If the accountant has no theorem for one of them.
+        """
+        epsilons: dict[Fraction, int] = {}
+        deltas: dict[Fraction, int] = {}
+        curved: dict[Atom, int] = {}
+        for atom, n in taken(name, event).items():
+            epsilon = atom.epsilon if isinstance(atom, Approximate) else pure_epsilon(atom)
+            if epsilon is not None:
+                epsilons[epsilon] = epsilons.get(epsilon, 0) + n
+                if isinstance(atom, Approximate) and atom.delta:
+                    deltas[atom.delta] = deltas.get(atom.delta, 0) + n
+            elif zcdp_rho(atom) != 0:  # with rho 0 the draw tells nothing
+                curved[atom] = n
+        return cls(epsilons, deltas, curved)
+
+    @property
+    def total(self) -> Fraction:
+        """The sum of the epsilons."""
+        return sum((epsilon * n for epsilon, n in self.epsilons.items()), Fraction(0))
+
+    @property
+    def spent(self) -> Fraction:
+        """The sum of the deltas."""
+        return sum((delta * n for delta, n in self.deltas.items()), Fraction(0))
+
+    @property
+    def shares(self) -> int:
+        """The number of curved draws: each gets an equal share of what is left of delta."""
+        return sum(self.curved.values())
+
+    def left(self, delta: Fraction) -> Fraction:
+        """What the boxes leave of delta when deltas add up.
+
+        Raises:
+            UnsupportedEvent: If they leave less than nothing, or nothing for a curved draw.
+        """
+        left = delta - self.spent
+        if left < 0:
+            raise UnsupportedEvent(
+                f"the draws' own deltas add up to {float(self.spent):.6g}, more than delta {float(delta):.6g}",
+                hint=f"give the budget a delta of at least {float(self.spent):.6g}, or lower the draws' deltas",
+            )
+        if self.curved and not left:
+            why = "at delta 0" if not delta else f"at delta 0, and the other draws use up all of {float(delta):.6g}"
+            raise UnsupportedEvent(
+                f"Gaussian noise has no finite epsilon {why}",
+                hint="give the budget a delta, such as 1e-9, or write `noise: laplace`"
+                if not delta
+                else "give the budget a larger delta, or write `noise: laplace`",
+            )
+        return left
+
+    def at(self, each: Fraction) -> dict[Fraction, int]:
+        """All epsilons, each curved draw read at this delta by its exact curve."""
+        boxes = dict(self.epsilons)
+        for atom, n in self.curved.items():
+            epsilon = single.epsilon(atom, each)
+            boxes[epsilon] = boxes.get(epsilon, 0) + n
+        return boxes
+
+
+@dataclass(frozen=True)
+class Rough:
+    """The same in floats, to guide a search.
+
+    Attributes:
+        boxes: The epsilons that do not depend on delta.
+        mus: Sensitivity over scale of draws that are read as a continuous Gaussian.
+        counts: How often each of those occurs.
+        others: All other curved draws.
+    """
+
+    boxes: Mapping[float, int]
+    mus: Floats
+    counts: list[int]
+    others: Mapping[Atom, int]
+
+    @classmethod
+    def of(cls, draws: Draws) -> Rough:
+        """Turn draws into floats.
+
+        A few discrete Gaussians on one cell are read on their own curve; many of them, or those of scale above
+        1,000, as continuous ones, which is off by about 1 / (40 scale^2) relative.
+        """
+        mus, counts, others = [], [], {}
+        few = len(draws.curved) <= 32
+        for atom, n in draws.curved.items():
+            own = few and isinstance(atom, DiscreteGaussian) and atom.sensitivity.l0 == 1 and atom.scale <= 1000
+            if isinstance(atom, DiscreteGaussian | Gaussian) and not own:
+                mus.append(math.sqrt(atom.sensitivity.l2_squared) / float(atom.scale))
+                counts.append(n)
+            else:
+                others[atom] = n
+        return cls(as_floats(draws.epsilons), np.array(mus), counts, others)
+
+    def curved(self, log_each: float) -> list[tuple[float, int]]:
+        """Epsilon and number of the curved draws, read at the delta with this logarithm; Gaussians come first."""
+        found = list(zip(_gaussians(self.mus, log_each), self.counts, strict=True))
+        return found + [(rough_single(atom, log_each), n) for atom, n in self.others.items()]
+
+    def at(self, log_each: float) -> dict[float, int]:
+        """All epsilons, and how often each occurs."""
+        boxes = dict(self.boxes)
+        for one, n in self.curved(log_each):
+            boxes[one] = boxes.get(one, 0) + n
+        return boxes
 
 
 class Basic:
     """Sum of epsilons and of deltas (Dwork and Roth 2014, Theorem 3.16).
 
-    A Gaussian draw has no epsilon of its own: each of the g Gaussian draws is read at delta / g through its
-    zCDP conversion. With pure draws alone the sum is exact, and optimal at delta 0.
+    A draw without an epsilon of its own, such as a Gaussian, is read on its exact curve at an equal share of the delta
+    that the others leave. With pure draws alone the sum is exact, and optimal at delta 0.
     """
 
     name = "basic"
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
-        """An upper bound; with pure draws alone it is exact."""
-        counted = atoms(event)
-        pure = [(atom, n) for atom, n in counted.items() if isinstance(atom, DiscreteLaplace)]
-        gaussian = [(atom, n) for atom, n in counted.items() if not isinstance(atom, DiscreteLaplace)]
-        total = sum((n * pure_epsilon(atom) for atom, n in pure), Fraction(0))
-        if not gaussian:
-            return total
-        if delta == 0:
-            raise UnsupportedEvent(
-                "Gaussian noise has no finite epsilon at delta 0",
-                hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
-            )
-        each = delta / sum(n for _, n in gaussian)
-        return total + sum((n * rho_to_epsilon(zcdp_rho(atom), each) for atom, n in gaussian), Fraction(0))
+        """An upper bound, rounded up; with pure draws alone it is exact.
+
+        Raises:
+            UnsupportedEvent: If the draws' own deltas leave too little of ``delta``.
+        """
+        draws = Draws.of(self.name, event)
+        left = draws.left(delta)
+        if not draws.curved:
+            return draws.total
+        return sum((e * n for e, n in draws.at(left / draws.shares).items()), Fraction(0))
+
+    def delta(self, event: Event, epsilon: Fraction) -> Fraction:
+        """The smallest delta at which basic composition proves ``epsilon``, rounded up; 1 if there is none."""
+        draws = Draws.of(self.name, event)
+        left = epsilon - draws.total
+        if left < 0 or draws.spent >= 1:
+            return Fraction(1)
+        if not draws.curved:
+            return draws.spent
+        if not left:
+            return Fraction(1)
+        # Floats find the epsilon of each draw; they are then made to add up exactly, and each draw's curve gives
+        # its delta. Any epsilons that add up are a proof, so nothing depends on the floats.
+        log_each = _falling(lambda one: _sum(_curved(draws, one)) - float(left), -1500.0, 0.0)
+        found = _curved(draws, log_each)
+        scale = left / sum((Fraction(e) * n for e, n in found), Fraction(0)) if _sum(found) else Fraction(0)
+        total = draws.spent
+        for (atom, n), (e, _) in zip(draws.curved.items(), found, strict=True):
+            total += n * single.delta(atom, Fraction(e) * scale if scale else left / draws.shares)
+        return min(Fraction(1), total)
+
+    def rough_epsilon(self, event: Event, delta: float) -> float:
+        """``epsilon`` in plain floats, to guide a search; infinite where there is none."""
+        draws = Draws.of(self.name, event)
+        left = delta - float(draws.spent)
+        if left < 0 or (draws.curved and left <= 0):
+            return math.inf
+        if not draws.curved:
+            return float(draws.total)
+        return _sum(list(Rough.of(draws).at(math.log(left / draws.shares)).items()))
+
+
+def _curved(draws: Draws, log_each: float) -> list[tuple[float, int]]:
+    return [(rough_single(atom, log_each), n) for atom, n in draws.curved.items()]
+
+
+def _sum(pairs: list[tuple[float, int]]) -> float:
+    return math.fsum(e * n for e, n in pairs)
+
+
+def as_floats(epsilons: Mapping[Fraction, int]) -> dict[float, int]:
+    """The same in floats; different rationals may become the same float."""
+    found: dict[float, int] = {}
+    for epsilon, n in epsilons.items():
+        found[float(epsilon)] = found.get(float(epsilon), 0) + n
+    return found
+
+
+def log_of(value: Fraction) -> float:
+    """The logarithm of a positive rational, however small."""
+    return math.log(value.numerator) - math.log(value.denominator)
+
+
+def exp_of(value: float) -> Fraction:
+    """A rational near exp(value), for values far below what a float can hold, too."""
+    whole = math.floor(value / math.log(2))
+    return Fraction(math.exp(value - whole * math.log(2))) * Fraction(2) ** whole
+
+
+def _falling(function: Callable[[float], float], low: float, high: float) -> float:
+    # where a falling function changes its sign
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) > 0 else (low, middle)
+    return high
+
+
+def rough_single(atom: Atom, log_delta: float) -> float:
+    """Epsilon of one draw at a delta in plain floats; a discrete Gaussian on several cells as a continuous one."""
+    if isinstance(atom, DiscreteGaussian | Gaussian):
+        scale = float(atom.scale)
+        epsilon = _gaussian(math.sqrt(atom.sensitivity.l2_squared) / scale, log_delta)
+        lattice = isinstance(atom, DiscreteGaussian) and atom.sensitivity.l0 == 1 and scale <= 1000
+        return _lattice(scale, int(atom.sensitivity.linf), log_delta, epsilon) if lattice else epsilon
+    return float(single.epsilon(atom, min(exp_of(log_delta), Fraction(1))))
+
+
+def _lattice(scale: float, shift: int, log_delta: float, epsilon: float) -> float:
+    # delta(epsilon) = P[z >= m - shift] - exp(epsilon) P[z >= m], where m is the first z whose loss is above epsilon;
+    # with m held, this is solved for epsilon, and so on until m stays.
+    reach = math.ceil(40 * scale) + shift
+    weights = np.exp(-((np.arange(-reach, reach + 1) / scale) ** 2) / 2)
+    tails = np.cumsum(weights[::-1])[::-1] / np.sum(weights)
+    delta, last = math.exp(log_delta), None
+    for _ in range(50):
+        m = math.floor(epsilon * scale * scale / shift + shift / 2) + 1
+        if m == last or m >= reach or tails[m + reach] == 0:
+            break
+        kept = tails[m - shift + reach] - delta
+        epsilon = max(0.0, math.log(kept / tails[m + reach])) if kept > 0 else 0.0
+        last = m
+    return epsilon
+
+
+def _gaussians(mus: Floats, log_delta: float) -> list[float]:
+    # epsilon / mu is smooth in log mu: for many, a Chebyshev fit of degree 48 (1e-10) replaces most of the roots
+    if len(mus) <= 64:
+        return [_gaussian(mu, log_delta) for mu in mus.tolist()]
+    low, high = math.log(float(mus.min())) - 1e-9, math.log(float(mus.max())) + 1e-9
+    nodes = np.cos(math.pi * (np.arange(49) + 0.5) / 49)
+    values = [_gaussian(mu, log_delta, -math.inf) / mu for mu in np.exp((low + high + nodes * (high - low)) / 2)]
+    fit = np.polynomial.chebyshev.chebfit(nodes, values, 48)
+    places = (2 * np.log(mus) - low - high) / (high - low)
+    found: list[float] = np.maximum(0.0, mus * np.polynomial.chebyshev.chebval(places, fit)).tolist()
+    return found
+
+
+def _gaussian(mu: float, log_delta: float, least: float = 0.0) -> float:
+    # With z = epsilon / mu - mu / 2 and R Mills' ratio, delta = density(z) (R(z) - R(z + mu)) and its derivative by
+    # epsilon is -density(z) R(z + mu): Balle and Wang 2018, Theorem 8. log delta is concave, so Newton converges.
+    start = epsilon = max(0.0, mu * (mu / 2 - 36))  # left of that delta is 1 in floats
+    for _ in range(60):
+        z = epsilon / mu - mu / 2
+        far = _mills(z + mu)
+        near = _mills(z) - far
+        step = (-z * z / 2 - 0.9189385332046727 + math.log(near) - log_delta) * near / far
+        if epsilon == start and step <= 0 and not least:
+            return start
+        epsilon = max(least, epsilon + step)
+        if abs(step) <= 1e-13 * abs(epsilon):
+            break
+    return epsilon
+
+
+def _mills(z: float) -> float:
+    # (1 - Phi(z)) / density(z)
+    if z < 12:
+        return 1.2533141373155003 * math.erfc(z / 1.4142135623730951) * math.exp(z * z / 2)
+    tail = z
+    for k in range(40, 0, -1):
+        tail = z + k / tail
+    return 1 / tail

@@ -1,53 +1,157 @@
-"""From a Renyi curve to (epsilon, delta), over continuous orders."""
+"""From a Renyi curve to epsilon at a delta and to delta at an epsilon, over continuous orders.
+
+Every order gives a valid bound, so that the search for the best one may use floats; the order that it finds is then
+evaluated in 60 digits and rounded up. Orders are held as their excess over 1, from 2e-9 to 2e17.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dprelease.privacy.rounding import CONTEXT, real, upper
 
-__all__ = ["best_epsilon"]
+__all__ = [
+    "RenyiCurve",
+    "delta_at",
+    "epsilon_at",
+    "log_of",
+    "mironov_epsilon",
+    "renyi_delta",
+    "renyi_epsilon",
+    "rough_renyi_epsilon",
+]
+
+Floats = NDArray[np.float64]
+Objective = Callable[[Floats, Floats], Floats]
+
+_LOWEST, _HIGHEST = -20.0, 40.0  # natural logarithms of the excess
+_LEAST = -10000  # natural logarithm of the smallest delta that is told apart from smaller ones
 
 
-def best_epsilon(
-    quick: Callable[[float], float],
-    exact: Callable[[Any], Any],
-    delta: Fraction,
-    guesses: tuple[float, ...] = (),
-) -> Fraction:
+class RenyiCurve(Protocol):
+    """An upper bound on the Renyi divergence at every order above 1."""
+
+    def quick(self, excess: Floats) -> Floats:
+        """In floats, at orders 1 + excess."""
+        ...
+
+    def certified(self, excess: float) -> Any:
+        """A 60-digit real, not below the curve."""
+        ...
+
+
+def log_of(value: Fraction) -> float:
+    """The natural logarithm of a positive rational of any size."""
+    return math.log(value.numerator) - math.log(value.denominator)
+
+
+def epsilon_at(renyi: Any, excess: float, delta: Fraction) -> Fraction:
+    """Epsilon at delta from the Renyi divergence at one order a = 1 + excess, rounded up.
+
+    ``R(a) + ln(1 - 1/a) - (ln delta + ln a) / (a - 1)`` (Canonne, Kamath and Steinke 2020, Proposition 12; also
+    Balle et al. 2020, Theorem 21).
+    """
+    log, x = CONTEXT.log, real(excess)
+    return upper(renyi + log(x / (1 + x)) - log(real(delta) * (1 + x)) / x)
+
+
+def delta_at(renyi: Any, excess: float, epsilon: Fraction) -> Fraction:
+    """Delta at epsilon from the Renyi divergence at one order a = 1 + excess, rounded up, at most 1.
+
+    ``exp((a - 1)(R(a) - epsilon)) (1 - 1/a)^a / (a - 1)``: the same inequality, solved for delta. A delta below
+    exp(-10000) is given as exp(-10000), for the digits of a rational that small would fill the memory.
+    """
+    x = real(excess)
+    log_delta = x * (renyi - real(epsilon) + CONTEXT.log(x / (1 + x))) - CONTEXT.log1p(x)
+    return Fraction(1) if log_delta >= 0 else min(Fraction(1), upper(CONTEXT.exp(max(log_delta, _LEAST))))
+
+
+def renyi_epsilon(curve: RenyiCurve, delta: Fraction, guesses: Iterable[float] = ()) -> Fraction:
     """The smallest epsilon that some order proves at this delta, rounded up.
 
-    Source: Canonne, Kamath and Steinke 2020, Proposition 12 (also Balle et al. 2020): a mechanism with Renyi
-    divergence R(a) of order a > 1 is (epsilon, delta)-DP for
-    ``epsilon = R(a) + ln(1 - 1/a) - (ln delta + ln a) / (a - 1)``. Every order gives a valid bound, so the search
-    may use floats; the order that it finds is then evaluated in 60 digits and rounded up.
-
     Args:
-        quick: R as a float function.
-        exact: R in the 60-digit context.
-        delta: Greater than 0.
-        guesses: Further orders worth trying.
+        curve: The Renyi divergence at every order.
+        delta: Above 0.
+        guesses: Excesses worth trying besides the grid.
     """
-    log_delta = math.log(delta.numerator) - math.log(delta.denominator)
+    if delta >= 1:
+        return Fraction(0)
+    excess, _ = _best(curve, _epsilon_objective(log_of(delta)), guesses)
+    return epsilon_at(curve.certified(excess), excess, delta)
 
-    def at(log_excess: float) -> float:
-        order = 1 + math.exp(log_excess)
-        return quick(order) + math.log1p(-1 / order) - (log_delta + math.log(order)) / (order - 1)
 
-    points = [-12 + 0.25 * k for k in range(120)] + [math.log(guess - 1) for guess in guesses if guess > 1]
+def rough_renyi_epsilon(curve: RenyiCurve, log_delta: float) -> float:
+    """The same in floats, to about 1e-9 relative, not rounded up: for the inside of a root search."""
+    return max(0.0, _best(curve, _epsilon_objective(log_delta))[1])
+
+
+def renyi_delta(curve: RenyiCurve, epsilon: Fraction, guesses: Iterable[float] = ()) -> Fraction:
+    """The smallest delta that some order proves at this epsilon, rounded up, at most 1."""
+    target = float(epsilon)
+
+    def objective(x: Floats, renyi: Floats) -> Floats:
+        return x * (renyi - target + np.log(x) - np.log1p(x)) - np.log1p(x)
+
+    excess, _ = _best(curve, objective, guesses)
+    return delta_at(curve.certified(excess), excess, epsilon)
+
+
+def mironov_epsilon(curve: RenyiCurve, delta: Fraction, guesses: Iterable[float] = ()) -> Fraction:
+    """``R(a) + ln(1/delta) / (a - 1)`` at its best order, rounded up (Mironov 2017, Proposition 3).
+
+    Never below ``renyi_epsilon``; shown for comparison, since many tools still print it.
+    """
+    log_delta = log_of(delta)
+    excess, _ = _best(curve, lambda x, renyi: renyi - log_delta / x, guesses)
+    return upper(curve.certified(excess) - CONTEXT.log(real(delta)) / real(excess))
+
+
+def _epsilon_objective(log_delta: float) -> Objective:
+    def objective(x: Floats, renyi: Floats) -> Floats:
+        return renyi + np.log(x) - np.log1p(x) - (log_delta + np.log1p(x)) / x
+
+    return objective
+
+
+def _best(curve: RenyiCurve, objective: Objective, guesses: Iterable[float] = ()) -> tuple[float, float]:
+    """The excess at which the objective is smallest, and its value.
+
+    Minima of several bounds have several valleys, and maxima have kinks: the four lowest valleys of a coarse grid
+    over all orders are each halved until the values around the lowest point differ by less than 1e-14.
+    """
+
+    def at(points: Floats) -> Floats:
+        excess = np.exp(points)
+        return objective(excess, curve.quick(excess))
+
+    points = np.concatenate([np.arange(_LOWEST, _HIGHEST + 0.5), [math.log(guess) for guess in guesses]])
     points.sort()
-    best = min(range(len(points)), key=lambda k: at(points[k]))
-    left, right = points[max(0, best - 1)], points[min(len(points) - 1, best + 1)]
-    for _ in range(80):
-        third = (right - left) / 3
-        if at(left + third) <= at(right - third):
-            right -= third
-        else:
-            left += third
-    order = 1 + real(math.exp((left + right) / 2))
-    log = CONTEXT.log
-    epsilon = exact(order) + log(1 - 1 / order) - (log(real(delta)) + log(order)) / (order - 1)
-    return upper(epsilon)
+    values = at(points)
+    low, high = np.concatenate([[np.inf], values[:-1]]), np.concatenate([values[1:], [np.inf]])
+    valleys = np.flatnonzero((values <= low) & (values <= high))
+    valleys = valleys[np.argsort(values[valleys], kind="stable")][:4]
+    found = [_halved(at, points[max(0, k - 1) : k + 2], values[max(0, k - 1) : k + 2]) for k in valleys]
+    point, value = min(found, key=lambda each: each[1])
+    return math.exp(point), value
+
+
+def _halved(at: Callable[[Floats], Floats], points: Floats, values: Floats) -> tuple[float, float]:
+    """The lowest point of a valley given by two or three points, the lowest of them inside or at an end."""
+    for _ in range(45):
+        middles = (points[:-1] + points[1:]) / 2
+        points, values = np.concatenate([points, middles]), np.concatenate([values, at(middles)])
+        order = np.argsort(points, kind="stable")
+        points, values = points[order], values[order]
+        k = int(np.argmin(values))
+        near = slice(max(0, k - 1), k + 2)
+        points, values = points[near], values[near]
+        if values.max() - values.min() <= 1e-14 * abs(values.min()):
+            break
+    k = int(np.argmin(values))
+    return float(points[k]), float(values[k])

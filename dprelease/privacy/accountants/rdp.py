@@ -5,79 +5,204 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
-from typing import Any
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
-from dprelease.privacy.accountants.conversion import best_epsilon
-from dprelease.privacy.accountants.zcdp import rho_to_epsilon
-from dprelease.privacy.event import DiscreteLaplace, Event
-from dprelease.privacy.rounding import CONTEXT, real
+from dprelease.privacy.accountants.base import Atom, Atoms, pure_epsilon, refused, taken, zcdp_rho
+from dprelease.privacy.accountants.conversion import (
+    log_of,
+    renyi_delta,
+    renyi_epsilon,
+    rough_renyi_epsilon,
+)
+from dprelease.privacy.accountants.zcdp import (
+    exact_sum,
+    rho_to_delta,
+    rho_to_epsilon,
+    rough_rho_to_epsilon,
+    rough_rho_to_log_delta,
+    total_rho,
+)
+from dprelease.privacy.curves.renyi import Curve, Worst
+from dprelease.privacy.event import (
+    BoundedRange,
+    Concentrated,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Laplace,
+    Parallel,
+)
+from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Rdp"]
+__all__ = ["Rdp", "curve_of"]
+
+# Two bounds nearer to one another than this are both evaluated exactly; floats tell them apart otherwise.
+_NEAR = Fraction(1, 10**6)
+
+Term = tuple[Fraction, Fraction, int]  # epsilon, step of the lattice, how many: see Curve
+
+
+def curve_of(event: Event) -> Curve:
+    """The Renyi curve of an event: an upper bound at every order above 1.
+
+    Laplace noise: the exact curve of each cell's shift, added over the cells of a worst-case shift vector; the
+    largest over several such vectors; where none is known, one cell shifted by the whole L1 sensitivity, which is
+    never below them. Other pure draws: randomized response. In parallel: at each order the largest part, or under
+    replace-one the sum of the two largest, for one unit leaves one part and enters another.
+
+    Raises:
+        UnsupportedEvent: If a draw has a delta of its own, and so no finite Renyi divergence.
+    """
+    return _curve(taken("rdp", event))
+
+
+def _curve(counted: Atoms) -> Curve:
+    slopes: list[Fraction] = []
+    laplace: list[Term] = []
+    ranges: Counter[Fraction] = Counter()
+    worst: list[Worst] = []
+    for atom, n in counted.items():
+        if isinstance(atom, DiscreteGaussian | Gaussian | Concentrated):
+            slopes.append(n * (zcdp_rho(atom) or Fraction(0)))
+        elif isinstance(atom, DiscreteLaplace | Laplace):
+            choices = _laplace(atom)
+            if len(choices) == 1:
+                laplace += [(epsilon, step, n * m) for epsilon, step, m in choices[0]]
+            else:
+                worst.append(Worst(tuple(Curve(laplace=_merged(choice)) for choice in choices), 1, n))
+        elif isinstance(atom, BoundedRange):
+            ranges[atom.epsilon] += n
+        elif isinstance(atom, Parallel):
+            parts = tuple(curve_of(part) for part in atom.events)
+            if parts:
+                worst.append(Worst(parts, 1 if atom.neighboring is Neighboring.ADD_REMOVE else 2, n))
+        else:
+            epsilon = pure_epsilon(atom)
+            if epsilon is None:
+                raise refused("rdp", atom, "a delta above 0 has no finite Renyi divergence")
+            laplace.append((epsilon, epsilon, n))
+    return Curve(exact_sum(slopes), _merged(laplace), tuple((e, n) for e, n in ranges.items() if e), tuple(worst))
+
+
+def _laplace(atom: DiscreteLaplace | Laplace) -> list[list[Term]]:
+    """Terms of each worst-case shift vector; a shift below the lattice's step is read as any draw of that epsilon."""
+    vectors: list[tuple[int | Fraction, ...]] = [*atom.sensitivity.shifts] or [(atom.sensitivity.l1,)]
+    unit = 1 / atom.scale
+    found = []
+    for vector in vectors:
+        terms = []
+        for change, m in Counter(vector).items():
+            epsilon = change * unit
+            terms.append((epsilon, min(unit, epsilon) if isinstance(atom, DiscreteLaplace) else Fraction(0), m))
+        found.append(terms)
+    return found
+
+
+def _merged(terms: list[Term]) -> tuple[Term, ...]:
+    """Equal terms once; by integers, for rationals are slow to hash."""
+    merged: dict[tuple[int, int, int, int], Term] = {}
+    for epsilon, step, n in terms:
+        if epsilon:
+            key = (epsilon.numerator, epsilon.denominator, step.numerator, step.denominator)
+            merged[key] = (epsilon, step, n + merged[key][2] if key in merged else n)
+    return tuple(merged.values())
+
+
+def _infinity(counted: Atoms) -> Fraction | None:
+    """The curve at order infinity, where it is finite: the sum of pure epsilons."""
+    losses = []
+    for atom, n in counted.items():
+        epsilon = _pure(atom)
+        if epsilon is None:
+            return None
+        losses.append(n * epsilon)
+    return exact_sum(losses)
+
+
+def _pure(atom: Atom) -> Fraction | None:
+    epsilon = pure_epsilon(atom)
+    return Fraction(0) if epsilon is None and zcdp_rho(atom) == 0 else epsilon  # rho 0: nothing depends on the unit
 
 
 class Rdp:
-    """Sums Renyi curves over all draws (Mironov 2017, Proposition 1).
+    """Sums Renyi curves over all draws (Mironov 2017, Proposition 1) and converts at the best order of all.
 
-    Discrete Gaussian: R(a) = a rho (Canonne, Kamath and Steinke 2020). Discrete Laplace: the curve of randomized
-    response with the draw's pure epsilon (Mironov 2017, Proposition 5), which bounds every pure mechanism and is
-    exact for discrete Laplace with an L1 sensitivity of 1. Order infinity is included: with pure draws alone
-    the sum of epsilons is always a valid bound.
+    Order infinity is one of them: with pure draws alone the sum of epsilons is a valid bound, and the only one at
+    delta 0. As every curve lies below a rho, the zCDP bound is valid too; the smallest one is given.
     """
 
     name = "rdp"
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
-        """An upper bound at this delta, over continuous orders."""
-        rho = Fraction(0)
-        pure: Counter[Fraction] = Counter()
-        for atom, n in atoms(event).items():
-            if isinstance(atom, DiscreteLaplace):
-                pure[pure_epsilon(atom)] += n
-            else:
-                rho += n * zcdp_rho(atom)
-        pure.pop(Fraction(0), None)
-        at_infinity = sum((n * epsilon for epsilon, n in pure.items()), Fraction(0)) if rho == 0 else None
-        if at_infinity == 0:
+        """An upper bound at this delta, over continuous orders.
+
+        Raises:
+            UnsupportedEvent: If a draw has a delta of its own; at delta 0, if one is not pure.
+        """
+        counted = taken("rdp", event)
+        curve = _curve(counted)
+        if delta >= 1 or curve == Curve():
             return Fraction(0)
         if delta == 0:
+            at_infinity = _infinity(counted)
             if at_infinity is None:
                 raise UnsupportedEvent(
                     "Gaussian noise has no finite epsilon at delta 0",
                     hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
                 )
             return at_infinity
-        if not pure:
-            return rho_to_epsilon(rho, delta)  # the same curve, so the same bound
-        found = best_epsilon(_quick(rho, pure), _exact(rho, pure), delta)
-        return found if at_infinity is None else min(found, at_infinity)
+        if curve == Curve(slope=curve.slope):
+            return rho_to_epsilon(curve.slope, delta)  # the same curve as zCDP's, so the same bound
+        found = renyi_epsilon(curve, delta)
+        rough = _rough_others(counted)
+        if rough[0] <= found * (1 + _NEAR):
+            found = min(found, _infinity(counted) or found)
+        if rough_rho_to_epsilon(rough[1], log_of(delta)) <= found * (1 + _NEAR):
+            found = min(found, rho_to_epsilon(total_rho(event), delta))
+        return found
+
+    def delta(self, event: Event, epsilon: Fraction) -> Fraction:
+        """An upper bound at this epsilon, over continuous orders; 0 from the sum of pure epsilons on.
+
+        Raises:
+            UnsupportedEvent: If a draw has a delta of its own.
+        """
+        counted = taken("rdp", event)
+        curve = _curve(counted)
+        if curve == Curve(slope=curve.slope):
+            return rho_to_delta(curve.slope, epsilon)
+        at_infinity, rho = _rough_others(counted)
+        if at_infinity <= epsilon * (1 + _NEAR):
+            exact = _infinity(counted)
+            if exact is not None and epsilon >= exact:
+                return Fraction(0)
+        found = renyi_delta(curve, epsilon)
+        if rough_rho_to_log_delta(rho, float(epsilon)) <= log_of(found) + float(_NEAR):
+            found = min(found, rho_to_delta(total_rho(event), epsilon))
+        return found
+
+    def rough_epsilon(self, event: Event, delta: float) -> float:
+        """Epsilon in floats, to about 1e-9 relative, not rounded up: for the inside of a root search."""
+        counted = taken("rdp", event)
+        curve = _curve(counted)
+        if delta >= 1 or curve == Curve():
+            return 0.0
+        at_infinity, rho = _rough_others(counted)
+        if delta == 0:
+            return at_infinity
+        log_delta = math.log(delta)
+        concentrated = rough_rho_to_epsilon(rho, log_delta)
+        if curve == Curve(slope=curve.slope):
+            return concentrated
+        return min(at_infinity, concentrated, rough_renyi_epsilon(curve, log_delta))
 
 
-def _quick(rho: Fraction, pure: Counter[Fraction]) -> Any:
-    slope = float(rho)
-    terms = [(n, float(epsilon)) for epsilon, n in pure.items()]
-
-    def curve(order: float) -> float:
-        total = order * slope
-        for n, epsilon in terms:
-            # log(e^(a eps) + e^((1 - a) eps)) - log(1 + e^eps), divided by a - 1, without overflow
-            peak = order * epsilon + math.log1p(math.exp(-(2 * order - 1) * epsilon))
-            total += n * (peak - epsilon - math.log1p(math.exp(-epsilon))) / (order - 1)
-        return total
-
-    return curve
-
-
-def _exact(rho: Fraction, pure: Counter[Fraction]) -> Any:
-    exp, log1p = CONTEXT.exp, CONTEXT.log1p
-
-    def curve(order: Any) -> Any:
-        total = order * real(rho)
-        for value, n in pure.items():
-            epsilon = real(value)
-            peak = order * epsilon + log1p(exp(-(2 * order - 1) * epsilon))
-            total += n * (peak - epsilon - log1p(exp(-epsilon))) / (order - 1)
-        return total
-
-    return curve
+def _rough_others(counted: Atoms) -> tuple[float, float]:
+    """In floats the sum of pure epsilons, infinity where there is none, and the sum of rho."""
+    pure, rho = [], []
+    for atom, n in counted.items():
+        epsilon, one = _pure(atom), zcdp_rho(atom)
+        pure.append(math.inf if epsilon is None else n * float(epsilon))
+        rho.append(math.inf if one is None else n * float(one))
+    return math.fsum(pure), math.fsum(rho)

@@ -1,0 +1,166 @@
+"""Which noise for which draft: the closed list of candidates, and how a candidate turns a budget into scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Law
+from dprelease.plan.lower import Draft, Form, Lowered
+from dprelease.privacy.event import Event
+from dprelease.privacy.rounding import dyadic_up, sqrt_up
+
+__all__ = ["CANDIDATES", "Candidate", "Scaling", "even_split", "event_of", "law_of", "mechanism_of", "scale_of"]
+
+_TURNS = 200
+_SETTLED = 1e-12
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to hide a domain's drafts.
+
+    Attributes:
+        name: For people.
+        form: Of the measures.
+        noise: Of every draft that is not a K-norm draw.
+        unit: What shares divide: ``epsilon`` where everything is pure, else ``rho`` (a pure draw of rho r has
+            epsilon sqrt(2 r)).
+    """
+
+    name: str
+    form: Form
+    noise: Literal["laplace", "gaussian"]
+    unit: Literal["epsilon", "rho"]
+
+
+_JOINT = Form(joint_sums=True)
+
+# In the order in which a tie is decided: the plainest first.
+CANDIDATES: tuple[Candidate, ...] = (
+    Candidate("discrete Laplace", Form(), "laplace", "epsilon"),
+    Candidate("discrete Gaussian", Form(), "gaussian", "rho"),
+    Candidate("discrete Laplace, sums from means", _JOINT, "laplace", "epsilon"),
+    Candidate("discrete Gaussian, sums from means", _JOINT, "gaussian", "rho"),
+    Candidate("correlated Gaussian counts", Form(True, centred_counts=True), "gaussian", "rho"),
+    Candidate("K-norm counts, Laplace", Form(True, knorm=True), "laplace", "epsilon"),
+    Candidate("K-norm counts, Gaussian", Form(True, knorm=True), "gaussian", "rho"),
+)
+
+
+def mechanism_of(draft: Draft, candidate: Candidate) -> str:
+    """The name of the draft's mechanism."""
+    return f"{draft.ball}_knorm" if draft.ball else f"discrete_{candidate.noise}"
+
+
+def event_of(draft: Draft, mechanism: str, scale: Fraction) -> Event:
+    """What the draft costs at a scale."""
+    if draft.gauge is not None:
+        return JOINT_MECHANISMS[mechanism].event(scale, 1 + len(draft.joined), draft.gauge)
+    return MECHANISMS[mechanism].event(scale, draft.sensitivity)
+
+
+def law_of(draft: Draft, mechanism: str, scale: Fraction) -> Law:
+    """The law of one of its noisy numbers at a scale."""
+    if draft.gauge is not None:
+        return JOINT_MECHANISMS[mechanism].law(scale, 1 + len(draft.joined))
+    return MECHANISMS[mechanism].law(scale)
+
+
+def scale_of(draft: Draft, candidate: Candidate, budget: Fraction) -> Fraction:
+    """The scale, rounded up to what is drawn, at which the draft costs this epsilon or rho (the candidate's unit)."""
+    if draft.gauge is None and candidate.noise == "gaussian":
+        return dyadic_up(sqrt_up(draft.sensitivity.l2_squared / (2 * budget)))
+    reach = draft.gauge if draft.gauge is not None else draft.sensitivity.l1
+    if candidate.unit == "epsilon":
+        return dyadic_up(reach / budget)
+    return dyadic_up(sqrt_up(reach * reach / (2 * budget)))
+
+
+def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, Fraction]:
+    """How a query's budget is divided over its drafts: draft -> part; the parts add up to exactly one.
+
+    Minimises the mean over the query's measures of the logarithm of the variance, which no change of units can
+    move. With V_m = sum_i w_mi V_i and V_i = v_i / b_i^p (p = 1 for rho, 2 for epsilon) the stationary point of
+    sum_m ln V_m under sum_i b_i = 1 is b_i = mean_m (w_mi V_i / V_m): every draft gets its part of the variances
+    that it causes. Iterating that equation climbs the objective (it is the expectation-maximisation step of a
+    mixture with weights b); a measure with one draft gives it an equal part, and a mean its two drafts a half
+    each, which is the closed form D_i sqrt(w_i) of weighted squared error at the worst mean.
+    """
+    terms = [term for term in lowered.terms if term.query == query]
+    used = sorted({draft for term in terms for draft, _ in term.weights})
+    power = 1 if candidate.unit == "rho" else 2
+    spread = {at: _spread(lowered.drafts[at], candidate) ** 2 for at in used}
+    part = dict.fromkeys(used, 1 / len(used))
+    for _ in range(_TURNS):
+        fresh = dict.fromkeys(used, 0.0)
+        for term in terms:
+            caused = [(at, weight * spread[at] / part[at] ** power) for at, weight in term.weights]
+            whole = sum(size for _, size in caused)
+            for at, size in caused:
+                fresh[at] += size / whole / len(terms)
+        moved = max(abs(fresh[at] - part[at]) for at in used)
+        part = {at: max(size, 1e-6) for at, size in fresh.items()}
+        if moved < _SETTLED:
+            break
+    exact = {at: Fraction(size).limit_denominator(10**6) for at, size in part.items()}
+    total = sum(exact.values(), Fraction(0))
+    return {at: size / total for at, size in exact.items()}
+
+
+def _spread(draft: Draft, candidate: Candidate) -> float:
+    """The standard deviation at a unit budget, up to a factor that all drafts of a candidate share."""
+    if draft.gauge is None:
+        if candidate.noise == "gaussian":
+            return math.sqrt(draft.sensitivity.l2_squared / 2)
+        return float(draft.sensitivity.l1) * (2.0**0.5 if candidate.unit == "epsilon" else 1.0)
+    k = 1 + len(draft.joined)
+    shape = (k + 2) * (k + 3) / 6 if draft.ball == "count" else (k + 1) * (k + 2) / 3
+    return float(draft.gauge) * math.sqrt(shape if candidate.unit == "epsilon" else shape / 2)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The scales of a domain's drafts as a function of one knob: each draft gets max(slope x knob, floor).
+
+    Attributes:
+        drafts: The places of the domain's drafts.
+        slopes: Of the shares; absent: nothing is shared out to that draft.
+        floors: The budget that a target needs, whatever the shares are.
+    """
+
+    lowered: Lowered
+    candidate: Candidate
+    drafts: Sequence[int]
+    slopes: Mapping[int, Fraction] = field(default_factory=dict)
+    floors: Mapping[int, Fraction] = field(default_factory=dict)
+
+    def budgets(self, knob: Fraction) -> dict[int, Fraction]:
+        """Epsilon or rho of every draft."""
+        none = Fraction(0)
+        return {at: max(self.slopes.get(at, none) * knob, self.floors.get(at, none)) for at in self.drafts}
+
+    def scales(self, knob: Fraction) -> dict[int, Fraction]:
+        """The scale of every draft, as it will be drawn."""
+        return {
+            at: scale_of(self.lowered.drafts[at], self.candidate, budget) for at, budget in self.budgets(knob).items()
+        }
+
+    def events(self, scales: Mapping[int, Fraction]) -> list[Event]:
+        """What the drafts cost at these scales."""
+        found = []
+        for at, scale in scales.items():
+            draft = self.lowered.drafts[at]
+            found.append(event_of(draft, mechanism_of(draft, self.candidate), scale))
+        return found
+
+    def laws(self, scales: Mapping[int, Fraction]) -> dict[int, Law]:
+        """The laws of the drafts' noise at these scales."""
+        found = {}
+        for at, scale in scales.items():
+            draft = self.lowered.drafts[at]
+            found[at] = law_of(draft, mechanism_of(draft, self.candidate), scale)
+        return found

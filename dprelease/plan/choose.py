@@ -1,0 +1,330 @@
+"""The best candidate for a domain of drafts: least noise within what the budget, the accounts and the goals allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dprelease.catalog.table import Catalog
+from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
+from dprelease.plan.candidates import CANDIDATES, Candidate, Scaling, even_split
+from dprelease.plan.document import Account, Considered
+from dprelease.plan.lower import Draft, Lowered, lower
+from dprelease.plan.targets import floor_of
+from dprelease.privacy.accountants.zcdp import total_rho
+from dprelease.privacy.budget import Budget, round_up
+from dprelease.privacy.calibrate import LARGEST_SCALE, largest_knob, near_knob, rough_loss
+from dprelease.privacy.event import Composed, Event
+from dprelease.privacy.filters import account_loss
+from dprelease.spec.document import ReleaseSpec
+
+__all__ = ["Choice", "Problem", "choose", "domains"]
+
+_DEARER = 1.25  # how much more than the candidate that is lightest on an account another one may charge it
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be planned, and the walls around it."""
+
+    spec: ReleaseSpec
+    catalog: Catalog
+    accounts: Sequence[Account]
+
+    @property
+    def accounting(self) -> str:
+        """The accountant that drives the plan, or ``auto``."""
+        return self.spec.privacy.accounting
+
+    @property
+    def budget(self) -> Budget:
+        """Of the whole release."""
+        return self.spec.privacy.budget
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How one domain is hidden.
+
+    Attributes:
+        candidate: The one taken.
+        lowered: The release in the candidate's form; only this domain's drafts of it matter.
+        scales: By draft.
+        parts: Of the domain's budget, by draft; they add up to exactly one.
+        considered: Every other candidate that could be accounted, the best first.
+    """
+
+    candidate: Candidate
+    lowered: Lowered
+    scales: Mapping[int, Fraction]
+    parts: Mapping[int, Fraction]
+    considered: tuple[Considered, ...]
+
+    @property
+    def events(self) -> list[Event]:
+        """What the domain costs."""
+        return Scaling(self.lowered, self.candidate, tuple(self.scales)).events(self.scales)
+
+    def accounts(self, catalog: Catalog) -> list[str]:
+        """The account of each draft, in the order of ``events``."""
+        return [account_of(self.lowered.drafts[at], catalog) for at in self.scales]
+
+
+def account_of(draft: Draft, catalog: Catalog) -> str:
+    """Who pays for a draft."""
+    return catalog.tables[draft.aggregate.table].account
+
+
+def domains(spec: ReleaseSpec) -> dict[str, list[int]]:
+    """Pinned queries each by itself, all others together under ``""``: domain -> places of its queries."""
+    found: dict[str, list[int]] = {}
+    for at, (name, query) in enumerate(spec.queries.items()):
+        found.setdefault(name if query.budget is not None else "", []).append(at)
+    return found
+
+
+def choose(
+    problem: Problem, domain: str, queries: Sequence[int], budget: Budget, others: Sequence[tuple[str, Event]]
+) -> Choice:
+    """The best candidate for a domain, with its certified scales.
+
+    With ``noise: auto`` a candidate is passed over where it would charge an account more than the release's
+    epsilon, and much more than another candidate would: a release that is cheap today must not empty the account
+    that later ones live on.
+
+    Args:
+        problem: The release.
+        domain: The name of a pinned query, or ``""``.
+        queries: The places of the domain's queries.
+        budget: What the domain and ``others`` may cost together.
+        others: What is fixed already: (account, event).
+
+    Raises:
+        PlanError: If no candidate can be accounted as asked, or the goals cost more than the budget.
+    """
+    found: list[tuple[float, int, Candidate, Scaling, Fraction, float]] = []
+    reasons: dict[str, None] = {}
+    errors: list[PlanError] = []
+    seen: set[object] = set()
+    for order, candidate in enumerate(_allowed(problem)):
+        lowered = lower(problem.spec, problem.catalog, {domain: candidate.form})
+        drafts = _drafts(lowered, queries)
+        asked = [(lowered.drafts[at].aggregate, lowered.drafts[at].joined) for at in drafts]
+        key = (candidate.noise, candidate.unit, *asked)
+        if key in seen:
+            continue
+        seen.add(key)
+        try:
+            scaling = _scaling(problem, lowered, candidate, queries, drafts)
+            knob = _knob(problem, scaling, budget, others, exact=False)
+        except UnsupportedEvent as refusal:
+            reasons[f"{candidate.name}: {refusal.summary}; {refusal.hint}"] = None
+            continue
+        except PlanError as error:
+            errors.append(error)
+            continue
+        scales = scaling.scales(knob)
+        burden = _burden(problem, scaling, scales, others)
+        score = _score(problem, scaling, scales, queries, others)
+        found.append((score, order, candidate, scaling, knob, burden))
+    if not found:
+        raise _nothing(errors, reasons)
+    bearable = max(1.0, _DEARER * min(burden for *_, burden in found))
+    found.sort(key=lambda each: each[:2])
+    best, _, candidate, scaling, knob, _ = next(each for each in found if each[-1] <= bearable)
+    scales = scaling.scales(_knob(problem, scaling, budget, others, exact=True, start=knob))
+    if max(scales.values()) > LARGEST_SCALE:
+        raise BudgetTooSmall(
+            f"the noise would need a scale of {float(max(scales.values())):.1e} grid steps, more than 2^50",
+            hint="raise the budget, ask fewer queries, or give the column a coarser `step`",
+        )
+    considered = tuple(
+        Considered(
+            name=each.name,
+            noise=round_up(Fraction(math.exp((score - best) / 2)), 4),
+            why_not="" if burden <= bearable else _too_dear(burden, problem.budget),
+        )
+        for score, _, each, _, _, burden in found
+        if each is not candidate
+    )
+    return Choice(candidate, scaling.lowered, scales, _parts(scaling, scales), considered if scaling.slopes else ())
+
+
+def _too_dear(burden: float, budget: Budget) -> str:
+    if math.isinf(burden):
+        return "an account's composition cannot take it"
+    return f"it would charge an account epsilon {burden * float(budget.epsilon or 0):.3g} for this release"
+
+
+def _allowed(problem: Problem) -> list[Candidate]:
+    noise = problem.spec.privacy.noise
+    if noise == "auto":
+        return list(CANDIDATES)
+    return [each for each in CANDIDATES if each.noise == noise and not each.form.knorm]
+
+
+def _drafts(lowered: Lowered, queries: Sequence[int]) -> list[int]:
+    wanted = set(queries)
+    return sorted({draft for term in lowered.terms if term.query in wanted for draft, _ in term.weights})
+
+
+def _scaling(
+    problem: Problem, lowered: Lowered, candidate: Candidate, queries: Sequence[int], drafts: Sequence[int]
+) -> Scaling:
+    """Slopes from the shares and floors from the targets of a domain."""
+    goals = [lowered.queries[at].goal for at in queries]
+    total = sum((goal.share for goal in goals if goal.share is not None), Fraction(0))
+    slopes: dict[int, Fraction] = {}
+    floors: dict[int, Fraction] = {}
+    for at, goal in zip(queries, goals, strict=True):
+        parts = even_split(lowered, at, candidate)
+        share = goal.share / total if goal.share is not None else Fraction(1) if goal.budget is not None else None
+        for draft, part in parts.items() if share is not None else ():
+            slopes[draft] = slopes.get(draft, Fraction(0)) + (share or 0) * part
+        if goal.targets:
+            least = floor_of(lowered, at, candidate, parts, problem.spec.publish.confidence)
+            for draft, part in parts.items():
+                floors[draft] = max(floors.get(draft, Fraction(0)), least * part)
+    return Scaling(lowered, candidate, tuple(drafts), slopes, floors)
+
+
+def _knob(
+    problem: Problem,
+    scaling: Scaling,
+    budget: Budget,
+    others: Sequence[tuple[str, Event]],
+    *,
+    exact: bool,
+    start: Fraction | None = None,
+) -> Fraction:
+    """How much there is to share out; 0 where nothing is shared."""
+    rest = [event for _, event in others]
+
+    def event_at(knob: Fraction) -> Event:
+        return Composed(events=(*rest, *scaling.events(scaling.scales(knob))))
+
+    if scaling.floors or others:
+        _check_fixed(problem, scaling, budget, rest)
+    if not scaling.slopes:
+        return Fraction(0)
+    search = largest_knob if exact else near_knob
+    return search(event_at, problem.accounting, budget, start=start)
+
+
+def _check_fixed(problem: Problem, scaling: Scaling, budget: Budget, rest: Sequence[Event]) -> None:
+    """What is pinned and what targets need must fit the budget by itself."""
+    floors = Scaling(scaling.lowered, scaling.candidate, tuple(scaling.floors), {}, scaling.floors)
+    least = floors.scales(Fraction(0))
+    event = Composed(events=(*rest, *scaling.events(least)))
+    limit = budget.epsilon if budget.epsilon is not None else budget.rho
+    assert limit is not None  # noqa: S101 - a budget has one of the two
+    pure = budget.rho is not None
+    needed = float(total_rho(event)) if pure else rough_loss(problem.accounting, event, budget.delta)
+    if needed > float(limit) * (1 + 1e-9):
+        name = "epsilon" if budget.epsilon is not None else "rho"
+        raise BudgetTooSmall(
+            f"pinned queries and targets alone need {name} {needed:.4g}; the budget is {float(limit):.4g}",
+            detail="; ".join(filter(None, (_dearest(scaling, least), _one_more(problem, scaling, budget, rest)))),
+            hint="`dprelease plan --solve` finds the smallest epsilon; or widen the targets, or raise the budget",
+            code="DPR-P103",
+        )
+
+
+def _dearest(scaling: Scaling, scales: Mapping[int, Fraction]) -> str:
+    """The query whose targets need most, in words; empty where pins alone are too much."""
+    if not scales:
+        return ""
+    spent: dict[str, float] = {}
+    for at, event in zip(scales, scaling.events(scales), strict=True):
+        name = scaling.lowered.drafts[at].answers[0].query
+        spent[name] = spent.get(name, 0.0) + float(total_rho(event))
+    name = max(spent, key=lambda query: spent[query])
+    return f"query {name!r} hurts most: its targets take {spent[name] / sum(spent.values()):.0%} of that"
+
+
+def _one_more(problem: Problem, scaling: Scaling, budget: Budget, rest: Sequence[Event]) -> str:
+    """What one unit more of epsilon buys, as the factor by which all targets would have to be wider."""
+    if budget.epsilon is None or not scaling.floors:
+        return ""
+
+    def event_at(knob: Fraction) -> Event:
+        wider = {at: floor * knob for at, floor in scaling.floors.items()}
+        loose = Scaling(scaling.lowered, scaling.candidate, tuple(wider), {}, wider)
+        return Composed(events=(*rest, *loose.events(loose.scales(Fraction(0)))))
+
+    factors = []
+    for epsilon in (budget.epsilon, budget.epsilon + 1):
+        try:
+            knob = near_knob(event_at, problem.accounting, Budget(epsilon=epsilon, delta=budget.delta))
+        except PlanError:
+            return "the pinned queries alone take all of it"
+        factors.append(float(1 / knob) ** (0.5 if scaling.candidate.unit == "rho" else 1.0))
+    now, then = (f"{max(1.0, factor):.3g}" for factor in factors)
+    return f"every target would have to be {now} times as wide; with one unit of epsilon more, {then} times"
+
+
+def _burden(
+    problem: Problem, scaling: Scaling, scales: Mapping[int, Fraction], others: Sequence[tuple[str, Event]]
+) -> float:
+    """The largest part of the release's epsilon that an account would be charged, in its own composition."""
+    if problem.budget.epsilon is None or problem.spec.privacy.noise != "auto":
+        return 1.0
+    own = [account_of(scaling.lowered.drafts[at], problem.catalog) for at in scales]
+    charged = [*others, *zip(own, scaling.events(scales), strict=True)]
+    most = 0.0
+    for account in problem.accounts:
+        events = [event for name, event in charged if name == account.name]
+        try:
+            loss = account_loss(account.composition, events, problem.budget.delta or account.lifetime.delta)
+        except UnsupportedEvent:
+            return math.inf
+        most = max(most, float(loss.epsilon / problem.budget.epsilon))
+    return most
+
+
+def _score(
+    problem: Problem,
+    scaling: Scaling,
+    scales: Mapping[int, Fraction],
+    queries: Sequence[int],
+    others: Sequence[tuple[str, Event]],
+) -> float:
+    """The weighted mean logarithm of the shared measures' variances; where nothing is shared, the loss itself."""
+    goals = {at: scaling.lowered.queries[at].goal for at in queries}
+    if not scaling.slopes:
+        event = Composed(events=(*(event for _, event in others), *scaling.events(scales)))
+        return rough_loss(problem.accounting, event, problem.budget.delta)
+    laws = scaling.laws(scales)
+    score = weight = 0.0
+    for term in scaling.lowered.terms:
+        goal = goals.get(term.query)
+        if goal is None or (goal.share is None and goal.budget is None):
+            continue
+        part = float(goal.share or 1) / len(scaling.lowered.queries[term.query].measures)
+        variance = sum(size * laws[at].variance for at, size in term.weights)
+        score += part * math.log(max(variance, 1e-300))
+        weight += part
+    return score / weight
+
+
+def _parts(scaling: Scaling, scales: Mapping[int, Fraction]) -> dict[int, Fraction]:
+    """Of the domain's budget, by draft, adding up to exactly one: the shares, or what floors make of them."""
+    if not scaling.floors:
+        total = sum((scaling.slopes[at] for at in scales), Fraction(0))
+        return {at: scaling.slopes[at] / total for at in scales}
+    events = scaling.events(scales)
+    sizes = [max(1, round(float(total_rho(event)) * 2**60)) for event in events]
+    return {at: Fraction(size, sum(sizes)) for at, size in zip(scales, sizes, strict=True)}
+
+
+def _nothing(errors: Sequence[PlanError], reasons: Mapping[str, None]) -> PlanError:
+    if errors:
+        return errors[0]
+    return PlanError(
+        "no noise fits this accounting, budget and account together",
+        detail="; ".join(reasons),
+        hint="write `noise: gaussian` with a delta, `noise: laplace`, or `accounting: auto`",
+        code="DPR-P101",
+    )

@@ -1,0 +1,73 @@
+"""What a plan is worth: the noise of the even split that most people would start with, beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dprelease.catalog.aggregate import BoundedAggregate, sensitivity
+from dprelease.noise import MECHANISMS
+from dprelease.plan.choose import Problem
+from dprelease.plan.document import Naive, Step
+from dprelease.plan.lower import Lowered, expected_rows
+from dprelease.privacy.budget import round_up
+from dprelease.privacy.event import Approximate, Repeated
+from dprelease.privacy.filters import account_loss
+
+__all__ = ["naive"]
+
+
+def naive(problem: Problem, lowered: Lowered, steps: Sequence[Step]) -> Naive | None:
+    """Every measure by itself, discrete Laplace noise, epsilon cut into equal parts, losses added up.
+
+    None where the budget is given as rho, which that beginner does not know.
+    """
+    epsilon = problem.budget.epsilon
+    if epsilon is None:
+        return None
+    alone = [(at, label) for at, query in enumerate(lowered.queries) for label in query.measures]
+    each = epsilon / len(alone)
+    variances = {(at, label): _alone(problem, lowered, at, label, each) for at, label in alone}
+    laws = [step.law for step in steps]
+    ratios = []
+    for term in lowered.terms:
+        planned = sum(weight * laws[at].variance for at, weight in term.weights)
+        naively = variances[term.query, term.label]
+        if planned > 0 and naively > 0:
+            ratios.append(0.5 * math.log(naively / planned))
+    if not ratios:
+        return None
+    times = math.exp(sum(ratios) / len(ratios))
+    words = (
+        f"{len(alone)} measures at epsilon {round_up(epsilon / len(alone), 4)} each, discrete Laplace noise, added up"
+    )
+    return Naive(accounts_for=words, noise=round_up(Fraction(times), 4), charged=_charged(problem, lowered, each))
+
+
+def _charged(problem: Problem, lowered: Lowered, epsilon: Fraction) -> str:
+    """What the dearest account would be charged."""
+    most = Fraction(0)
+    for account in problem.accounts:
+        tables = {name for name, table in problem.catalog.tables.items() if table.account == account.name}
+        measures = sum(len(query.measures) for query in lowered.queries if query.table in tables)
+        events = [Repeated(event=Approximate(epsilon=epsilon), count=measures)] if measures else []
+        delta = problem.budget.delta or account.lifetime.delta
+        most = max(most, account_loss(account.composition, events, delta).epsilon)
+    return round_up(most, 4)
+
+
+def _alone(problem: Problem, lowered: Lowered, query: int, label: str, epsilon: Fraction) -> float:
+    """The first-order variance of one measure in its plain form, its epsilon divided evenly over its draws."""
+    planned = lowered.queries[query]
+    table = problem.catalog.tables[planned.table]
+    measure = planned.measures[label]
+    quantities = measure.quantities(table)
+    weights = measure.weights(quantities, expected_rows(planned.expect, planned.measures, label))
+    total = 0.0
+    for quantity, weight in zip(quantities, weights, strict=True):
+        aggregate = BoundedAggregate(table=planned.table, by=planned.by, quantity=quantity)
+        reach = sensitivity(aggregate, table, problem.spec.privacy.neighboring)
+        law = MECHANISMS["discrete_laplace"].law(reach.l1 * len(quantities) / epsilon)
+        total += weight * law.variance
+    return total

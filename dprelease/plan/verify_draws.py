@@ -1,0 +1,213 @@
+"""The privacy loss of one noisy number in closed form, and many of them added up, as the verifier sees them.
+
+A pair of neighbours moves some numbers by whole steps; the loss L = ln(P/Q) under P of independent noise adds up. What
+is needed of it is E exp(z L) at complex z, on a vertical line (``Loss`` and its groups), written from the mass
+functions. ``verify_delta`` makes delta of it. Floats: nothing here is a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+__all__ = ["Array", "Cell", "Draw", "Loss", "log_moments", "worst"]
+
+Array = Any
+
+_DIRECT = 3  # below this scale a discrete Gaussian is summed over its lattice
+_LATTICE = 2**18  # the largest number of different losses that are listed
+
+
+class Cell(NamedTuple):
+    """One noisy number that one unit moves.
+
+    Attributes:
+        kind: ``pure``: nothing is known but its epsilon (in ``value``). ``laplace``, ``gaussian``: discrete noise of
+            scale ``value``. ``normal``: continuous Gaussian noise of scale ``value``.
+        value: As above.
+        shift: By how much it moves, in whole steps.
+    """
+
+    kind: Literal["pure", "laplace", "gaussian", "normal"]
+    value: Fraction
+    shift: int = 1
+
+    @property
+    def top(self) -> Fraction:
+        """The largest loss; the mean loss where none is largest."""
+        if self.kind == "pure":
+            return self.value
+        one = self.shift / self.value
+        return one if self.kind == "laplace" else one * one / 2
+
+    @property
+    def step(self) -> Fraction | None:
+        """What the differences of its losses are multiples of; None where they are not."""
+        if self.kind in ("pure", "laplace"):
+            return 2 * (self.value if self.kind == "pure" else 1 / self.value)
+        return self.shift / self.value**2 if self.kind == "gaussian" else None
+
+
+Draw = tuple[tuple[Cell, ...], ...]
+"""One draw: the ways in which one unit can move it, each with the cells that move."""
+
+
+def worst(draw: Draw) -> Draw:
+    """The draw without ways that another way dominates.
+
+    Discrete Laplace noise: moving one cell by s1 + s2 dominates moving two cells by s1 <= s2. Proof: with
+    q = exp(-1/scale) and beta_s = 1 - delta_s, beta_s(exp(s - 2j)) = q^j at the kinks 0 <= j <= s of delta_s as a
+    function of exp(epsilon) (in units of 1/scale; 1 left of them). Of two cells at the kink j <= (s1 + s2)/2 of the
+    sum, given the first cell's loss s1 - 2k the second is at its own kink j - k, so that beta is
+    [q^j + (1 - q) sum_{0<k<s1} q^max(j, k) + q^max(j, s1)] / (1 + q), which is q^j [2 + (1 - q)(s1 - 1)] / (1 + q)
+    for j >= s1, else q^j [1 + q + (1 - q) j] / (1 + q): both at least q^j. So delta of two cells is not above delta
+    of one at its kinks for epsilon >= 0, by symmetry for epsilon < 0, and by convexity in between.
+    """
+    if len(draw) < 2 or draw[0][0].kind != "laplace":
+        return draw
+    most = max(sum(cell.shift for cell in way) for way in draw)
+    alone = tuple(way for way in draw if len(way) == 1 and way[0].shift == most)
+    return alone or draw
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Different cells of one kind: arrays with one entry per cell."""
+
+    kind: str
+    counts: Array
+    value: Array
+    shift: Array
+
+    def part(self, rows: slice) -> _Group:
+        return _Group(self.kind, self.counts[rows], self.value[rows], self.shift[rows])
+
+    def _bounded(self, z: Array) -> Array:
+        """(1 + exp(-1/scale)) E exp(z (L - top)), shape (cells, len(z))."""
+        if self.kind == "pure":
+            return 1 + np.exp(np.multiply.outer(-self.value, 1 + 2 * z))
+        rate = 1 / self.value
+        power = np.multiply.outer(-rate, 1 + 2 * z)
+        shift = self.shift[:, None]
+        last = np.exp(shift * power)
+        between = (last - np.exp(power)) / np.expm1(power)  # the sum of exp(k power), 0 < k < shift, is geometric
+        return 1 + last - np.expm1(-rate)[:, None] * between
+
+    def moments(self, theta: Array) -> Array:
+        """Ln E exp(theta (L - top)) for real theta, shape (cells, len(theta))."""
+        if self.kind in ("pure", "laplace"):
+            small = np.exp(-self.value if self.kind == "pure" else -1 / self.value)
+            return np.log(self._bounded(theta)) - np.log1p(small)[:, None]
+        main = np.multiply.outer(self.shift / self.value, theta) ** 2 / 2
+        if self.kind == "gaussian" and self.value.min() < _DIRECT:
+            for row, (scale, shift) in enumerate(zip(self.value, self.shift, strict=True)):
+                # the sum over all whole numbers only depends on where between two of them the centre lies
+                sums = np.array([_lattice(scale, centre)[1].sum() for centre in (theta * shift) % 1])
+                main[row] += np.log(sums / _lattice(scale, 0.0)[1].sum())
+        return main
+
+    def masses(self, row: int, theta: float, step: float) -> tuple[int, Array]:
+        """Where the losses of one cell start, in steps from its top, and their masses, tilted by theta, sum 1."""
+        value, shift = float(self.value[row]), float(self.shift[row])
+        if self.kind == "gaussian":
+            apart = round(shift / value**2 / step)
+            places, found = _lattice(value, theta * shift)
+            start = int(places[0]) * apart
+        else:
+            size = value if self.kind == "pure" else 1 / value
+            apart = round(2 * size / step)
+            k = np.arange(shift + 1)
+            found = np.exp(-k * size * (1 + 2 * theta))
+            found[1:-1] *= -math.expm1(-size)
+            found, start = found[::-1], -int(shift) * apart
+        spread = np.zeros((len(found) - 1) * apart + 1)
+        spread[::apart] = found / found.sum()
+        return start, spread
+
+    def turned(self, theta: float, omega: Array) -> Array:
+        """E exp((theta + i omega)(L - top)) / E exp(theta (L - top)), shape (cells, len(omega))."""
+        if self.kind in ("pure", "laplace"):
+            return self._bounded(theta + 1j * omega) / self._bounded(np.array([theta]))
+        turn = np.multiply.outer(self.shift, omega)
+        centre, square = (theta * self.shift)[:, None], (self.value**2)[:, None]
+        if self.kind == "gaussian" and self.value.min() < _DIRECT:
+            found = np.empty(turn.shape, dtype=complex)
+            for row, scale in enumerate(self.value):
+                places, weights = _lattice(scale, float(centre[row, 0]))
+                phase = np.exp(1j * turn[row] / scale**2)
+                found[row] = np.polyval(weights[::-1] / weights.sum(), phase) * phase ** places[0]
+            return found
+        if self.kind == "gaussian":
+            # The loss is on a lattice, so the transform is periodic; within one period Poisson summation leaves the
+            # term of the continuous Gaussian, the others being below exp(-pi^2 scale^2 / 2) < 1e-19.
+            turn = turn - 2 * np.pi * square * np.round(turn / (2 * np.pi * square))
+        return np.exp((-turn / 2 + 1j * centre) * turn / square)
+
+
+def _lattice(scale: float, centre: float) -> tuple[Array, Array]:
+    """Whole numbers near the centre with their weights exp(-(x - centre)^2 / (2 scale^2))."""
+    reach = math.ceil(10 * scale) + 2
+    places = np.arange(round(centre) - reach, round(centre) + reach + 1, dtype=np.float64)
+    return places, np.exp(-(((places - centre) / scale) ** 2) / 2)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The summed loss of cells: ``top`` (the largest, or the mean where there is none) and a random rest.
+
+    Where all of the rest are multiples of one number and there are few of them, ``step`` is that number; else 0.
+    """
+
+    top: Fraction
+    bounded: bool
+    groups: tuple[_Group, ...]
+    step: float
+
+    @classmethod
+    def of(cls, cells: Mapping[Cell, int]) -> Loss:
+        """Of these cells, each so many times."""
+        sorts: dict[str, list[Cell]] = {}
+        for cell in sorted(cell for cell, n in cells.items() if n and cell.top):
+            small = cell.kind == "gaussian" and cell.value < _DIRECT
+            alone = cell.kind == "laplace" and cell.shift == 1
+            sorts.setdefault("pure" if alone else cell.kind + "<" * small, []).append(cell)
+        groups = []
+        for name, members in sorts.items():
+            members.sort(key=lambda cell: -cell.shift / cell.value if cell.kind != "pure" else -cell.value)
+            values = [float(1 / c.value if c.kind == "laplace" and name == "pure" else c.value) for c in members]
+            counts, shifts = np.array([cells[c] for c in members]), np.array([float(c.shift) for c in members])
+            groups.append(_Group(name.rstrip("<"), counts, np.array(values), shifts))
+        # 250 bits after the point: a sum of a thousand different rationals would have a denominator of 50,000
+        whole = sum(n * ((cell.top.numerator << 250) // cell.top.denominator) for cell, n in cells.items())
+        bounded = all(group.kind in ("pure", "laplace") for group in groups)
+        return cls(Fraction(whole, 1 << 250), bounded, tuple(groups), _common_step(cells))
+
+    def moments(self, theta: Array) -> Array:
+        """Ln E exp(theta (L - top)), shape (len(theta),)."""
+        return sum((group.counts @ group.moments(theta) for group in self.groups), np.zeros(len(theta)))
+
+
+def log_moments(cells: Mapping[Cell, int], theta: Array) -> Array:
+    """Ln E exp(theta (L - top)) of these cells together; theta is the Renyi order less one."""
+    return Loss.of(cells).moments(theta)
+
+
+def _common_step(cells: Mapping[Cell, int]) -> float:
+    found = {cell.step for cell in cells if cell.top}
+    steps = [step for step in found if step is not None]
+    if not steps or len(found) > 8 or None in found:
+        return 0.0
+    common = Fraction(0)
+    for step in steps:
+        bottom = common.denominator * step.denominator
+        common = Fraction(math.gcd(int(common * bottom), int(step * bottom)), bottom)
+    wide = sum(
+        n * (2 * cell.top if cell.kind in ("pure", "laplace") else 40 * cell.shift / cell.value)
+        for cell, n in cells.items()
+    )
+    return float(common) if wide <= _LATTICE * common else 0.0

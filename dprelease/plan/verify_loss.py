@@ -1,0 +1,278 @@
+"""What a plan's draws cost, derived again: each accountant's figure by another form of its theorem, in floats.
+
+Two kinds of check. Whether a claim is *true*: the smallest claimed epsilon is held against the exact loss of all
+draws (``verify_delta``), whatever the accountant. Whether it is *that accountant's*: basic and advanced must not
+claim less than their theorems give; the figures of zcdp and rdp must be what theirs give, neither less nor more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from dprelease.plan.document import ReleasePlan, Step
+from dprelease.plan.verify_delta import delta_of
+from dprelease.plan.verify_draws import Array, Cell, Draw, log_moments
+from dprelease.plan.verify_reach import require
+from dprelease.privacy.budget import Budget
+
+__all__ = ["check_losses", "cost_within", "draw_of", "draws_of", "total_rho"]
+
+Draws = Mapping[Draw, int]
+
+_NEAR = 1e-6  # relative, where the same theorem is evaluated twice
+_TRUE = 1e-4  # relative in delta, where a claim is held against the exact loss
+# The parts of delta that advanced composition gives to the boxes of Gaussian draws, the likeliest first.
+_SPLITS = (0.5, 0.35, 0.7, 0.2, 0.9, 0.1, 1.0, 0.05, 0.02, 0.01)
+_SUMMED = 2000  # the largest scale of one discrete Gaussian that is summed over its lattice
+
+
+def draw_of(step: Step) -> Draw:
+    """The cells that one unit moves in a step, in each of its worst ways."""
+    if step.gauge is not None:
+        return ((Cell("pure", step.gauge / step.scale),),)
+    if step.mechanism == "discrete_laplace":
+        return tuple(tuple(Cell("laplace", step.scale, c) for c in shift) for shift in step.sensitivity.shifts)
+    require(step.mechanism == "discrete_gaussian", f"{step.id} uses a mechanism that cannot be verified")
+    return tuple(tuple(Cell("gaussian", step.scale, c) for c in shift) for shift in step.sensitivity.shifts)
+
+
+def draws_of(steps: Iterable[Step]) -> Counter[Draw]:
+    """Every draw of these steps and how often it occurs; steps that nothing moves are left out."""
+    return Counter(draw for draw in map(draw_of, steps) if draw)
+
+
+def total_rho(draws: Draws) -> float:
+    """Of zero-concentrated privacy, of which the cells of a draw are a composition; the largest of a draw's ways.
+
+    A Gaussian cell costs shift^2 / (2 scale^2), a pure one epsilon^2 / 2.
+    """
+    return math.fsum(n * max(_rho(way) for way in draw) for draw, n in draws.items())
+
+
+def _rho(way: tuple[Cell, ...]) -> float:
+    return math.fsum(float(c.top if c.kind in ("gaussian", "normal") else c.top * c.top / 2) for c in way)
+
+
+def check_losses(plan: ReleasePlan) -> None:
+    """Every claimed loss of a plan.
+
+    Raises:
+        BrokenPromiseError: If one of them is not what its accountant proves, or the smallest is not true.
+    """
+    draws = draws_of(plan.steps)
+    smallest: dict[Fraction, Fraction] = {}
+    for name, loss in plan.loss.items():
+        holds = loss.epsilon >= 0 and 0 <= loss.delta < 1 and _holds(name, draws, loss.epsilon, loss.delta)
+        require(holds, f"the loss under {name} is not what that accountant proves")
+        smallest[loss.delta] = min(loss.epsilon, smallest.get(loss.delta, loss.epsilon))
+    for delta, epsilon in smallest.items():
+        require(_true(draws, epsilon, delta), "the smallest loss is larger than claimed")
+
+
+def cost_within(steps: Iterable[Step], budget: Budget, delta: Fraction, accounting: str) -> bool:
+    """Whether these steps alone cost at most a budget, read at this delta by the plan's accounting."""
+    draws = draws_of(steps)
+    if budget.rho is not None:
+        return total_rho(draws) <= float(budget.rho) * (1 + _NEAR)
+    epsilon = budget.epsilon or Fraction(0)
+    if accounting in ("zcdp", "rdp"):
+        return _curve_proves(accounting, draws, epsilon * (1 + Fraction(_NEAR)), delta)
+    return _holds(accounting, draws, epsilon, delta) if accounting != "auto" else _true(draws, epsilon, delta)
+
+
+def _true(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
+    return delta_of(draws, epsilon) <= float(delta) * (1 + _TRUE)
+
+
+def _holds(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
+    if name == "basic":
+        return _basic(draws, epsilon, delta)
+    if name == "advanced":
+        return _advanced(draws, epsilon, delta)
+    if name in ("zcdp", "rdp"):
+        near = Fraction(_NEAR)
+        enough = _curve_proves(name, draws, epsilon * (1 + near), delta)
+        return enough and (not epsilon or not _curve_proves(name, draws, epsilon * (1 - near), delta))
+    return name == "pld" and _true(draws, epsilon, delta)
+
+
+def _pure(draw: Draw) -> Fraction | None:
+    """Epsilon at delta 0: the largest loss of the worst way."""
+    if any(cell.kind in ("gaussian", "normal") for way in draw for cell in way):
+        return None
+    return max(sum((cell.top for cell in way), Fraction(0)) for way in draw)
+
+
+def _sum_pure(draws: Draws) -> float:
+    """Infinite where a draw is not pure."""
+    found = [(_pure(draw), n) for draw, n in draws.items()]
+    return math.fsum(math.inf if one is None else float(one) * n for one, n in found)
+
+
+def _basic(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
+    """Epsilons add up, each Gaussian draw read at an equal part of delta."""
+    curved = sum(n for draw, n in draws.items() if _pure(draw) is None)
+    if curved and not delta:
+        return False
+    sums = math.fsum(size * n for size, n in _boxes(draws, float(delta) / max(1, curved)))
+    return float(epsilon) >= sums * (1 - _NEAR)
+
+
+def _boxes(draws: Draws, delta: float) -> list[tuple[float, int]]:
+    """Every draw as an (epsilon, delta) box, and how often; a pure one at delta 0."""
+    found = []
+    for draw, n in draws.items():
+        pure = _pure(draw)
+        found.append((_least_epsilon(draw, delta) if pure is None else float(pure), n))
+    return found
+
+
+def _advanced(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
+    """The optimum for boxes: 1 - delta = (1 - d_1) ... (1 - d_n) (1 - delta of randomized responses).
+
+    Kairouz, Oh and Viswanath 2015, Theorem 3.3, and Murtagh and Vadhan 2016, Theorem 1.5 for unequal boxes; every
+    other theorem about boxes claims at least as much.
+    """
+    curved = sum(n for draw, n in draws.items() if _pure(draw) is None)
+    if not delta:
+        return not curved and float(epsilon) >= _sum_pure(draws) * (1 - _NEAR)
+    for split in _SPLITS if curved else (0.0,):
+        each = float(delta) * split / max(1, curved)
+        responses: Counter[Draw] = Counter()
+        for size, n in _boxes(draws, each):
+            responses[((Cell("pure", Fraction(size)),),)] += n
+        rest = delta_of(responses, epsilon) if split < 1 or epsilon < Fraction(_sum(responses)) else 0.0
+        if rest < 1 and -math.expm1(curved * math.log1p(-each) + math.log1p(-rest)) <= float(delta) * (1 + _NEAR):
+            return True
+        if split == 1 and float(epsilon) >= _sum(responses) * (1 - _NEAR):
+            return True
+    return False
+
+
+def _sum(responses: Draws) -> float:
+    return math.fsum(float(way[0].value) * n for (way,), n in responses.items())
+
+
+def _curve_proves(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether summed zCDP or Renyi losses prove (epsilon, delta): the other direction of CKS 2020, Proposition 12.
+
+    ln delta is the least over theta > 0 (order 1 + theta) of K(theta) - theta epsilon - theta ln(1 + 1/theta)
+    - ln(1 + theta), where K(theta) is theta times the Renyi divergence of that order.
+    """
+    if not draws:
+        return True
+    pure = _sum_pure(draws)
+    if name == "rdp" and float(epsilon) >= pure * (1 - 1e-12):
+        return True
+    if not delta:
+        return False
+    curve, gap = _concentrated(draws, epsilon) if name == "zcdp" else _renyi(draws, epsilon)
+    low, high = math.log(1e-7), math.log(1e15)
+    best = math.inf
+    for _ in range(4):
+        at = np.linspace(low, high, 81)
+        theta = np.exp(at)
+        height = curve(theta) + theta * gap - theta * np.log1p(1 / theta) - np.log1p(theta)
+        place = int(np.argmin(height))
+        best, width = min(best, float(height[place])), (high - low) / 80
+        low, high = at[place] - width, at[place] + width
+    return best <= math.log(delta.numerator) - math.log(delta.denominator)
+
+
+def _concentrated(draws: Draws, epsilon: Fraction) -> tuple[Callable[[Array], Array], float]:
+    rho = total_rho(draws)
+    return lambda theta: rho * theta * theta, rho - float(epsilon)
+
+
+def _renyi(draws: Draws, epsilon: Fraction) -> tuple[Callable[[Array], Array], float]:
+    """K less theta times a number, and that number less epsilon; of a draw's ways the largest at each order.
+
+    A discrete Gaussian counts by its rho, as the theorem has it: its own curve is lower by a hair.
+    """
+    single: Counter[Cell] = Counter()
+    several: list[tuple[int, float, Draw]] = []
+    rho, whole = 0.0, Fraction(0)
+    for draw, n in draws.items():
+        if _pure(draw) is None:
+            rho += n * max(map(_rho, draw))
+            continue
+        whole += n * _quick(_pure(draw) or Fraction(0))
+        if len(draw) > 1:
+            several.append((n, float(_pure(draw) or 0), draw))
+        else:
+            single.update({cell: n * m for cell, m in Counter(draw[0]).items()})
+
+    def curve(theta: Array) -> Array:
+        total = log_moments(single, theta) + rho * theta * theta
+        for n, top, draw in several:
+            ways = [log_moments(Counter(w), theta) + theta * (float(sum(c.top for c in w)) - top) for w in draw]
+            total = total + n * np.max(ways, axis=0)
+        return total
+
+    return curve, float(whole - epsilon) + rho
+
+
+def _quick(value: Fraction) -> Fraction:
+    """250 bits after the point: the sum of a thousand different rationals has a very long denominator."""
+    return Fraction((value.numerator << 250) // value.denominator, 1 << 250)
+
+
+def _least_epsilon(draw: Draw, delta: float) -> float:
+    """Epsilon of one Gaussian draw at this delta: one cell over its lattice, else the continuous formula.
+
+    Every proof for several cells claims at least what is true of continuous noise.
+    """
+    found = 0.0
+    for way in draw:
+        scale = float(way[0].value)
+        if len(way) == 1 and scale <= _SUMMED:
+            found = max(found, _lattice_epsilon(scale, way[0].shift, delta))
+        else:
+            found = max(found, _normal_epsilon(math.sqrt(sum(2 * float(cell.top) for cell in way)), delta))
+    return found
+
+
+@lru_cache(maxsize=1 << 13)
+def _lattice_epsilon(scale: float, shift: int, delta: float) -> float:
+    """Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t."""
+    reach = math.ceil(13 * scale) + shift + 2
+    weights = np.exp(-((np.arange(-reach, reach + 1) / scale) ** 2) / 2)
+    tails = np.append(np.cumsum(weights[::-1])[::-1], np.zeros(shift)) / weights.sum()
+    first, other = tails[: 2 * reach + 1], tails[shift : 2 * reach + 1 + shift]
+    useful = (first > delta) & (other > 0)
+    return max(0.0, float(np.log((first[useful] - delta) / other[useful]).max(initial=-math.inf)))
+
+
+@lru_cache(maxsize=1 << 13)
+def _normal_epsilon(mu: float, delta: float) -> float:
+    """Of continuous noise at sensitivity / scale mu, by halving (Balle and Wang 2018, Theorem 8)."""
+    low, high = 0.0, mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
+    if _normal_log_delta(mu, 0.0) <= math.log(delta):
+        return 0.0
+    for _ in range(48):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _normal_log_delta(mu, middle) > math.log(delta) else (low, middle)
+    return high
+
+
+def _normal_log_delta(mu: float, epsilon: float) -> float:
+    """Ln of Phi(-z) - exp(epsilon) Phi(-z - mu), z = epsilon / mu - mu / 2, by Mills ratios."""
+    z = epsilon / mu - mu / 2
+    if z < -30:
+        return 0.0
+    return -z * z / 2 - math.log(2 * math.pi) / 2 + math.log(max(_mills(z) - _mills(z + mu), 1e-300))
+
+
+def _mills(x: float) -> float:
+    if x < 10:
+        return math.sqrt(math.pi / 2) * math.erfc(x / math.sqrt(2)) * math.exp(x * x / 2)
+    tail = x
+    for k in range(60, 0, -1):
+        tail = x + k / tail
+    return 1 / tail

@@ -1,0 +1,68 @@
+"""Plans of specs made at random: the budget is used up and never exceeded, and a plan is a function."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dprelease.errors import BudgetTooSmall
+from dprelease.plan.document import Account, ReleasePlan
+from dprelease.plan.verify import verify
+from dprelease.privacy.budget import Budget
+from dprelease.privacy.unit import Neighboring
+from dprelease.spec.load import load
+from tests.laws.generated import generated_spec
+from tests.planned import plan_of
+
+OFTEN, FULL = 40, 2000  # plans on every commit, and in `make nightly`
+
+
+def plan_at(seed: int, most: int) -> ReleasePlan | None:
+    """The plan of a generated spec; None where its goals cost more than its budget and the planner says so."""
+    text = generated_spec(seed, most)
+    spec = load(text, "spec.yaml").spec
+    account = Account(
+        name="people",
+        unit="person",
+        neighboring=Neighboring(spec.privacy.neighboring),
+        composition="zcdp",
+        lifetime=Budget(epsilon=Fraction(10**6), delta=Fraction(1, 10**4)),
+    )
+    try:
+        return plan_of(text, accounts=[account])
+    except BudgetTooSmall as error:
+        if error.code != "DPR-P103":
+            raise
+        return None
+
+
+def check(seed: int, most: int) -> bool:
+    """Whether the seed made a plan; every law is asserted on it."""
+    plan = plan_at(seed, most)
+    if plan is None:
+        return False
+    budget, certified = plan.budget, plan.loss[plan.certified]
+    assert budget.epsilon is not None
+    assert certified.epsilon <= budget.epsilon
+    assert verify(plan) == certified
+    assert sum(step.share for step in plan.steps) == 1
+    fixed = all(query.goal.share is None for query in plan.queries)
+    assert certified.epsilon >= budget.epsilon * Fraction(999, 1000) or (fixed and plan.unspent), seed
+    again = plan_at(seed, most)
+    assert again is not None
+    assert again.canonical() == plan.canonical()
+    return True
+
+
+@pytest.mark.slow
+def test_generated_specs_use_their_budget_up_and_never_more() -> None:
+    made = sum(check(seed, 30) for seed in range(OFTEN))
+    assert made >= OFTEN * 0.8  # most of them are plans, not refusals
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("block", range(20))
+def test_two_thousand_generated_specs(block: int) -> None:
+    seeds = range(block * FULL // 20, (block + 1) * FULL // 20)
+    assert sum(check(seed, 200) for seed in seeds) >= len(seeds) * 0.8
