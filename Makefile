@@ -60,8 +60,8 @@ e2e: $(VENV)/.dev ## the command and the flow, as a user runs them
 	$(PYTEST) tests/e2e
 
 bench: $(VENV)/.dev ## figures, printed and never asserted
-	@set -e; for file in bench/*.py; do \
-	  case $$file in */__init__.py) ;; *) echo "== $$file"; $(BIN)/python $$file ;; esac; done
+	@set -e; for name in engine planner planning; do echo "== $$name"; $(BIN)/python -m bench.$$name; done
+	@echo "Beside another library: $(BIN)/python -m bench.planning --peer --profile"
 
 nightly: $(VENV)/.dev ## the slow ones, in full
 	$(PYTEST) -m nightly

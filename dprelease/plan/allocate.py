@@ -10,7 +10,7 @@ from dprelease.errors import PlanError
 from dprelease.plan.candidates import event_of, mechanism_of
 from dprelease.plan.choose import Choice, Problem, choose, domains
 from dprelease.plan.document import Account, Considered, Publish, ReleaseInfo, ReleasePlan, Step
-from dprelease.plan.lower import Lowered, lower
+from dprelease.plan.lower import Lowered, Lowering
 from dprelease.plan.naive import naive
 from dprelease.plan.outputs import outputs
 from dprelease.privacy.accountants import losses
@@ -42,7 +42,7 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
     Raises:
         PlanError: If no noise can be accounted as asked, or the budget is too small.
     """
-    problem = Problem(spec, catalog, accounts)
+    problem = Problem(Lowering.of(spec, catalog), accounts)
     choices: dict[str, Choice] = {}
     fixed: list[tuple[str, Event]] = []
     parts = domains(spec)
@@ -54,7 +54,7 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
         choice = choose(problem, domain, parts[domain], budget, () if domain else fixed)
         fixed += zip(choice.accounts(catalog), choice.events, strict=True)
         choices[domain] = choice
-    lowered = lower(spec, catalog, {domain: choice.candidate.form for domain, choice in choices.items()})
+    lowered = problem.lowering.lower({domain: choice.candidate.form for domain, choice in choices.items()})
     steps = _steps(lowered, choices)
     rest = choices.get("")
     return _plan(problem, lowered, steps, fingerprint, rest.considered if rest is not None else ())

@@ -70,8 +70,13 @@ def law_of(draft: Draft, mechanism: str, scale: Fraction) -> Law:
     return MECHANISMS[mechanism].law(scale)
 
 
-def scale_of(draft: Draft, candidate: Candidate, budget: Fraction) -> Fraction:
-    """The scale, rounded up to what is drawn, at which the draft costs this epsilon or rho (the candidate's unit)."""
+def scale_of(draft: Draft, candidate: Candidate, budget: Fraction, *, rough: bool = False) -> Fraction:
+    """The scale, rounded up to what is drawn, at which the draft costs this epsilon or rho (the candidate's unit).
+
+    A rough one is only near that: a float, for searches whose end is worked out exactly.
+    """
+    if rough:
+        return Fraction(_rough_scale(draft, candidate, float(budget)))
     if draft.gauge is None and candidate.noise == "gaussian":
         return dyadic_up(sqrt_up(draft.sensitivity.l2_squared / (2 * budget)))
     reach = draft.gauge if draft.gauge is not None else draft.sensitivity.l1
@@ -80,15 +85,24 @@ def scale_of(draft: Draft, candidate: Candidate, budget: Fraction) -> Fraction:
     return dyadic_up(sqrt_up(reach * reach / (2 * budget)))
 
 
+def _rough_scale(draft: Draft, candidate: Candidate, budget: float) -> float:
+    if draft.gauge is None and candidate.noise == "gaussian":
+        return math.sqrt(draft.sensitivity.l2_squared / 2 / budget)
+    reach = float(draft.gauge if draft.gauge is not None else draft.sensitivity.l1)
+    return reach / budget if candidate.unit == "epsilon" else reach / math.sqrt(2 * budget)
+
+
 def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, Fraction]:
     """How a query's budget is divided over its drafts: draft -> part; the parts add up to exactly one.
 
     Minimises the mean over the query's measures of the logarithm of the variance, which no change of units can
     move. With V_m = sum_i w_mi V_i and V_i = v_i / b_i^p (p = 1 for rho, 2 for epsilon) the stationary point of
-    sum_m ln V_m under sum_i b_i = 1 is b_i = mean_m (w_mi V_i / V_m): every draft gets its part of the variances
-    that it causes. Iterating that equation climbs the objective (it is the expectation-maximisation step of a
-    mixture with weights b); a measure with one draft gives it an equal part, and a mean its two drafts a half
-    each, which is the closed form D_i sqrt(w_i) of weighted squared error at the worst mean.
+    sum_m ln V_m under sum_i b_i = 1 is b_i = f_i, the mean over m of w_mi V_i / V_m: every draft gets its part of
+    the variances that it causes. It is found by b_i <- b_i (f_i / b_i)^(1 / (1 + p)), made to add up to one: the
+    multiplicative algorithm of optimal design, which climbs to the optimum for such powers (Yu 2010, "Monotonic
+    convergence of a general algorithm for computing optimal designs"). A measure with one draft gives it an equal
+    part. A mean divides its part into halves, which is D_i sqrt(w_i), the closed form of weighted squared error, at
+    the worst mean. Centred counts get the split of ``split.elliptic_variances``.
     """
     terms = [term for term in lowered.terms if term.query == query]
     used = sorted({draft for term in terms for draft, _ in term.weights})
@@ -99,16 +113,18 @@ def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, 
         fresh = dict.fromkeys(used, 0.0)
         for term in terms:
             caused = [(at, weight * spread[at] / part[at] ** power) for at, weight in term.weights]
-            whole = sum(size for _, size in caused)
+            total = sum(size for _, size in caused)
             for at, size in caused:
-                fresh[at] += size / whole / len(terms)
+                fresh[at] += size / total / len(terms)
         moved = max(abs(fresh[at] - part[at]) for at in used)
-        part = {at: max(size, 1e-6) for at, size in fresh.items()}
+        part = {at: size * (max(fresh[at], 1e-9) / size) ** (1 / (1 + power)) for at, size in part.items()}
+        whole = sum(part.values())
+        part = {at: size / whole for at, size in part.items()}
         if moved < _SETTLED:
             break
     exact = {at: Fraction(size).limit_denominator(10**6) for at, size in part.items()}
-    total = sum(exact.values(), Fraction(0))
-    return {at: size / total for at, size in exact.items()}
+    added = sum(exact.values(), Fraction(0))
+    return {at: size / added for at, size in exact.items()}
 
 
 def _spread(draft: Draft, candidate: Candidate) -> float:
@@ -116,7 +132,7 @@ def _spread(draft: Draft, candidate: Candidate) -> float:
     if draft.gauge is None:
         if candidate.noise == "gaussian":
             return math.sqrt(draft.sensitivity.l2_squared / 2)
-        return float(draft.sensitivity.l1) * (2.0**0.5 if candidate.unit == "epsilon" else 1.0)
+        return float(draft.sensitivity.l1) * (math.sqrt(2.0) if candidate.unit == "epsilon" else 1.0)
     k = 1 + len(draft.joined)
     shape = (k + 2) * (k + 3) / 6 if draft.ball == "count" else (k + 1) * (k + 2) / 3
     return float(draft.gauge) * math.sqrt(shape if candidate.unit == "epsilon" else shape / 2)
@@ -143,10 +159,11 @@ class Scaling:
         none = Fraction(0)
         return {at: max(self.slopes.get(at, none) * knob, self.floors.get(at, none)) for at in self.drafts}
 
-    def scales(self, knob: Fraction) -> dict[int, Fraction]:
-        """The scale of every draft, as it will be drawn."""
+    def scales(self, knob: Fraction, *, rough: bool = False) -> dict[int, Fraction]:
+        """The scale of every draft, as it will be drawn; or near that."""
         return {
-            at: scale_of(self.lowered.drafts[at], self.candidate, budget) for at, budget in self.budgets(knob).items()
+            at: scale_of(self.lowered.drafts[at], self.candidate, budget, rough=rough)
+            for at, budget in self.budgets(knob).items()
         }
 
     def events(self, scales: Mapping[int, Fraction]) -> list[Event]:

@@ -11,17 +11,18 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
 from dprelease.plan.candidates import CANDIDATES, Candidate, Scaling, even_split
 from dprelease.plan.document import Account, Considered
-from dprelease.plan.lower import Draft, Lowered, lower
+from dprelease.plan.lower import Draft, Lowered, Lowering
 from dprelease.plan.targets import floor_of
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, round_up
-from dprelease.privacy.calibrate import LARGEST_SCALE, largest_knob, near_knob, rough_loss
+from dprelease.privacy.calibrate import LARGEST_SCALE, largest_knob, measured_loss, near_knob, rough_loss
 from dprelease.privacy.event import Composed, Event
 from dprelease.privacy.filters import account_loss
 from dprelease.spec.document import ReleaseSpec
 
 __all__ = ["Choice", "Problem", "choose", "domains"]
 
+_ROUGH = 1e-4  # how far a rough loss may be from the certified one
 _DEARER = 1.25  # how much more than the candidate that is lightest on an account another one may charge it
 
 
@@ -29,9 +30,18 @@ _DEARER = 1.25  # how much more than the candidate that is lightest on an accoun
 class Problem:
     """What is to be planned, and the walls around it."""
 
-    spec: ReleaseSpec
-    catalog: Catalog
+    lowering: Lowering
     accounts: Sequence[Account]
+
+    @property
+    def spec(self) -> ReleaseSpec:
+        """What the author wrote."""
+        return self.lowering.spec
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tables of the spec."""
+        return self.lowering.catalog
 
     @property
     def accounting(self) -> str:
@@ -109,13 +119,12 @@ def choose(
     errors: list[PlanError] = []
     seen: set[object] = set()
     for order, candidate in enumerate(_allowed(problem)):
-        lowered = lower(problem.spec, problem.catalog, {domain: candidate.form})
-        drafts = _drafts(lowered, queries)
-        asked = [(lowered.drafts[at].aggregate, lowered.drafts[at].joined) for at in drafts]
-        key = (candidate.noise, candidate.unit, *asked)
+        key = (candidate.noise, candidate.unit, problem.lowering.shape(domain, candidate.form))
         if key in seen:
             continue
         seen.add(key)
+        lowered = problem.lowering.lower({domain: candidate.form})
+        drafts = _drafts(lowered, queries)
         try:
             scaling = _scaling(problem, lowered, candidate, queries, drafts)
             knob = _knob(problem, scaling, budget, others, exact=False)
@@ -205,27 +214,36 @@ def _knob(
     def event_at(knob: Fraction) -> Event:
         return Composed(events=(*rest, *scaling.events(scaling.scales(knob))))
 
+    def roughly_at(knob: Fraction) -> Event:
+        return Composed(events=(*rest, *scaling.events(scaling.scales(knob, rough=True))))
+
     if scaling.floors or others:
-        _check_fixed(problem, scaling, budget, rest)
+        _check_fixed(problem, scaling, budget, rest, exact=exact)
     if not scaling.slopes:
         return Fraction(0)
-    search = largest_knob if exact else near_knob
-    return search(event_at, problem.accounting, budget, start=start)
+    if not exact:
+        return near_knob(roughly_at, problem.accounting, budget, start=start)
+    return largest_knob(event_at, problem.accounting, budget, start=start, roughly_at=roughly_at)
 
 
-def _check_fixed(problem: Problem, scaling: Scaling, budget: Budget, rest: Sequence[Event]) -> None:
-    """What is pinned and what targets need must fit the budget by itself."""
+def _check_fixed(problem: Problem, scaling: Scaling, budget: Budget, rest: Sequence[Event], *, exact: bool) -> None:
+    """What is pinned and what targets need must fit the budget by itself; if not exactly, then nearly."""
     floors = Scaling(scaling.lowered, scaling.candidate, tuple(scaling.floors), {}, scaling.floors)
     least = floors.scales(Fraction(0))
     event = Composed(events=(*rest, *scaling.events(least)))
     limit = budget.epsilon if budget.epsilon is not None else budget.rho
     assert limit is not None  # noqa: S101 - a budget has one of the two
-    pure = budget.rho is not None
-    needed = float(total_rho(event)) if pure else rough_loss(problem.accounting, event, budget.delta)
-    if needed > float(limit) * (1 + 1e-9):
+    needed: Fraction | float
+    if budget.rho is not None:
+        needed = total_rho(event)
+    elif exact:
+        needed = measured_loss(problem.accounting, event, budget.delta)
+    else:
+        needed = rough_loss(problem.accounting, event, budget.delta) * (1 - _ROUGH)
+    if needed > limit:
         name = "epsilon" if budget.epsilon is not None else "rho"
         raise BudgetTooSmall(
-            f"pinned queries and targets alone need {name} {needed:.4g}; the budget is {float(limit):.4g}",
+            f"pinned queries and targets alone need {name} {float(needed):.4g}; the budget is {float(limit):.4g}",
             detail="; ".join(filter(None, (_dearest(scaling, least), _one_more(problem, scaling, budget, rest)))),
             hint="`dprelease plan --solve` finds the smallest epsilon; or widen the targets, or raise the budget",
             code="DPR-P103",

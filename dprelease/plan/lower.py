@@ -6,6 +6,7 @@ needs anyway). A :class:`Form` says which to take; ``candidates`` tries them and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +24,7 @@ from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 
-__all__ = ["Draft", "Form", "Lowered", "Term", "expected_rows", "lower"]
+__all__ = ["Draft", "Form", "Lowered", "Lowering", "Term", "expected_rows"]
 
 Ball = Literal["count", "linf"]
 _MOST_JOINED = 60  # numbers per cell in one K-norm draw
@@ -95,14 +96,172 @@ class Lowered:
 
 
 @dataclass(frozen=True)
-class _Need:
-    """One quantity of one measure. Needs of one domain share their steps; a pinned query is a domain of its own."""
+class _Asked:
+    """One measure of one query, with every form of it; a quantity is its place in ``Lowering.quantities``."""
 
-    domain: str
     query: int
     name: str
     label: str
-    aggregate: BoundedAggregate
+    measure: Measure
+    forms: tuple[tuple[int, ...], ...]
+    count: int | None
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The measures over the same cells that may share steps: one table, one ``by``, one domain.
+
+    A pinned query is a domain of its own, for its price is that of its own steps; all others are one.
+    """
+
+    domain: str
+    table: str
+    by: tuple[str, ...]
+    members: tuple[_Asked, ...]
+
+
+Needs = dict[tuple[int, int], list[tuple[_Asked, int]]]  # (group, quantity) -> the measures that it feeds, and where
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """A spec taken apart once, ready to be put together in any form."""
+
+    spec: ReleaseSpec
+    catalog: Catalog
+    quantities: tuple[Quantity, ...]
+    groups: tuple[_Group, ...]
+
+    @classmethod
+    def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
+        """Every form of every measure; equal quantities become one."""
+        places: dict[Quantity, int] = {}
+        members: dict[tuple[str, str, tuple[str, ...]], list[_Asked]] = {}
+        for at, (name, query) in enumerate(spec.queries.items()):
+            table = catalog.tables[query.table]
+            domain = name if query.budget is not None else ""
+            group = members.setdefault((domain, query.table, tuple(query.by)), [])
+            for label, measure in query.measures.items():
+                forms = tuple(
+                    tuple(places.setdefault(quantity, len(places)) for quantity in form)
+                    for form in measure.alternatives(table)
+                )
+                count = expected_rows(query.expect, query.measures, label)
+                group.append(_Asked(at, name, label, measure, forms, count))
+        groups = tuple(_Group(*key, tuple(each)) for key, each in members.items())
+        return cls(spec, catalog, tuple(places), groups)
+
+    def shape(self, domain: str, form: Form) -> object:
+        """What a form makes of a domain: equal for two forms that make the same drafts of it."""
+        found = []
+        for group in self.groups:
+            if group.domain == domain:
+                needed = {quantity: None for taken in _taken(group, form, self.quantities) for quantity in taken}
+                found.append((tuple(needed), form.knorm and sum(self._counts(each) for each in needed) > 1))
+        return tuple(found)
+
+    def lower(self, forms: Mapping[str, Form]) -> Lowered:
+        """The drafts in these forms, one for each distinct aggregate of a domain, and what they feed.
+
+        Args:
+            forms: The form of each domain: of a pinned query by its name, of all the others together by ``""``.
+        """
+        needs: Needs = {}
+        for at, group in enumerate(self.groups):
+            taken = _taken(group, forms.get(group.domain, Form()), self.quantities)
+            for asked, chosen in zip(group.members, taken, strict=True):
+                for part, quantity in enumerate(chosen):
+                    needs.setdefault((at, quantity), []).append((asked, part))
+        joined = self._joined(needs, forms)
+        feeds: dict[tuple[int, str], dict[int, tuple[int, Feed, int]]] = {}
+        drafts: list[Draft] = []
+        taken_ids: set[str] = set()
+        for keys in joined:
+            draft = self._draft(keys, needs, taken_ids)
+            for part, key in enumerate(keys):
+                for asked, place in needs[key]:
+                    feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
+                    feeds.setdefault((asked.query, asked.label), {})[place] = feed
+            drafts.append(draft)
+        return self._lowered(drafts, feeds)
+
+    def _counts(self, quantity: int) -> bool:
+        return self.quantities[quantity].kind in ("rows", "nonnull")
+
+    def _joined(self, needs: Needs, forms: Mapping[str, Form]) -> list[list[tuple[int, int]]]:
+        """The needs in the order of the spec; with ``knorm`` the counts of the same cells together."""
+        order = sorted(needs, key=lambda key: (needs[key][0][0].query, _label_at(self.spec, needs[key][0])))
+        found: dict[object, list[tuple[int, int]]] = {}
+        for at, quantity in order:
+            together = forms.get(self.groups[at].domain, Form()).knorm and self._counts(quantity)
+            found.setdefault(at if together else (at, quantity), []).append((at, quantity))
+        return [
+            keys[start : start + _MOST_JOINED] for keys in found.values() for start in range(0, len(keys), _MOST_JOINED)
+        ]
+
+    def _draft(self, keys: Sequence[tuple[int, int]], needs: Needs, taken: set[str]) -> Draft:
+        group = self.groups[keys[0][0]]
+        quantities = [self.quantities[quantity] for _, quantity in keys]
+        first = BoundedAggregate(table=group.table, by=group.by, quantity=quantities[0])
+        fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
+        answers = tuple(Answer(query=name, measure=label) for name, label in fed)
+        step_id = _step_id(next(iter(fed))[0], quantities, taken)
+        taken.add(step_id)
+        table, neighboring = self.catalog.tables[group.table], self.spec.privacy.neighboring
+        cells = table.cells(group.by)
+        if len(keys) == 1:
+            reach = sensitivity(first, table, neighboring)
+            return Draft(step_id, first, (), answers, reach, None, None, cells)
+        reach, ball, size = _joint(len(keys), cells, neighboring)
+        return Draft(step_id, first, tuple(quantities[1:]), answers, reach, ball, size, cells)
+
+    def _lowered(
+        self, drafts: Sequence[Draft], feeds: Mapping[tuple[int, str], Mapping[int, tuple[int, Feed, int]]]
+    ) -> Lowered:
+        counts = {(each.query, each.label): each.count for group in self.groups for each in group.members}
+        queries, terms = [], []
+        for at, (name, query) in enumerate(self.spec.queries.items()):
+            inputs = {}
+            for label, measure in query.measures.items():
+                fed = [feed for _, feed in sorted(feeds[at, label].items())]
+                weights = measure.weights([self.quantities[quantity] for *_, quantity in fed], counts[at, label])
+                inputs[label] = tuple(feed for _, feed, _ in fed)
+                pairs = tuple((draft, weight) for (draft, *_), weight in zip(fed, weights, strict=True))
+                terms.append(Term(at, label, pairs))
+            queries.append(_planned(name, query, inputs, _goal(query, self.spec.privacy.budget.delta)))
+        return Lowered(tuple(queries), tuple(drafts), tuple(terms))
+
+
+def _label_at(spec: ReleaseSpec, need: tuple[_Asked, int]) -> tuple[int, int]:
+    asked, part = need
+    return list(spec.queries[asked.name].measures).index(asked.label), part
+
+
+def _taken(group: _Group, form: Form, quantities: Sequence[Quantity]) -> list[tuple[int, ...]]:
+    """The form of each member: the plain one, unless another is asked for and pays.
+
+    A sum comes from other quantities where these are measured anyway. Counts of columns are centred where the
+    group has several counts; one that a mean or variance needs anyway stays as it is.
+    """
+    plainly = Counter(quantity for asked in group.members for quantity in asked.forms[0])
+    needed = {
+        quantities[quantity].column
+        for asked in group.members
+        if not isinstance(asked.measure, Count)
+        for quantity in asked.forms[0]
+        if quantities[quantity].kind == "nonnull"
+    }
+    counts = len({asked.forms[0] for asked in group.members if isinstance(asked.measure, Count)})
+    found = []
+    for asked in group.members:
+        own, chosen = Counter(asked.forms[0]), asked.forms[0]
+        for other in asked.forms[1:]:
+            shared = isinstance(asked.measure, Sum) and form.joint_sums and all(plainly[q] > own[q] for q in other)
+            count = isinstance(asked.measure, Count) and form.centred_counts and counts > 1
+            if shared or (count and quantities[chosen[0]].column not in needed):
+                chosen = other
+        found.append(chosen)
+    return found
 
 
 def _goal(query: QuerySpec, delta: Fraction) -> Goal:
@@ -119,140 +278,12 @@ def _goal(query: QuerySpec, delta: Fraction) -> Goal:
     return Goal(share=query.weight, budget=budget, targets=targets)
 
 
-def lower(spec: ReleaseSpec, catalog: Catalog, forms: Mapping[str, Form]) -> Lowered:
-    """The drafts of a spec, one for each distinct aggregate of a domain, and what they feed.
-
-    Args:
-        spec: What the author wrote.
-        catalog: Its tables.
-        forms: The form of each domain: of a pinned query by its name, and of all the others together by ``""``.
-    """
-    needs, quantities = _needs(spec, catalog, forms)
-    groups = _groups(needs, forms)
-    place: dict[tuple[str, BoundedAggregate], Feed] = {}
-    drafts: list[Draft] = []
-    taken: set[str] = set()
-    for group in groups:
-        first = group[0]
-        step_id = _step_id(first, len(group) > 1, taken)
-        taken.add(step_id)
-        for part, need in enumerate(group):
-            place[need.domain, need.aggregate] = Feed(step=step_id, part=part)
-        drafts.append(_draft(step_id, group, needs, catalog, spec.privacy.neighboring))
-    index = {draft.id: at for at, draft in enumerate(drafts)}
-    queries, terms = [], []
-    for at, (name, query) in enumerate(spec.queries.items()):
-        domain = _domain(name, query)
-        inputs = {}
-        for label, measure in query.measures.items():
-            wanted = quantities[at, label]
-            feeds = [place[domain, _aggregate(query, quantity)] for quantity in wanted]
-            inputs[label] = tuple(feeds)
-            weights = measure.weights(wanted, expected_rows(query.expect, query.measures, label))
-            pairs = tuple((index[feed.step], weight) for feed, weight in zip(feeds, weights, strict=True))
-            terms.append(Term(at, label, pairs))
-        queries.append(_planned(name, query, inputs, _goal(query, spec.privacy.budget.delta)))
-    return Lowered(tuple(queries), tuple(drafts), tuple(terms))
-
-
 def expected_rows(expect: Mapping[str, int], measures: Mapping[str, Measure], label: str) -> int | None:
     """The author's guess of the rows behind a measure: of a count of the same column, else of any count."""
     measure = measures[label]
     column = next((getattr(measure, kind) for kind in MEASURES if kind in type(measure).model_fields), None)
     own = [guess for name, guess in expect.items() if getattr(measures[name], "count", None) == column]
     return next(iter(own or expect.values()), None)
-
-
-def _domain(name: str, query: QuerySpec) -> str:
-    return name if query.budget is not None else ""
-
-
-def _aggregate(query: QuerySpec, quantity: Quantity) -> BoundedAggregate:
-    return BoundedAggregate(table=query.table, by=tuple(query.by), quantity=quantity)
-
-
-def _needs(
-    spec: ReleaseSpec, catalog: Catalog, given: Mapping[str, Form]
-) -> tuple[list[_Need], dict[tuple[int, str], tuple[Quantity, ...]]]:
-    """Every (measure, quantity) pair in published order, and the quantities that each measure takes."""
-    plain: dict[tuple[str, str, tuple[str, ...]], list[tuple[int, str, Measure]]] = {}
-    for at, (name, query) in enumerate(spec.queries.items()):
-        key = (_domain(name, query), query.table, tuple(query.by))
-        plain.setdefault(key, []).extend((at, label, measure) for label, measure in query.measures.items())
-    chosen: dict[tuple[int, str], tuple[Quantity, ...]] = {}
-    for (domain, table_name, _), members in plain.items():
-        table = catalog.tables[table_name]
-        listed = [(at, label, measure, measure.alternatives(table)) for at, label, measure in members]
-        for at, label, measure, alternatives in listed:
-            others = {q for _, _, other, forms in listed if other is not measure for q in forms[0]}
-            form = given.get(domain, Form())
-            chosen[at, label] = _chosen(measure, alternatives, others, [each[2] for each in listed], form)
-    needs: dict[_Need, None] = {}
-    for at, (name, query) in enumerate(spec.queries.items()):
-        for label in query.measures:
-            for quantity in chosen[at, label]:
-                needs[_Need(_domain(name, query), at, name, label, _aggregate(query, quantity))] = None
-    return list(needs), chosen
-
-
-def _chosen(
-    measure: Measure,
-    alternatives: Sequence[tuple[Quantity, ...]],
-    others: set[Quantity],
-    members: Sequence[Measure],
-    form: Form,
-) -> tuple[Quantity, ...]:
-    """The plain form, unless another one is asked for and pays: its parts are measured anyway, or serve several."""
-    plain = alternatives[0]
-    for other in alternatives[1:]:
-        if isinstance(measure, Sum) and form.joint_sums and set(other) <= others:
-            return other
-        if isinstance(measure, Count) and form.centred_counts:
-            counts = [each for each in members if isinstance(each, Count)]
-            if len({each.count for each in counts}) >= 2 and not _fed_elsewhere(plain[0], members, measure):
-                return other
-    return plain
-
-
-def _fed_elsewhere(quantity: Quantity, members: Sequence[Measure], measure: Measure) -> bool:
-    """Whether a mean or variance needs this count anyway."""
-    columns = [getattr(each, kind, None) for each in members for kind in ("mean", "variance", "stddev")]
-    return quantity.column is not None and quantity.column in columns
-
-
-def _groups(needs: Sequence[_Need], forms: Mapping[str, Form]) -> list[list[_Need]]:
-    """Distinct aggregates in the order of first need; with ``knorm`` the counts of the same cells together."""
-    distinct: dict[tuple[str, BoundedAggregate], _Need] = {}
-    for need in needs:
-        distinct.setdefault((need.domain, need.aggregate), need)
-    groups: dict[object, list[_Need]] = {}
-    for key, need in distinct.items():
-        counted = forms.get(need.domain, Form()).knorm and need.aggregate.quantity.kind in ("rows", "nonnull")
-        where = (need.domain, need.aggregate.table, need.aggregate.by)
-        groups.setdefault(where if counted else key, []).append(need)
-    return [
-        group[start : start + _MOST_JOINED] for group in groups.values() for start in range(0, len(group), _MOST_JOINED)
-    ]
-
-
-def _draft(
-    step_id: str, group: Sequence[_Need], needs: Sequence[_Need], catalog: Catalog, neighboring: Neighboring
-) -> Draft:
-    first = group[0]
-    table = catalog.tables[first.aggregate.table]
-    inside = {need.aggregate for need in group}
-    answers = {
-        Answer(query=need.name, measure=need.label): None
-        for need in needs
-        if need.domain == first.domain and need.aggregate in inside
-    }
-    cells = table.cells(first.aggregate.by)
-    joined = tuple(need.aggregate.quantity for need in group[1:])
-    if not joined:
-        reach = sensitivity(first.aggregate, table, neighboring)
-        return Draft(step_id, first.aggregate, (), tuple(answers), reach, None, None, cells)
-    reach, ball, size = _joint(len(group), cells, neighboring)
-    return Draft(step_id, first.aggregate, joined, tuple(answers), reach, ball, size, cells)
 
 
 def _joint(count: int, cells: int, neighboring: Neighboring) -> tuple[Sensitivity, Ball, Fraction]:
@@ -281,10 +312,10 @@ def _planned(name: str, query: QuerySpec, inputs: dict[str, tuple[Feed, ...]], g
     )
 
 
-def _step_id(need: _Need, joint: bool, taken: set[str]) -> str:
-    quantity = need.aggregate.quantity
-    kind = "counts" if joint else "rows" if quantity.kind == "rows" else f"{quantity.column}-{quantity.kind}"
-    base = f"{need.name}.{kind}"
+def _step_id(query: str, quantities: Sequence[Quantity], taken: set[str]) -> str:
+    first = quantities[0]
+    kind = "rows" if first.kind == "rows" else f"{first.column}-{first.kind}"
+    base = f"{query}.{kind if len(quantities) == 1 else 'counts'}"
     number, name = 1, base
     while name in taken:
         number += 1

@@ -52,7 +52,7 @@ def delta_of(draws: Mapping[Draw, int], epsilon: Fraction) -> float:
     if all(len(draw) < 2 for draw in draws):
         return _delta(Loss.of(cells), epsilon)
     theta = 1.0
-    for _ in range(4):
+    for _ in range(3):
         loss = Loss.of(_chosen(draws, theta))
         gap = float(loss.top - epsilon)
         if loss.bounded and gap <= 0:

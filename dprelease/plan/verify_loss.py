@@ -17,7 +17,7 @@ import numpy as np
 
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.verify_delta import delta_of
-from dprelease.plan.verify_draws import Array, Cell, Draw, log_moments
+from dprelease.plan.verify_draws import Array, Cell, Draw, log_moments, worst
 from dprelease.plan.verify_reach import require
 from dprelease.privacy.budget import Budget
 
@@ -120,16 +120,19 @@ def _basic(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
     curved = sum(n for draw, n in draws.items() if _pure(draw) is None)
     if curved and not delta:
         return False
-    sums = math.fsum(size * n for size, n in _boxes(draws, float(delta) / max(1, curved)))
+    sums = math.fsum(float(size) * n for size, n in _boxes(draws, float(delta) / max(1, curved)))
     return float(epsilon) >= sums * (1 - _NEAR)
 
 
-def _boxes(draws: Draws, delta: float) -> list[tuple[float, int]]:
-    """Every draw as an (epsilon, delta) box, and how often; a pure one at delta 0."""
+def _boxes(draws: Draws, delta: float) -> list[tuple[Fraction, int]]:
+    """Every draw as an (epsilon, delta) box, and how often; a pure one at delta 0.
+
+    Exact where it is pure: close to the sum of all, delta is proportional to what epsilon leaves of it.
+    """
     found = []
     for draw, n in draws.items():
         pure = _pure(draw)
-        found.append((_least_epsilon(draw, delta) if pure is None else float(pure), n))
+        found.append((Fraction(_least_epsilon(draw, delta)) if pure is None else pure, n))
     return found
 
 
@@ -146,7 +149,7 @@ def _advanced(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
         each = float(delta) * split / max(1, curved)
         responses: Counter[Draw] = Counter()
         for size, n in _boxes(draws, each):
-            responses[((Cell("pure", Fraction(size)),),)] += n
+            responses[((Cell("pure", size),),)] += n
         rest = delta_of(responses, epsilon) if split < 1 or epsilon < Fraction(_sum(responses)) else 0.0
         if rest < 1 and -math.expm1(curved * math.log1p(-each) + math.log1p(-rest)) <= float(delta) * (1 + _NEAR):
             return True
@@ -198,7 +201,8 @@ def _renyi(draws: Draws, epsilon: Fraction) -> tuple[Callable[[Array], Array], f
     single: Counter[Cell] = Counter()
     several: list[tuple[int, float, Draw]] = []
     rho, whole = 0.0, Fraction(0)
-    for draw, n in draws.items():
+    for all_ways, n in draws.items():
+        draw = worst(all_ways)
         if _pure(draw) is None:
             rho += n * max(map(_rho, draw))
             continue

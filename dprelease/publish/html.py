@@ -100,6 +100,7 @@ def _context(content: Content, sections: tuple[Section, ...]) -> dict[str, Any]:
         "factor": odds_factor(certified.epsilon),
         "guess": surest_guess(certified.epsilon, certified.delta),
         "example": _example(sections),
+        "shared": any(len(step.answers) > 1 for step in plan.steps),
         "accounts": [(each.name, at_most(each.after.epsilon), _cap(each.cap.epsilon)) for each in facts.accounts],
     }
 

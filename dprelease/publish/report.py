@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
-from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.explain import budget_facts, loss_facts, plan_facts, step_facts
+from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain import budget_facts, loss_facts, plan_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
-from dprelease.privacy.event import DiscreteGaussian
 from dprelease.privacy.filters import account_loss
 from dprelease.publish.base import NOTICE, AccountFacts, Content
-from dprelease.publish.numbers import at_most, decimal, odds_factor, percent, surest_guess
+from dprelease.publish.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
+from dprelease.publish.numbers import at_most, odds_factor, percent, surest_guess
 from dprelease.publish.pages import page, utc
 from dprelease.publish.words import (
+    BY_ACCOUNTANT,
     NOT_COVERED,
     SIGNATURE,
     not_protected,
@@ -110,16 +108,22 @@ def accounting_page(content: Content) -> bytes:
         hidden=what_is_hidden(plan),
         budget=_budget(plan.budget.epsilon, plan.budget.rho, plan.budget.delta),
         losses=[
-            (name, at_most(loss.epsilon, 6), at_most(loss.delta), name == plan.certified)
+            (name, BY_ACCOUNTANT[name], at_most(loss.epsilon, 6), at_most(loss.delta), name == plan.certified)
             for name, loss in sorted(plan.loss.items(), key=lambda each: list(ACCOUNTANTS).index(each[0]))
         ],
         epsilon=at_most(certified.epsilon, 6),
         delta=at_most(certified.delta),
         factor=odds_factor(certified.epsilon),
         guess=surest_guess(certified.epsilon, certified.delta),
-        steps=[_step(step) for step in plan.steps[:MOST_ROWS]],
+        how=BY_ACCOUNTANT[plan.certified],
+        asked_for=plan.accounting,
+        steps=[draw(step) for step in plan.steps[:MOST_ROWS]],
+        laws_of_loss=laws_of_loss(plan),
+        joins=joins(plan),
         accounts=[_account_row(plan, each) for each in facts.accounts],
-        outputs=[_output(each) for each in plan.outputs[:MOST_ROWS]],
+        outputs=asked_and_planned(plan, MOST_ROWS),
+        targets=any(query.goal.targets for query in plan.queries),
+        other_ways=other_ways(plan),
         most_rows=MOST_ROWS,
         confidence=percent(plan.publish.confidence),
         post_processing=post_processing(plan),
@@ -134,25 +138,6 @@ def _budget(epsilon: Any, rho: Any, delta: Any) -> str:
     return f"{name} = {at_most(size, 6)}, δ = {at_most(delta)}"
 
 
-def _step(step: Step) -> dict[str, str]:
-    (event,) = atoms(step.event)
-    norm = "l2" if isinstance(event, DiscreteGaussian) else "l1"
-    epsilon = pure_epsilon(event)
-    loss = (zcdp_rho(event), "ρ") if epsilon is None else (epsilon, "ε")
-    reach = f"{norm.upper()} {_readable(step_facts(step)['sensitivity'][norm])}"
-    return {
-        "id": step.id,
-        "answers": ", ".join(f"{each.query}.{each.measure}" for each in step.answers),
-        "mechanism": step.mechanism.replace("_", " ").replace("knorm", "K-norm"),
-        "sensitivity": reach if step.gauge is None else f"gauge {at_most(step.gauge, 4)}",
-        "scale": at_most(step.scale, 6),
-        "loss": f"{loss[1]} = {at_most(loss[0] or Fraction(0), 4)}",
-        "grid": at_most(step.aggregate.quantity.step, 6),
-        "share": percent(step.share),
-        "cells": f"{step.cells:,}",
-    }
-
-
 def _account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
     alone = account_loss(_composition(plan, facts), [plan.event_of(facts.name)], facts.after.delta)
     return {
@@ -165,17 +150,3 @@ def _account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
         "cap": _budget(facts.cap.epsilon, facts.cap.rho, facts.cap.delta),
         "delta": at_most(facts.after.delta),
     }
-
-
-def _output(output: Any) -> dict[str, str]:
-    return {
-        "query": output.query,
-        "measure": output.measure,
-        "standard_error": _readable(output.standard_error),
-        "margin": _readable(output.margin),
-        "why_null": output.why_null or "",
-    }
-
-
-def _readable(text: str | None) -> str:
-    return decimal(Decimal(text)) if text is not None else ""

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
+from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures import MEASURES, Measure
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.numbers import decimal, percent
 
-__all__ = ["NOT_COVERED", "SIGNATURE", "described", "not_protected", "post_processing", "relation", "what_is_hidden"]
+__all__ = [
+    "BY_ACCOUNTANT",
+    "NOT_COVERED",
+    "SIGNATURE",
+    "described",
+    "kind_of",
+    "measured",
+    "not_protected",
+    "post_processing",
+    "relation",
+    "what_is_hidden",
+]
 
 NOT_COVERED = (
     "How long the run took, how much memory it used, and whether it ran out of either.",
@@ -21,6 +34,15 @@ NOT_COVERED = (
     "A legal opinion: this page is a record of what was done, not a certificate of anonymity.",
 )
 SIGNATURE = "unsigned"
+BY_ACCOUNTANT = {
+    "basic": "adds up the ε of every draw, and their δ",
+    "advanced": "the exact optimum for draws of which only ε and δ are known",
+    "zcdp": "adds up the ρ of every draw, and reads the sum as ε once",
+    "rdp": "adds up the Rényi curve of every draw, and reads the sum as ε at its best order",
+    "pld": "composes the whole law of the loss, rounded up; exact where every draw's worst case is known",
+}
+_SPREADS = {"variance", "stddev"}
+_MOST_NAMED = 6
 
 
 def relation(plan: ReleasePlan) -> str:
@@ -38,9 +60,14 @@ def what_is_hidden(plan: ReleasePlan) -> str:
     return f"which of two possible rows one {plan.unit} has in the data"
 
 
+def kind_of(measure: Measure) -> str:
+    """The word by which a spec asks for a measure."""
+    return next(kind for kind, model in MEASURES.items() if type(measure) is model)
+
+
 def described(measure: Measure, table: Table, unit: str) -> str:
     """What a measure's numbers are, from its own fields and the declared range of its column."""
-    kind = next(kind for kind in MEASURES if kind in type(measure).model_fields)
+    kind = kind_of(measure)
     target = str(getattr(measure, kind))
     if kind == "count":
         return (
@@ -52,32 +79,117 @@ def described(measure: Measure, table: Table, unit: str) -> str:
     declared = table.column(target).range
     if limits is None and declared is not None:
         limits = (declared.low, declared.high)
-    within = f", each value first moved into {_limit(limits[0])} to {_limit(limits[1])}" if limits else ""
-    unit_of = f" in {table.column(target).measured_in}" if table.column(target).measured_in else ""
-    return f"{kind} of {target}{unit_of}{within}"
+    within = f", each value first moved into {_exact(limits[0])} to {_exact(limits[1])}" if limits else ""
+    named = "standard deviation" if kind == "stddev" else kind
+    return f"{named} of {target}{_in_unit(kind, table.column(target).measured_in)}{within}"
 
 
-def _limit(value: Fraction) -> str:
-    return decimal(Decimal(value.numerator) / value.denominator)
+def _in_unit(kind: str, unit: str) -> str:
+    """The unit of a measure of a column: squared for a variance."""
+    if not unit:
+        return " in squared units of the column" if kind == "variance" else ""
+    if kind != "variance":
+        return f" in {unit}"
+    return f" in {unit}²" if unit.isalpha() else f" in ({unit})²"
+
+
+def _exact(value: Fraction) -> str:
+    """A decimal where one is exact, else a fraction."""
+    text = Decimal(value.numerator) / value.denominator
+    return decimal(text) if Fraction(text) == value else str(value)
+
+
+def measured(quantity: Quantity) -> str:
+    """What is added up in every cell of a step, before the noise.
+
+    >>> measured(Quantity(kind="sum", column="pay", step=Fraction(1, 100), low=0, high=200, centre=100))
+    'pay less 1, added up in steps of 0.01'
+    """
+    if quantity.kind == "rows":
+        return "rows"
+    if quantity.kind == "nonnull":
+        return f"rows with a value of {quantity.column}"
+    if quantity.kind == "balance":
+        return f"rows with a value of {quantity.column}, less those without"
+    middle = _exact(abs(quantity.centre) * quantity.step)
+    about = f" {'less' if quantity.centre > 0 else 'plus'} {middle}" if quantity.centre else ""
+    if quantity.kind == "sum":
+        return f"{quantity.column}{about}, added up in steps of {_exact(quantity.step)}"
+    grid = quantity.grain * quantity.step**2
+    off = f", each less {_exact(quantity.offset * grid)}" if quantity.offset else ""
+    return f"squares of {quantity.column}{about}{off}, added up in steps of {_exact(grid)}"
 
 
 def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
-    """What happened after the noise."""
-    found = [
-        "Counts and sums are the noisy measurements themselves: nothing was rounded, made positive or made to add up.",
-    ]
-    kinds = {type(measure) for query in plan.queries for measure in query.measures.values()}
-    if MEASURES["mean"] in kinds:
+    """What happened after the noise: how each kind of number was made of the noisy measurements."""
+    made = tuple(_made(plan))
+    kinds = {kind for _, kind, _ in made}
+    found = list(_counts_and_sums(made))
+    if "mean" in kinds:
         found.append(
-            "A mean is a noisy sum over a noisy count, held within its clip; "
-            "it is blank where the noisy count is below 1."
+            "A mean is the middle of its clip plus a noisy sum of how far the values lie from it over a noisy count. "
+            "It is held within its clip, and blank where the noisy count is below 1."
         )
+    if kinds & _SPREADS:
+        found.append(
+            "A variance is made of a noisy sum of squares, a noisy sum and a noisy count: the mean square less the "
+            "squared mean, both about the middle of the clip. It is held between 0 and the square of half the clip's "
+            "width, and blank where the noisy count is below 1."
+        )
+    if "stddev" in kinds:
+        found.append("A standard deviation is the square root of such a variance.")
+    if any(quantity.grain > 1 for _, _, fed in made for quantity in fed):
+        found.append("Squares were rounded to their grid before they were added up; the margin covers that.")
+    if any(len(step.answers) > 1 for step in plan.steps):
+        found.append("One draw may serve several numbers, which then err together: the steps say which.")
     above = plan.publish.unreliable_above
     if above is not None:
         done = "withheld" if plan.publish.unreliable_show == "blank" else "marked unreliable"
         found.append(f"A number whose margin is more than {percent(above)} % of its size is {done}.")
     found.append("Numbers on the page are rounded for reading; the files hold them in full.")
     return tuple(found)
+
+
+Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the quantities that it is made of
+
+
+def _made(plan: ReleasePlan) -> Iterator[Made]:
+    """Every measure, in published order; ``outputs`` keeps the author's order through canonical JSON."""
+    parts = {step.id: step.parts for step in plan.steps}
+    queries = {query.name: query for query in plan.queries}
+    for output in plan.outputs:
+        query = queries[output.query]
+        fed = tuple(parts[feed.step][feed.part] for feed in query.inputs[output.measure])
+        yield f"{output.query}.{output.measure}", kind_of(query.measures[output.measure]), fed
+
+
+def _counts_and_sums(made: Sequence[Made]) -> Iterator[str]:
+    """Which of them are measurements as they stand, and what the others are made of."""
+    single = {kind for _, kind, fed in made if kind in ("count", "sum") and len(fed) == 1}
+    halves = [name for name, kind, fed in made if kind == "count" and len(fed) == 2]
+    centred = [name for name, kind, fed in made if kind == "sum" and len(fed) == 2]
+    if single:
+        who = {"count": "Counts", "sum": "Sums"}
+        names = " and ".join(who[kind] for kind in ("count", "sum") if kind in single).replace(" S", " s")
+        but = ", but for those named next," if halves or centred else ""
+        yield f"{names}{but} are the noisy measurements themselves."
+    if halves:
+        yield (
+            "Half the sum of two noisy numbers, the rows and by how many those with a value outnumber those without, "
+            f"so that it may end in a half: {_named(halves)}."
+        )
+    if centred:
+        yield (
+            "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy count: "
+            f"{_named(centred)}."
+        )
+    if single or halves or centred:
+        yield "No count or sum was rounded, made positive or made to add up with others."
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def not_protected(plan: ReleasePlan) -> tuple[str, ...]:

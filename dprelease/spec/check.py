@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from math import prod
 
 from dprelease.errors import Problem
 from dprelease.measures import MEASURES, Measure
 from dprelease.measures.base import Clipped
 from dprelease.measures.count import Count
+from dprelease.measures.variance import Stddev, Variance
 from dprelease.spec.check_budget import check_accuracy, check_privacy
-from dprelease.spec.check_columns import check_grid, check_tables, keys_are_sound, step_is_sound
+from dprelease.spec.check_columns import FINEST, check_grid, check_tables, keys_are_sound, step_is_sound
 from dprelease.spec.document import ColumnSpec, KeySpan, QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.keys import size_of
@@ -24,6 +27,8 @@ __all__ = ["MOST_CELLS", "check", "check_cells"]
 
 MOST_CELLS = 10_000_000
 _REHEARSAL = "rehearsal"  # the column that marks a table of a rehearsal
+# Engines square whole steps in 90 bits: from here on a value's distance from the middle of its clip is too far.
+_FARTHEST = 2**45
 
 
 def check(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
@@ -125,6 +130,38 @@ def _check_measure(table_name: str, table: TableSpec, measure: Measure, at: Path
             findings.add("DPR-S508", (*at, kind), says, hint, about)
         if measure.clip is not None and step_is_sound(column):
             check_grid(measure.clip, column.step, (*at, "clip"), ("DPR-S512", "DPR-S513"), findings, about)
+        if isinstance(measure, Variance | Stddev) and step_is_sound(column):
+            _check_squares(measure, name, column, kind, at, findings, about)
+
+
+def _check_squares(
+    measure: Variance | Stddev, name: str, column: ColumnSpec, kind: str, at: Path, findings: Findings, about: Path
+) -> None:
+    """The squares of a clip in steps can be computed; what is wrong with the clip itself is told elsewhere."""
+    limits = measure.clip if measure.clip is not None else column.range
+    if limits is None or limits[0] >= limits[1]:
+        return
+    low, high = (limit / column.step for limit in limits)
+    if max(low.denominator, high.denominator) > 1 or max(abs(low), abs(high)) > FINEST:
+        return
+    if -((low - high) // 2) >= _FARTHEST:
+        says = f"reaches 2^45 steps of {shown(name)} or more to either side of its middle, too far for squares"
+        hint = f"give {shown(name)} a coarser step, such as `step: {_coarser(limits)}`, or narrow the `clip`"
+        where = (*at, "clip") if measure.clip is not None else (*at, kind)
+        findings.add("DPR-S547", where, says, hint, about)
+
+
+def _coarser(limits: tuple[Fraction, Fraction]) -> str:
+    """The smallest power of ten that is a step on which squares between these limits fit.
+
+    >>> _coarser((Fraction(0), Fraction(2**46 - 2))), _coarser((Fraction(0), Fraction(2**46 - 1)))
+    ('1', '10')
+    >>> _coarser((Fraction(0), Fraction(8 * 10**9)))
+    '0.001'
+    """
+    needed = (limits[1] - limits[0]) / (2 * _FARTHEST - 2)
+    power = next(power for power in range(-400, 400) if Fraction(10) ** power >= needed)
+    return f"{Decimal(1).scaleb(power):f}"
 
 
 def _check_outputs(query: QuerySpec, at: Path, findings: Findings) -> None:

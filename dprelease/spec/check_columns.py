@@ -11,10 +11,10 @@ from dprelease.spec.keys import MOST_KEYS, key_text, label_key, size_of, spelled
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.nodes import Path
 
-__all__ = ["check_grid", "check_labels", "check_tables", "keys_are_sound", "step_is_sound"]
+__all__ = ["FINEST", "check_grid", "check_labels", "check_tables", "keys_are_sound", "step_is_sound"]
 
 _NUMBERS = ("integer", "decimal")
-_FINEST = 2**53  # steps up to here are exact in a double
+FINEST = 2**53  # steps up to here are exact in a double
 
 
 def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
@@ -62,7 +62,7 @@ def _check_number(column: ColumnSpec, at: Path, findings: Findings) -> None:
 def step_is_sound(column: ColumnSpec) -> bool:
     """Whether limits can be held against the step of a column."""
     whole = column.type != "integer" or column.step.denominator == 1
-    return whole and max(column.step.numerator, column.step.denominator) <= _FINEST
+    return whole and max(column.step.numerator, column.step.denominator) <= FINEST
 
 
 def check_grid(
@@ -90,7 +90,7 @@ def check_grid(
     elif any((limit / step).denominator != 1 for limit in limits):
         hint = "round the limits outward, or declare the column's `step`, such as 0.01"
         findings.add(codes[1], at, f"is off the grid: both ends are multiples of the step {step}", hint, column)
-    elif any(abs(limit / step) > _FINEST for limit in limits):
+    elif any(abs(limit / step) > FINEST for limit in limits):
         findings.add("DPR-S511", at, "is more than 2^53 steps wide", "narrow it, or take a larger `step`", column)
 
 

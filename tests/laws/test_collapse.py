@@ -222,3 +222,14 @@ def test_the_inflation_of_mu_is_the_midpoint_term_of_the_lattice(scale: int, pla
     assert float(implied * 24 * square) == pytest.approx(expected, rel=1e-4)
     inflated = float(collapse.inflation(Fraction(scale), Fraction(1)).tau * square)
     assert (inflated - 1) / 2 == pytest.approx(1 / (24 * square), rel=1e-2)
+
+
+@pytest.mark.parametrize(("scale", "cells"), [(16, 1), (40, 300)])
+def test_the_tail_is_paid_and_covers_the_noise_beyond_the_reach(scale: int, cells: int) -> None:
+    tail = 1e-6
+    claimed = collapse.collapsed([(Fraction(scale), Fraction(1), 1, 1, cells)], Fraction(tail))
+    assert claimed.tail <= claimed.delta(Fraction(50)) <= claimed.tail * (1 + Fraction(1, 10**9))
+    k, p = mass(scale)
+    reach = scale * (2 * np.log(4 * cells / tail)) ** 0.5
+    beyond = cells * float(p[np.abs(k) > reach].sum())
+    assert tail / 1000 < beyond <= tail / 2

@@ -175,3 +175,14 @@ def test_arguments_out_of_range_are_refused() -> None:
     for delta in (Fraction(-1), Fraction(2)):
         with pytest.raises(ValueError, match="delta"):
             single.epsilon(draw, delta)
+
+
+@pytest.mark.parametrize("scale", [64, 131, 1000, 9999])
+@pytest.mark.parametrize("reach", [1, 40])
+@pytest.mark.parametrize("digits", [3, 9, 14])
+def test_the_near_epsilon_is_certified_and_near(scale: int, reach: int, digits: int) -> None:
+    atom = DiscreteGaussian(scale=Fraction(scale), sensitivity=Sensitivity.of_one_cell(reach))
+    delta = Fraction(1, 10**digits)
+    near = single.near_epsilon(atom, delta)
+    assert single.delta(atom, near) <= delta
+    assert float(near) <= float(single.epsilon(atom, delta)) * (1 + 1e-4)

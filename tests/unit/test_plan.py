@@ -19,6 +19,15 @@ from tests.planned import SPEC, plan_of
 REPLACE = SPEC.replace("unit: {entity: person}", "unit: {entity: person}\n  neighboring: replace_one")
 
 
+BASIC = Account(
+    name="people",
+    unit="person",
+    neighboring=Neighboring.ADD_REMOVE,
+    composition="basic",
+    lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**8)),
+)
+
+
 def with_privacy(line: str) -> str:
     return SPEC.replace("budget: {epsilon: 1, delta: 1e-9}", "budget: {epsilon: 1, delta: 1e-9}\n  " + line)
 
@@ -47,22 +56,12 @@ def test_no_float_is_in_a_plan() -> None:
 
 
 @pytest.mark.parametrize("noise", ["auto", "laplace", "gaussian"])
-@pytest.mark.parametrize("accounting", ["auto", "basic", "advanced", "zcdp", "rdp"])
+@pytest.mark.parametrize("accounting", ["auto", "basic", "advanced", "zcdp", "rdp", "pld"])
 @pytest.mark.parametrize("text", [SPEC, REPLACE])
 def test_every_accounting_uses_the_budget_up_and_verifies(text: str, accounting: str, noise: str) -> None:
     old = "budget: {epsilon: 1, delta: 1e-9}"
     spec = text.replace(old, f"{old}\n  accounting: {accounting}\n  noise: {noise}")
-    basic = Account(
-        name="people",
-        unit="person",
-        neighboring=Neighboring.REPLACE_ONE if text is REPLACE else Neighboring.ADD_REMOVE,
-        composition="basic",
-        lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**8)),
-    )
-    if noise == "auto" and accounting in ("advanced", "zcdp", "rdp"):
-        plan = plan_of(spec)
-    else:
-        plan = plan_of(spec, accounts=[basic]) if noise != "gaussian" else plan_of(spec)
+    plan = plan_of(spec)
     loss = verify(plan)
     assert Fraction(999, 1000) <= loss.epsilon <= 1
     assert sum(step.share for step in plan.steps) == 1
@@ -71,45 +70,49 @@ def test_every_accounting_uses_the_budget_up_and_verifies(text: str, accounting:
 
 
 def test_one_step_serves_every_measure_that_needs_it() -> None:
-    plan = plan_of()
+    plan = plan_of(with_privacy("noise: laplace"))
     assert [step.id for step in plan.steps] == [
         "population.rows",
         "income.rows",
         "income.income-sum",
-        "income.income-sum-2",
         "income.income-nonnull",
     ]
+    assert [(a.query, a.measure) for a in plan.step("income.income-sum").answers] == [
+        ("income", "total"),  # the sum comes from the centred sum and the count that the mean needs anyway
+        ("income", "average"),
+    ]
     both = SPEC.replace("persons: {count: rows}\n", "persons: {count: rows}\n      earners: {count: income}\n")
-    shared = plan_of(both).step("income.income-nonnull")
-    assert [(a.query, a.measure) for a in shared.answers] == [("income", "earners"), ("income", "average")]
+    shared = plan_of(both.replace("delta: 1e-9}", "delta: 1e-9}\n  noise: laplace")).step("income.income-nonnull")
+    assert [(a.query, a.measure) for a in shared.answers] == [
+        ("income", "earners"),
+        ("income", "total"),
+        ("income", "average"),
+    ]
 
 
 def test_auto_noise_spares_an_account_that_composes_in_rho() -> None:
-    """Laplace noise would be a little smaller for few queries, and six times dearer in a zCDP account."""
+    """Laplace noise would be smaller for few queries, and three times dearer in a zCDP account: the plan says so."""
     zcdp = plan_of()
-    basic = Account(
-        name="people",
-        unit="person",
-        neighboring=Neighboring.ADD_REMOVE,
-        composition="basic",
-        lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**8)),
-    )
-    assert {step.mechanism for step in zcdp.steps} == {"discrete_gaussian"}
-    assert {step.mechanism for step in plan_of(accounts=[basic]).steps} == {"discrete_laplace"}
+    assert "discrete_gaussian" in {step.mechanism for step in zcdp.steps}
+    passed_over = [each for each in zcdp.considered if each.why_not]
+    assert all("would charge an account epsilon" in each.why_not for each in passed_over)
+    assert float(passed_over[0].noise) < 1  # it would have been the best but for that
+    pure = plan_of(accounts=[BASIC])
+    assert {step.mechanism for step in pure.steps} <= {"discrete_laplace", "count_knorm"}
+    assert pure.loss["basic"].epsilon == pytest.approx(1, rel=1e-6)
+
+
+def test_a_pure_budget_takes_pure_noise_whatever_the_account() -> None:
+    plan = plan_of(SPEC.replace("budget: {epsilon: 1, delta: 1e-9}", "budget: {epsilon: 1}"))
+    assert {step.mechanism for step in plan.steps} <= {"discrete_laplace", "count_knorm"}
+    assert verify(plan).delta == 0
 
 
 def test_a_combination_that_cannot_be_accounted_says_what_to_do() -> None:
-    basic = Account(
-        name="people",
-        unit="person",
-        neighboring=Neighboring.ADD_REMOVE,
-        composition="zcdp",
-        lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**8)),
-    )
-    pure = SPEC.replace("budget: {epsilon: 1, delta: 1e-9}", "budget: {epsilon: 1}")
-    with pytest.raises(PlanError, match="no noise fits") as caught:
-        plan_of(pure, accounts=[basic])
-    assert "noise: laplace" in caught.value.hint
+    pure = SPEC.replace("budget: {epsilon: 1, delta: 1e-9}", "budget: {rho: 1/10}\n  accounting: basic")
+    with pytest.raises(PlanError) as caught:
+        plan_of(pure)
+    assert "delta" in caught.value.hint
 
 
 def test_a_budget_of_rho_needs_a_delta_to_be_read() -> None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dprelease.errors import UnsupportedEvent
+from dprelease.privacy.curves.collapse import SMALLEST_SCALE
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -40,7 +41,17 @@ Atom = (
 Atoms = Counter[Atom]
 
 _EVERY = frozenset(
-    "discrete_laplace discrete_gaussian knorm laplace gaussian approximate bounded_range concentrated parallel".split()
+    {
+        "discrete_laplace",
+        "discrete_gaussian",
+        "knorm",
+        "laplace",
+        "gaussian",
+        "approximate",
+        "bounded_range",
+        "concentrated",
+        "parallel",
+    }
 )
 
 # Which kinds of event an accountant has a theorem for, by its name; a closed table like all others.
@@ -112,12 +123,33 @@ def taken(name: str, event: Event) -> Atoms:
 
 
 def refused(name: str, atom: Atom, why: str = "") -> UnsupportedEvent:
-    """The error for an event that the accountant of that name cannot take."""
-    others = [other for other, kinds in TAKES.items() if other != name and atom.kind in kinds]
+    """The error for an event that the accountant of that name cannot take; it names those that can, and no other."""
+    others = [other for other in TAKES if other != name and _able(other, atom)]
     return UnsupportedEvent(
         f"{name} cannot take an event of kind {atom.kind!r}" + (f": {why}" if why else ""),
         hint=f"accountants that can: {', '.join(others) or 'none'}",
     )
+
+
+def _able(name: str, atom: Atom) -> bool:
+    """Whether the accountant has a figure for this draw alone, at a delta above the draw's own ones."""
+    if atom.kind not in TAKES[name]:
+        return False
+    if name in ("zcdp", "rdp"):
+        return zcdp_rho(atom) is not None
+    if name == "pld":
+        return _has_pair(atom)
+    return not isinstance(atom, Parallel) or pure_epsilon(atom) is not None
+
+
+def _has_pair(atom: Atom) -> bool:
+    """Whether a worst-case pair of laws is known for a draw, or for every draw in its parts."""
+    if isinstance(atom, Parallel):
+        return all(_has_pair(inner) for part in atom.events for inner in atoms(part))
+    if isinstance(atom, DiscreteGaussian):
+        one_vector = atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
+        return one_vector or atom.scale >= SMALLEST_SCALE
+    return not isinstance(atom, Concentrated)
 
 
 def pure_epsilon(atom: Atom) -> Fraction | None:

@@ -25,7 +25,6 @@ import numpy as np
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.curves import gaussian
-from dprelease.privacy.curves.inverse import as_delta
 from dprelease.privacy.rounding import CONTEXT, dyadic_up, real, sqrt_up, upper
 
 __all__ = ["SMALLEST_SCALE", "Collapsed", "Inflation", "Part", "collapsed", "inflation"]
@@ -165,7 +164,7 @@ def collapsed(parts: Sequence[Part | PlainPart], tail_budget: Fraction) -> Colla
         mu_squared=_short(sum((part.times * part.l2_squared * cell.tau for part, cell in found), Fraction(0))),
         shift=_short(sum((part.times * part.l1 * cell.gamma for part, cell in found), Fraction(0))),
         factor=upper(CONTEXT.exp(real(weight))),
-        tail=min(tail_budget, as_delta(real(tail_budget))),
+        tail=tail_budget,
     )
 
 

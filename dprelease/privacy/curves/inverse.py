@@ -88,10 +88,8 @@ def _step(epsilon: Fraction, value: Any, target: Any, slope: Any) -> Fraction | 
     if slope <= 0 or value <= 0:
         return None
     gap = value - target
-    if gap > target or gap <= -slope:
-        move = CONTEXT.log(value / target) * value / slope
-    else:
-        move = CONTEXT.log1p(gap / slope)
+    far = gap > target or gap <= -slope
+    move = CONTEXT.log(value / target) * value / slope if far else CONTEXT.log1p(gap / slope)
     if abs(move) > 2**40:
         return None
     return epsilon + Fraction(int(CONTEXT.floor(move * 2**180)), 2**180)

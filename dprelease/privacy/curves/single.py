@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import floor
+from math import floor, log
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.curves import collapse, gaussian, laplace, lattice
@@ -27,7 +27,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.rounding import CONTEXT, real, upper
 
-__all__ = ["delta", "epsilon", "pure_delta", "pure_epsilon"]
+__all__ = ["delta", "epsilon", "near_epsilon", "pure_delta", "pure_epsilon"]
 
 _LARGEST_SUMMED = 2000  # beyond, the collapse loses less than 1e-8 and takes a tenth of the time
 _TAIL_SHARE = Fraction(1, 10**7)  # what a tail costs, relative to delta, at most
@@ -66,6 +66,28 @@ def epsilon(atom: Event, delta: Fraction) -> Fraction:
     if not 0 <= delta <= 1:
         raise ValueError("delta is at least 0 and at most 1")
     return _epsilon(atom, delta)
+
+
+def near_epsilon(atom: Event, delta: Fraction) -> Fraction:
+    """An epsilon that :func:`delta` certifies, at most 1e-4 above :func:`epsilon` and several times faster.
+
+    For discrete Gaussians on one cell, of scale 64 and more: the continuous Gaussian's epsilon, raised by more than the
+    lattice can add, is put into the exact curve. For everything else it is ``epsilon``. Meant for hundreds of
+    different draws. Errors as there.
+    """
+    if isinstance(atom, DiscreteGaussian) and atom.scale >= 64 and atom.sensitivity.l0 == 1 and 0 < delta < 1:
+        return _near_epsilon(atom, delta)
+    return epsilon(atom, delta)
+
+
+@lru_cache(maxsize=1 << 14)
+def _near_epsilon(atom: DiscreteGaussian, delta: Fraction) -> Fraction:
+    mu = float(atom.sensitivity.linf / atom.scale)
+    log_delta = log(delta.numerator) - log(delta.denominator)
+    guess = gaussian.epsilon_quick(mu, log_delta) * (1 + 1 / (8 * float(atom.scale) ** 2) + 1e-9)
+    if guess == 0:
+        return _epsilon(atom, delta)
+    return certified(lambda e: _delta(atom, e), delta, Fraction(guess), 36)
 
 
 def pure_delta(pure: Fraction, epsilon: Fraction) -> Fraction:

@@ -70,8 +70,8 @@ class Loss:
         return (
             all(n <= self.parts[part] for part, n in other.parts.items())
             and other.squared <= self.squared
-            and set(other.bundles) <= set(self.bundles)
-            and set(other.failures) <= set(self.failures)
+            and Counter(other.bundles) <= Counter(self.bundles)  # with how often: the same entry may occur twice
+            and Counter(other.failures) <= Counter(self.failures)
         )
 
     @property
@@ -173,7 +173,7 @@ class Loss:
         mixed = self._plain
         if self.bundles:
             log_delta = log_delta_guess(mixed.total, float(mixed.gap(epsilon)))
-            mixed = known if known is not None and known.tail == _tail(log_delta) else self._mixed(log_delta)
+            mixed = known if known is not None and known.tail == _tail(log_delta) else self._provable(log_delta)
         return _Curve(mixed, float(epsilon), FINE)
 
     @cached_property
@@ -181,6 +181,16 @@ class Loss:
         """The bundles as if they were continuous: for guesses only."""
         squared = sum((n * square / scale**2 for scale, square, _, _, n in self.bundles), self.squared)
         return _Mixed(total_of(self.parts, squared))
+
+    def _provable(self, log_delta: float) -> _Mixed:
+        """As ``_mixed``, but with a larger tail where none so small is proved: a bound, if not a sharp one."""
+        while True:
+            try:
+                return self._mixed(log_delta)
+            except UnsupportedEvent:
+                if log_delta > -1:
+                    raise
+                log_delta *= 0.9
 
     def _mixed(self, log_delta: float) -> _Mixed:
         if not self.bundles:

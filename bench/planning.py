@@ -1,0 +1,154 @@
+"""Seconds to plan 1,000 queries, and to account for 1,000 draws, equal and all different.
+
+Usage: ``python -m bench.planning [--queries N] [--peer] [--profile]``. The spec counts the non-null values of as many
+integer columns by a few sets of columns, each its own aggregate. ``--peer`` adds one evaluation of the same draws by
+the loss-distribution accountant of dp_accounting, one by one, as its users do; ``--profile`` the functions in which the
+slowest of our own runs spends its time. Nothing here is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dprelease.errors import DpReleaseError
+from dprelease.privacy.accountants import ACCOUNTANTS
+from dprelease.privacy.accountants.base import atoms
+from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Event, Sensitivity
+from tests.planned import plan_of
+
+DELTA = Fraction(1, 10**6)
+NOISES = ("auto", "laplace", "gaussian")
+BY = ("[]", "[region]", "[sex]", "[region, sex]")
+
+HEAD = """
+dprelease: 1
+release: {{name: bench, period: 2024, title: Many counts}}
+privacy:
+  unit: {{entity: person}}
+  budget: {{epsilon: 1, delta: 1e-6}}
+  accounting: auto
+  noise: {noise}
+tables:
+  people:
+    account: people
+    source: {{file: people.csv}}
+    columns:
+      region: {{type: text, keys: ["01", "02", "06"]}}
+      sex: {{type: integer, keys: [1, 2]}}
+"""
+
+
+def spec(queries: int, noise: str, *, different: bool) -> str:
+    """A spec text; ``different`` gives every query a share of its own, from 1 to 2."""
+    lines = [HEAD.format(noise=noise).rstrip("\n")]
+    lines += [f"      c{n:04}: {{type: integer, range: [0, 9]}}" for n in range(queries)]
+    lines.append("queries:")
+    for n in range(queries):
+        share = f" share: {1 + n / queries:.6g}," if different else ""
+        lines.append(f"  q{n:04}: {{table: people, by: {BY[n % len(BY)]},{share} measures: {{n: {{count: c{n:04}}}}}}}")
+    return "\n".join(lines) + "\n"
+
+
+@dataclass
+class Run:
+    """One thing that is timed."""
+
+    name: str
+    work: Callable[[], str]
+    seconds: float = 0.0
+
+    def time(self) -> Run:
+        """Runs it once and prints how long it took; a refusal is an answer too."""
+        started = time.perf_counter()
+        try:
+            found = self.work()
+        except DpReleaseError as refusal:
+            found = f"refused: {refusal.summary}"
+        self.seconds = time.perf_counter() - started
+        print(f"{self.name:60} {self.seconds:8.2f} s   {found}", flush=True)
+        return self
+
+
+def draws(noise: type[DiscreteLaplace | DiscreteGaussian], count: int, *, different: bool) -> Event:
+    """As many draws on one cell that moves by 1, 1,000 of which at equal scales cost about epsilon 1.
+
+    Different scales run from these to twice these.
+    """
+    base = Fraction(133)
+    cell = Sensitivity.of_one_cell(1)
+    scales = [base * (1 + Fraction(n, count)) if different else base for n in range(count)]
+    return Composed(events=tuple(noise(scale=scale, sensitivity=cell) for scale in scales))
+
+
+def planned(queries: int, noise: str, *, different: bool) -> Run:
+    def work() -> str:
+        plan = plan_of(spec(queries, noise, different=different))
+        loss = {name: round(float(each.epsilon), 4) for name, each in plan.loss.items()}
+        return f"{len(plan.steps)} steps of {', '.join(sorted({step.mechanism for step in plan.steps}))}, {loss}"
+
+    return Run(f"plan {queries} queries, {_shares(different)} shares, noise {noise}", work)
+
+
+def accounted(event: Event, name: str, about: str) -> Run:
+    return Run(f"{name}: {about}", lambda: f"epsilon {float(ACCOUNTANTS[name].epsilon(event, DELTA)):.9g}")
+
+
+def by_peer(event: Event, about: str) -> Run:
+    """The same draws, one by one; the peer's draws are continuous, which at these scales costs it nothing."""
+
+    from dp_accounting import NeighboringRelation, dp_event
+    from dp_accounting.pld import PLDAccountant
+
+    def work() -> str:
+        kinds = {"discrete_laplace": dp_event.LaplaceDpEvent, "discrete_gaussian": dp_event.GaussianDpEvent}
+        accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
+        for atom, count in atoms(event).items():
+            for _ in range(count):
+                accountant.compose(kinds[atom.kind](float(atom.scale)))  # type: ignore[union-attr]  # one of the two
+        return f"epsilon {accountant.get_epsilon(float(DELTA)):.9g}"
+
+    return Run(f"dp_accounting's PLD, continuous noise: {about}", work)
+
+
+def _shares(different: bool) -> str:
+    return "different" if different else "equal"
+
+
+def profile(run: Run, functions: int = 12) -> None:
+    """The functions with the most time of their own in one more run."""
+    print(f"\n{functions} functions of: {run.name}")
+    profiler = cProfile.Profile()
+    profiler.enable()
+    Run(run.name, run.work).time()
+    profiler.disable()
+    pstats.Stats(profiler).strip_dirs().sort_stats("tottime").print_stats(functions)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Seconds to plan many queries and to account for many draws.")
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--peer", action="store_true", help="also ask dp_accounting")
+    parser.add_argument("--profile", action="store_true", help="profile the slowest run")
+    given = parser.parse_args()
+    done = [
+        planned(given.queries, noise, different=different).time() for noise in NOISES for different in (False, True)
+    ]
+    for noise in (DiscreteLaplace, DiscreteGaussian):
+        for different in (False, True):
+            event = draws(noise, given.queries, different=different)
+            about = f"{given.queries} {noise.__name__} draws, {_shares(different)}"
+            done += [accounted(event, name, about).time() for name in ACCOUNTANTS]
+            if given.peer:
+                by_peer(event, about).time()
+    if given.profile:
+        profile(max(done, key=lambda run: run.seconds))
+
+
+if __name__ == "__main__":
+    main()

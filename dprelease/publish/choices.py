@@ -1,0 +1,115 @@
+"""What the author asked for and what was planned, as the accounting page shows it: goals, draws, other ways."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+from dprelease.plan.document import Goal, Output, ReleasePlan, Step
+from dprelease.plan.explain import step_facts
+from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
+from dprelease.publish.numbers import at_most, decimal, percent
+from dprelease.publish.words import measured
+
+__all__ = ["asked_and_planned", "draw", "joins", "laws_of_loss", "other_ways"]
+
+_NOISE = {
+    "discrete_laplace": "discrete Laplace",
+    "discrete_gaussian": "discrete Gaussian",
+    "count_knorm": "K-norm (counts)",
+    "linf_knorm": "K-norm (largest change)",
+}
+_LOSS = {
+    "discrete_laplace": "ε = L1 / scale for Laplace noise",
+    "discrete_gaussian": "ρ = L2² / (2 · scale²) for Gaussian noise",
+    "count_knorm": "ε = gauge / scale for K-norm noise",
+    "linf_knorm": "ε = gauge / scale for K-norm noise",
+}
+
+
+def asked_and_planned(plan: ReleasePlan, most: int) -> list[dict[str, str]]:
+    """The first ``most`` measures: what their query was to get, the target, and the accuracy that was planned."""
+    goals = {query.name: query.goal for query in plan.queries}
+    total = sum((goal.share or Fraction(0) for goal in goals.values()), Fraction(0))
+    return [_row(output, goals[output.query], total) for output in plan.outputs[:most]]
+
+
+def _row(output: Output, goal: Goal, total: Fraction) -> dict[str, str]:
+    target = goal.targets.get(output.measure)
+    return {
+        "query": output.query,
+        "measure": output.measure,
+        "asked": _asked(goal, total),
+        "target": "" if target is None else f"± {_short(target)}",
+        "standard_error": _readable(output.standard_error),
+        "margin": f"± {_readable(output.margin)}" if output.margin is not None else "",
+        "why_null": output.why_null or "",
+    }
+
+
+def _asked(goal: Goal, total: Fraction) -> str:
+    if goal.budget is not None:
+        pinned = goal.budget
+        size = f"ε = {_short(pinned.epsilon)}" if pinned.epsilon is not None else f"ρ = {_short(pinned.rho)}"
+        return f"pinned to {size}"
+    if goal.share is None:
+        return "what its targets need"
+    # A release of one query, or of queries that all have one share, needs no fraction to be read.
+    part = f"{percent(goal.share / total)} % of the shares"
+    return f"{part}; no less than its targets need" if goal.targets else part
+
+
+def draw(step: Step) -> dict[str, str]:
+    """One step as a row of the page: what was added up, how it was hidden, and what that cost."""
+    (event,) = atoms(step.event)
+    norm = "l2" if step.mechanism == "discrete_gaussian" else "l1"
+    epsilon = pure_epsilon(event)
+    loss = (zcdp_rho(event), "ρ") if epsilon is None else (epsilon, "ε")
+    reach = f"{norm.upper()} {_readable(step_facts(step)['sensitivity'][norm])}"
+    several = f" × {len(step.parts)}" if step.joined else ""
+    return {
+        "id": step.id,
+        "measured": "; ".join(map(measured, step.parts)),
+        "answers": ", ".join(f"{each.query}.{each.measure}" for each in step.answers),
+        "mechanism": _NOISE.get(step.mechanism, step.mechanism.replace("_", " ")),
+        "sensitivity": reach if step.gauge is None else f"gauge {at_most(step.gauge, 4)}",
+        "scale": at_most(step.scale, 6),
+        "loss": f"{loss[1]} = {at_most(loss[0] or Fraction(0), 4)}",
+        "share": percent(step.share),
+        "cells": f"{step.cells:,}{several}",
+    }
+
+
+def laws_of_loss(plan: ReleasePlan) -> str:
+    """How the loss of a step follows from sensitivity and scale, for the kinds of noise that the plan uses."""
+    used = dict.fromkeys(_LOSS[step.mechanism] for step in plan.steps if step.mechanism in _LOSS)
+    return ", ".join(used)
+
+
+def joins(plan: ReleasePlan) -> bool:
+    """Whether a draw hides several numbers of a cell together."""
+    return any(step.joined for step in plan.steps)
+
+
+def other_ways(plan: ReleasePlan) -> list[dict[str, str]]:
+    """Other ways to hide the same tables, the naive one first: their noise beside this plan's, and why not."""
+    rows = []
+    if plan.naive is not None:
+        charge = f"would charge an account ε = {plan.naive.charged}"
+        rows.append({"name": f"naive: {plan.naive.accounts_for}", "noise": plan.naive.noise, "why_not": charge})
+    for each in plan.considered:
+        why = each.why_not or ("more noise" if Decimal(each.noise) > 1 else "as much noise")
+        rows.append({"name": each.name, "noise": each.noise, "why_not": why})
+    return rows
+
+
+def _short(value: Fraction | None) -> str:
+    """A figure that an author wrote; six digits where no decimal is exact."""
+    if value is None:
+        return ""
+    exact = Decimal(value.numerator) / value.denominator
+    return decimal(exact.normalize()) if Fraction(exact) == value else at_most(value, 6)
+
+
+def _readable(text: str | None) -> str:
+    return decimal(Decimal(text)) if text is not None else ""

@@ -1,0 +1,122 @@
+"""Events of every kind, for laws that hold whatever is drawn.
+
+``KINDS`` has one strategy per kind of event and per way in which its sensitivity can be known; ``events`` is any of
+them. What is generated costs something, and not absurdly much: an epsilon between about a thousandth and twenty.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hypothesis import strategies as st
+
+from dprelease.privacy.event import (
+    Approximate,
+    BoundedRange,
+    Composed,
+    Concentrated,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    KNorm,
+    Laplace,
+    Parallel,
+    Repeated,
+    Sensitivity,
+)
+from dprelease.privacy.unit import Neighboring
+
+__all__ = ["KINDS", "SENSITIVITIES", "atoms", "events", "pure_atoms", "refusable", "with_exact_pair"]
+
+scales = st.fractions(min_value=Fraction(1, 2), max_value=500, max_denominator=16)
+epsilons = st.integers(1, 3000).map(lambda n: Fraction(n, 1000))
+cells = st.integers(1, 5)
+vectors = st.lists(st.integers(1, 4), min_size=2, max_size=4).map(tuple)
+
+
+def _unknown(known: Sensitivity) -> Sensitivity:
+    return known.model_copy(update={"shifts": ()})
+
+
+SENSITIVITIES: dict[str, st.SearchStrategy[Sensitivity]] = {
+    "one cell": cells.map(Sensitivity.of_one_cell),
+    "one vector": vectors.map(Sensitivity.of_shifts),
+    # the second one has more cells and a smaller largest change, so that neither covers the other
+    "several vectors": vectors.map(lambda v: Sensitivity.of_shifts((max(v) + 1, *v[1:]), (1,) * (len(v) + 1))),
+    "unknown": vectors.map(lambda v: _unknown(Sensitivity.of_shifts((max(v) + 1, *v[1:]), (1,) * (len(v) + 1)))),
+}
+
+
+def _noise(kind: type[Event]) -> dict[str, st.SearchStrategy[Event]]:
+    name = kind.model_fields["kind"].default
+    return {f"{name}, {how}": st.builds(kind, scale=scales, sensitivity=s) for how, s in SENSITIVITIES.items()}
+
+
+_PURE: dict[str, st.SearchStrategy[Event]] = {
+    **_noise(DiscreteLaplace),
+    **_noise(Laplace),
+    "knorm": st.builds(
+        KNorm,
+        ball=st.sampled_from(["count", "linf"]),
+        dimension=st.integers(1, 4),
+        scale=scales,
+        gauge=st.fractions(min_value=Fraction(1, 3), max_value=4, max_denominator=3),
+    ),
+    "approximate, pure": st.builds(Approximate, epsilon=epsilons),
+    "bounded_range": st.builds(BoundedRange, epsilon=epsilons),
+}
+_ATOMS: dict[str, st.SearchStrategy[Event]] = {
+    **_PURE,
+    **_noise(DiscreteGaussian),
+    **_noise(Gaussian),
+    "approximate, with a delta": st.builds(
+        Approximate, epsilon=epsilons, delta=st.integers(30, 60).map(lambda n: Fraction(1, 2**n))
+    ),
+    "concentrated": st.builds(Concentrated, rho=epsilons.map(lambda e: e * e / 2)),
+}
+
+pure_atoms = st.one_of(*_PURE.values())
+atoms = st.one_of(*_ATOMS.values())
+_some = st.lists(atoms, min_size=1, max_size=3).map(tuple)
+
+
+def _parallel(relation: Neighboring, parts: st.SearchStrategy[Event]) -> st.SearchStrategy[Event]:
+    several = st.lists(parts, min_size=1, max_size=3).map(tuple)
+    return st.builds(Parallel, events=several, neighboring=st.just(relation))
+
+
+_repeated = st.builds(Repeated, event=atoms, count=st.integers(1, 20))
+_composed = st.builds(Composed, events=_some)
+KINDS: dict[str, st.SearchStrategy[Event]] = {
+    **_ATOMS,
+    "repeated": _repeated,
+    "composed": _composed,
+    "composed, nested": st.builds(Composed, events=st.tuples(_composed, _repeated)),
+    "parallel, pure": _parallel(Neighboring.ADD_REMOVE, pure_atoms),
+    "parallel, pure, replaced": _parallel(Neighboring.REPLACE_ONE, pure_atoms),
+    "parallel, any": _parallel(Neighboring.ADD_REMOVE, atoms | _composed),
+    "parallel, any, replaced": _parallel(Neighboring.REPLACE_ONE, atoms | _repeated),
+}
+
+events = st.one_of(*KINDS.values())
+
+# What one accountant or another refuses, alone and beside others.
+_refusable = st.one_of(
+    *(
+        _ATOMS[name]
+        for name in ("approximate, with a delta", "concentrated", "discrete_gaussian, unknown", "laplace, one cell")
+    ),
+    KINDS["parallel, any"],
+    KINDS["parallel, any, replaced"],
+)
+refusable = _refusable | st.builds(Composed, events=st.lists(_refusable, min_size=2, max_size=2).map(tuple))
+
+# Draws of which the privacy loss distribution has the exact worst-case pair, beside Gaussians and black boxes.
+with_exact_pair = st.one_of(
+    *(
+        strategy
+        for name, strategy in _ATOMS.items()
+        if name.endswith(("one cell", "one vector")) or name.startswith("gaussian") or name == "approximate, pure"
+    )
+)
