@@ -1,9 +1,10 @@
 """Noise by accountant and by mechanism, beside the figures measured before this code was written.
 
 Usage: ``python -m bench.planner``. Each entry is the standard deviation of the noise on one of k queries of sensitivity
-1, its ratio to the best independent Laplace or Gaussian noise of its column, and the difference from the earlier figure
-(``tests/golden/planner_tables.json``; four digits, three where queries are drawn together). Entries that differ by
-more than 0.5 % are marked and counted. The exit code is 1 if one of them is a figure of an exact method.
+1, its ratio to the best independent Laplace or Gaussian noise of its column, the earlier figure
+(``tests/golden/planner_tables.json``; four digits, three where queries are drawn together), and the difference.
+Entries that differ by more than 0.5 % are marked and counted. The exit code is 1 if one of them is a figure of an
+exact method. A dash stands for a formula that is not proved there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Row = list[float | None]
 
 
 class Differences:
-    """Counts the entries that are not what they were."""
+    """Counts the entries that are not what they were; ``exact`` are those of methods that lose nothing."""
 
     def __init__(self) -> None:
         self.compared = 0
@@ -36,19 +37,21 @@ class Differences:
         """The relative difference as text, marked where it is above the limit."""
         self.compared += 1
         if ours is None and earlier is None:
-            return "  both"
+            return "same"
         if ours is None or earlier is None:
             text = "refused" if ours is None else "proved"
-        elif abs(ours / earlier - 1) <= NEAR:
-            return f"{100 * (ours / earlier - 1):+5.2f}%"
         else:
-            text = f"{100 * (ours / earlier - 1):+5.2f}%"
-        (self.exact if exact else self.others).append(f"{where}: {ours} here, {earlier} there")
-        return f"{text} <<<"
+            text = f"{100 * (ours / earlier - 1):+.2f}%"
+            if abs(ours / earlier - 1) <= NEAR:
+                return text
+        (self.exact if exact else self.others).append(f"{where}: {entry(ours)} here, {entry(earlier)} there")
+        return f"{text} <"
 
 
 def entry(value: float | None) -> str:
-    return "refused" if value is None else f"{value:.4g}"
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def ratio(value: float | None, best: float) -> str:
@@ -64,7 +67,7 @@ def table(
     independent = [row for name, row in rows.items() if not name.startswith("K-norm") and "elliptic" not in name]
     best = [min(v for v in column if v is not None) for column in zip(*independent, strict=True)]
     print(f"\n{title} (epsilon, delta) = ({facts['epsilon']}, {facts['delta']})")
-    print(f"{'':22}" + "".join(f"{f'k={k}':>28}" for k in columns))
+    print(f"{'':22}" + "".join(f"{f'k={k}':>8}{'':8}{'earlier':>9}{'':10}" for k in columns))
     for name, row in rows.items():
         line(name, row, facts["std"][name], columns, best, f"({facts['epsilon']}, {facts['delta']})", seen)
 
@@ -81,8 +84,8 @@ def line(
     cells = []
     for at, (k, ours, was) in enumerate(zip(columns, row, earlier, strict=True)):
         gap = seen.between(ours, was, f"{budget} {name} k={k}", exact=name in EXACT)
-        cells.append(f"{entry(ours):>9} {ratio(ours, best[at]) if best else '':>9} {gap:>8}")
-    print(f"{name:22}" + "".join(f"{cell:>28}" for cell in cells))
+        cells.append(f"{entry(ours):>8} {ratio(ours, best[at]) if best else '':>8} {entry(was):>7} {gap:<9}")
+    print(f"{name:22}" + "".join(cells))
 
 
 def crossovers(facts: Mapping[str, Any], seen: Differences) -> None:
@@ -112,7 +115,7 @@ def main() -> int:
         row: Row = [discrete_laplace(epsilon, delta, k) for k in facts["k"]]
         line("discrete Laplace, KOV", row, budget["discrete_laplace"], facts["k"], None, name, seen)
         truth = [textbook_truth(epsilon, delta, k) for k in facts["k"]]
-        print(f"{'true epsilon of (8k)':22}" + "".join(f"{entry(e):>9}{'':19}" for e in truth))
+        print(f"{'true epsilon of (8k)':22}" + "".join(f"{entry(e):>8}{'':27}" for e in truth))
     for budget in facts["joint"]:
         table("k counts of the same rows,", JOINT, facts["joint_k"], budget, seen)
     crossovers(facts, seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ from dprelease.plan.lower import Lowered, expected_rows
 
 __all__ = ["floor_of"]
 
-_CLOSE = 1e-7
+_CLOSE = 1e-6
 
 
 def floor_of(
@@ -20,7 +21,7 @@ def floor_of(
     """The least budget (epsilon or rho, as the candidate counts), divided by ``parts``, that meets every target.
 
     The margin of the worst cell falls as the budget rises, so the answer is found by bisection on the very laws
-    that the tables' margins come from. It is right to a part in ten million, on the side of the target.
+    that the tables' margins come from. It is right to a part in a million, on the side of the target.
 
     Raises:
         PlanError: If a target cannot be met at any budget.
@@ -58,21 +59,26 @@ def floor_of(
 
 
 def _least(excess: Callable[[Fraction], float], name: str) -> Fraction:
-    high = Fraction(1)
-    while excess(high) > 1:
-        high *= 4
-        if high > 2**80:
+    """The least budget at which ``excess`` is at most 1; it falls about like a power of the budget."""
+    low: Fraction | None = None
+    high: Fraction | None = None
+    at = Fraction(1)
+    for turn in range(200):
+        found = excess(at)
+        low, high = (low, at) if found <= 1 else (at, high)
+        if low is not None and high is not None and float(high / low) <= 1 + _CLOSE:
+            return high
+        if at > 2**80:
             raise PlanError(
                 f"the target of {name} cannot be met by any budget",
                 hint="its margin does not fall to that with the noise: take a larger one",
                 code="DPR-P104",
             )
-    low = high / 4
-    while excess(low) <= 1:
-        low, high = low / 4, low
-        if low < Fraction(1, 2**120):
-            break
-    while float(high / low) > 1 + _CLOSE:
-        middle = Fraction(float(low * high) ** 0.5)
-        low, high = (middle, high) if excess(middle) > 1 else (low, middle)
-    return high
+        if at < Fraction(1, 2**120):
+            return at
+        # A margin is a number of whole steps: near the answer the power says nothing, and halving takes over.
+        aim = at * Fraction(min(max(found, 1e-3), 1e3) ** 1.5) * (1 + Fraction(1, 200) * (1 if low == at else -1))
+        if low is not None and high is not None and (turn > 6 or not low < aim < high):
+            aim = Fraction(math.sqrt(low * high))
+        at = Fraction(float(aim))
+    raise PlanError(f"the target of {name} cannot be planned", hint="take a larger one", code="DPR-P104")

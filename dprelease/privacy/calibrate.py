@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from dprelease.errors import BudgetTooSmall, UnsupportedEvent
-from dprelease.privacy.accountants import ACCOUNTANTS, smallest
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Event
@@ -24,8 +24,8 @@ _LONGEST = math.log(1000.0)
 
 
 def measured_loss(accounting: str, event: Event, delta: Fraction) -> Fraction:
-    """Epsilon of an event under one accountant, or under the best of them for ``auto``."""
-    return smallest(event, delta)[1] if accounting == "auto" else ACCOUNTANTS[accounting].epsilon(event, delta)
+    """Epsilon of an event, certified, under one accountant; for ``auto`` under those that no other one beats."""
+    return _first(_names(accounting), lambda name: ACCOUNTANTS[name].epsilon(event, delta))
 
 
 def rough_loss(accounting: str, event: Event, delta: Fraction) -> float:
@@ -89,7 +89,7 @@ def largest_knob(
         event = event_at(knob)
         if budget.rho is not None:
             return total_rho(event)
-        return _first(_names(accounting), lambda name: ACCOUNTANTS[name].epsilon(event, budget.delta))
+        return measured_loss(accounting, event, budget.delta)
 
     near = near_knob(roughly_at or event_at, accounting, budget, start=start, close=_CLOSE)
     return _certify(certified, _limit(budget), near)

@@ -20,10 +20,10 @@ _NOISE = {
     "linf_knorm": "K-norm (largest change)",
 }
 _LOSS = {
-    "discrete_laplace": "ε = L1 / scale for Laplace noise",
-    "discrete_gaussian": "ρ = L2² / (2 · scale²) for Gaussian noise",
-    "count_knorm": "ε = gauge / scale for K-norm noise",
-    "linf_knorm": "ε = gauge / scale for K-norm noise",
+    "discrete_laplace": ("ε = L1 / scale", "Laplace noise"),
+    "discrete_gaussian": ("ρ = L2² / (2 · scale²)", "Gaussian noise"),
+    "count_knorm": ("ε = gauge / scale", "K-norm noise"),
+    "linf_knorm": ("ε = gauge / scale", "K-norm noise"),
 }
 
 
@@ -54,7 +54,6 @@ def _asked(goal: Goal, total: Fraction) -> str:
         return f"pinned to {size}"
     if goal.share is None:
         return "what its targets need"
-    # A release of one query, or of queries that all have one share, needs no fraction to be read.
     part = f"{percent(goal.share / total)} % of the shares"
     return f"{part}; no less than its targets need" if goal.targets else part
 
@@ -70,7 +69,7 @@ def draw(step: Step) -> dict[str, str]:
     return {
         "id": step.id,
         "measured": "; ".join(map(measured, step.parts)),
-        "answers": ", ".join(f"{each.query}.{each.measure}" for each in step.answers),
+        "answers": _answers(step),
         "mechanism": _NOISE.get(step.mechanism, step.mechanism.replace("_", " ")),
         "sensitivity": reach if step.gauge is None else f"gauge {at_most(step.gauge, 4)}",
         "scale": at_most(step.scale, 6),
@@ -80,10 +79,19 @@ def draw(step: Step) -> dict[str, str]:
     }
 
 
+def _answers(step: Step) -> str:
+    """The measures that a step serves, query by query."""
+    served: dict[str, list[str]] = {}
+    for each in step.answers:
+        served.setdefault(each.query, []).append(each.measure)
+    return "; ".join(f"{query}: {', '.join(measures)}" for query, measures in served.items())
+
+
 def laws_of_loss(plan: ReleasePlan) -> str:
     """How the loss of a step follows from sensitivity and scale, for the kinds of noise that the plan uses."""
     used = dict.fromkeys(_LOSS[step.mechanism] for step in plan.steps if step.mechanism in _LOSS)
-    return ", ".join(used)
+    unbroken = {ord(" "): "\u00a0"}
+    return ", ".join(f"{law.translate(unbroken)} for {noise}" for law, noise in used)
 
 
 def joins(plan: ReleasePlan) -> bool:

@@ -36,7 +36,7 @@ NOT_COVERED = (
 SIGNATURE = "unsigned"
 BY_ACCOUNTANT = {
     "basic": "adds up the ε of every draw, and their δ",
-    "advanced": "the exact optimum for draws of which only ε and δ are known",
+    "advanced": "finds the exact optimum for draws of which only ε and δ are known",
     "zcdp": "adds up the ρ of every draw, and reads the sum as ε once",
     "rdp": "adds up the Rényi curve of every draw, and reads the sum as ε at its best order",
     "pld": "composes the whole law of the loss, rounded up; exact where every draw's worst case is known",
@@ -103,7 +103,7 @@ def measured(quantity: Quantity) -> str:
     """What is added up in every cell of a step, before the noise.
 
     >>> measured(Quantity(kind="sum", column="pay", step=Fraction(1, 100), low=0, high=200, centre=100))
-    'pay less 1, added up in steps of 0.01'
+    'pay less 1, in steps of 0.01'
     """
     if quantity.kind == "rows":
         return "rows"
@@ -114,10 +114,11 @@ def measured(quantity: Quantity) -> str:
     middle = _exact(abs(quantity.centre) * quantity.step)
     about = f" {'less' if quantity.centre > 0 else 'plus'} {middle}" if quantity.centre else ""
     if quantity.kind == "sum":
-        return f"{quantity.column}{about}, added up in steps of {_exact(quantity.step)}"
+        return f"{quantity.column}{about}, in steps of {_exact(quantity.step)}"
     grid = quantity.grain * quantity.step**2
-    off = f", each less {_exact(quantity.offset * grid)}" if quantity.offset else ""
-    return f"squares of {quantity.column}{about}{off}, added up in steps of {_exact(grid)}"
+    off = f", less {_exact(quantity.offset * grid)} each" if quantity.offset else ""
+    square = f"({quantity.column}{about})²" if about else f"{quantity.column}²"
+    return f"{square}{off}, in steps of {_exact(grid)}"
 
 
 def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
