@@ -56,6 +56,16 @@ class Value(BaseModel):
     """A frozen value whose identity is its content; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    __slots__ = ("_known_hash",)  # not a field: a copy, which may differ, starts without one
+
+    def __hash__(self) -> int:
+        """Of all fields; worked out once, for hashing nested rationals is what planning did most."""
+        try:
+            known: int = object.__getattribute__(self, "_known_hash")
+        except AttributeError:
+            known = hash((type(self), *self.__dict__.values()))
+            object.__setattr__(self, "_known_hash", known)
+        return known
 
     def canonical(self) -> str:
         """Canonical JSON text."""

@@ -43,7 +43,7 @@ def _row(output: Output, goal: Goal, total: Fraction) -> dict[str, str]:
         "target": "" if target is None else f"± {_short(target)}",
         "standard_error": _readable(output.standard_error),
         "margin": f"± {_readable(output.margin)}" if output.margin is not None else "",
-        "why_null": output.why_null or "",
+        "why_null": (output.why_null or "").replace("`", ""),
     }
 
 
@@ -103,7 +103,8 @@ def other_ways(plan: ReleasePlan) -> list[dict[str, str]]:
     """Other ways to hide the same tables, the naive one first: their noise beside this plan's, and why not."""
     rows = []
     if plan.naive is not None:
-        charge = f"would charge an account ε = {plan.naive.charged}"
+        more = "more noise; " if Decimal(plan.naive.noise) > 1 else ""
+        charge = f"{more}it would charge an account ε = {plan.naive.charged}"
         rows.append({"name": f"naive: {plan.naive.accounts_for}", "noise": plan.naive.noise, "why_not": charge})
     for each in plan.considered:
         why = each.why_not or ("more noise" if Decimal(each.noise) > 1 else "as much noise")
