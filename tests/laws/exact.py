@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -16,7 +17,20 @@ import numpy.typing as npt
 
 from dprelease.privacy.event import Approximate, DiscreteGaussian, DiscreteLaplace, KNorm
 
-__all__ = ["NOTHING", "Law", "black_box", "cell", "covered", "knorm", "moved", "together", "worst_delta"]
+__all__ = [
+    "NOTHING",
+    "Cell",
+    "Law",
+    "black_box",
+    "cell",
+    "cells_of",
+    "covered",
+    "knorm",
+    "moved",
+    "of_cells",
+    "together",
+    "worst_delta",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,15 +62,32 @@ def _law(losses: Floats, mass: Floats) -> Law:
     return Law(found, np.bincount(place.ravel(), weights=mass.ravel()).astype(np.float64))
 
 
+Whole = tuple[npt.NDArray[np.int64], Floats]
+"""Losses in whole steps of a lattice, and their probabilities."""
+
+
+def _whole(kind: str, scale: float, shift: int) -> tuple[Whole, float]:
+    """The loss of one cell in whole steps, and the step."""
+    reach = int((45 if kind == "discrete_laplace" else 9.5) * scale) + 2 * abs(shift) + 20
+    noise = np.arange(-reach, reach + 1)
+    if kind == "discrete_laplace":
+        weight, steps, step = np.exp(-np.abs(noise) / scale), np.abs(noise - shift) - np.abs(noise), 1 / scale
+    else:
+        weight, steps = np.exp(-((noise / scale) ** 2) / 2), (noise - shift) ** 2 - noise**2
+        step = 1 / (2 * scale**2)
+    return _counted(steps, weight / weight.sum()), step
+
+
+def _counted(steps: npt.NDArray[np.int64], mass: Floats) -> Whole:
+    lowest = int(steps.min())
+    sums = np.bincount((steps - lowest).ravel(), weights=mass.ravel())
+    found = np.flatnonzero(sums)
+    return found + lowest, sums[found].astype(np.float64)
+
+
 def cell(kind: str, scale: float, shift: int) -> Law:
     """Integer noise on one cell that moves by ``shift``."""
-    reach = int((45 if kind == "discrete_laplace" else 14) * scale) + 2 * abs(shift) + 20
-    noise = np.arange(-reach, reach + 1, dtype=np.float64)
-    if kind == "discrete_laplace":
-        weight, losses = np.exp(-np.abs(noise) / scale), (np.abs(noise - shift) - np.abs(noise)) / scale
-    else:
-        weight, losses = np.exp(-((noise / scale) ** 2) / 2), ((noise - shift) ** 2 - noise**2) / (2 * scale**2)
-    return _law(losses, weight / weight.sum())
+    return of_cells([(kind, scale, shift)])
 
 
 def together(laws: Iterable[Law]) -> Law:
@@ -67,9 +98,42 @@ def together(laws: Iterable[Law]) -> Law:
     return whole
 
 
+Cell = tuple[str, float, int]
+"""Kind, scale and shift of one cell; the arguments of ``cell``."""
+
+
+def cells_of(draw: DiscreteLaplace | DiscreteGaussian, change: Iterable[int]) -> list[Cell]:
+    """The cells of one draw that move by this vector."""
+    return [(draw.kind, float(draw.scale), abs(c)) for c in change if c]
+
+
 def moved(draw: DiscreteLaplace | DiscreteGaussian, change: Iterable[int]) -> Law:
     """One draw whose cells move by this vector."""
-    return together(cell(draw.kind, float(draw.scale), c) for c in change if c)
+    return of_cells(cells_of(draw, change))
+
+
+def of_cells(cells: Iterable[Cell]) -> Law:
+    """Many cells."""
+    return _of_cells(tuple(sorted(cells)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_cells(cells: tuple[Cell, ...]) -> Law:
+    alike = {each[:2]: [other for other in cells if other[:2] == each[:2]] for each in cells}
+    if len(alike) != 1:
+        return together(_of_cells(tuple(group)) for group in alike.values())
+    whole, step = _alike(cells)
+    return Law(whole[0] * step, whole[1])
+
+
+@lru_cache(maxsize=1 << 10)
+def _alike(cells: tuple[Cell, ...]) -> tuple[Whole, float]:
+    """Cells with the same noise: their losses stay on one lattice."""
+    last, step = _whole(*cells[-1])
+    if len(cells) == 1:
+        return last, step
+    before = _alike(cells[:-1])[0]
+    return _counted(np.add.outer(before[0], last[0]), np.multiply.outer(before[1], last[1])), step
 
 
 def black_box(box: Approximate) -> Law:

@@ -252,3 +252,14 @@ def test_a_loss_covers_another_with_fewer_draws() -> None:
     small, large = Loss(Counter({Part("response", Fraction(1)): 1})), Loss(Counter({Part("response", Fraction(1)): 2}))
     assert large.covers(small)
     assert not small.covers(large)
+
+
+@pytest.mark.parametrize("scale", [2**12, 10**6, 2 * 10**12, 2 * 10**14])
+def test_wide_discrete_noise_costs_what_the_gaussian_costs(scale: int) -> None:
+    """On a fine lattice the two agree, and floats lose nothing however fine it is."""
+    shift = max(1, scale // 10**5)
+    event = DiscreteGaussian(scale=Fraction(scale), sensitivity=Sensitivity.of_one_cell(shift))
+    delta = Fraction(1, 10**12)
+    found = Pld().epsilon(event, delta)
+    exact = gaussian.epsilon(Fraction(shift, scale) ** 2, delta)
+    assert exact <= found <= exact * (1 + Fraction(1, 10**6))

@@ -262,8 +262,10 @@ def test_a_chart_of_zeros_is_drawn() -> None:
 
 
 def test_every_kind_of_measure_has_words() -> None:
+    named = {"count": "number of rows in which income", "stddev": "standard deviation of income"}
     for kind, made in MEASURES.items():
-        assert kind in described(made.model_validate({kind: "income"}), table(), "person") or kind == "count"
+        words = described(made.model_validate({kind: "income"}), table(), "person")
+        assert words.startswith(named.get(kind, f"{kind} of income"))
     assert described(MEASURES["count"].model_validate({"count": "rows"}), table(), "person") == (
         "number of rows; each row is one person"
     )

@@ -74,6 +74,10 @@ class Pld:
         return max(loss.rough_epsilon(delta) for loss in _losses(event))
 
 
+# From this scale on one Gaussian bounds a discrete one to 1e-8 of itself, and the lattice sum loses digits in floats.
+_WIDE = 1 << 12
+
+
 def _losses(event: Event) -> list[Loss]:
     """The losses of which the largest curve bounds the event: one, unless the event is a single parallel one."""
     counted = taken("pld", event)
@@ -113,7 +117,8 @@ def _discrete_gaussian(atom: DiscreteGaussian) -> Loss:
     # Changes are whole numbers: all changed cells by the largest change covers every vector.
     widest = (floor(found.linf),) * found.l0 if found.l0 * floor(found.linf) ** 2 <= found.l2_squared else None
     vector = found.shifts[0] if len(found.shifts) == 1 else widest
-    if vector is not None and (atom.scale < SMALLEST_SCALE or sum(c * c for c in vector) <= found.l2_squared):
+    exact = vector is not None and (atom.scale < SMALLEST_SCALE or sum(c * c for c in vector) <= found.l2_squared)
+    if vector is not None and exact and atom.scale < _WIDE:
         return Loss(Counter({Part("bell", atom.scale, c): n for c, n in Counter(vector).items() if c}))
     if atom.scale < SMALLEST_SCALE:
         known = f"{len(found.shifts)} worst-case change vectors" if found.shifts else "no worst-case change vector"
