@@ -55,7 +55,7 @@ def show_plan(
         say_json(facts)
     else:
         if solve:
-            say(f"the smallest epsilon that meets every target: {plan.budget.epsilon}\n")
+            say(f"the smallest epsilon that meets every target: {round_up(plan.budget.epsilon or Fraction(0), 6)}\n")
         _print(plan, frozen, accounts)
         if compare:
             _print_comparison(plan)

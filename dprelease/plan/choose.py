@@ -135,7 +135,7 @@ def choose(
             errors.append(error)
             continue
         scales = scaling.scales(knob)
-        burden = _burden(problem, scaling, scales, others)
+        burden = _burden(problem, budget, scaling, scales, others)
         score = _score(problem, scaling, scales, queries, others)
         found.append((score, order, candidate, scaling, knob, burden))
     if not found:
@@ -153,7 +153,7 @@ def choose(
         Considered(
             name=each.name,
             noise=round_up(Fraction(math.exp((score - best) / 2)), 4),
-            why_not="" if burden <= bearable else _too_dear(burden, problem.budget),
+            why_not="" if burden <= bearable else _too_dear(burden, budget),
         )
         for score, _, each, _, _, burden in found
         if each is not candidate
@@ -279,15 +279,20 @@ def _one_more(problem: Problem, scaling: Scaling, budget: Budget, rest: Sequence
         except PlanError:
             return "the pinned queries alone take all of it"
         factors.append(float(1 / knob) ** (0.5 if scaling.candidate.unit == "rho" else 1.0))
-    now, then = (f"{max(1.0, factor):.3g}" for factor in factors)
-    return f"every target would have to be {now} times as wide; with one unit of epsilon more, {then} times"
+    now, then = factors
+    more = "all of them are met" if then <= 1 else f"{then:.3g} times"
+    return f"every target would have to be {now:.3g} times as wide; with one unit of epsilon more, {more}"
 
 
 def _burden(
-    problem: Problem, scaling: Scaling, scales: Mapping[int, Fraction], others: Sequence[tuple[str, Event]]
+    problem: Problem,
+    budget: Budget,
+    scaling: Scaling,
+    scales: Mapping[int, Fraction],
+    others: Sequence[tuple[str, Event]],
 ) -> float:
-    """The largest part of the release's epsilon that an account would be charged, in its own composition."""
-    if problem.budget.epsilon is None or problem.spec.privacy.noise != "auto":
+    """The largest part of the budget's epsilon that an account would be charged, in its own composition."""
+    if budget.epsilon is None or problem.spec.privacy.noise != "auto":
         return 1.0
     own = [account_of(scaling.lowered.drafts[at], problem.catalog) for at in scales]
     charged = [*others, *zip(own, scaling.events(scales), strict=True)]
@@ -298,7 +303,7 @@ def _burden(
             loss = account_loss(account.composition, events, problem.budget.delta or account.lifetime.delta)
         except UnsupportedEvent:
             return math.inf
-        most = max(most, float(loss.epsilon / problem.budget.epsilon))
+        most = max(most, float(loss.epsilon / budget.epsilon))
     return most
 
 

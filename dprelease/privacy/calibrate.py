@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from dprelease.errors import BudgetTooSmall, UnsupportedEvent
 from dprelease.privacy.accountants import ACCOUNTANTS
+from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.event import Event
+from dprelease.privacy.event import BoundedRange, DiscreteLaplace, Event, Laplace, Parallel
 
 __all__ = ["LARGEST_SCALE", "largest_knob", "measured_loss", "near_knob", "rough_loss"]
 
@@ -25,7 +26,7 @@ _LONGEST = math.log(1000.0)
 
 def measured_loss(accounting: str, event: Event, delta: Fraction) -> Fraction:
     """Epsilon of an event, certified, under one accountant; for ``auto`` under those that no other one beats."""
-    return _first(_names(accounting), lambda name: ACCOUNTANTS[name].epsilon(event, delta))
+    return _first(_names(accounting, event), lambda name: ACCOUNTANTS[name].epsilon(event, delta))
 
 
 def rough_loss(accounting: str, event: Event, delta: Fraction) -> float:
@@ -34,15 +35,34 @@ def rough_loss(accounting: str, event: Event, delta: Fraction) -> float:
     Raises:
         UnsupportedEvent: If no accountant that is allowed can take the event at this delta.
     """
-    return _first(_names(accounting), lambda name: ACCOUNTANTS[name].rough_epsilon(event, float(delta)))
+    return _rough(_names(accounting, event), event, delta)
 
 
-def _names(accounting: str) -> tuple[tuple[str, ...], ...]:
+def _rough(names: Sequence[Sequence[str]], event: Event, delta: Fraction) -> float:
+    def ask(name: str) -> float:
+        found = ACCOUNTANTS[name].rough_epsilon(event, float(delta))
+        # floats say infinity where the certified figure says why there is none
+        return found if math.isfinite(found) else float(ACCOUNTANTS[name].epsilon(event, delta))
+
+    return _first(names, ask)
+
+
+def _names(accounting: str, event: Event) -> tuple[tuple[str, ...], ...]:
     """Accountants in the order in which to ask; those of one group are asked together, and the least counts.
 
-    A privacy loss distribution is never above the others but for their last digits, where there is one.
+    A privacy loss distribution is never above the others but for their last digits, where it has the exact law of every
+    draw. Where it has not, and reads a draw as randomized response, the others can be well below it.
     """
-    return (("pld",), _FAST) if accounting == "auto" else ((accounting,),)
+    if accounting != "auto":
+        return ((accounting,),)
+    return (("pld",), _FAST) if all(_well_known(atom) for atom in atoms(event)) else (("pld", *_FAST),)
+
+
+def _well_known(atom: Event) -> bool:
+    """Whether a privacy loss distribution knows as much about a draw as other accountants."""
+    if isinstance(atom, DiscreteLaplace | Laplace):
+        return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
+    return not isinstance(atom, BoundedRange | Parallel)
 
 
 def _first(groups: Sequence[Sequence[str]], ask: Callable[[str], Number]) -> Number:
@@ -105,20 +125,15 @@ def near_knob(
 ) -> Fraction:
     """A knob near :func:`largest_knob`, from fast floats alone; it certifies nothing. Arguments and errors as there."""
     limit = float(_limit(budget))
-    delta = float(budget.delta)
 
-    def rough(names: Sequence[Sequence[str]]) -> Callable[[Fraction], float]:
-        def loss(knob: Fraction) -> float:
-            event = event_at(knob)
-            if budget.rho is not None:
-                return float(total_rho(event))
-            return _first(names, lambda name: ACCOUNTANTS[name].rough_epsilon(event, delta))
-
-        return loss
+    def rough(knob: Fraction) -> float:
+        event = event_at(knob)
+        return float(total_rho(event)) if budget.rho is not None else rough_loss(accounting, event, budget.delta)
 
     if start is None and accounting in ("auto", "pld") and budget.rho is None:
-        start = _near(rough((_FAST,)), limit, Fraction(1), 0.05)  # a cheap neighbour, a few per cent away
-    return _near(rough(_names(accounting)), limit, start or Fraction(1), close)
+        # a cheap neighbour, a few per cent away
+        start = _near(lambda knob: _rough((_FAST,), event_at(knob), budget.delta), limit, Fraction(1), 0.05)
+    return _near(rough, limit, start or Fraction(1), close)
 
 
 def _limit(budget: Budget) -> Fraction:

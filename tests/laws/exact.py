@@ -123,7 +123,7 @@ def _of_cells(cells: tuple[Cell, ...]) -> Law:
     if len(alike) != 1:
         return together(_of_cells(tuple(group)) for group in alike.values())
     whole, step = _alike(cells)
-    return Law(whole[0] * step, whole[1])
+    return Law((whole[0] * step).astype(np.float64), whole[1])
 
 
 @lru_cache(maxsize=1 << 10)

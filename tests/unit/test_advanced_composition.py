@@ -229,7 +229,7 @@ def test_the_rough_curve_of_one_draw(atom: Gaussian | DiscreteGaussian, delta: f
 
 def test_many_different_gaussians_are_read_by_a_fit() -> None:
     event = Composed(events=tuple(Gaussian(scale=F(100 + 7 * i), sensitivity=ONE) for i in range(100)))
-    expected = sum(rough_single(one, math.log(1e-6 / 100)) for one in event.events)  # type: ignore[arg-type]
+    expected = sum(rough_single(one, math.log(1e-6 / 100)) for one in event.events)  # type: ignore[arg-type,misc]
     assert BASIC.rough_epsilon(event, 1e-6) == pytest.approx(expected, rel=1e-9)
     exact = sum((single.epsilon(one, F("1e-8")) for one in event.events), F(0))
     assert BASIC.epsilon(event, F("1e-6")) == exact

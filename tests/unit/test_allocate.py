@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Literal
 
 import pytest
 
@@ -14,6 +16,7 @@ from dprelease.plan.resolve import resolve
 from dprelease.plan.solve import at_epsilon, solve, what_if
 from dprelease.plan.verify import verify
 from dprelease.privacy.accountants import ACCOUNTANTS
+from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
 from dprelease.privacy.unit import Neighboring
@@ -49,13 +52,13 @@ def counts(number: int, by: str = "sex") -> str:
     return f"  q: {{table: people, by: [{by}], measures: {{{measures}}}}}"
 
 
-def account(composition: str, neighboring: Neighboring = Neighboring.ADD_REMOVE) -> list[Account]:
+def account(composition: Literal["basic", "zcdp"], neighboring: Neighboring = Neighboring.ADD_REMOVE) -> list[Account]:
     return [
         Account(
             name="people",
             unit="person",
             neighboring=neighboring,
-            composition=composition,  # type: ignore[arg-type]  # one of the two
+            composition=composition,
             lifetime=Budget(epsilon=Fraction(1000), delta=Fraction(1, 10**5)),
         )
     ]
@@ -93,11 +96,11 @@ def test_a_few_counts_of_the_same_cells_get_one_k_norm_draw() -> None:
 def test_a_replaced_row_of_one_cell_takes_the_l_infinity_ball() -> None:
     text = spec_of(counts(5, by=""), "neighboring: replace_one")
     plan = plan_of(text, accounts=account("basic", Neighboring.REPLACE_ONE))
-    assert [(step.mechanism, step.gauge) for step in plan.steps] == [("linf_knorm", 1)]
+    assert [(step.mechanism, step.gauge) for step in plan.steps] == [("linf_knorm", Fraction(1))]
     several = plan_of(
         spec_of(counts(5), "neighboring: replace_one"), accounts=account("basic", Neighboring.REPLACE_ONE)
     )
-    assert [(step.mechanism, step.gauge) for step in several.steps] == [("count_knorm", 2)]
+    assert [(step.mechanism, step.gauge) for step in several.steps] == [("count_knorm", Fraction(2))]
     assert verify(plan).epsilon <= 1
     assert verify(several).epsilon <= 1
 
@@ -186,7 +189,7 @@ def test_solve_finds_the_smallest_epsilon_and_no_smaller_one_does() -> None:
     # closed form: a margin of 30 at 95 % is a scale of about 30.5 / 1.96, and mu^2 adds up
     from dprelease.privacy.curves import gaussian
 
-    mu_squared = sum(1 / step.scale**2 for step in solved.steps)
+    mu_squared = sum((1 / step.scale**2 for step in solved.steps), Fraction(0))
     assert float(gaussian.epsilon(mu_squared, solved.budget.delta)) == pytest.approx(float(least), rel=1e-3)
 
 
@@ -245,12 +248,11 @@ def test_sharing_the_moments_beats_asking_for_them_one_by_one() -> None:
             "noise: gaussian",
         )
     )
-    together = sum(step.sensitivity.l2_squared / (2 * step.scale**2) for step in joint.steps)
-    separately = sum(step.sensitivity.l2_squared / (2 * step.scale**2) for step in apart.steps)
+    together, separately = total_rho(joint.event), total_rho(apart.event)
 
     def at_equal_cost(plan: ReleasePlan, measure: str, rho: Fraction) -> float:
         error = next(float(each.standard_error or 0) for each in plan.outputs if each.measure == measure)
-        return error * float(rho) ** 0.5
+        return error * math.sqrt(rho)
 
     assert at_equal_cost(joint, "m", together) < at_equal_cost(apart, "m", separately)
     assert at_equal_cost(joint, "v", together) < at_equal_cost(apart, "v", separately)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,22 @@ from dprelease.catalog.table import Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.ledger import Charge, Ledger, open_ledger
 from dprelease.noise import Exact
-from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document import Account, ReleasePlan
+from dprelease.privacy.budget import Budget
+from dprelease.privacy.unit import Neighboring
 from dprelease.release.draw import draw
 from tests.planned import SPEC, plan_of
 
 CELLS = 20_000
 WIDE = SPEC.replace('["01", "02", "06"]', '["01"]').replace("keys: [1, 2]", f"keys: {{from: 1, to: {CELLS}}}")
 WIDE = WIDE.partition("  income:\n    table")[0]
+PURE = Account(
+    name="people",
+    unit="person",
+    neighboring=Neighboring.ADD_REMOVE,
+    composition="basic",
+    lifetime=Budget(epsilon=Fraction(2)),
+)
 
 
 class Zeros:
@@ -69,6 +79,26 @@ def test_what_is_drawn_has_the_planned_scale(tmp_path: Path, noise: str) -> None
     (values,) = measured(plan, reserved(plan, tmp_path), Zeros())
     assert len(values) == CELLS == step.cells
     assert np.std(values) == pytest.approx(np.sqrt(step.law.variance), rel=0.07)
+
+
+def test_a_joint_step_is_drawn_committed_and_read_back_whole(tmp_path: Path) -> None:
+    """A K-norm draw: one vector of noise per cell, stored quantity by quantity, each with the planned law."""
+    text = WIDE.replace(
+        "{persons: {count: rows}}", "{persons: {count: rows}, sexes: {count: sex}, paid: {count: income}}"
+    )
+    plan, engine = plan_of(text, accounts=[PURE]), Zeros()
+    (step,) = plan.steps
+    assert (step.mechanism, len(step.parts)) == ("count_knorm", 3)
+    ledger = reserved(plan, tmp_path)
+    (values,) = measured(plan, ledger, engine)
+    assert len(values) == 3 * CELLS
+    for part in range(3):
+        noise = values[part * CELLS : (part + 1) * CELLS]
+        assert np.std(noise) == pytest.approx(np.sqrt(step.law.variance), rel=0.07)
+    assert np.corrcoef(np.reshape(values, (3, CELLS)))[0, 1] == pytest.approx(0.5, abs=0.05), "one draw hides them all"
+    assert measured(plan, ledger, engine) == [values]
+    assert engine.calls == 1
+    assert ledger.check() == ()
 
 
 def test_a_measured_step_is_neither_read_nor_drawn_again(tmp_path: Path) -> None:
