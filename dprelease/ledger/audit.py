@@ -130,7 +130,7 @@ def _reserve(book: _Book, at: int, body: Reserved) -> None:
         book.say(at, f"{body.release} {body.period} is already reserved by entry {book.live[identity]}")
     book.live[identity] = at
     plan = _plan(book, at, body)
-    cells = {step.id: step.cells for step in plan.steps} if plan else {}
+    cells = {step.id: step.numbers for step in plan.steps} if plan else {}
     book.reservations[at] = _Reservation(body, cells)
     if plan:
         owed = {plan.catalog.tables[step.aggregate.table].account for step in plan.steps}

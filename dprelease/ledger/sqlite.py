@@ -290,7 +290,7 @@ class SQLiteLedger:
         if live not in self._cells:
             found = view.find(connection, key.release, key.period)
             plan = ReleasePlan.from_canonical(found.plan) if found else None
-            self._cells[live] = {step.id: step.cells for step in plan.steps} if plan else {}
+            self._cells[live] = {step.id: step.numbers for step in plan.steps} if plan else {}
         return self._cells[live]
 
     def _store(self, connection: sqlite3.Connection, key: StepKey, measurement: Measurement) -> None:

@@ -93,6 +93,11 @@ class Step(Value):
         return (self.aggregate.quantity, *self.joined)
 
     @property
+    def numbers(self) -> int:
+        """How many numbers a measurement of it holds: every cell of every quantity."""
+        return self.cells * len(self.parts)
+
+    @property
     def event(self) -> Event:
         """What the step costs."""
         if self.gauge is not None:

@@ -229,7 +229,7 @@ def _noisy(step: Step, measurements: Mapping[str, Measurement]) -> tuple[Noisy, 
             hint="`dprelease run` with the same spec resumes the release",
             code="DPR-W101",
         )
-    if found.step != step.id or found.values.shape != (step.cells * len(step.parts),):
+    if found.step != step.id or found.values.shape != (step.numbers,):
         raise BrokenPromiseError(
             f"the measurement kept for step {step.id!r} is of another step or size",
             hint="nothing was published; check the ledger with `dprelease ledger check`",

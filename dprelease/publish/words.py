@@ -39,7 +39,7 @@ BY_ACCOUNTANT = {
     "advanced": "finds the exact optimum for draws of which only ε and δ are known",
     "zcdp": "adds up the ρ of every draw, and reads the sum as ε once",
     "rdp": "adds up the Rényi curve of every draw, and reads the sum as ε at its best order",
-    "pld": "composes the whole law of the loss, rounded up; exact where every draw's worst case is known",
+    "pld": "composes the whole law of the loss, rounded up; tight where every draw's worst case is known",
 }
 _SPREADS = {"variance", "stddev"}
 _MOST_NAMED = 6

@@ -82,7 +82,7 @@ def _measure(
     committed = {}
     for step in missing:
         noisy = Measurement(step.id, _hidden(step, [exact[quantity] for quantity in step.parts]))
-        if len(noisy.values) != step.cells * len(step.parts):
+        if len(noisy.values) != step.numbers:
             raise BrokenPromiseError(f"step {step.id} has another number of cells than planned")
         committed[step.id] = ledger.commit(keys[step.id], noisy)
     return committed

@@ -27,7 +27,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["KINDS", "SENSITIVITIES", "atoms", "events", "pure_atoms", "refusable", "with_exact_pair"]
+__all__ = ["KINDS", "SENSITIVITIES", "atoms", "events", "on_a_lattice", "pure_atoms", "refusable", "with_exact_pair"]
 
 scales = st.fractions(min_value=Fraction(1, 2), max_value=500, max_denominator=16)
 epsilons = st.integers(1, 3000).map(lambda n: Fraction(n, 1000))
@@ -112,7 +112,10 @@ _refusable = st.one_of(
 )
 refusable = _refusable | st.builds(Composed, events=st.lists(_refusable, min_size=2, max_size=2).map(tuple))
 
-# Draws of which the privacy loss distribution has the exact worst-case pair, beside Gaussians and black boxes.
+# Draws of which the privacy loss distribution has the exact worst-case pair, or as good a one as moments know; the
+# losses of the first are whole multiples of one number.
+_LATTICE = ("discrete_laplace, one cell", "discrete_gaussian, one cell", "approximate, pure", "knorm")
+on_a_lattice = st.one_of(*(_ATOMS[name] for name in _LATTICE))
 with_exact_pair = st.one_of(
     *(
         strategy

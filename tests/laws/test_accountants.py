@@ -37,7 +37,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.unit import Neighboring
 
-from .events import KINDS, atoms, events, pure_atoms, refusable, with_exact_pair
+from .events import KINDS, atoms, events, on_a_lattice, pure_atoms, refusable, with_exact_pair
 
 F = Fraction
 DELTA = F(1, 10**6)
@@ -150,7 +150,10 @@ def test_repeated_equals_written_out(name: str, event: Event, count: int, delta:
 @names
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_both_directions_fall_and_undo_each_other(name: str, kind: str) -> None:
-    """Epsilon falls in delta and delta in epsilon; what one returns, the other confirms; floats are near."""
+    """Epsilon falls in delta and delta in epsilon; what one returns, the other confirms; floats are near.
+
+    At deltas beyond any budget some draws need none of their share, which only one direction makes use of.
+    """
     accountant = ACCOUNTANTS[name]
     seen = []
 
@@ -170,7 +173,7 @@ def test_both_directions_fall_and_undo_each_other(name: str, kind: str) -> None:
         larger = accountant.delta(event, less)
         assert back <= larger * SLACK
         assert larger <= 1
-        if larger < 1 and epsilon_of(name, event, larger) is not None:
+        if larger < F(1, 10**4) and epsilon_of(name, event, larger) is not None:
             again = accountant.epsilon(event, larger)
             assert again <= less * (1 + F(1, 10**6)), (float(again), float(less))
 
@@ -258,15 +261,22 @@ def test_less_noise_costs_more(name: str, event: Event, factor: int, delta: Frac
     assert accountant.delta(louder(event, factor), before / 2) * SLACK >= accountant.delta(event, before / 2)
 
 
+@few(12)
+@given(event=on_a_lattice, count=st.integers(1, 30), delta=deltas)
+def test_a_loss_distribution_on_a_lattice_is_never_above_the_moments(event: Event, count: int, delta: Fraction) -> None:
+    """An exact law knows all moments."""
+    draws = Repeated(event=event, count=count)
+    assert known("pld", draws, delta) <= known("rdp", draws, delta) * SLACK
+
+
 @few(8)
 @given(parts=st.lists(with_exact_pair, min_size=1, max_size=3), count=st.integers(1, 20), delta=deltas)
 def test_a_loss_distribution_of_exact_pairs_is_never_above_the_moments(
     parts: list[Event], count: int, delta: Fraction
 ) -> None:
-    """An exact law knows all moments; the price of its integral is a part in 10^7 where the law is continuous."""
+    """The same off a lattice, where the integral itself costs a few parts in 10^7."""
     event = together(Repeated(event=parts[0], count=count), *parts[1:])
-    rdp, pld = known("rdp", event, delta), known("pld", event, delta)
-    assert pld <= rdp * SLACK
+    assert known("pld", event, delta) <= known("rdp", event, delta) * (1 + F(3, 10**7))
 
 
 @few(20)

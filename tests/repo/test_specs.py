@@ -58,7 +58,7 @@ def test_every_account_of_the_examples_can_pay_for_all_of_them() -> None:
 def test_the_examples_show_every_accounting() -> None:
     found = {plan_text(path.read_text(encoding="utf-8"), path.name).accounting for path in RELEASES}
 
-    assert found >= {"auto", "basic", "advanced", "rdp"}
+    assert found >= {"auto", "basic", "advanced", "rdp", "pld"}
 
 
 def test_codes_keep_their_leading_zeros() -> None:

@@ -44,7 +44,7 @@ CASES = [
     (("gaussian", "1/4"), ("gaussian", "1/4"), 1),
     (("gaussian", "20"), ("laplace", "2"), 7),
     (("laplace", "1"), ("gaussian", "7"), 4),
-    (("gaussian", "90"), ("laplace", "3"), 50),
+    (("gaussian", "30"), ("laplace", "3"), 20),
 ]
 
 

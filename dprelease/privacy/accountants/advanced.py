@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial
 
 from dprelease.errors import UnsupportedEvent
+from dprelease.privacy.accountants.base import check_delta, check_epsilon
 from dprelease.privacy.accountants.basic import Basic, Draws, Rough, as_floats, exp_of, log_of
 from dprelease.privacy.accountants.kov import (
     Counts,
@@ -70,8 +71,9 @@ class Advanced:
         Raises:
             UnsupportedEvent: At delta 0, or if the draws' own deltas leave too little of ``delta``.
         """
-        draws = self._draws(event)
-        if not draws.curved and not any(draws.epsilons) and not draws.deltas:
+        check_delta(delta)
+        draws = Draws.of(self.name, event)
+        if delta == 1 or (not draws.curved and not any(draws.epsilons) and not draws.deltas):
             return Fraction(0)
         _needs(delta)
         left = draws.left(delta) if draws.curved else Fraction(0)
@@ -82,7 +84,8 @@ class Advanced:
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """A delta at which this epsilon is proved, rounded up; at most 1."""
-        draws = self._draws(event)
+        check_epsilon(epsilon)
+        draws = Draws.of(self.name, event)
         if not draws.curved:
             return kov_delta_unequal(draws.epsilons, draws.deltas, epsilon)
         if draws.spent >= 1:
@@ -102,7 +105,7 @@ class Advanced:
 
     def rough_epsilon(self, event: Event, delta: float) -> float:
         """``epsilon`` in plain floats, to about 1e-6, to guide a search; infinite where there is none."""
-        draws = self._draws(event)
+        draws = Draws.of(self.name, event)
         left = delta - float(draws.spent)
         if draws.curved:
             return _Search.of(draws).best(math.log(left))[0] if left > 0 else math.inf
@@ -111,9 +114,6 @@ class Advanced:
         except UnsupportedEvent:
             return math.inf
         return _rough(as_floats(draws.epsilons), log_of(slack) if slack else -math.inf)
-
-    def _draws(self, event: Event) -> Draws:
-        return Draws.of(self.name, event)
 
 
 def _needs(delta: Fraction) -> None:

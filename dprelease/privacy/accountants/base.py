@@ -25,7 +25,19 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["TAKES", "Accountant", "Atom", "Atoms", "atoms", "pure_epsilon", "refused", "taken", "zcdp_rho"]
+__all__ = [
+    "TAKES",
+    "Accountant",
+    "Atom",
+    "Atoms",
+    "atoms",
+    "check_delta",
+    "check_epsilon",
+    "pure_epsilon",
+    "refused",
+    "taken",
+    "zcdp_rho",
+]
 
 Atom = (
     DiscreteLaplace
@@ -77,6 +89,7 @@ class Accountant(Protocol):
 
         Raises:
             UnsupportedEvent: If no finite epsilon can be proved; says which accountants can.
+            ValueError: If delta is not in [0, 1].
         """
         ...
 
@@ -89,6 +102,7 @@ class Accountant(Protocol):
 
         Raises:
             UnsupportedEvent: If the accountant has no theorem for the event; says which accountants have.
+            ValueError: If epsilon is negative.
         """
         ...
 
@@ -120,6 +134,26 @@ def taken(name: str, event: Event) -> Atoms:
         if atom.kind not in TAKES[name]:
             raise refused(name, atom)
     return counted
+
+
+def check_delta(delta: Fraction) -> None:
+    """Refuse what is no probability.
+
+    Raises:
+        ValueError: If delta is not in [0, 1].
+    """
+    if not 0 <= delta <= 1:
+        raise ValueError(f"delta is at least 0 and at most 1, not {float(delta):.6g}")
+
+
+def check_epsilon(epsilon: Fraction) -> None:
+    """Refuse a negative epsilon, at which the formulas here would claim too little.
+
+    Raises:
+        ValueError: If epsilon is negative.
+    """
+    if epsilon < 0:
+        raise ValueError(f"epsilon is at least 0, not {float(epsilon):.6g}")
 
 
 def refused(name: str, atom: Atom, why: str = "") -> UnsupportedEvent:

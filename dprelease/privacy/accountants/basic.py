@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import Atom, pure_epsilon, refused, taken, zcdp_rho
+from dprelease.privacy.accountants.base import (
+    Atom,
+    check_delta,
+    check_epsilon,
+    pure_epsilon,
+    refused,
+    taken,
+    zcdp_rho,
+)
 from dprelease.privacy.accountants.zcdp import rough_rho_to_epsilon
 from dprelease.privacy.curves import single
 from dprelease.privacy.curves.collapse import SMALLEST_SCALE
@@ -200,6 +208,7 @@ class Basic:
         Raises:
             UnsupportedEvent: If the draws' own deltas leave too little of ``delta``.
         """
+        check_delta(delta)
         draws = Draws.of(self.name, event)
         left = draws.left(delta)
         if not draws.curved:
@@ -208,6 +217,7 @@ class Basic:
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """The smallest delta at which basic composition proves ``epsilon``, rounded up; 1 if there is none."""
+        check_epsilon(epsilon)
         draws = Draws.of(self.name, event)
         left = epsilon - draws.total
         if left < 0 or draws.spent >= 1:
@@ -330,7 +340,9 @@ def _gaussians(mus: Floats, log_delta: float) -> list[float]:
 
 def _gaussian(mu: float, log_delta: float, least: float = 0.0) -> float:
     # With z = epsilon / mu - mu / 2 and R Mills' ratio, delta = density(z) (R(z) - R(z + mu)) and its derivative by
-    # epsilon is -density(z) R(z + mu): Balle and Wang 2018, Theorem 8. log delta is concave, so Newton converges.
+    # epsilon is -density(z) R(z + mu): Balle and Wang 2018, Theorem 8. log delta is concave, so Newton converges; where
+    # it is all but level, the first step is cut by delta <= 1 - Phi(z) <= exp(-z^2 / 2), which holds from z = 0 on.
+    most = mu * (mu / 2 + math.sqrt(max(0.0, -2 * log_delta)))
     start = epsilon = max(0.0, mu * (mu / 2 - 36))  # left of that delta is 1 in floats
     for _ in range(60):
         z = epsilon / mu - mu / 2
@@ -339,7 +351,7 @@ def _gaussian(mu: float, log_delta: float, least: float = 0.0) -> float:
         step = (-z * z / 2 - 0.9189385332046727 + math.log(near) - log_delta) * near / far
         if epsilon == start and step <= 0 and not least:
             return start
-        epsilon = max(least, epsilon + step)
+        epsilon = max(least, min(most, epsilon + step))
         if abs(step) <= 1e-13 * abs(epsilon):
             break
     return epsilon

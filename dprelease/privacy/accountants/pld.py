@@ -7,7 +7,15 @@ from fractions import Fraction
 from itertools import combinations
 from math import ceil, floor
 
-from dprelease.privacy.accountants.base import Atom, atoms, pure_epsilon, refused, taken
+from dprelease.privacy.accountants.base import (
+    Atom,
+    atoms,
+    check_delta,
+    check_epsilon,
+    pure_epsilon,
+    refused,
+    taken,
+)
 from dprelease.privacy.curves.collapse import SMALLEST_SCALE
 from dprelease.privacy.event import (
     Approximate,
@@ -52,6 +60,7 @@ class Pld:
         Raises:
             UnsupportedEvent: For an event without a known dominating pair, or if no finite epsilon exists at delta.
         """
+        check_delta(delta)
         return max(loss.epsilon(delta) for loss in _losses(event))
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
@@ -61,8 +70,7 @@ class Pld:
             UnsupportedEvent: For an event without a known dominating pair.
             ValueError: If epsilon is negative.
         """
-        if epsilon < 0:
-            raise ValueError("epsilon is at least 0")
+        check_epsilon(epsilon)
         return max(loss.delta(epsilon) for loss in _losses(event))
 
     def rough_epsilon(self, event: Event, delta: float) -> float:

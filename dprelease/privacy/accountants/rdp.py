@@ -7,7 +7,16 @@ from collections import Counter
 from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import Atom, Atoms, pure_epsilon, refused, taken, zcdp_rho
+from dprelease.privacy.accountants.base import (
+    Atom,
+    Atoms,
+    check_delta,
+    check_epsilon,
+    pure_epsilon,
+    refused,
+    taken,
+    zcdp_rho,
+)
 from dprelease.privacy.accountants.conversion import (
     log_of,
     renyi_delta,
@@ -140,6 +149,7 @@ class Rdp:
         Raises:
             UnsupportedEvent: If a draw has a delta of its own; at delta 0, if one is not pure.
         """
+        check_delta(delta)
         counted = taken("rdp", event)
         curve = _curve(counted)
         if delta >= 1 or curve == Curve():
@@ -168,6 +178,7 @@ class Rdp:
         Raises:
             UnsupportedEvent: If a draw has a delta of its own.
         """
+        check_epsilon(epsilon)
         counted = taken("rdp", event)
         curve = _curve(counted)
         if curve == Curve(slope=curve.slope):

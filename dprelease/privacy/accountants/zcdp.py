@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from dprelease.errors import PlanError, UnsupportedEvent
-from dprelease.privacy.accountants.base import refused, taken, zcdp_rho
+from dprelease.privacy.accountants.base import check_delta, check_epsilon, refused, taken, zcdp_rho
 from dprelease.privacy.accountants.conversion import delta_at, epsilon_at, log_of
 from dprelease.privacy.event import Event
 from dprelease.privacy.rounding import CONTEXT, real, upper
@@ -172,10 +172,12 @@ class Zcdp:
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
         """An upper bound at this delta."""
+        check_delta(delta)
         return rho_to_epsilon(total_rho(event), delta)
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """An upper bound at this epsilon."""
+        check_epsilon(epsilon)
         return rho_to_delta(total_rho(event), epsilon)
 
     def rough_epsilon(self, event: Event, delta: float) -> float:
