@@ -29,6 +29,7 @@ _NEAR = 1e-6  # relative, where the same theorem is evaluated twice
 _TRUE = 1e-4  # relative in delta, where a claim is held against the exact loss
 # The parts of delta that advanced composition gives to the boxes of Gaussian draws, the likeliest first.
 _SPLITS = (0.5, 0.35, 0.7, 0.2, 0.9, 0.1, 1.0, 0.05, 0.02, 0.01)
+_SMALL = 16  # the scale below which several cells are not read as continuous
 _SUMMED = 2000  # the largest scale of one discrete Gaussian that is summed over its lattice
 
 
@@ -228,18 +229,31 @@ def _quick(value: Fraction) -> Fraction:
 
 
 def _least_epsilon(draw: Draw, delta: float) -> float:
-    """Epsilon of one Gaussian draw at this delta: one cell over its lattice, else the continuous formula.
+    """Epsilon of one Gaussian draw at this delta: one cell over its lattice, several by the continuous formula.
 
-    Every proof for several cells claims at least what is true of continuous noise.
+    Every proof for several cells of a wide scale claims at least what is true of continuous noise; of a small one
+    the cells are composed exactly.
     """
     found = 0.0
     for way in draw:
         scale = float(way[0].value)
         if len(way) == 1 and scale <= _SUMMED:
             found = max(found, _lattice_epsilon(scale, way[0].shift, delta))
+        elif scale < _SMALL:
+            found = max(found, _composed_epsilon(way, delta))
         else:
             found = max(found, _normal_epsilon(math.sqrt(sum(2 * float(cell.top) for cell in way)), delta))
     return found
+
+
+@lru_cache(maxsize=1 << 10)
+def _composed_epsilon(way: tuple[Cell, ...], delta: float) -> float:
+    """Of all cells of one way together, by halving; from below."""
+    low, high = 0.0, 2 * _normal_epsilon(math.sqrt(sum(2 * float(cell.top) for cell in way)), delta) + 1
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_of({(way,): 1}, Fraction(middle)) > delta else (low, middle)
+    return low
 
 
 @lru_cache(maxsize=1 << 13)

@@ -28,6 +28,8 @@ def as_delta(value: Any) -> Fraction:
     """A rational in [0, 1], not below a 60-digit real and within 2e-29 relative of it (or 1e-1000)."""
     if value <= 0:
         return Fraction(0)
+    if value >= 1:
+        return Fraction(1)  # it may be exp(10^20), which has no room as a rational
     return SMALLEST if value < _LOG_SMALLEST else min(Fraction(1), upper(value))
 
 

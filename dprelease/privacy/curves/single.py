@@ -6,9 +6,11 @@ but compositions and parallel parts, which are an accountant's business.
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from functools import lru_cache
 from math import floor, log
+from typing import TYPE_CHECKING
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.curves import collapse, gaussian, laplace, lattice
@@ -26,6 +28,9 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.rounding import CONTEXT, real, upper
+
+if TYPE_CHECKING:
+    from dprelease.privacy.pld.bound import Loss
 
 __all__ = ["delta", "epsilon", "near_epsilon", "pure_delta", "pure_epsilon"]
 
@@ -194,6 +199,8 @@ def _summed(part: collapse.Part) -> bool:
 def _lattice_delta(part: collapse.Part, epsilon: Fraction) -> Fraction:
     if _summed(part):
         return lattice.gaussian_delta(part.scale, part.linf, epsilon)
+    if _several_equal(part):
+        return _composed(part).delta(epsilon)
     mu_squared = part.l2_squared / part.scale**2
     coarse = _rho_to_delta(mu_squared / 2, epsilon)
     if coarse <= SMALLEST:
@@ -204,8 +211,22 @@ def _lattice_delta(part: collapse.Part, epsilon: Fraction) -> Fraction:
 def _lattice_epsilon(part: collapse.Part, delta: Fraction) -> Fraction:
     if _summed(part):
         return lattice.gaussian_epsilon(part.scale, part.linf, delta)
+    if _several_equal(part):
+        return _composed(part).epsilon(delta)
     found = [bound.epsilon(delta) for bound in _bounds(part, delta)]
     return min(found) if found else _rho_to_epsilon(part.l2_squared / part.scale**2 / 2, delta)
+
+
+def _several_equal(part: collapse.Part) -> bool:
+    """Whether the theorem of the collapse does not reach, and all cells move alike: that composition is exact."""
+    return part.l0 > 1 and part.scale < collapse.SMALLEST_SCALE and part.l2_squared == part.l0 * part.linf**2
+
+
+def _composed(part: collapse.Part) -> Loss:
+    from dprelease.privacy.pld.bound import Loss  # it reads the curves of this package
+    from dprelease.privacy.pld.total import Part
+
+    return Loss(Counter({Part("bell", part.scale, part.linf): part.l0}))
 
 
 def _bounds(part: collapse.Part, delta: Fraction) -> list[collapse.Collapsed]:

@@ -174,7 +174,7 @@ class Loss:
         if self.bundles:
             log_delta = log_delta_guess(mixed.total, float(mixed.gap(epsilon)))
             mixed = known if known is not None and known.tail == _tail(log_delta) else self._provable(log_delta)
-        return _Curve(mixed, float(epsilon), FINE)
+        return _Curve(mixed, epsilon, FINE)
 
     @cached_property
     def _plain(self) -> _Mixed:
@@ -213,7 +213,7 @@ class _Curve:
     draws are independent of it, so ``delta(e) <= factor delta_of_all(e - shift) + tail``.
     """
 
-    def __init__(self, mixed: _Mixed, epsilon: float, precision: Precision) -> None:
+    def __init__(self, mixed: _Mixed, epsilon: Fraction | float, precision: Precision) -> None:
         self.mixed = mixed
         self.line = line_at(mixed.total, float(mixed.gap(Fraction(epsilon))), precision)
 

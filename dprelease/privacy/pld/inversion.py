@@ -76,6 +76,8 @@ ROUGH = Precision(roughening=1e-5, alias=1e-7, lattice=2**12)
 _NOTCHES = 8  # thetas are powers of 2^(1/8): near enough to the saddle, and one choice for a range of epsilon
 _LOWEST, _HIGHEST = -60 * _NOTCHES, 200 * _NOTCHES
 _REACH = 6.0  # mu0 w at the last frequency: exp(-18), beside a weight that has fallen by (theta / w)^2
+_STEEPEST = 0.05  # the largest rise of log delta by the extra draw: next to the largest loss theta has no bound
+_CLOSEST = 2.0**-44  # of the largest loss: off a lattice, floats do not resolve the phases of a line for a smaller gap
 _CELLS = 2**16  # complex numbers in one working array
 
 
@@ -221,8 +223,12 @@ def line_at(total: Total, gap: float, precision: Precision) -> Line:
     if period < 2 * precision.lattice * float(total.step):
         points = max(4, math.ceil(period / float(total.step)))
         return Line(theta, float(points * total.step), points, 0.0)
+    closest = float(total.ref) * _CLOSEST
+    if total.bounded and gap < closest:
+        return line_at(total, closest, precision)
     epsilon = max(float(total.ref) - gap, 0.0)
-    wanted = 2 * precision.roughening * (1 + theta * epsilon) / (theta * (1 + theta))
+    rise = min(precision.roughening * (1 + theta * epsilon), _STEEPEST)
+    wanted = 2 * rise / (theta * (1 + theta))
     return Line(theta, period, 0, max(_rounded(wanted, up=False), float(total.squared)))
 
 
