@@ -26,6 +26,7 @@ __all__ = ["Advanced", "drv_epsilon"]
 
 # How much of delta the boxes of curved draws get; the rest is the slack of the composition. The smallest of all is
 # a bound, so a closed list is as valid as any search. With 1 epsilons add up, which is best for few draws.
+_AGREE = Fraction(1, 10**7)  # relative; how near the floats' delta and the certified one should be
 _SPLITS = tuple(Fraction(n, 100) for n in (1, 2, 5, 10, 20, 35, 50, 70, 90, 100))
 
 
@@ -97,11 +98,15 @@ class Advanced:
             log_left, split = search.delta(float(epsilon))
         if log_left >= 0:
             return Fraction(1)
-        if split == 1:
-            return Basic().delta(event, epsilon)
-        # any split of any delta gives a proof: the floats above only decide how small it is
-        each = exp_of(log_left) * split / draws.shares
-        return kov_delta_unequal(draws.at(each), _with(draws, each), epsilon)
+        # Any split of any delta gives a proof: the floats above only decide how small it is. Plain sums are one more.
+        left, found = exp_of(log_left), Basic().delta(event, epsilon) if split == 1 else Fraction(1)
+        for _ in range(3):
+            each = left * split / draws.shares
+            found = min(found, kov_delta_unequal(draws.at(each), _with(draws, each), epsilon))
+            last, left = left, found - draws.spent
+            if left <= 0 or abs(left - last) <= last * _AGREE:
+                break
+        return found
 
     def rough_epsilon(self, event: Event, delta: float) -> float:
         """``epsilon`` in plain floats, to about 1e-6, to guide a search; infinite where there is none."""
@@ -185,25 +190,19 @@ class _Search:
         )
         return min(total, drift + math.sqrt(-2 * squares * min(0.0, log_slack)))
 
-    def _over(self, epsilon: float, split: Fraction, log_left: float) -> float:
-        return self.at(log_left, split) - epsilon
+    def _over(self, epsilon: float, log_left: float) -> float:
+        return self.best(log_left)[0] - epsilon
 
     def delta(self, epsilon: float) -> tuple[float, Fraction]:
-        """The smallest log of what must be left for this epsilon, and the split; 0 where nothing is enough."""
+        """The smallest log of what must be left for this epsilon, and its split; 0 where nothing is enough."""
         most = math.log1p(-self.spent) - 1e-6
-        guess = min(-14.0, most)
-        for _ in range(4):
-            split = self.best(guess)[1]
-            high, low = most, most - 1
-            if self.at(high, split) > epsilon:
-                return 0.0, split
-            while self.at(low, split) <= epsilon and low > -2000:
-                high, low = low, 2 * low
-            found = root(partial(self._over, epsilon, split), low, high, 1e-9)
-            if self.best(found)[1] == split:
-                break
-            guess = found
-        return found, split
+        high, low = most, min(most - 1, -14.0)
+        if self.best(high)[0] > epsilon:
+            return 0.0, _SPLITS[-1]
+        while self.best(low)[0] <= epsilon and low > -2000:
+            high, low = low, 2 * low
+        found = root(partial(self._over, epsilon), low, high, 1e-9 * epsilon)
+        return found, self.best(found)[1]
 
 
 def _rough(boxes: dict[float, int], log_slack: float) -> float:
