@@ -46,6 +46,13 @@ class Quantity(Value):
     offset: int = 0
 
     @property
+    def grid(self) -> Fraction:
+        """One whole step of the sum, in units of the column (of their square, for squares); 1 for counts."""
+        if self.kind == "square":
+            return self.step * self.step * self.grain
+        return self.step if self.kind == "sum" else Fraction(1)
+
+    @property
     def contribution(self) -> tuple[int, int]:
         """The least and the largest that one row can contribute, a row that is skipped (0) included."""
         if self.kind == "balance":

@@ -142,7 +142,7 @@ def _rows(plan: ReleasePlan) -> list[list[str]]:
                     output.measure if k == 0 else f"  + {quantity.kind}",
                     str(step.cells),
                     step.mechanism.replace("_", " "),
-                    f"{float(step.scale * quantity.step):,.4g}",
+                    f"{float(step.scale * quantity.grid):,.4g}",
                     f"{float(step.share):.1%}",
                     "" if k else f"± {float(output.margin):,.4g}" if output.margin else "*",
                     "" if k or relative is None else f"{float(relative):.2%}",

@@ -45,7 +45,7 @@ def step_facts(step: Step) -> dict[str, Any]:
         "scale": str(step.scale),
         "gauge": None if step.gauge is None else str(step.gauge),
         "quantities": [quantity.model_dump(mode="json") for quantity in step.parts],
-        "grid": str(step.aggregate.quantity.step),
+        "grid": str(step.aggregate.quantity.grid),
         "share": str(step.share),
         "cells": step.cells,
         "event": step.event.model_dump(mode="json"),

@@ -298,21 +298,31 @@ def _own_curve(atom: DiscreteGaussian, few: bool = True) -> bool:
 
 
 def _integer(atom: DiscreteGaussian, log_delta: float) -> float:
-    # one cell: its lattice; several cells: zCDP; the worst change counts
+    # cells that move alike: the lattice of their sum; others: zCDP; the worst change counts
     known, scale = atom.sensitivity, float(atom.scale)
-    vectors = known.shifts if known.l0 > 1 else ((int(known.linf),),)
-    found = [_lattice(scale, shift[0], log_delta) for shift in vectors if len(shift) == 1 and shift[0]]
-    squares = [float(sum(c * c for c in shift)) for shift in vectors if len(shift) > 1]
-    squares += [float(known.l2_squared)] if not vectors else []
+    alike = [(len(shift), shift[0]) for shift in known.shifts if len(set(shift)) == 1]
+    squares = [float(sum(c * c for c in shift)) for shift in known.shifts if len(set(shift)) > 1]
+    if known.l0 <= 1 or not known.shifts:
+        reach = int(known.linf)
+        same = known.l0 <= 1 or known.l2_squared == known.l0 * reach**2
+        alike, squares = ([(max(1, known.l0), reach)], []) if same else ([], [float(known.l2_squared)])
+    found = [_lattice(scale, cells, shift, log_delta) for cells, shift in alike if shift]
     return max([0.0, *found, *(rough_rho_to_epsilon(square / scale**2 / 2, log_delta) for square in squares)])
 
 
-def _lattice(scale: float, shift: int, log_delta: float) -> float:
+def _lattice(scale: float, cells: int, shift: int, log_delta: float) -> float:
+    # The loss depends on the sum of the noise alone; from a scale of 2 on that is discrete Gaussian too, to 1e-15.
+    one, scale, shift = scale, scale * math.sqrt(cells), shift * cells
     # delta(epsilon) = P[z >= m - shift] - exp(epsilon) P[z >= m], where m is the first z whose loss is above epsilon;
     # with m held, this is solved for epsilon, and so on until m stays. The continuous one is the first guess.
     epsilon = _gaussian(shift / scale, log_delta)
     reach = math.ceil(40 * scale) + shift
     weights = np.exp(-((np.arange(-reach, reach + 1) / scale) ** 2) / 2)
+    if one < 2:
+        near = np.exp(-((np.arange(-reach, reach + 1) / one) ** 2) / 2)
+        weights = near
+        for _ in range(min(cells, 16) - 1):
+            weights = np.convolve(weights, near, "same")
     tails = np.cumsum(weights[::-1])[::-1] / np.sum(weights)
     delta, last = math.exp(log_delta), None
     for _ in range(50):

@@ -47,7 +47,8 @@ class Pld:
       of a cell dominates a smaller one, as the noise is log-concave. Else randomized response by the L1 sensitivity;
     - Gaussian: all draws are one, exactly (Dong, Roth and Su 2022, Corollary 3.3);
     - discrete Gaussian with one worst-case change vector: its lattice laws, exactly. With several or unknown
-      vectors: the proved Gaussian bound of ``curves.collapse``, which needs a scale of 16 steps;
+      vectors: the proved Gaussian bound of ``curves.collapse``, which needs a scale of 16 steps. From 4,096
+      steps on every discrete Gaussian is read by it, to 1e-8 of itself;
     - parts in parallel: alone, the largest of their curves. Beside other draws: a part that covers all others,
       randomized response if all are pure, one Gaussian if all are Gaussian; else refused.
     """

@@ -31,6 +31,7 @@ Bundle = tuple[Fraction, Fraction, int, int, int]
 """Discrete Gaussian draws: scale, squared L2, L0 and L-infinity sensitivity, and how often; as ``collapse.Part``."""
 
 _TAIL = 9  # decimal digits by which the tail of a Gaussian bound stays below delta
+_LONGEST = 2**19  # frequencies that are worth their time
 _NEAR = 1e-12  # how far below the target, in log delta, the root search aims
 
 
@@ -106,7 +107,9 @@ class Loss:
         if not self.parts and not self.bundles:
             finite = gaussian.delta(self.squared, epsilon)
         else:
-            finite = self._curve(epsilon).bound(epsilon)
+            curve = self._curve(epsilon)
+            # Far below any likely loss delta is all but 1, and its line millions of frequencies long.
+            finite = Fraction(1) if curve.line.size > _LONGEST else curve.bound(epsilon)
         return min(Fraction(1), as_delta(real(self.failure) + real(1 - self.failure) * real(finite)))
 
     def epsilon(self, delta: Fraction) -> Fraction:
