@@ -58,8 +58,8 @@ NOTHING = Law(np.zeros(1), np.ones(1))
 
 def _law(losses: Floats, mass: Floats) -> Law:
     """Equal losses once; a millionth of a millionth apart is equal."""
-    found, place = np.unique(np.round(losses, 12), return_inverse=True)
-    return Law(found, np.bincount(place.ravel(), weights=mass.ravel()).astype(np.float64))
+    _, first, place = np.unique(np.round(losses, 12), return_index=True, return_inverse=True)
+    return Law(losses.ravel()[first], np.bincount(place.ravel(), weights=mass.ravel()).astype(np.float64))
 
 
 Whole = tuple[npt.NDArray[np.int64], Floats]

@@ -187,33 +187,36 @@ class Contour:
         if points:
             jumps = math.ceil(gap / self.step) - 1
             exponent = theta * float(jumps * self.step)
-            weights, slopes = _lattice_weights(z, float(gap - jumps * self.step), float(self.step))
+            weights, slopes, sizes = _lattice_weights(z, float(gap - jumps * self.step), float(self.step))
             turned = cis(2 * math.pi / points * (self.index * (jumps % points) % points))
-            blurred = 0 * omega
+            # the two terms of a weight may cancel; each is known to a few units
+            blurred = 8 * ULP * sizes
         else:
             exponent = theta * float(gap)
             slopes = 1 / (z + 1)
             weights = slopes / z
             turned = cis(float(gap) * omega)
-            blurred = 4 * ULP * abs(float(gap)) * omega
+            blurred = 4 * ULP * abs(float(gap)) * omega * np.abs(weights)
         terms = self.factor * turned
-        errors = self.error + np.abs(self.factor) * (64 * ULP + blurred)
-        bound = float((terms * weights).real.sum()) + float(np.sum(errors * np.abs(weights))) + self.lost
+        errors = (self.error + 64 * ULP * np.abs(self.factor)) * np.abs(weights) + np.abs(self.factor) * blurred
+        bound = float((terms * weights).real.sum()) + float(np.sum(errors)) + self.lost
         whole = exponent + self.log_moment
         pad = self.relative + 8 * ULP * (abs(exponent) + abs(self.log_moment) + abs(whole) + 8)
         slope = -float((terms * slopes).real.sum()) / bound
         return whole + math.log(bound) - math.log(period) + pad, slope
 
 
-def _lattice_weights(z: Array, offset: float, step: float) -> tuple[Array, Array]:
-    """``h sum_j (1 - exp(-y_j)) exp(-z j h)`` over y_j = offset + j h, j >= 0, 0 < offset <= h; its derivative.
+def _lattice_weights(z: Array, offset: float, step: float) -> tuple[Array, Array, Array]:
+    """``h sum_j (1 - exp(-y_j)) exp(-z j h)`` over y_j = offset + j h, j >= 0, 0 < offset <= h; slope; size.
 
-    With ``r = exp(-z h)`` the sum is ``((1 - exp(-offset)) + r (exp(-offset) - exp(-h))) / ((1-r)(1-r exp(-h)))``.
+    With ``r = exp(-z h)`` the sum is ``((1 - exp(-offset)) + r (exp(-offset) - exp(-h))) / ((1-r)(1-r exp(-h)))``; the
+    size is that with the moduli of both terms added up.
     """
     first, second = -np.expm1(-z * step), -np.expm1(-(z + 1) * step)
-    rest = -math.exp(-offset) * math.expm1(offset - step)
-    total = (-math.expm1(-offset) + np.exp(-z * step) * rest) / (first * second)
-    return step * total, step * math.exp(-offset) / second
+    start, rest = -math.expm1(-offset), -math.exp(-offset) * math.expm1(offset - step)
+    turned = np.exp(-z * step) * rest
+    bottom = first * second / step
+    return (start + turned) / bottom, step * math.exp(-offset) / second, (start + np.abs(turned)) / np.abs(bottom)
 
 
 def line_at(total: Total, gap: float, precision: Precision) -> Line:
