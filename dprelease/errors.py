@@ -152,9 +152,10 @@ class PlanError(DpReleaseError):
 
 
 class BudgetTooSmall(PlanError):
-    """The budget cannot buy what the spec asks for."""
+    """The budget cannot buy what the spec asks for; ``needed`` is the least that would do, where it is known."""
 
     default_code = "DPR-P100"
+    needed: float = float("inf")
 
 
 class UnsupportedEvent(PlanError):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dprelease.catalog.table import Catalog
-from dprelease.errors import PlanError
+from dprelease.errors import BudgetTooSmall, PlanError
 from dprelease.plan.candidates import event_of, mechanism_of
 from dprelease.plan.choose import Choice, Problem, choose, domains
 from dprelease.plan.document import Account, Considered, Publish, ReleaseInfo, ReleasePlan, Step
@@ -117,6 +117,7 @@ def _plan(
             code="DPR-P102",
         )
     certified = problem.accounting if problem.accounting != "auto" else min(found, key=lambda name: found[name])
+    _check_spent(spec.privacy.budget, event, found[certified])
     told = outputs(lowered.queries, {step.id: step for step in steps}, publish.confidence)
     return ReleasePlan(
         release=ReleaseInfo(**spec.release.model_dump()),
@@ -137,6 +138,18 @@ def _plan(
         unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
         publish=publish,
     )
+
+
+def _check_spent(budget: Budget, event: Event, epsilon: Fraction) -> None:
+    """Only pins can add up to more than the budget: everything else was scaled to fit it."""
+    limit, spent = (budget.epsilon, epsilon) if budget.epsilon is not None else (budget.rho, total_rho(event))
+    if limit is not None and spent > limit:
+        kind = "epsilon" if budget.epsilon is not None else "rho"
+        raise BudgetTooSmall(
+            f"the pinned queries together need {kind} {float(spent):.4g}; the budget is {float(limit):.4g}",
+            hint="lower a pin, or raise the budget",
+            code="DPR-P103",
+        )
 
 
 def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) -> str | None:

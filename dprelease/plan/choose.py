@@ -242,12 +242,14 @@ def _check_fixed(problem: Problem, scaling: Scaling, budget: Budget, rest: Seque
         needed = rough_loss(problem.accounting, event, budget.delta) * (1 - _ROUGH)
     if needed > limit:
         name = "epsilon" if budget.epsilon is not None else "rho"
-        raise BudgetTooSmall(
+        error = BudgetTooSmall(
             f"pinned queries and targets alone need {name} {float(needed):.4g}; the budget is {float(limit):.4g}",
             detail="; ".join(filter(None, (_dearest(scaling, least), _one_more(problem, scaling, budget, rest)))),
             hint="`dprelease plan --solve` finds the smallest epsilon; or widen the targets, or raise the budget",
             code="DPR-P103",
         )
+        error.needed = float(needed)
+        raise error
 
 
 def _dearest(scaling: Scaling, scales: Mapping[int, Fraction]) -> str:
@@ -344,7 +346,7 @@ def _parts(scaling: Scaling, scales: Mapping[int, Fraction]) -> dict[int, Fracti
 
 def _nothing(errors: Sequence[PlanError], reasons: Mapping[str, None]) -> PlanError:
     if errors:
-        return errors[0]
+        return min(errors, key=lambda error: getattr(error, "needed", math.inf))
     return PlanError(
         "no noise fits this accounting, budget and account together",
         detail="; ".join(reasons),

@@ -271,7 +271,6 @@ def gaussian_at(epsilon: int) -> tuple[str, str]:
         pytest.param(
             [],
             id="several measures",
-            marks=pytest.mark.xfail(strict=True, reason="it tells the need of the first candidate, not of the best"),
         ),
     ],
 )
@@ -308,9 +307,7 @@ OPEN = ("queries:\n", "queries:\n  open: {table: people, by: [sex], measures: {n
     "beside",
     [
         pytest.param([OPEN], id="an open query"),
-        pytest.param(
-            [], id="no other", marks=pytest.mark.xfail(strict=True, reason="the sum of pins alone is not looked at")
-        ),
+        pytest.param([], id="no other"),
     ],
 )
 def test_pins_that_add_up_to_too_much(beside: list[tuple[str, str]]) -> None:
