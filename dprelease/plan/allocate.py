@@ -142,8 +142,8 @@ def _plan(
 
 def _check_spent(budget: Budget, event: Event, epsilon: Fraction) -> None:
     """Only pins can add up to more than the budget: everything else was scaled to fit it."""
-    limit, spent = (budget.epsilon, epsilon) if budget.epsilon is not None else (budget.rho, total_rho(event))
-    if limit is not None and spent > limit:
+    limit, spent = budget.limit, epsilon if budget.epsilon is not None else total_rho(event)
+    if spent > limit:
         kind = "epsilon" if budget.epsilon is not None else "rho"
         raise BudgetTooSmall(
             f"the pinned queries together need {kind} {float(spent):.4g}; the budget is {float(limit):.4g}",
@@ -153,8 +153,8 @@ def _check_spent(budget: Budget, event: Event, epsilon: Fraction) -> None:
 
 
 def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) -> str | None:
-    limit, spent = (budget.epsilon, epsilon) if budget.epsilon is not None else (budget.rho, total_rho(event))
-    if limit is None or spent >= limit * _SPENT:
+    limit, spent = budget.limit, epsilon if budget.epsilon is not None else total_rho(event)
+    if spent >= limit * _SPENT:
         return None
     names = ", ".join(query.name for query in lowered.queries if query.goal.share is not None)
     kind = "epsilon" if budget.epsilon is not None else "rho"

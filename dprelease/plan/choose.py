@@ -231,8 +231,7 @@ def _check_fixed(problem: Problem, scaling: Scaling, budget: Budget, rest: Seque
     floors = Scaling(scaling.lowered, scaling.candidate, tuple(scaling.floors), {}, scaling.floors)
     least = floors.scales(Fraction(0))
     event = Composed(events=(*rest, *scaling.events(least)))
-    limit = budget.epsilon if budget.epsilon is not None else budget.rho
-    assert limit is not None  # noqa: S101 - a budget has one of the two
+    limit = budget.limit
     needed: Fraction | float
     if budget.rho is not None:
         needed = total_rho(event)

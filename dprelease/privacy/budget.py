@@ -35,11 +35,16 @@ class Budget(Value):
     rho: Fraction | None = None
     delta: Fraction = Fraction(0)
 
+    @property
+    def limit(self) -> Fraction:
+        """Its epsilon, or its rho: it has one of the two."""
+        return self.epsilon if self.epsilon is not None else self.rho or Fraction(0)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.epsilon is None) == (self.rho is None):
             raise ValueError("a budget has exactly one of epsilon and rho")
-        if (self.epsilon if self.epsilon is not None else self.rho or 0) <= 0:
+        if self.limit <= 0:
             raise ValueError("epsilon and rho are greater than 0")
         if not 0 <= self.delta < 1:
             raise ValueError("delta is at least 0 and less than 1")

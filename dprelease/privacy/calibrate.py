@@ -112,7 +112,7 @@ def largest_knob(
         return measured_loss(accounting, event, budget.delta)
 
     near = near_knob(roughly_at or event_at, accounting, budget, start=start, close=_CLOSE)
-    return _certify(certified, _limit(budget), near)
+    return _certify(certified, budget.limit, near)
 
 
 def near_knob(
@@ -124,7 +124,7 @@ def near_knob(
     close: float = 1e-3,
 ) -> Fraction:
     """A knob near :func:`largest_knob`, from fast floats alone; it certifies nothing. Arguments and errors as there."""
-    limit = float(_limit(budget))
+    limit = float(budget.limit)
 
     def rough(knob: Fraction) -> float:
         event = event_at(knob)
@@ -134,12 +134,6 @@ def near_knob(
         # a cheap neighbour, a few per cent away
         start = _near(lambda knob: _rough((_FAST,), event_at(knob), budget.delta), limit, Fraction(1), 0.05)
     return _near(rough, limit, start or Fraction(1), close)
-
-
-def _limit(budget: Budget) -> Fraction:
-    limit = budget.epsilon if budget.epsilon is not None else budget.rho
-    assert limit is not None  # noqa: S101 - a budget has one of the two
-    return limit
 
 
 def _near(loss: Callable[[Fraction], float], limit: float, start: Fraction, close: float) -> Fraction:

@@ -8,12 +8,12 @@ and scales. The error of a few hundred operations (below 1e-55 relative) is far 
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, log
 from typing import Any
 
 import mpmath
 
-__all__ = ["CONTEXT", "dyadic_up", "real", "sqrt_up", "upper"]
+__all__ = ["CONTEXT", "dyadic_up", "log_of", "real", "sqrt_up", "upper"]
 
 CONTEXT: Any = mpmath.MPContext()
 CONTEXT.dps = 60
@@ -24,6 +24,11 @@ def real(value: Fraction | int | float) -> Any:
     """The 60-digit real of a rational."""
     exact = Fraction(value)
     return CONTEXT.mpf(exact.numerator) / exact.denominator
+
+
+def log_of(value: Fraction) -> float:
+    """The natural logarithm of a positive rational of any size, as a float: for searches, never a result."""
+    return log(value.numerator) - log(value.denominator)
 
 
 def upper(value: Any) -> Fraction:

@@ -9,7 +9,7 @@ from functools import partial
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import check_delta, check_epsilon
-from dprelease.privacy.accountants.basic import Basic, Draws, Rough, as_floats, exp_of, log_of
+from dprelease.privacy.accountants.basic import Basic, Draws, Rough, as_floats, exp_of
 from dprelease.privacy.accountants.kov import (
     Counts,
     as_counts,
@@ -20,7 +20,7 @@ from dprelease.privacy.accountants.kov import (
 )
 from dprelease.privacy.accountants.kov_many import root, rough_epsilon
 from dprelease.privacy.event import Event
-from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
 
 __all__ = ["Advanced", "drv_epsilon"]
 

@@ -26,7 +26,7 @@ from dprelease.privacy.curves import single
 from dprelease.privacy.curves.collapse import SMALLEST_SCALE
 from dprelease.privacy.event import Approximate, DiscreteGaussian, Event, Gaussian, Parallel
 
-__all__ = ["Basic", "Draws", "Rough", "as_floats", "exp_of", "log_of", "rough_single"]
+__all__ = ["Basic", "Draws", "Rough", "as_floats", "exp_of", "rough_single"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -260,11 +260,6 @@ def as_floats(epsilons: Mapping[Fraction, int]) -> dict[float, int]:
     for epsilon, n in epsilons.items():
         found[float(epsilon)] = found.get(float(epsilon), 0) + n
     return found
-
-
-def log_of(value: Fraction) -> float:
-    """The logarithm of a positive rational, however small."""
-    return math.log(value.numerator) - math.log(value.denominator)
 
 
 def exp_of(value: float) -> Fraction:

@@ -14,13 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
 
 __all__ = [
     "RenyiCurve",
     "delta_at",
     "epsilon_at",
-    "log_of",
     "mironov_epsilon",
     "renyi_delta",
     "renyi_epsilon",
@@ -45,11 +44,6 @@ class RenyiCurve(Protocol):
     def certified(self, excess: float) -> Any:
         """A 60-digit real, not below the curve."""
         ...
-
-
-def log_of(value: Fraction) -> float:
-    """The natural logarithm of a positive rational of any size."""
-    return math.log(value.numerator) - math.log(value.denominator)
 
 
 def epsilon_at(renyi: Any, excess: float, delta: Fraction) -> Fraction:

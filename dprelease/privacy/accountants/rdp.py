@@ -18,7 +18,6 @@ from dprelease.privacy.accountants.base import (
     zcdp_rho,
 )
 from dprelease.privacy.accountants.conversion import (
-    log_of,
     renyi_delta,
     renyi_epsilon,
     rough_renyi_epsilon,
@@ -42,6 +41,7 @@ from dprelease.privacy.event import (
     Laplace,
     Parallel,
 )
+from dprelease.privacy.rounding import log_of
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Rdp", "curve_of"]

@@ -13,9 +13,9 @@ from fractions import Fraction
 
 from dprelease.errors import PlanError, UnsupportedEvent
 from dprelease.privacy.accountants.base import check_delta, check_epsilon, refused, taken, zcdp_rho
-from dprelease.privacy.accountants.conversion import delta_at, epsilon_at, log_of
+from dprelease.privacy.accountants.conversion import delta_at, epsilon_at
 from dprelease.privacy.event import Event
-from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
 
 __all__ = [
     "Zcdp",

@@ -16,7 +16,7 @@ from typing import Any
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.curves.inverse import Point, as_delta, certified, least_epsilon
-from dprelease.privacy.rounding import CONTEXT, dyadic_up, real, upper
+from dprelease.privacy.rounding import CONTEXT, dyadic_up, log_of, real, upper
 
 __all__ = ["classic_sigma", "composed", "delta", "epsilon", "epsilon_quick", "log_delta_quick", "sigma"]
 
@@ -47,7 +47,7 @@ def epsilon(mu_squared: Fraction, delta: Fraction) -> Fraction:
     if mu_squared == 0:
         return Fraction(0)
     _needs(delta)
-    mu, log_delta = math.sqrt(mu_squared), _log(delta)
+    mu, log_delta = math.sqrt(mu_squared), log_of(delta)
     # 60 digits only where the floats cannot tell whether epsilon 0 is enough
     if log_delta_quick(mu, 0.0)[0] < log_delta + 1e-3 and as_delta(_point(mu_squared, Fraction(0))[0]) <= delta:
         return Fraction(0)
@@ -68,7 +68,7 @@ def sigma(sensitivity: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction
     if sensitivity == 0:
         return Fraction(0)
     _needs(delta)
-    mu = real(_quick_mu(float(epsilon), _log(delta)))
+    mu = real(_quick_mu(float(epsilon), log_of(delta)))
     target, eps = real(delta), real(epsilon)
     for _ in range(8):
         gap = _point_at(mu, eps)[0] - target
@@ -161,10 +161,6 @@ def _needs(delta: Fraction) -> None:
             "Gaussian noise has no finite epsilon at delta 0",
             hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
         )
-
-
-def _log(value: Fraction) -> float:
-    return math.log(value.numerator) - math.log(value.denominator)
 
 
 def _mills(x: float) -> float:
