@@ -8,15 +8,13 @@ from typing import Literal
 from pydantic import Field
 
 from dprelease.canonical import Value
-from dprelease.catalog.table import Table
-from dprelease.privacy.event import Sensitivity
-from dprelease.privacy.unit import Neighboring
+from dprelease.catalog.table import Catalog
 
-__all__ = ["BoundedAggregate", "Quantity", "sensitivity"]
+__all__ = ["BoundedAggregate", "Grouping", "Quantity", "cells_of"]
 
 
 class Quantity(Value):
-    """What one row contributes to its cell, as an integer.
+    """What one row contributes to its cell, as an integer; or what a cell's rows are, where noise has another form.
 
     ``rows`` contributes 1; ``nonnull`` contributes 1 where ``column`` is not null; ``balance`` contributes 1 where
     ``column`` is not null and -1 where it is; ``sum`` contributes ``clip(round(value / step), low, high) - centre``
@@ -25,8 +23,13 @@ class Quantity(Value):
     before clipping, so that no contribution of a sum leaves ``[low - centre, high - centre]``; there halves round
     away from zero.
 
+    With ``per`` ``unit_cell`` all rows of one unit in one cell are one contribution: the sum of their grid values,
+    clipped once; ``nonnull`` is then a unit with at least one value. Two kinds are no sums of rows: ``units`` is the
+    number of different units in the cell, ``distinct`` that of different values of ``column``. ``quantile`` is the
+    cell's multiset of clipped grid values, of which noise chooses one grid value.
+
     Attributes:
-        kind: One of the five.
+        kind: One of the eight.
         column: The column that is counted or summed.
         step: The grid of a sum or a square, in units of the column.
         low: Their lower clip, in steps.
@@ -34,9 +37,12 @@ class Quantity(Value):
         centre: What is subtracted from every clipped value, in steps.
         grain: The grid of a square, in squared steps.
         offset: What is subtracted from every square, in grains; half of the largest halves the sensitivity.
+        where: The rows that count, as the canonical text of an expression; None: all.
+        per: What is clipped: each row's value, or the sum of a unit's rows in the cell.
+        at: Of a quantile: which one, from 0 to 1.
     """
 
-    kind: Literal["rows", "nonnull", "balance", "sum", "square"]
+    kind: Literal["rows", "nonnull", "balance", "sum", "square", "units", "distinct", "quantile"]
     column: str | None = None
     step: Fraction = Fraction(1)
     low: int = 0
@@ -44,17 +50,23 @@ class Quantity(Value):
     centre: int = 0
     grain: int = Field(default=1, ge=1)
     offset: int = 0
+    where: str | None = None
+    per: Literal["row", "unit_cell"] = "row"
+    at: Fraction | None = Field(default=None, ge=0, le=1)
 
     @property
     def grid(self) -> Fraction:
         """One whole step of the sum, in units of the column (of their square, for squares); 1 for counts."""
         if self.kind == "square":
             return self.step * self.step * self.grain
-        return self.step if self.kind == "sum" else Fraction(1)
+        return self.step if self.kind in ("sum", "quantile") else Fraction(1)
 
     @property
     def contribution(self) -> tuple[int, int]:
-        """The least and the largest that one row can contribute, a row that is skipped (0) included."""
+        """The least and the largest that one row (one unit in a cell, with ``per`` unit_cell) can contribute.
+
+        A row that is skipped contributes 0, so that 0 is always between them. A quantile has none.
+        """
         if self.kind == "balance":
             return (-1, 1)
         if self.kind == "square":
@@ -84,34 +96,48 @@ class Quantity(Value):
         return (centred * centred + self.grain // 2) // self.grain
 
 
-class BoundedAggregate(Value):
-    """A quantity of a table, summed in every cell of the full cross product of the keys of ``by``.
+class Grouping(Value):
+    """Which rows are read, and into which cells they fall: what the steps of one pass share.
 
+    The order is: the table's own bounds, then ``where``, then the cells (a row outside them is dropped), then
+    ``max_groups`` and ``max_rows_per_group``; each looks at one row, or at the rows of one unit, and at nothing else.
     The cells are in row-major order of the columns of ``by`` and of their keys: the last column runs fastest.
+
+    Attributes:
+        table: The table.
+        by: Its key columns; none: one cell.
+        where: The rows that are looked at, as the canonical text of an expression; None: all.
+        max_groups: In how many cells one unit may be.
+        max_rows_per_group: How many rows one unit may have in one cell.
+        excluding: A name in ``Catalog.exclusions``: cells that are left out.
+        private: Which keys appear is decided by a noisy selection, not declared.
+        min_units: Where keys are private: the least noisy number of units with which a key appears.
     """
 
     table: str
     by: tuple[str, ...]
+    where: str | None = None
+    max_groups: int | None = Field(default=None, ge=1)
+    max_rows_per_group: int | None = Field(default=None, ge=1)
+    excluding: str | None = None
+    private: bool = False
+    min_units: int | None = Field(default=None, ge=1)
+
+    @property
+    def grouping(self) -> Grouping:
+        """The grouping alone, without what a subclass adds: equal for everything that shares a pass."""
+        return Grouping(**{name: getattr(self, name) for name in Grouping.model_fields})
+
+
+class BoundedAggregate(Grouping):
+    """A quantity in every cell of a grouping."""
+
     quantity: Quantity
 
 
-def sensitivity(aggregate: BoundedAggregate, table: Table, neighboring: Neighboring) -> Sensitivity:
-    """How far one unit can move the cells of an aggregate, in grid steps, where every row is one unit.
-
-    Proof. One row contributes c in [a, b] (a <= 0 <= b, for it may be skipped) to at most one cell; m = max(-a, b).
-    Add or remove one row: one cell changes by c, and |c| <= m: the shift (m) covers it.
-    Replace one row: either both rows are in one cell, which changes by at most b - a: the shift (b - a) covers it;
-    or they are in two cells, which change by c and -c', both at most m in size: the shift (m, m) covers it, whichever
-    is larger. With one cell only the first is possible. A row that leaves the cells (or enters them) is the case
-    c' = 0 (or c = 0). So every change, sorted by size, is at most one of these shifts in every coordinate, and each
-    shift is itself a change (the rows that contribute a and b exist, and so does a row that is skipped).
-    All four norms grow with every coordinate's size, so their maxima are those of the shifts.
-    Where b - a = m, the shift (b - a) is covered by (m, m) and dropped.
-    """
-    low, high = aggregate.quantity.contribution
-    most, spread = max(-low, high), high - low
-    if neighboring is Neighboring.ADD_REMOVE:
-        return Sensitivity.of_shifts((most,))
-    if table.cells(aggregate.by) == 1:
-        return Sensitivity.of_shifts((spread,))
-    return Sensitivity.of_shifts((spread,), (most, most))
+def cells_of(grouping: Grouping, catalog: Catalog) -> int | None:
+    """How many cells there are; None where a noisy selection decides."""
+    if grouping.private:
+        return None
+    every = catalog.tables[grouping.table].cells(grouping.by)
+    return every - len(catalog.exclusions[grouping.excluding]) if grouping.excluding else every

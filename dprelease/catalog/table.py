@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from math import prod
 from typing import Literal
 
-from pydantic import StrictBool, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from dprelease.canonical import Value
 
-__all__ = ["Catalog", "Column", "ColumnType", "Join", "Key", "Range", "Reference", "Source", "Table"]
+__all__ = [
+    "Binned",
+    "Catalog",
+    "Column",
+    "ColumnType",
+    "Computed",
+    "Derivation",
+    "Join",
+    "Key",
+    "Mapped",
+    "PrivateJoin",
+    "Range",
+    "Reference",
+    "Source",
+    "Table",
+    "TableBounds",
+]
 
 ColumnType = Literal["text", "integer", "decimal", "boolean", "date", "timestamp"]
 # Text, integer or boolean; a date key is its ISO text. Strict, so that True never becomes 1 nor "06" six.
@@ -22,6 +39,55 @@ class Range(Value):
 
     low: Fraction
     high: Fraction
+
+
+class Binned(Value):
+    """A column of intervals of a number: bin i holds [edges[i], edges[i + 1]); outside all of them is null.
+
+    Attributes:
+        of: The number, a column that is declared before.
+        edges: Rising, at least two.
+    """
+
+    of: str
+    edges: tuple[Fraction, ...] = Field(min_length=2)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The keys of the bins, lowest first.
+
+        >>> Binned(of="age", edges=(0, 18, Fraction(37, 2))).labels
+        ('[0,18)', '[18,18.5)')
+        """
+        texts = [_decimal(edge) for edge in self.edges]
+        return tuple(f"[{low},{high})" for low, high in pairwise(texts))
+
+
+class Mapped(Value):
+    """A column that gives each value of another one a key; what is not listed gets ``otherwise``, a null none.
+
+    Attributes:
+        of: A text, integer, boolean or date column that is declared before.
+        pairs: (its value, the key); a value is listed once.
+        otherwise: The key of every other value that is not null; None: it is null.
+    """
+
+    of: str
+    pairs: tuple[tuple[Key, Key], ...]
+    otherwise: Key | None = None
+
+
+class Computed(Value):
+    """A column computed from others of the same row by a total function.
+
+    Attributes:
+        sql: The canonical text of an expression (``catalog.expression``).
+    """
+
+    sql: str
+
+
+Derivation = Binned | Mapped | Computed
 
 
 class Column(Value):
@@ -37,7 +103,9 @@ class Column(Value):
         outside: What happens to a number outside ``range``.
         null: The key that a null belongs to; None: a null belongs to no cell.
         measured_in: The unit of its numbers, such as EUR, as a reader sees it.
-        reference: The reference that a join adds this column from; None: it is in the source.
+        reference: The reference that a join adds this column from; None: no public join does.
+        lent_by: The confidential table that a join adds this column from; None: no such join does.
+        derivation: How it is computed from other columns of the row; None: it is not.
     """
 
     name: str
@@ -50,6 +118,13 @@ class Column(Value):
     null: Key | None = None
     measured_in: str = ""
     reference: str | None = None
+    lent_by: str | None = None
+    derivation: Derivation | None = None
+
+    @property
+    def in_source(self) -> bool:
+        """Whether it is read from the table's own files."""
+        return self.reference is None and self.lent_by is None and self.derivation is None
 
     @property
     def cells(self) -> int:
@@ -63,6 +138,37 @@ class Join(Value):
     reference: str
     on: str
     add: tuple[str, ...]
+
+
+class PrivateJoin(Value):
+    """A left join with another confidential table on the unit id of both: it adds columns of the same unit's rows.
+
+    Attributes:
+        table: The other table; its unit is the same entity.
+        on: The unit id of this table.
+        max_matches: Of the other table's rows, at most so many per unit are joined (truncated as that table says).
+            A row of this table without a match stays, with nulls.
+        add: Columns of the other table.
+    """
+
+    table: str
+    on: str
+    max_matches: int = Field(ge=1)
+    add: tuple[str, ...]
+
+
+class TableBounds(Value):
+    """How many rows of the table one unit may have; further ones are left out by a rule that sees only the unit's rows.
+
+    Attributes:
+        max_rows: Per unit, over the whole table.
+        truncate: Which rows stay: a keyed random sample, or the first or last by ``order_by``.
+        order_by: Columns of the source; only for ``first`` and ``last``. Ties break on the full row content.
+    """
+
+    max_rows: int = Field(ge=1)
+    truncate: Literal["sample", "first", "last"] = "sample"
+    order_by: tuple[str, ...] = ()
 
 
 class Source(Value):
@@ -83,13 +189,41 @@ class Reference(Value):
 
 
 class Table(Value):
-    """One confidential table; every row is one privacy unit."""
+    """One confidential table.
+
+    Attributes:
+        name: Its name in the spec.
+        account: The account of the policy that pays.
+        source: Where its rows are.
+        columns: As declared, the source's first; a derived column comes after those that it is computed from.
+        joins: With public references, one after the other.
+        unit_id: The column that says whose row it is, compared as canonical text; None: every row is one unit.
+        null_id: What becomes of rows without an id: they are dropped, or each is a unit of its own.
+        bounds: How many rows of one unit stay.
+        private_joins: With confidential tables of the same units.
+    """
 
     name: str
     account: str
     source: Source
     columns: tuple[Column, ...]
     joins: tuple[Join, ...] = ()
+    unit_id: str | None = None
+    null_id: Literal["drop", "unit"] = "drop"
+    bounds: TableBounds | None = None
+    private_joins: tuple[PrivateJoin, ...] = ()
+
+    @property
+    def most_rows(self) -> int | None:
+        """How many rows one unit can have after joins and bounds; None: no bound is declared.
+
+        Each of at most ``max_rows`` rows meets at most ``max_matches`` rows in every private join.
+        """
+        if self.unit_id is None:
+            return 1
+        if self.bounds is None:
+            return None
+        return self.bounds.max_rows * prod(join.max_matches for join in self.private_joins)
 
     def column(self, name: str) -> Column:
         """The declared column of that name.
@@ -108,7 +242,26 @@ class Table(Value):
 
 
 class Catalog(Value):
-    """Everything declared that a plan needs, by name."""
+    """Everything declared that a plan needs, by name.
+
+    Attributes:
+        tables: The confidential tables.
+        references: The public files.
+        exclusions: For every query that leaves key combinations out: the positions of those cells in the full
+            cross product of its keys, rising.
+    """
 
     tables: dict[str, Table]
     references: dict[str, Reference] = {}
+    exclusions: dict[str, tuple[int, ...]] = {}
+
+
+def _decimal(number: Fraction) -> str:
+    """A rational as digits where a decimal can write it, else as a fraction."""
+    places = next((n for n in range(19) if (number * 10**n).denominator == 1), None)
+    if places is None:
+        return str(number)
+    whole = abs(int(number * 10**places))
+    digits = str(whole).rjust(places + 1, "0")
+    text = digits if not places else f"{digits[:-places]}.{digits[-places:]}"
+    return f"-{text}" if number < 0 else text

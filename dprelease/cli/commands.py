@@ -75,12 +75,13 @@ def init(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")])
 @app.command()
 def validate(spec: Annotated[Path, typer.Argument(help="A spec file.")], as_json: Json = False) -> None:
     """Check a spec and its references; every problem at once, with line and column."""
-    from dprelease.cli.views import say, say_json
+    from dprelease.cli.views import say, say_json, warn
     from dprelease.release.planning import open_target
 
     target = open_target(spec)
     target.project.resolve(target.loaded)
     target.project.accounts(target.loaded)
+    warn(target.loaded.warnings)
     read = target.loaded.spec
     if as_json:
         say_json({"valid": True, "release": read.release.name, "period": read.release.period})

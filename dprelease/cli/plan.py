@@ -6,11 +6,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dprelease.cli.views import columns, say, say_json
+from dprelease.catalog.aggregate import Quantity
+from dprelease.cli.views import columns, say, say_json, warn
 from dprelease.errors import BudgetExceeded, MissingExtra, PlanError, UnsupportedEvent
 from dprelease.ledger import open_ledger, price
+from dprelease.measures.quantile import Quantile
 from dprelease.plan.compare import compare as compare_plan
-from dprelease.plan.document import FrozenPlan, ReleasePlan, Standing
+from dprelease.plan.document import Feed, FrozenPlan, Output, PlannedQuery, ReleasePlan, Standing, Step
 from dprelease.plan.explain import loss_facts, plan_facts, relative_error
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.solve import WhatIf
@@ -40,6 +42,7 @@ def show_plan(
             code="DPR-P303",
         )
     plan = plan_at_least(target.project, target.loaded) if solve else plan_release(target.project, target.loaded)
+    warn(target.loaded.warnings)
     ledger = open_ledger(target.project.settings.ledger, target.project.folder)
     known = ledger.find(plan.release.name, plan.release.period)
     standing = ledger.standing([account.name for account in plan.accounts])
@@ -129,25 +132,55 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
 
 def _rows(plan: ReleasePlan) -> list[list[str]]:
     rows = []
-    queries = {query.name: query for query in plan.queries}
-    for output in plan.outputs:
-        query = queries[output.query]
-        for k, feed in enumerate(query.inputs[output.measure]):
-            step = plan.step(feed.step)
-            quantity = step.parts[feed.part]
+    told = {(output.query, output.measure): output for output in plan.outputs}
+    for query in plan.queries:
+        rows += _key_rows(plan, query)
+        for label in query.inputs:
+            output = told[query.name, label]
             relative = relative_error(query, output)
-            rows.append(
-                [
-                    output.query if k == 0 else "",
-                    output.measure if k == 0 else f"  + {quantity.kind}",
-                    str(step.cells),
-                    step.mechanism.replace("_", " "),
-                    f"{float(step.scale * quantity.grid):,.4g}",
-                    f"{float(step.share):.1%}",
-                    "" if k else f"± {float(output.margin):,.4g}" if output.margin else "*",
-                    "" if k or relative is None else f"{float(relative):.2%}",
-                ]
-            )
+            for k, feed in enumerate(_own(plan, query, label)):
+                step = plan.step(feed.step)
+                quantity = step.parts[feed.part]
+                first = ["" if rows and k else query.name, label if k == 0 else f"  + {quantity.kind}"]
+                last = ["", ""] if k else [_margin(output), "" if relative is None else f"{float(relative):.2%}"]
+                rows.append([*first, *_step_cells(step, quantity), *last])
+    return rows
+
+
+def _own(plan: ReleasePlan, query: PlannedQuery, label: str) -> list[Feed]:
+    """What a measure is fed by; of quantiles that are put in order together only its own one."""
+    measure, feeds = query.measures[label], query.inputs[label]
+    if not isinstance(measure, Quantile):
+        return list(feeds)
+    fed = [(feed, plan.step(feed.step).parts[feed.part]) for feed in feeds]
+    return [feed for feed, quantity in fed if quantity.at in (None, measure.at)]
+
+
+def _margin(output: Output) -> str:
+    return f"± {float(output.margin):,.4g}" if output.margin else "*"
+
+
+def _step_cells(step: Step, quantity: Quantity) -> list[str]:
+    """Cells, mechanism, scale and share of a step; the scale of a choice is in ranks."""
+    unit = 1 if step.choosing is not None else quantity.grid
+    return [
+        "selected" if step.cells is None else str(step.cells),
+        step.mechanism.replace("_", " "),
+        f"{float(step.scale * unit):,.4g}",
+        f"{float(step.share):.1%}",
+    ]
+
+
+def _key_rows(plan: ReleasePlan, query: PlannedQuery) -> list[list[str]]:
+    """What decides which keys appear, and what makes a list."""
+    rows = []
+    if query.selection is not None:
+        step = plan.step(query.selection)
+        least = f"from {step.selecting.threshold:,}" if step.selecting is not None else ""
+        rows.append([query.name, "keys", *_step_cells(step, step.parts[0]), least, ""])
+    if query.ranking is not None:
+        step = plan.step(query.ranking.step)
+        rows.append([query.name, f"first {query.ranking.k}", *_step_cells(step, step.parts[0]), "*", ""])
     return rows
 
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from dprelease.errors import DpReleaseError
+from dprelease.errors import DpReleaseError, Problem
 
-__all__ = ["columns", "complain", "say", "say_json"]
+__all__ = ["columns", "complain", "say", "say_json", "warn"]
 
 
 def say(text: str = "") -> None:
@@ -26,6 +26,12 @@ def say_json(value: Any) -> None:
 def complain(error: DpReleaseError) -> None:
     """An error, on standard error."""
     sys.stderr.write(f"{error}\n")
+
+
+def warn(problems: Sequence[Problem]) -> None:
+    """What is allowed and seldom wanted, on standard error."""
+    for problem in problems:
+        sys.stderr.write(f"warning: {problem}\n")
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:

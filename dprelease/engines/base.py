@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.errors import DpReleaseError, EngineError, Unavailable
-from dprelease.noise import Exact
+from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
 __all__ = ["Engine", "Maker", "scrubbed"]
 
@@ -31,29 +31,60 @@ class Engine(Protocol):
 
     def aggregate(
         self,
-        table: Table,
-        by: tuple[str, ...],
+        catalog: Catalog,
+        grouping: Grouping,
         quantities: Sequence[Quantity],
         references: Mapping[str, ReferenceTable],
-    ) -> tuple[Exact, ...]:
-        """Sum every quantity in every cell, in one pass over the table.
+        secret: bytes,
+        keys: Sequence[tuple[Key, ...]] | None = None,
+    ) -> tuple[Exact | ExactHistogram, ...]:
+        """Total every quantity in every cell of a grouping, over rows that obey the declared bounds.
+
+        The order: rows as they are typed; at most ``max_rows`` of each unit; private joins, each of which makes at
+        most ``max_matches`` rows of one; public joins and derived columns; ``where``; the cells, where a row outside
+        them is dropped; at most ``max_groups`` cells of each unit and ``max_rows_per_group`` of its rows in each.
 
         Args:
-            table: What to read, and how its values are understood.
-            by: Columns with keys, outermost first.
-            quantities: What a row contributes; see ``catalog.aggregate.Quantity``.
-            references: The public tables that the joins of ``table`` name.
+            catalog: What is declared: the table, those that it joins, the cells that are left out.
+            grouping: Which rows, and which cells.
+            quantities: What a row or a unit contributes; see ``catalog.aggregate.Quantity``.
+            references: The public tables that joins name.
+            secret: 32 bytes that samples of a unit's rows are drawn by; a table without units ignores it.
+            keys: The cells of a grouping with private keys, in published order. The bounds act before they are
+                looked at, so that a unit keeps the same rows as in :meth:`units_by_key`.
 
         Returns:
-            One box per quantity, in order, each of shape ``(cells,)`` and type ``int64``: grid steps, row-major
-            over the keys of ``by`` (the last column runs fastest), 0 where no row fell. A total beyond
-            ``2**62`` in size is clamped to it, which moves no total further than its rows do.
+            One box per quantity, in order. Of a quantile an ``ExactHistogram`` of clipped grid steps; of everything
+            else an ``Exact`` of shape ``(cells,)`` and type ``int64``: grid steps, row-major over the keys of ``by``
+            (the last column runs fastest) without what is left out, 0 where no row fell. A total beyond ``2**62`` in
+            size is clamped to it, which moves no total further than its rows do.
 
         Raises:
             Unavailable: If a source cannot be reached now.
             Unsupported: If this engine cannot compute that; depends on public declarations alone.
             TableMismatch: As in :meth:`describe`.
             EngineError: If the driver failed; names the class of its error and nothing else.
+            BrokenPromiseError: If the bounded rows break a bound: a bug; it tells no number.
+        """
+        ...
+
+    def units_by_key(
+        self, catalog: Catalog, grouping: Grouping, references: Mapping[str, ReferenceTable], secret: bytes
+    ) -> ExactKeys:
+        """The keys that occur in a grouping with private keys, and how many units have each of them.
+
+        A column with declared keys takes only these, any other one every value that is not null. Keys are in the
+        order of their texts.
+
+        Args:
+            catalog: As for :meth:`aggregate`.
+            grouping: With ``private``; its ``where`` and its bounds act as there.
+            references: As there.
+            secret: As there.
+
+        Raises:
+            Unavailable: As in :meth:`aggregate`, and so are ``Unsupported``, ``TableMismatch``, ``EngineError`` and
+                ``BrokenPromiseError``.
         """
         ...
 

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, islice
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import ibis
+import numpy as np
 import pyarrow as pa
 
-from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines.base import scrubbed
-from dprelease.engines.query import dense, refuse, totals
+from dprelease.engines.bounding import bounded_rows
+from dprelease.engines.checked import check_rows
+from dprelease.engines.reading import Asked, answers, occurring
+from dprelease.engines.refuse import refuse
 from dprelease.engines.rows import ARROW, typed
 from dprelease.engines.source import check, files, own_columns, read
-from dprelease.errors import EngineError
-from dprelease.noise import Exact
+from dprelease.engines.stage import Stage
+from dprelease.engines.units import ALONE, UNIT, named, unit_name
+from dprelease.errors import EngineError, Unsupported
+from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
 __all__ = ["DuckDBEngine", "locked_connection"]
+
+Result = TypeVar("Result")
 
 
 def locked_connection() -> Any:
@@ -39,6 +47,7 @@ def locked_connection() -> Any:
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
             "python_enable_replacements": "false",
+            "preserve_insertion_order": "false",
         },
     )
     backend = ibis.duckdb.from_connection(connection)  # sets the time zone, so before the lock
@@ -63,8 +72,10 @@ class DuckDBEngine:
         self._environment = environment
         self._lock = Lock()
         self._loaded: dict[str, str] = {}
-        self._names = 0
+        self._bounds: dict[tuple[str, int, bytes], Any] = {}
+        self._numbers = count(1)
         self._backend: Any = scrubbed("starting DuckDB", locked_connection)
+        self._lasting = Stage(self._backend, self._numbers)
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
@@ -75,46 +86,79 @@ class DuckDBEngine:
 
     def aggregate(
         self,
-        table: Table,
-        by: tuple[str, ...],
+        catalog: Catalog,
+        grouping: Grouping,
         quantities: Sequence[Quantity],
         references: Mapping[str, ReferenceTable],
-    ) -> tuple[Exact, ...]:
+        secret: bytes,
+        keys: Sequence[tuple[Key, ...]] | None = None,
+    ) -> tuple[Exact | ExactHistogram, ...]:
         """Exact totals per cell, boxed; see :class:`dprelease.engines.base.Engine`."""
-        refuse(table, by, quantities, references)
+        if grouping.private == (keys is None):
+            raise Unsupported("selected keys go with private keys, and only with them", code="DPR-E213")
+        refuse(catalog, grouping, quantities, references, secret)
         if not quantities:
             return ()
+        asked = Asked(catalog, grouping, tuple(quantities), references, secret)
+        return self._scrubbed(asked, lambda stage, tables: answers(stage, asked, tables, keys))
+
+    def units_by_key(
+        self, catalog: Catalog, grouping: Grouping, references: Mapping[str, ReferenceTable], secret: bytes
+    ) -> ExactKeys:
+        """The keys that occur, boxed; see :class:`dprelease.engines.base.Engine`."""
+        if not grouping.private:
+            raise Unsupported("keys that are public are not selected", code="DPR-E213")
+        refuse(catalog, grouping, (), references, secret)
+        asked = Asked(catalog, grouping, (), references, secret)
+        return self._scrubbed(asked, lambda stage, tables: occurring(stage, asked, tables))
+
+    def _scrubbed(self, asked: Asked, action: Callable[[Stage, Mapping[str, Any]], Result]) -> Result:
+        """Load and bound what is asked for, then answer from it; no word of a driver gets out."""
+        table = asked.table
+        doing = f"table {table.name!r}, aggregating by ({', '.join(asked.grouping.by)})"
         with self._lock:
             self._check_open()
-            name = self._load(table)
-            doing = f"table {table.name!r}, aggregating by ({', '.join(by)})"
-            return scrubbed(doing, lambda: self._run(name, table, by, quantities, references))
+            tables = {table.name: self._bounded(table, None if table.bounds is None else table.bounds.max_rows, asked)}
+            for join in table.private_joins:
+                other = asked.catalog.tables[join.table]
+                own = join.max_matches if other.bounds is None else other.bounds.max_rows
+                tables[other.name] = self._bounded(other, min(join.max_matches, own), asked)
+
+            def act() -> Result:
+                with Stage(self._backend, self._numbers) as stage:
+                    return action(stage, tables)
+
+            return scrubbed(doing, act)
+
+    def _bounded(self, table: Table, limit: int | None, asked: Asked) -> Any:
+        """The loaded rows of a table, at most ``limit`` of each unit; checked, and kept for later batches."""
+        name = self._load(table)
+        rows = self._backend.table(name)
+        if limit is None:
+            return rows
+        identity = (name, limit, asked.secret)
+        if identity not in self._bounds:
+
+            def bound() -> Any:
+                kept = bounded_rows(self._lasting, rows, table, asked.secret, limit)
+                check_rows(self._lasting, kept, table, unit_name(table), limit)
+                return kept
+
+            self._bounds[identity] = scrubbed(f"table {table.name!r}, bounding its rows", bound)
+        return self._bounds[identity]
 
     def close(self) -> None:
         """Close DuckDB and with it forget every row; a second time does nothing."""
         with self._lock:
             if self._backend is not None:
                 self._loaded.clear()
+                self._bounds.clear()
                 backend, self._backend = self._backend, None
                 scrubbed("closing DuckDB", backend.disconnect)
 
     def _check_open(self) -> None:
         if self._backend is None:
             raise EngineError("this engine is closed", hint="open another one", code="DPR-E002")
-
-    def _run(
-        self,
-        name: str,
-        table: Table,
-        by: tuple[str, ...],
-        quantities: Sequence[Quantity],
-        references: Mapping[str, ReferenceTable],
-    ) -> tuple[Exact, ...]:
-        with self._lending() as lend:
-            rows = self._backend.table(name)
-            query = totals(rows, table, by, quantities, references, lend)
-            answer = self._backend.to_pyarrow(query)
-        return tuple(Exact(values) for values in dense(answer, table.cells(by), len(quantities), bool(by)))
 
     def _load(self, table: Table) -> str:
         """The name of the loaded table, which is loaded now if it was not before."""
@@ -129,44 +173,40 @@ class DuckDBEngine:
 
     def _fill(self, name: str, table: Table, paths: Sequence[Path], headers: Sequence[tuple[str, ...]]) -> None:
         """All files of a table, typed block by block, into a DuckDB table; no half of one is left behind."""
-        own = own_columns(table)
-        places = [table.columns.index(column) for column in own]
-        schema = pa.schema([(f"c{at}", ARROW[column.type]) for at, column in zip(places, own, strict=True)])
-        if not own:
-            schema = pa.schema([("none", pa.bool_())])
-        whole = False
+        own, number, whole = own_columns(table), count(1), False
+        names = [UNIT if column not in table.columns else named(table, column.name) for column in own] or ["none"]
+        kinds = [ARROW[column.type] for column in own] or [pa.bool_()]
+        alone = [ALONE] if table.null_id == "unit" and table.unit_id is not None else []
+        schema = pa.schema(list(zip([*names, *alone], [*kinds, *(pa.int64() for _ in alone)], strict=True)))
         self._backend.create_table(name, schema=ibis.Schema.from_pyarrow(schema))
         try:
-            for path, names in zip(paths, headers, strict=True):
-                for block in read(table, path, names):
+            for path, header in zip(paths, headers, strict=True):
+                for block in read(table, path, header):
                     pairs = zip(own, block, strict=False)
                     arrays = [typed(column, stored, table.source.null_values) for column, stored in pairs]
-                    self._append(name, pa.table(arrays or [pa.nulls(len(block[0]), pa.bool_())], schema=schema))
+                    arrays = arrays or [pa.nulls(len(block[0]), pa.bool_())]
+                    if table.unit_id is not None:
+                        arrays = _of_units(arrays, names.index(unit_name(table)), table, number)
+                    self._append(name, pa.table(arrays, schema=schema))
             whole = True
         finally:
             if not whole:
                 self._backend.drop_table(name)
 
     def _append(self, name: str, rows: Any) -> None:
-        with self._lending() as lend:
-            self._backend.insert(name, lend(rows))
-
-    @contextmanager
-    def _lending(self) -> Iterator[Any]:
-        """A function that shows an Arrow table to DuckDB without copying it, until the end of the block."""
-        lent: list[str] = []
-
-        def lend(rows: Any) -> Any:
-            lent.append(self._name())
-            self._backend.con.register(lent[-1], rows)
-            return self._backend.table(lent[-1])
-
-        try:
-            yield lend
-        finally:
-            for name in lent:
-                self._backend.con.unregister(name)
+        with Stage(self._backend, self._numbers) as stage:
+            self._backend.insert(name, stage.lend(rows))
 
     def _name(self) -> str:
-        self._names += 1
-        return f"t{self._names}"
+        return f"t{next(self._numbers)}"
+
+
+def _of_units(arrays: list[Any], at: int, table: Table, number: count[int]) -> list[Any]:
+    """Rows without an id are dropped, or numbered as units of their own; every other row has the number 0."""
+    known = arrays[at].is_valid()
+    if table.null_id == "drop":
+        return [array.filter(known) for array in arrays]
+    alone = np.zeros(len(known), dtype=np.int64)
+    nobody = ~known.to_numpy(zero_copy_only=False)
+    alone[nobody] = list(islice(number, int(nobody.sum())))
+    return [*arrays, pa.array(alone)]

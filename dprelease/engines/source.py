@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines import csvfile
 from dprelease.engines.base import scrubbed
+from dprelease.engines.units import id_column
 from dprelease.errors import TableMismatch, Unavailable
 
 __all__ = ["check", "files", "own_columns", "read"]
@@ -23,8 +24,9 @@ _ROWS = 1 << 18
 
 
 def own_columns(table: Table) -> tuple[Column, ...]:
-    """The declared columns that are in the source, not added by a join."""
-    return tuple(column for column in table.columns if column.reference is None)
+    """What is read from the source: its declared columns, then the unit id where that is not one of them."""
+    unit, own = id_column(table), tuple(column for column in table.columns if column.in_source)
+    return own if unit is None or unit in table.columns else (*own, unit)
 
 
 def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:

@@ -21,6 +21,6 @@ Floor 4: pure. It sees measurements and public laws only, so nothing here can co
 
 from __future__ import annotations
 
-from dprelease.estimate.tables import PublishedMeasure, PublishedTable, Status, estimate
+from dprelease.estimate.tables import RANK, PublishedMeasure, PublishedTable, Status, estimate, full_product, ranking
 
-__all__ = ["PublishedMeasure", "PublishedTable", "Status", "estimate"]
+__all__ = ["RANK", "PublishedMeasure", "PublishedTable", "Status", "estimate", "full_product", "ranking"]

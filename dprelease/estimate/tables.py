@@ -13,13 +13,16 @@ import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
 from dprelease.measures import Estimate, Measure, Noisy
-from dprelease.measures.count import Count
+from dprelease.measures.count import Count, CountDistinct
+from dprelease.measures.quantile import Quantile
 from dprelease.measures.sum import Sum
 
-__all__ = ["PublishedMeasure", "PublishedTable", "Status", "estimate"]
+__all__ = ["RANK", "PublishedMeasure", "PublishedTable", "Status", "estimate", "full_product", "ranking"]
 
 Floats = npt.NDArray[np.float64]
+Keys = tuple[tuple[Key, ...], ...]
 Status = Literal["ok", "unreliable", "blank"]
+RANK = "rank"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +31,21 @@ class PublishedMeasure:
 
     Attributes:
         name: Its name in the spec.
-        measure: What it is.
+        measure: What it is; None of a number that SQL made of published ones.
         value: Shape ``(cells,)``, read-only; NaN where nothing is published.
-        standard_error: Of the same shape; NaN with the value.
-        margin: Of the same shape; NaN with the value. Half the width of the interval at the table's confidence.
+        standard_error: Of the same shape; NaN with the value, and of a quantile, which has none.
+        margin: Of the same shape; NaN with the value, and where nothing is known of it. Half the width of the interval
+            at the table's confidence.
         status: ``ok``; ``unreliable``: the margin is larger than the release allows beside its value (with
             ``show: blank`` the numbers are then withheld, and the status says why); ``blank``: no estimate
-            can be made from the noisy numbers.
+            can be made from the noisy numbers, or the row is suppressed.
         places: Decimals in which value and margin are exact (0 for a count, 1 for a count that is half the sum of
             two draws); None where there is no grid.
         integer: Whether value and margin are whole numbers by their kind.
     """
 
     name: str
-    measure: Measure
+    measure: Measure | None
     value: Floats
     standard_error: Floats
     margin: Floats
@@ -58,10 +62,12 @@ class PublishedTable:
         name: The query's name.
         title: Its title.
         key_columns: In published order.
-        keys: For each key column its value in every cell, row-major: the last column runs fastest.
+        keys: For each key column its value in every row.
         measures: In the order of the spec.
         confidence: Of the margins.
         cells: The number of rows.
+        suppressed: How many rows are blank because a noisy number of theirs was below a limit.
+        derived: The SQL that made it of published tables; empty where noise did.
     """
 
     name: str
@@ -71,6 +77,13 @@ class PublishedTable:
     measures: tuple[PublishedMeasure, ...]
     confidence: Fraction
     cells: int
+    suppressed: int = 0
+    derived: str = ""
+
+
+def full_product(key_columns: Sequence[Column]) -> Keys:
+    """Every combination of the public keys, row-major: the last column runs fastest; one empty row without columns."""
+    return tuple(product(*(column.keys or () for column in key_columns)))
 
 
 def estimate(
@@ -81,6 +94,8 @@ def estimate(
     inputs: Mapping[str, Sequence[Noisy]],
     *,
     confidence: Fraction,
+    rows: Keys | None = None,
+    suppress_below: tuple[str, Fraction] | None = None,
     unreliable_above: Fraction | None = None,
     unreliable_show: Literal["flag", "blank"] = "flag",
 ) -> PublishedTable:
@@ -92,39 +107,75 @@ def estimate(
         key_columns: The columns of its ``by``; none means one cell.
         measures: By name, in published order.
         inputs: For each measure its noisy quantities, in the order that its ``estimate`` takes them; every
-            array has one value per cell of the full cross product of the keys.
+            array has one value per row.
         confidence: Of the margins, between 0 and 1.
+        rows: The keys of each row, in order, where they are not the full cross product: keys that a noisy selection
+            chose, maybe none, or all but those that are left out.
+        suppress_below: A measure, and the number below which a row is withheld: all of its numbers are then blank.
+            It is the noisy number that decides, so that this reveals nothing more.
         unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
 
     Returns:
-        The table; its shape depends on the keys alone.
+        The table; its rows depend on the keys alone.
     """
-    rows = list(product(*(column.keys or () for column in key_columns)))
+    rows = full_product(key_columns) if rows is None else rows
+    found = {label: measure.estimate(inputs[label], confidence) for label, measure in measures.items()}
+    gone = np.zeros(len(rows), dtype=bool)
+    if suppress_below is not None:
+        label, limit = suppress_below
+        gone = ~(found[label].value >= float(limit))  # what cannot be said to reach the limit goes as well
     return PublishedTable(
         name=name,
         title=title,
         key_columns=tuple(key_columns),
-        keys=tuple(tuple(row[at] for row in rows) for at in range(len(key_columns))),
+        keys=_by_column(rows, len(key_columns)),
         measures=tuple(
-            _published(label, measure, inputs[label], confidence, unreliable_above, unreliable_show)
+            _published(label, measure, found[label], inputs[label], gone, unreliable_above, unreliable_show)
             for label, measure in measures.items()
         ),
         confidence=confidence,
         cells=len(rows),
+        suppressed=int(gone.sum()),
     )
+
+
+def ranking(name: str, title: str, column: Column, positions: Sequence[int], *, confidence: Fraction) -> PublishedTable:
+    """The published table of the most frequent keys: their ranks, from 1, and the keys; it has no numbers.
+
+    Args:
+        name: The query's name.
+        title: Its title.
+        column: Whose keys are ranked.
+        positions: Of the keys, the first rank first.
+        confidence: Of the release's margins.
+    """
+    keys = column.keys or ()
+    return PublishedTable(
+        name=name,
+        title=title,
+        key_columns=(Column(name=RANK, type="integer"), column),
+        keys=(tuple(range(1, len(positions) + 1)), tuple(keys[at] for at in positions)),
+        measures=(),
+        confidence=confidence,
+        cells=len(positions),
+    )
+
+
+def _by_column(rows: Keys, columns: int) -> Keys:
+    return tuple(tuple(row[at] for row in rows) for at in range(columns))
 
 
 def _published(
     name: str,
     measure: Measure,
+    found: Estimate,
     noisy: Sequence[Noisy],
-    confidence: Fraction,
+    gone: npt.NDArray[np.bool_],
     above: Fraction | None,
     show: Literal["flag", "blank"],
 ) -> PublishedMeasure:
-    found: Estimate = measure.estimate(noisy, confidence)
-    blank = np.isnan(found.value)
+    blank = np.isnan(found.value) | gone
     unreliable = np.zeros_like(blank)
     if above is not None:
         unreliable = ~blank & (found.margin > float(above) * np.abs(found.value))
@@ -140,7 +191,7 @@ def _published(
         margin=_without(found.margin, hidden),
         status=status,
         places=_places(measure, noisy),
-        integer=isinstance(measure, Count) and len(noisy) == 1,
+        integer=isinstance(measure, Count | CountDistinct) and len(noisy) == 1,
     )
 
 
@@ -151,10 +202,10 @@ def _without(numbers: Floats, hidden: npt.NDArray[np.bool_]) -> Floats:
 
 
 def _places(measure: Measure, noisy: Sequence[Noisy]) -> int | None:
-    """Decimals of the grid that a count or a sum lies on; None where a decimal cannot write its step."""
-    if isinstance(measure, Count):
+    """Decimals of the grid that a count, a sum or a quantile lies on; None where a decimal cannot write its step."""
+    if isinstance(measure, Count | CountDistinct):
         return len(noisy) - 1  # of two draws it is half the sum
-    if not isinstance(measure, Sum):
+    if not isinstance(measure, Sum | Quantile):
         return None
     step = noisy[0].quantity.step
     return next((places for places in range(19) if (step * 10**places).denominator == 1), None)

@@ -53,7 +53,7 @@ class Index:
 @dataclass
 class _Reservation:
     body: Reserved
-    cells: Mapping[str, int]
+    cells: Mapping[str, int | None]
     measured: set[str] = field(default_factory=set)
     ended: str | None = None
 
@@ -188,7 +188,7 @@ def _measure(book: _Book, at: int, body: Measured) -> None:
     if found is None or found.ended or found.body.plan_fingerprint != body.plan:
         book.say(at, f"step {body.step} of {body.release} {body.period} is measured without an open reservation")
         return
-    if found.cells.get(body.step) != body.cells:
+    if body.step not in found.cells or found.cells[body.step] not in (None, body.cells):
         book.say(at, f"step {body.step} of {body.release} {body.period} is not a step of the reserved plan")
     if body.step in found.measured:
         book.say(at, f"step {body.step} of {body.release} {body.period} is measured twice")

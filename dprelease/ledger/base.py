@@ -151,6 +151,17 @@ class Ledger(Protocol):
         """The steps of a plan that have a measurement."""
         ...
 
+    def secret(self, release: str, period: str, plan: str) -> bytes:
+        """32 random bytes that belong to an open release: the same ones at every call, until it ends.
+
+        They decide which rows of a unit with too many are left out. They are durable before they are returned, so
+        that a resumed run reads the same rows, and are removed when the release is closed or given back.
+
+        Raises:
+            BrokenPromiseError: There is no open reservation of that plan.
+        """
+        ...
+
     def close(self, release: str, period: str, plan: str, manifest_digest: str) -> None:
         """Record that a release was published; again with the same digest does nothing.
 

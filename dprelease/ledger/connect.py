@@ -14,7 +14,7 @@ from urllib.parse import quote
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
 from dprelease.ledger.entry import RESTORE
 from dprelease.ledger.place import cannot_use, make_folder, require_owner
-from dprelease.ledger.schema import APPLICATION, VERSION, create
+from dprelease.ledger.schema import APPLICATION, VERSION, create, migrate
 
 __all__ = ["Connections", "translated"]
 
@@ -165,6 +165,8 @@ class Connections:
                 hint="pip install --upgrade dprelease",
                 code="DPR-L141",
             )
+        if version < VERSION:
+            migrate(connection)
 
     def _drop(self, connection: sqlite3.Connection | None) -> None:
         if connection is not None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 
-__all__ = ["APPLICATION", "VERSION", "create", "objects"]
+__all__ = ["APPLICATION", "VERSION", "create", "migrate", "objects"]
 
 APPLICATION = 0x4450524C  # "DPRL", in the file's header
-VERSION = 1
+VERSION = 2
 
 _TABLES = """
 CREATE TABLE entries(
@@ -46,6 +46,15 @@ CREATE TABLE measurements(
     digest TEXT NOT NULL,
     payload BLOB NOT NULL,
     PRIMARY KEY (release, period, plan, step)
+) STRICT;
+"""
+
+# Version 2. The one table whose rows go: a release's key dies with the release, so that nobody can tell later which of
+# a unit's rows were left out.
+_SECRETS = """
+CREATE TABLE secrets(
+    reservation INTEGER PRIMARY KEY REFERENCES reservations(sequence),
+    secret BLOB NOT NULL CHECK (length(secret) = 32)
 ) STRICT;
 """
 
@@ -91,9 +100,19 @@ def _triggers() -> list[str]:
     return made
 
 
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a ledger of an older version to this one; does nothing where it is of this one already."""
+    connection.execute("BEGIN IMMEDIATE")
+    if connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+        connection.execute(_SECRETS)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
 def create(connection: sqlite3.Connection) -> None:
-    """Make the tables and rules of schema version 1 in an empty database."""
+    """Make the tables and rules of this schema version in an empty database."""
     connection.executescript(_TABLES)
+    connection.execute(_SECRETS)
     for trigger in _triggers():
         connection.execute(trigger)
     connection.execute(f"PRAGMA application_id = {APPLICATION}")

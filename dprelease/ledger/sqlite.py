@@ -54,7 +54,7 @@ class SQLiteLedger:
         self.path = Path(os.path.abspath(path))
         self._connections = Connections(self.path, view.require_head)
         self._clock = clock
-        self._cells: dict[str, Mapping[str, int]] = {}  # by hash of the reserve entry, so never out of date
+        self._cells: dict[str, Mapping[str, int | None]] = {}  # by hash of the reserve entry, so never out of date
 
     @property
     def folder(self) -> Path:
@@ -86,6 +86,18 @@ class SQLiteLedger:
         """The steps of a plan that have a measurement."""
         with self._transaction("BEGIN") as connection:
             return view.measured(connection, release, period, plan) if connection else frozenset()
+
+    def secret(self, release: str, period: str, plan: str) -> bytes:
+        """The key of an open release, made on first use and durable before it is returned."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            live = view.open_reservation(connection, release, period, plan) if connection else None
+            found = view.find(connection, release, period) if connection else None
+            if connection is None or live is None or found is None:
+                raise BrokenPromiseError(f"{release} {period} has no key, for it is not open", code="DPR-L901")
+            fresh = (found.sequence, os.urandom(32))
+            connection.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", fresh)
+            rows = connection.execute("SELECT secret FROM secrets WHERE reservation = ?", fresh[:1])
+            return bytes(rows.fetchone()[0])
 
     def entries(self) -> Iterator[Entry]:
         """Every entry, in order; read in pages, so that a slow reader holds nothing open."""
@@ -151,8 +163,10 @@ class SQLiteLedger:
         """Store a measurement unless the step has one already, and return what is stored."""
         with self._transaction("BEGIN IMMEDIATE") as connection:
             if connection is None or view.stored(connection, key) is None:
-                cells = self._steps(connection, key).get(key.step)
-                if connection is None or key.step != measurement.step or cells != len(measurement.values):
+                steps = self._steps(connection, key)
+                cells = steps.get(key.step)  # None also where a noisy selection decides
+                known = key.step in steps and cells in (None, len(measurement.values))
+                if connection is None or key.step != measurement.step or not known:
                     raise BrokenPromiseError(
                         f"what was measured is not {key}: the reserved plan has no such step of such a shape",
                         hint="nothing was stored; please report this",
@@ -278,8 +292,8 @@ class SQLiteLedger:
             by=by,
         )
 
-    def _steps(self, connection: sqlite3.Connection | None, key: StepKey) -> Mapping[str, int]:
-        """The cells of each step of the open reservation of a key."""
+    def _steps(self, connection: sqlite3.Connection | None, key: StepKey) -> Mapping[str, int | None]:
+        """How many numbers each step of the open reservation of a key has."""
         live = view.open_reservation(connection, key.release, key.period, key.plan) if connection else None
         if connection is None or live is None:
             raise BrokenPromiseError(
@@ -311,6 +325,7 @@ class SQLiteLedger:
     def _end(self, connection: sqlite3.Connection, body: Closed | Voided) -> None:
         entry = self._append(connection, body)
         connection.execute("INSERT INTO endings VALUES (?, ?, ?)", (body.reservation, entry.sequence, body.kind))
+        connection.execute("DELETE FROM secrets WHERE reservation = ?", (body.reservation,))
 
     def _shorten(self) -> None:
         # A long write-ahead log that is damaged loses its tail without a word, so it is folded in after each

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -14,16 +14,20 @@ import numpy.typing as npt
 from dprelease.canonical import Value
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
+from dprelease.errors import BrokenPromiseError
 from dprelease.noise import Law
 
-__all__ = ["Clipped", "Estimate", "Expected", "Measure", "Noisy", "joint_margins"]
+__all__ = ["Asked", "Clipped", "Estimate", "Expected", "Measure", "Noisy", "Ranged", "joint_margins"]
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """One measurement of a quantity, with the public law of its noise; all in grid steps."""
+    """One measurement of a quantity, with the public law of its noise; all in grid steps.
+
+    Of a quantile the values are grid multiples within its clip, and the law is that of their score.
+    """
 
     quantity: Quantity
     values: npt.NDArray[np.int64]
@@ -58,7 +62,22 @@ class Measure(Value):
 
     A measure names the quantities that it needs (each is measured once, by one step, however many measures
     of the query share it) and turns their noisy values into estimates. It never sees an exact value.
+
+    Attributes:
+        where: The rows that it looks at, beside the query's own ``where``; None: all. Every quantity that it needs
+            looks at these rows alone.
     """
+
+    where: str | None = None
+
+    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
+        """One measure for every published number that this one asks for, by its published name.
+
+        Args:
+            name: Of this measure in the spec.
+            others: All measures of the query as the author wrote them.
+        """
+        return {name: self}
 
     @abstractmethod
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
@@ -95,16 +114,40 @@ class Measure(Value):
         """Accuracy by the noise law alone; ``count`` is the author's public guess of rows per cell."""
 
 
-class Clipped(Measure):
-    """What a sum and a mean share: the clip, and what it applies to."""
+class Asked(Measure):
+    """What an author writes and other measures stand for in a plan: it needs, draws and estimates nothing itself."""
+
+    @abstractmethod
+    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
+        """The measures that stand for it."""
+
+    def quantities(self, table: Table) -> tuple[Quantity, ...]:
+        """None of its own; see :class:`Measure`."""
+        raise self._unplanned()
+
+    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
+        """None of its own; see :class:`Measure`."""
+        raise self._unplanned()
+
+    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """None of its own; see :class:`Measure`."""
+        raise self._unplanned()
+
+    def expected(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+    ) -> Expected:
+        """None of its own; see :class:`Measure`."""
+        raise self._unplanned()
+
+    def _unplanned(self) -> BrokenPromiseError:
+        name = type(self).__name__
+        return BrokenPromiseError(f"{name} was not planned", hint="call `measures.planned` on what the author wrote")
+
+
+class Ranged(Measure):
+    """What sums, means and quantiles share: the clip of a column's values."""
 
     clip: tuple[Fraction, Fraction] | None = None
-    clip_per: Literal["row", "unit_cell"] | None = None
-
-    def centred(self, table: Table, name: str) -> Quantity:
-        """The sum of the clipped values less the middle of the clip: half the reach of a clip that starts at 0."""
-        low, high, step = self.limits(table, name)
-        return Quantity(kind="sum", column=name, step=step, low=low, high=high, centre=(low + high) // 2)
 
     def limits(self, table: Table, name: str) -> tuple[int, int, Fraction]:
         """The clip in grid steps, and the step; the column's range unless ``clip`` narrows it."""
@@ -112,6 +155,35 @@ class Clipped(Measure):
         assert column.range is not None  # noqa: S101 - resolve refuses a sum without a range
         low, high = self.clip if self.clip is not None else (column.range.low, column.range.high)
         return int(low / column.step), int(high / column.step), column.step
+
+
+class Clipped(Ranged):
+    """What sums, means and spreads share: what the clip applies to.
+
+    With ``clip_per: unit_cell`` the sum of a unit's values in a cell is one value, and is clipped once; the counts
+    beside it are then of units with a value. Where every row is a unit the two are the same, and ``row`` is taken,
+    so that other measures share the quantities.
+    """
+
+    clip_per: Literal["row", "unit_cell"] | None = None
+
+    def per(self, table: Table) -> Literal["row", "unit_cell"]:
+        """What is one value: a row's, or the sum of a unit's rows in the cell."""
+        return "unit_cell" if self.clip_per == "unit_cell" and table.unit_id is not None else "row"
+
+    def counted(self, table: Table, name: str) -> Quantity:
+        """How many values there are to clip."""
+        return Quantity(kind="nonnull", column=name, where=self.where, per=self.per(table))
+
+    def summed(self, table: Table, name: str) -> Quantity:
+        """The sum of the clipped values."""
+        low, high, step = self.limits(table, name)
+        return Quantity(kind="sum", column=name, step=step, low=low, high=high, where=self.where, per=self.per(table))
+
+    def centred(self, table: Table, name: str) -> Quantity:
+        """The sum of the clipped values less the middle of the clip: half the reach of a clip that starts at 0."""
+        plain = self.summed(table, name)
+        return plain.model_copy(update={"centre": (plain.low + plain.high) // 2})
 
 
 def joint_margins(laws: Sequence[Law], confidence: Fraction) -> tuple[int, ...]:

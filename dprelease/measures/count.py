@@ -1,4 +1,4 @@
-"""``{count: rows}`` or ``{count: COLUMN}``: how many rows, or how many with a value, fall in each cell."""
+"""``{count: rows}``, ``{count: units}``, ``{count: COLUMN}``, ``{count_distinct: COLUMN}``: how many in each cell."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ from dprelease.measures.base import Estimate, Expected, Measure, Noisy
 from dprelease.measures.laws import SumLaw
 from dprelease.noise import Law
 
-__all__ = ["Count"]
+__all__ = ["Count", "CountDistinct"]
 
 
 class Count(Measure):
-    """A count. One row moves one cell by at most 1; the noise is integer, so the count stays an integer.
+    """A count, unbiased; the noise is integer, so it stays an integer, and it may be negative.
 
-    ``rows`` counts rows, ``units`` counts units (the same while every row is one unit), a column counts its
-    non-null values. The estimate is unbiased; it may be negative.
+    ``rows`` counts rows, ``units`` counts the different units among them (the same where every row is a unit), a
+    column counts its non-null values.
 
     A column can also be counted as half the sum of two numbers: how many more values than nulls there are, and how
     many rows. Every row moves the first by exactly 1, whatever it holds, so k columns cost what one vector of
     length sqrt(k) does, and the rows are drawn once for all of them. It is the correlated Gaussian mechanism
     (Lebeda 2024, arXiv 2408.06853; Joseph and Yu 2024, arXiv 2309.15790) as integer queries: with the best split
     every count has standard deviation (1 + sqrt(k)) / (2 mu) instead of sqrt(k) / mu. Such a count may end in a half.
+    A count with a ``where`` of its own has no such rows to share, and is not offered in that form.
     """
 
     count: str
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
-        """One: the rows, or the non-null values of a column."""
+        """One: the rows, the units, or the non-null values of a column."""
+        if self.count == "units" and table.unit_id is not None:
+            return (Quantity(kind="units", where=self.where),)
         if self.count in ("rows", "units"):
-            return (Quantity(kind="rows"),)
-        return (Quantity(kind="nonnull", column=self.count),)
+            return (Quantity(kind="rows", where=self.where),)
+        return (Quantity(kind="nonnull", column=self.count, where=self.where),)
 
     def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
         """For a column also (values less nulls, rows)."""
         plain = self.quantities(table)
-        if plain[0].kind == "rows":
+        if plain[0].kind != "nonnull" or self.where is not None:
             return (plain,)
         return (plain, (Quantity(kind="balance", column=self.count), Quantity(kind="rows")))
 
@@ -56,6 +59,39 @@ class Count(Measure):
             value=value,
             standard_error=np.full_like(value, expected.standard_error),
             margin=np.full_like(value, expected.margin),
+        )
+
+    def expected(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+    ) -> Expected:
+        """The same for every cell, whatever the data."""
+        return _accuracy(laws, confidence)
+
+
+class CountDistinct(Measure):
+    """How many different values of a column occur in each cell; unbiased, and it may be negative.
+
+    One row more or less moves it by at most 1, as it moves a count of rows.
+    """
+
+    count_distinct: str
+
+    def quantities(self, table: Table) -> tuple[Quantity, ...]:
+        """One: the different non-null values of the column."""
+        return (Quantity(kind="distinct", column=self.count_distinct, where=self.where),)
+
+    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
+        """1: it is the measurement itself."""
+        return (1.0,)
+
+    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """The noisy counts; the margin is exact by the noise law."""
+        value = noisy[0].values.astype(np.float64)
+        told = _accuracy([noisy[0].law], confidence)
+        return Estimate(
+            value=value,
+            standard_error=np.full_like(value, told.standard_error),
+            margin=np.full_like(value, told.margin),
         )
 
     def expected(

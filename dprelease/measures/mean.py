@@ -19,14 +19,15 @@ class Mean(Clipped):
     """A mean from two measurements: the sum of values centred at the middle of the clip, and their count.
 
     Centring halves the sensitivity of the sum (for a clip from 0: from high to high / 2), and keeps the error
-    of the count from being multiplied by the mean itself.
+    of the count from being multiplied by the mean itself. With ``clip_per: unit_cell`` it is the mean over units of
+    what each adds up to in the cell.
     """
 
     mean: str
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """Two: the centred sum, and the number of non-null values."""
-        return (self.centred(table, self.mean), Quantity(kind="nonnull", column=self.mean))
+        return (self.centred(table, self.mean), self.counted(table, self.mean))
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """Of S / N at the worst mean r, an end of the clip: 1 / N^2 and r^2 / N^2."""

@@ -19,7 +19,9 @@ __all__ = ["Sum"]
 
 
 class Sum(Clipped):
-    """A sum of values rounded to the column's grid, then clipped. One row moves one cell by at most max(|low|, |high|).
+    """A sum of values rounded to the column's grid, then clipped: one value moves one cell by max(|low|, |high|).
+
+    A value is a row's, or with ``clip_per: unit_cell`` the sum of a unit's rows in the cell.
 
     Noise is unbiased; clipping is not: what lies beyond the clip is counted as if it lay on it. Where a mean or a
     variance of the same column and clip is measured, the sum can be had for nothing: the sum of values less the
@@ -31,8 +33,7 @@ class Sum(Clipped):
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the clipped sum in grid steps."""
-        low, high, step = self.limits(table, self.sum)
-        return (Quantity(kind="sum", column=self.sum, step=step, low=low, high=high),)
+        return (self.summed(table, self.sum),)
 
     def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
         """Also (centred sum, non-null values), unless the centre is 0: then the first is that sum already."""
@@ -40,7 +41,7 @@ class Sum(Clipped):
         plain = self.quantities(table)
         if centred.centre == 0:
             return (plain,)
-        return (plain, (centred, Quantity(kind="nonnull", column=self.sum)))
+        return (plain, (centred, self.counted(table, self.sum)))
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """The squared step of a sum; of a count as often as it is taken, squared."""

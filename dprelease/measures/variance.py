@@ -59,7 +59,7 @@ class _Moments(Clipped):
         square = centred.model_copy(update={"kind": "square"})
         square = square.model_copy(update={"grain": max(1, -(-square.squares[1] // _LARGEST))})
         square = square.model_copy(update={"offset": square.squares[1] // 2})
-        return (square, centred, Quantity(kind="nonnull", column=self.column))
+        return (square, centred, self.counted(table, self.column))
 
     def _spread(self, noisy: Sequence[Noisy], confidence: Fraction) -> _Spread:
         squares, centred, counted = noisy

@@ -1,8 +1,9 @@
 """How does it hide? Samplers, mechanisms, and the box around exact values.
 
-Floor 2: its only input from outside is the operating system's entropy. ``MECHANISMS`` (one value at a time) and
-``JOINT_MECHANISMS`` (several values of a cell in one draw) are closed: a privacy tool whose mechanisms can be
-injected by an installed package cannot be audited.
+Floor 2: its only input from outside is the operating system's entropy. ``MECHANISMS`` (one value at a time),
+``JOINT_MECHANISMS`` (several values of a cell in one draw), ``CHOICES`` (the answer is one of the candidates) and
+``SELECTIONS`` (which keys may be shown) are closed: a privacy tool whose mechanisms can be injected by an installed
+package cannot be audited.
 
 >>> from fractions import Fraction
 >>> MECHANISMS["discrete_laplace"].law(Fraction(10)).margin(Fraction(95, 100))
@@ -11,16 +12,43 @@ injected by an installed package cannot be audited.
 
 from __future__ import annotations
 
-from dprelease.noise.base import JointMechanism, Law, Measurement, Mechanism
+from dprelease.noise.base import JointMechanism, Law, Measurement, Mechanism, Selection
 from dprelease.noise.discrete_gaussian import DiscreteGaussianMechanism
 from dprelease.noise.discrete_laplace import DiscreteLaplaceMechanism
-from dprelease.noise.exact import Exact
+from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys, Key
+from dprelease.noise.exponential import ExponentialQuantile, ExponentialTopK
 from dprelease.noise.knorm import CountKNorm, LinfKNorm
+from dprelease.noise.threshold import GaussianThreshold, LaplaceThreshold, OptimalSelection
 
-__all__ = ["JOINT_MECHANISMS", "MECHANISMS", "Exact", "JointMechanism", "Law", "Measurement", "Mechanism"]
+__all__ = [
+    "CHOICES",
+    "JOINT_MECHANISMS",
+    "MECHANISMS",
+    "SELECTIONS",
+    "Exact",
+    "ExactHistogram",
+    "ExactKeys",
+    "ExponentialQuantile",
+    "ExponentialTopK",
+    "JointMechanism",
+    "Key",
+    "Law",
+    "Measurement",
+    "Mechanism",
+    "OptimalSelection",
+    "Selection",
+]
 
 MECHANISMS: dict[str, Mechanism] = {
     mechanism.name: mechanism for mechanism in (DiscreteLaplaceMechanism(), DiscreteGaussianMechanism())
 }
 
 JOINT_MECHANISMS: dict[str, JointMechanism] = {mechanism.name: mechanism for mechanism in (CountKNorm(), LinfKNorm())}
+
+CHOICES: dict[str, ExponentialQuantile | ExponentialTopK] = {
+    choice.name: choice for choice in (ExponentialQuantile(), ExponentialTopK())
+}
+
+SELECTIONS: dict[str, Selection] = {
+    selection.name: selection for selection in (LaplaceThreshold(), GaussianThreshold())
+}

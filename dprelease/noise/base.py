@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.canonical import dumps, sha256
-from dprelease.errors import Corrupt
-from dprelease.noise.exact import Exact
+from dprelease.errors import BrokenPromiseError, Corrupt
+from dprelease.noise.exact import Exact, ExactKeys, Key
 from dprelease.privacy.event import Event, Sensitivity
 
-__all__ = ["JointMechanism", "Law", "Measurement", "Mechanism"]
+__all__ = ["JointMechanism", "Law", "Measurement", "Mechanism", "Selection"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -76,6 +76,27 @@ class JointMechanism(Protocol):
         ...
 
 
+class Selection(Protocol):
+    """A rule that says which of the keys that occur may be shown: a noisy count and a threshold."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a plan."""
+        ...
+
+    def event(self, scale: Fraction, sensitivity: Sensitivity, delta: Fraction) -> Event:
+        """What it costs, if the threshold is at least the least one for that delta."""
+        ...
+
+    def draw(self, keys: ExactKeys, scale: Fraction, threshold: int) -> tuple[tuple[Key, ...], ...]:
+        """The selected keys, in the order of their text."""
+        ...
+
+    def half_point(self, scale: Fraction, delta: Fraction, groups: int) -> int:
+        """The least number of units with which a key is shown with probability 1/2 or more."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Measurement:
     """What one step returned: noisy integers on its grid. Safe to keep, to hand on and to publish.
@@ -83,20 +104,36 @@ class Measurement:
     Attributes:
         step: The id of the step.
         values: One noisy integer per cell, shape ``(cells,)``, ``int64``, read-only.
+        keys: For a selection the selected keys, each a tuple of plain ``bool``, ``int`` and ``str``; ``values`` then
+            tells nothing. For every other step None.
+
+    Raises:
+        BrokenPromiseError: If a key is of another type.
     """
 
     step: str
     values: Integers
+    keys: tuple[tuple[Key, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.int64)
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
+        if self.keys is not None:
+            keys = tuple(tuple(key) for key in self.keys)
+            if not all(type(part) in {bool, int, str} for key in keys for part in key):
+                raise BrokenPromiseError(f"a key of the step {self.step} is not of plain booleans, integers and texts")
+            object.__setattr__(self, "keys", keys)
 
     def to_bytes(self) -> bytes:
-        """One line of canonical JSON, then the cells as little-endian 64-bit integers."""
-        head = dumps({"cells": len(self.values), "format": 1, "step": self.step})
-        return head.encode() + b"\n" + self.values.astype("<i8").tobytes()
+        """One line of canonical JSON, then the cells as little-endian 64-bit integers.
+
+        Format 1 has no keys, format 2 has; a text that is not valid Unicode is written as it is found, because
+        nothing may fail here.
+        """
+        facts = {"cells": len(self.values), "format": 1, "step": self.step}
+        head = dumps(facts if self.keys is None else {**facts, "format": 2, "keys": self.keys})
+        return head.encode("utf-8", "surrogatepass") + b"\n" + self.values.astype("<i8").tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Measurement:
@@ -107,15 +144,27 @@ class Measurement:
         """
         head, _, body = data.partition(b"\n")
         try:
-            facts = json.loads(head)
-            whole = facts["format"] == 1 and len(body) == 8 * facts["cells"]
+            facts = json.loads(head.decode("utf-8", "surrogatepass"))
+            whole = facts["format"] in {1, 2} and len(body) == 8 * facts["cells"]
+            keys = _keys(facts["keys"]) if facts["format"] == 2 else None
         except (ValueError, KeyError, TypeError):
             whole = False
         if not whole:
             raise Corrupt("a stored measurement is not whole", hint="restore the ledger from its backup")
-        return cls(step=facts["step"], values=np.frombuffer(body, dtype="<i8").astype(np.int64))
+        return cls(step=facts["step"], values=np.frombuffer(body, dtype="<i8").astype(np.int64), keys=keys)
 
     @property
     def digest(self) -> str:
         """SHA-256 of its bytes."""
         return sha256(self.to_bytes())
+
+
+def _keys(stored: list[list[Key]]) -> tuple[tuple[Key, ...], ...]:
+    """Keys as they were written.
+
+    Raises:
+        TypeError: If they are not lists of plain values.
+    """
+    if not all(type(key) is list and all(type(part) in {bool, int, str} for part in key) for key in stored):
+        raise TypeError("keys are lists of booleans, integers and texts")
+    return tuple(tuple(key) for key in stored)

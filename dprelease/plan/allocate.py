@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Literal
 
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError
+from dprelease.noise.threshold import least_threshold
 from dprelease.plan.candidates import event_of, mechanism_of
 from dprelease.plan.choose import Choice, Problem, choose, domains
-from dprelease.plan.document import Account, Considered, Publish, ReleaseInfo, ReleasePlan, Step
+from dprelease.plan.document import Account, Considered, Publish, ReleaseInfo, ReleasePlan, Selecting, Step
+from dprelease.plan.drafts import Draft
 from dprelease.plan.lower import Lowered, Lowering
 from dprelease.plan.naive import naive
 from dprelease.plan.outputs import outputs
@@ -68,26 +71,43 @@ def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
             draft = choice.lowered.drafts[at]
             mechanism = mechanism_of(draft, choice.candidate)
             own = draft.answers[0].query if draft.answers[0].query in choices else ""
-            chosen[own, draft.aggregate, draft.joined] = (mechanism, scale, choice.parts[at])
+            chosen[own, *_identity(draft)] = (mechanism, scale, choice.parts[at])
     found = []
     for draft in lowered.drafts:
         own = draft.answers[0].query if draft.answers[0].query in choices else ""
-        found.append((draft, *chosen[own, draft.aggregate, draft.joined]))
+        found.append((draft, *chosen[own, *_identity(draft)]))
     shares = _shares([(event_of(draft, mechanism, scale), part) for draft, mechanism, scale, part in found], choices)
     return tuple(
-        Step(
-            id=draft.id,
-            answers=draft.answers,
-            aggregate=draft.aggregate,
-            joined=draft.joined,
-            mechanism=mechanism,
-            sensitivity=draft.sensitivity,
-            gauge=draft.gauge,
-            scale=scale,
-            share=share,
-            cells=draft.cells,
-        )
-        for (draft, mechanism, scale, _), share in zip(found, shares, strict=True)
+        _step(draft, mechanism, scale, share) for (draft, mechanism, scale, _), share in zip(found, shares, strict=True)
+    )
+
+
+def _identity(draft: Draft) -> tuple[object, ...]:
+    """What tells a draft from all others of its domain, whatever the form of the measures; a list is never shared."""
+    own = draft.answers[0].query if draft.list_of is not None else ""
+    return draft.aggregate, draft.parts, draft.delta, own
+
+
+def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Step:
+    selecting = None
+    if draft.delta is not None:
+        noise: Literal["laplace", "gaussian"] = "laplace" if mechanism == "laplace_threshold" else "gaussian"
+        least = least_threshold(noise, scale, draft.delta, draft.groups or 1)
+        threshold = max(least, draft.aggregate.min_units or 1)
+        selecting = Selecting(threshold=threshold, delta=draft.delta)
+    return Step(
+        id=draft.id,
+        answers=draft.answers,
+        aggregate=draft.aggregate,
+        joined=draft.joined,
+        mechanism=mechanism,
+        sensitivity=draft.sensitivity,
+        gauge=draft.gauge,
+        scale=scale,
+        share=share,
+        cells=draft.cells,
+        choosing=draft.choosing,
+        selecting=selecting,
     )
 
 

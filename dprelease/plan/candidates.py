@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Law
-from dprelease.plan.lower import Draft, Form, Lowered
+from dprelease.noise import Law
+from dprelease.plan import draws
+from dprelease.plan.drafts import Draft
+from dprelease.plan.lower import Form, Lowered
 from dprelease.privacy.event import Event
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
 
@@ -53,21 +55,31 @@ CANDIDATES: tuple[Candidate, ...] = (
 
 def mechanism_of(draft: Draft, candidate: Candidate) -> str:
     """The name of the draft's mechanism."""
+    if draft.list_of is not None:
+        return "exponential_top_k"
+    if draft.choosing is not None:
+        return "exponential_quantile"
+    if draft.delta is not None:
+        return f"{candidate.noise}_threshold"
     return f"{draft.ball}_knorm" if draft.ball else f"discrete_{candidate.noise}"
 
 
 def event_of(draft: Draft, mechanism: str, scale: Fraction) -> Event:
     """What the draft costs at a scale."""
-    if draft.gauge is not None:
-        return JOINT_MECHANISMS[mechanism].event(scale, 1 + len(draft.joined), draft.gauge)
-    return MECHANISMS[mechanism].event(scale, draft.sensitivity)
+    return draws.event_of(
+        mechanism,
+        scale,
+        draft.sensitivity,
+        dimension=len(draft.parts),
+        gauge=draft.gauge,
+        choosing=draft.choosing,
+        delta=draft.delta,
+    )
 
 
 def law_of(draft: Draft, mechanism: str, scale: Fraction) -> Law:
-    """The law of one of its noisy numbers at a scale."""
-    if draft.gauge is not None:
-        return JOINT_MECHANISMS[mechanism].law(scale, 1 + len(draft.joined))
-    return MECHANISMS[mechanism].law(scale)
+    """The law of one of its noisy numbers at a scale; of a choice, that of its score."""
+    return draws.law_of(mechanism, scale, dimension=len(draft.parts), gauge=draft.gauge, choosing=draft.choosing)
 
 
 def scale_of(draft: Draft, candidate: Candidate, budget: Fraction, *, rough: bool = False) -> Fraction:
@@ -77,7 +89,10 @@ def scale_of(draft: Draft, candidate: Candidate, budget: Fraction, *, rough: boo
     """
     if rough:
         return Fraction(_rough_scale(draft, candidate, float(budget)))
-    if draft.gauge is None and candidate.noise == "gaussian":
+    if draft.choosing is not None and candidate.unit == "rho":
+        # each choice is spread / scale in range, and such a choice costs the square of that over 8
+        return dyadic_up(sqrt_up(draft.sensitivity.l2_squared / (8 * budget)))
+    if _adds_gaussian(draft, candidate):
         return dyadic_up(sqrt_up(draft.sensitivity.l2_squared / (2 * budget)))
     reach = draft.gauge if draft.gauge is not None else draft.sensitivity.l1
     if candidate.unit == "epsilon":
@@ -85,8 +100,14 @@ def scale_of(draft: Draft, candidate: Candidate, budget: Fraction, *, rough: boo
     return dyadic_up(sqrt_up(reach * reach / (2 * budget)))
 
 
+def _adds_gaussian(draft: Draft, candidate: Candidate) -> bool:
+    return candidate.noise == "gaussian" and draft.gauge is None and draft.choosing is None
+
+
 def _rough_scale(draft: Draft, candidate: Candidate, budget: float) -> float:
-    if draft.gauge is None and candidate.noise == "gaussian":
+    if draft.choosing is not None and candidate.unit == "rho":
+        return math.sqrt(draft.sensitivity.l2_squared / 8 / budget)
+    if _adds_gaussian(draft, candidate):
         return math.sqrt(draft.sensitivity.l2_squared / 2 / budget)
     reach = float(draft.gauge if draft.gauge is not None else draft.sensitivity.l1)
     return reach / budget if candidate.unit == "epsilon" else reach / math.sqrt(2 * budget)
@@ -129,6 +150,8 @@ def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, 
 
 def _spread(draft: Draft, candidate: Candidate) -> float:
     """The standard deviation at a unit budget, up to a factor that all drafts of a candidate share."""
+    if draft.choosing is not None:
+        return _rough_scale(draft, candidate, 1.0)
     if draft.gauge is None:
         if candidate.noise == "gaussian":
             return math.sqrt(draft.sensitivity.l2_squared / 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +12,8 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
 from dprelease.plan.candidates import CANDIDATES, Candidate, Scaling, even_split
 from dprelease.plan.document import Account, Considered
-from dprelease.plan.lower import Draft, Lowered, Lowering
+from dprelease.plan.drafts import Draft
+from dprelease.plan.lower import Lowered, Lowering
 from dprelease.plan.targets import floor_of
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, round_up
@@ -321,12 +323,13 @@ def _score(
         event = Composed(events=(*(event for _, event in others), *scaling.events(scales)))
         return rough_loss(problem.accounting, event, problem.budget.delta)
     laws = scaling.laws(scales)
+    terms = Counter(term.query for term in scaling.lowered.terms)
     score = weight = 0.0
     for term in scaling.lowered.terms:
         goal = goals.get(term.query)
         if goal is None or (goal.share is None and goal.budget is None):
             continue
-        part = float(goal.share or 1) / len(scaling.lowered.queries[term.query].measures)
+        part = float(goal.share or 1) / terms[term.query]
         variance = sum(size * laws[at].variance for at, size in term.weights)
         score += part * math.log(max(variance, 1e-300))
         weight += part

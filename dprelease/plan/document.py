@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from dprelease.canonical import Value
-from dprelease.catalog.aggregate import BoundedAggregate, Quantity
+from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column
 from dprelease.measures import AnyMeasure
-from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Law
+from dprelease.noise import Law
+from dprelease.plan.draws import Choosing, event_of, law_of
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed, Event, Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
@@ -21,6 +22,7 @@ __all__ = [
     "AccountStanding",
     "Answer",
     "Batch",
+    "Choosing",
     "Considered",
     "Feed",
     "FrozenPlan",
@@ -30,8 +32,10 @@ __all__ = [
     "Output",
     "PlannedQuery",
     "Publish",
+    "Ranking",
     "ReleaseInfo",
     "ReleasePlan",
+    "Selecting",
     "Standing",
     "Step",
 ]
@@ -58,6 +62,18 @@ class Answer(Value):
     measure: str
 
 
+class Selecting(Value):
+    """Of a step that decides which keys appear: those whose noisy number of units reaches the threshold.
+
+    Attributes:
+        threshold: At least so many, noise included.
+        delta: At least the probability that a key shows which one unit alone has.
+    """
+
+    threshold: int
+    delta: Fraction = Field(gt=0, lt=1)
+
+
 class Step(Value):
     """One draw: a bounded aggregate, the mechanism that hides it, and what that costs.
 
@@ -68,12 +84,16 @@ class Step(Value):
         answers: The measures that it serves.
         aggregate: What the engine computes: the first quantity, and the only one but for a joint step.
         joined: The further quantities of a joint step, over the same cells.
-        mechanism: A name in ``MECHANISMS``, or in ``JOINT_MECHANISMS`` for a joint step.
-        sensitivity: In grid steps, of all quantities together; re-derived by ``verify``.
+        mechanism: A name in ``MECHANISMS``; in ``JOINT_MECHANISMS`` for a joint step, in ``CHOICES`` for one that
+            chooses, in ``SELECTIONS`` for one that selects keys.
+        sensitivity: In grid steps (in scores, where it chooses), of all quantities together; ``verify`` derives it
+            again.
         gauge: Of a joint step: the largest sum over cells of the norms by which one unit moves it.
         scale: Of the noise, in grid steps; exactly a 64-bit float.
         share: Of the release's budget; the shares of a plan add up to exactly one.
-        cells: The number of cells.
+        cells: The number of cells; None where a noisy selection decides.
+        choosing: Where it chooses.
+        selecting: Where it selects keys.
     """
 
     id: str
@@ -85,7 +105,9 @@ class Step(Value):
     gauge: Fraction | None = None
     scale: Fraction = Field(gt=0)
     share: Fraction = Field(gt=0)
-    cells: int = Field(ge=1)
+    cells: int | None = Field(ge=1)
+    choosing: Choosing | None = None
+    selecting: Selecting | None = None
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -93,23 +115,29 @@ class Step(Value):
         return (self.aggregate.quantity, *self.joined)
 
     @property
-    def numbers(self) -> int:
-        """How many numbers a measurement of it holds: every cell of every quantity."""
-        return self.cells * len(self.parts)
+    def numbers(self) -> int | None:
+        """How many numbers a measurement of it holds; None where a noisy selection decides."""
+        if self.mechanism == "exponential_top_k" and self.choosing is not None:
+            return self.choosing.rounds
+        return None if self.cells is None else self.cells * len(self.parts)
 
     @property
     def event(self) -> Event:
         """What the step costs."""
-        if self.gauge is not None:
-            return JOINT_MECHANISMS[self.mechanism].event(self.scale, len(self.parts), self.gauge)
-        return MECHANISMS[self.mechanism].event(self.scale, self.sensitivity)
+        return event_of(
+            self.mechanism,
+            self.scale,
+            self.sensitivity,
+            dimension=len(self.parts),
+            gauge=self.gauge,
+            choosing=self.choosing,
+            delta=None if self.selecting is None else self.selecting.delta,
+        )
 
     @property
     def law(self) -> Law:
-        """The public distribution of the noise on one number, in grid steps."""
-        if self.gauge is not None:
-            return JOINT_MECHANISMS[self.mechanism].law(self.scale, len(self.parts))
-        return MECHANISMS[self.mechanism].law(self.scale)
+        """The public distribution of the noise on one number, in grid steps; of a choice, on its score."""
+        return law_of(self.mechanism, self.scale, dimension=len(self.parts), gauge=self.gauge, choosing=self.choosing)
 
 
 class Feed(Value):
@@ -137,18 +165,40 @@ class Goal(Value):
     targets: dict[str, Fraction] = {}
 
 
-class PlannedQuery(Value):
+class Ranking(Value):
+    """A list of the keys that occur most often; it has ranks instead of cells.
+
+    Attributes:
+        k: Its length.
+        step: That chooses it; its answer holds the positions of the keys, the first rank first.
+    """
+
+    k: int = Field(ge=1)
+    step: str
+
+
+class PlannedQuery(Grouping):
     """One published table.
 
-    ``inputs`` names, for each measure, the steps that feed it in the order its ``estimate`` takes them.
+    Attributes:
+        name: Of the query.
+        title: What a reader sees.
+        measures: By name, in published order; none for a ranking.
+        inputs: For each measure the steps that feed it, in the order its ``estimate`` takes them.
+        selection: The step that selects the keys, where they are private.
+        ranking: Where the query is a list of the most frequent keys of its one column.
+        suppress_below: A measure of the query, and the number below which a row is withheld after the noise.
+        expect: Guessed counts per cell.
+        goal: What the author asked of its accuracy or price.
     """
 
     name: str
     title: str
-    table: str
-    by: tuple[str, ...]
     measures: dict[str, AnyMeasure]
     inputs: dict[str, tuple[Annotated[Feed, BeforeValidator(_feed)], ...]]
+    selection: str | None = None
+    ranking: Ranking | None = None
+    suppress_below: tuple[str, Fraction] | None = None
     expect: dict[str, int] = {}
     goal: Goal = Goal(share=Fraction(1))
 
@@ -259,23 +309,46 @@ class ReleasePlan(Value):
         return tuple(table.column(name) for name in query.by)
 
     def batches(self) -> tuple[Batch, ...]:
-        """Steps that share one pass over a table, in plan order; at most 50 steps each."""
-        passes: dict[tuple[str, tuple[str, ...]], list[Step]] = {}
+        """Steps that share one pass over a table, in plan order; at most 50 steps each.
+
+        Where keys are selected, the selection is the first step of its pass, and the pass is not cut.
+        """
+        selections = {query.name: query.selection for query in self.queries}
+        passes: dict[tuple[Grouping, str | None], list[Step]] = {}
         for step in self.steps:
-            passes.setdefault((step.aggregate.table, step.aggregate.by), []).append(step)
+            served = step.answers[0].query if step.answers else ""
+            key = (step.aggregate.grouping, selections.get(served))
+            passes.setdefault(key, []).append(step)
         return tuple(
-            Batch(table=table, by=by, steps=tuple(steps[start : start + 50]))
-            for (table, by), steps in passes.items()
-            for start in range(0, len(steps), 50)
+            Batch(grouping=grouping, selection=selection, steps=tuple(steps[start : start + size]))
+            for (grouping, selection), steps in passes.items()
+            for size in (len(steps) if selection else 50,)
+            for start in range(0, len(steps), size)
         )
 
 
 class Batch(Value):
-    """Steps that share one pass over a table."""
+    """Steps that share one pass over a table.
 
-    table: str
-    by: tuple[str, ...]
+    Attributes:
+        grouping: What they share.
+        selection: The step that selects the keys of all others, the first one; None: keys are public.
+        steps: In the order in which they are drawn.
+    """
+
+    grouping: Grouping
+    selection: str | None = None
     steps: tuple[Step, ...]
+
+    @property
+    def table(self) -> str:
+        """The name of the table."""
+        return self.grouping.table
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """Its key columns."""
+        return self.grouping.by
 
 
 class Head(Value):

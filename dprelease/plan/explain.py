@@ -48,6 +48,8 @@ def step_facts(step: Step) -> dict[str, Any]:
         "grid": str(step.aggregate.quantity.grid),
         "share": str(step.share),
         "cells": step.cells,
+        "choosing": None if step.choosing is None else step.choosing.model_dump(mode="json"),
+        "selecting": None if step.selecting is None else step.selecting.model_dump(mode="json"),
         "event": step.event.model_dump(mode="json"),
     }
 

@@ -10,24 +10,24 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
-from dprelease.catalog.aggregate import BoundedAggregate, Quantity, sensitivity
+from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog
-from dprelease.measures import MEASURES, Measure
+from dprelease.measures import Measure
 from dprelease.measures.count import Count
-from dprelease.measures.sum import Sum
-from dprelease.noise.knorm import gauge
-from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery
+from dprelease.measures.quantile import Quantile
+from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
+from dprelease.plan.drafts import Draft, additive, choice, joint, ranking, selection
+from dprelease.plan.grouping import grouping_of, planned_measures
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.event import Sensitivity
-from dprelease.privacy.unit import Neighboring
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 
-__all__ = ["Draft", "Form", "Lowered", "Lowering", "Term", "expected_rows"]
+__all__ = ["KEYS", "LIST", "Form", "Lowered", "Lowering", "Term", "expected_rows"]
 
-Ball = Literal["count", "linf"]
+KEYS, LIST = "(keys)", "(list)"  # what a selection and a ranking answer; no measure can have such a name
+_OF_COLUMN = ("count", "count_distinct", "sum", "mean", "variance", "stddev", "quantile")
 _MOST_JOINED = 60  # numbers per cell in one K-norm draw
+_SELECTING = Fraction(1, 2)  # of the release's delta, for all selections of keys together
 
 
 @dataclass(frozen=True)
@@ -47,37 +47,12 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A step before its noise is chosen.
-
-    Attributes:
-        id: The step's.
-        aggregate: Its first quantity.
-        joined: Its further ones, where ``ball`` is given.
-        answers: The measures that it feeds.
-        sensitivity: Of all of its quantities together.
-        ball: The unit ball of a K-norm draw; None: independent noise.
-        gauge: Of a K-norm draw.
-        cells: Numbers per quantity.
-    """
-
-    id: str
-    aggregate: BoundedAggregate
-    joined: tuple[Quantity, ...]
-    answers: tuple[Answer, ...]
-    sensitivity: Sensitivity
-    ball: Ball | None
-    gauge: Fraction | None
-    cells: int
-
-
-@dataclass(frozen=True)
 class Term:
     """A measure as planning sees it: its variance is, to first order, the weighted sum of its drafts' variances.
 
     Attributes:
         query: The query's place in the spec.
-        label: The measure's name.
+        label: The measure's name; ``(keys)`` of a selection, ``(list)`` of a ranking.
         weights: (draft, weight) pairs; the weight is in squared units of the measure per squared grid step.
     """
 
@@ -109,18 +84,18 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Group:
-    """The measures over the same cells that may share steps: one table, one ``by``, one domain.
+    """The measures over the same cells that may share steps: one grouping, one domain.
 
     A pinned query is a domain of its own, for its price is that of its own steps; all others are one.
     """
 
     domain: str
-    table: str
-    by: tuple[str, ...]
+    grouping: Grouping
     members: tuple[_Asked, ...]
 
 
 Needs = dict[tuple[int, int], list[tuple[_Asked, int]]]  # (group, quantity) -> the measures that it feeds, and where
+Fed = dict[tuple[int, str], dict[int, tuple[int, Feed, int]]]  # (query, label) -> place -> (draft, feed, quantity)
 
 
 @dataclass(frozen=True)
@@ -131,25 +106,33 @@ class Lowering:
     catalog: Catalog
     quantities: tuple[Quantity, ...]
     groups: tuple[_Group, ...]
+    measures: Mapping[str, Mapping[str, Measure]]
+    groupings: Mapping[str, Grouping]
 
     @classmethod
     def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
         """Every form of every measure; equal quantities become one."""
         places: dict[Quantity, int] = {}
-        members: dict[tuple[str, str, tuple[str, ...]], list[_Asked]] = {}
+        members: dict[tuple[str, Grouping], list[_Asked]] = {}
+        measures: dict[str, Mapping[str, Measure]] = {}
+        groupings: dict[str, Grouping] = {}
         for at, (name, query) in enumerate(spec.queries.items()):
             table = catalog.tables[query.table]
+            groupings[name] = grouping_of(query, catalog)
+            measures[name] = planned_measures(query, table)
             domain = name if query.budget is not None else ""
-            group = members.setdefault((domain, query.table, tuple(query.by)), [])
-            for label, measure in query.measures.items():
+            if query.top_k is not None:
+                continue
+            group = members.setdefault((domain, groupings[name]), [])
+            for label, measure in measures[name].items():
                 forms = tuple(
                     tuple(places.setdefault(quantity, len(places)) for quantity in form)
                     for form in measure.alternatives(table)
                 )
-                count = expected_rows(query.expect, query.measures, label)
+                count = expected_rows(query.expect, measures[name], label)
                 group.append(_Asked(at, name, label, measure, forms, count))
         groups = tuple(_Group(*key, tuple(each)) for key, each in members.items())
-        return cls(spec, catalog, tuple(places), groups)
+        return cls(spec, catalog, tuple(places), groups, measures, groupings)
 
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
@@ -157,7 +140,8 @@ class Lowering:
         for group in self.groups:
             if group.domain == domain:
                 needed = {quantity: None for taken in _taken(group, form, self.quantities) for quantity in taken}
-                found.append((tuple(needed), form.knorm and sum(self._counts(each) for each in needed) > 1))
+                together = form.knorm and sum(self._counts(group, each) for each in needed) > 1
+                found.append((tuple(needed), together))
         return tuple(found)
 
     def lower(self, forms: Mapping[str, Form]) -> Lowered:
@@ -172,94 +156,143 @@ class Lowering:
             for asked, chosen in zip(group.members, taken, strict=True):
                 for part, quantity in enumerate(chosen):
                     needs.setdefault((at, quantity), []).append((asked, part))
-        joined = self._joined(needs, forms)
-        feeds: dict[tuple[int, str], dict[int, tuple[int, Feed, int]]] = {}
-        drafts: list[Draft] = []
-        taken_ids: set[str] = set()
-        for keys in joined:
-            draft = self._draft(keys, needs, taken_ids)
+        feeds: Fed = {}
+        names: set[str] = set()
+        drafts = self._selections(names)
+        selected = {answer.query: at for at, draft in enumerate(drafts) for answer in draft.answers}
+        for keys in self._joined(needs, forms):
+            draft = self._draft(keys, needs, names)
             for part, key in enumerate(keys):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
                     feeds.setdefault((asked.query, asked.label), {})[place] = feed
             drafts.append(draft)
-        return self._lowered(drafts, feeds)
+        for name, query in self.spec.queries.items():
+            if query.top_k is not None:
+                selected[name] = len(drafts)
+                drafts.append(self._ranking(name, query, names))
+        return self._lowered(drafts, feeds, selected)
 
-    def _counts(self, quantity: int) -> bool:
-        return self.quantities[quantity].kind in ("rows", "nonnull")
+    def _counts(self, group: _Group, quantity: int) -> bool:
+        """Whether the quantity is a count that a K-norm draw can hide with others of its cells."""
+        plain = self.catalog.tables[group.grouping.table].unit_id is None and not group.grouping.private
+        return plain and self.quantities[quantity].kind in ("rows", "nonnull")
 
     def _joined(self, needs: Needs, forms: Mapping[str, Form]) -> list[list[tuple[int, int]]]:
         """The needs in the order of the spec; with ``knorm`` the counts of the same cells together."""
-        order = sorted(needs, key=lambda key: (needs[key][0][0].query, _label_at(self.spec, needs[key][0])))
+        order = sorted(needs, key=lambda key: (needs[key][0][0].query, self._place(needs[key][0])))
         found: dict[object, list[tuple[int, int]]] = {}
         for at, quantity in order:
-            together = forms.get(self.groups[at].domain, Form()).knorm and self._counts(quantity)
+            group = self.groups[at]
+            together = forms.get(group.domain, Form()).knorm and self._counts(group, quantity)
             found.setdefault(at if together else (at, quantity), []).append((at, quantity))
         return [
             keys[start : start + _MOST_JOINED] for keys in found.values() for start in range(0, len(keys), _MOST_JOINED)
         ]
 
-    def _draft(self, keys: Sequence[tuple[int, int]], needs: Needs, taken: set[str]) -> Draft:
-        group = self.groups[keys[0][0]]
+    def _place(self, need: tuple[_Asked, int]) -> tuple[int, int]:
+        asked, part = need
+        return list(self.measures[asked.name]).index(asked.label), part
+
+    def _draft(self, keys: Sequence[tuple[int, int]], needs: Needs, names: set[str]) -> Draft:
+        grouping = self.groups[keys[0][0]].grouping
         quantities = [self.quantities[quantity] for _, quantity in keys]
-        first = BoundedAggregate(table=group.table, by=group.by, quantity=quantities[0])
         fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
         answers = tuple(Answer(query=name, measure=label) for name, label in fed)
-        step_id = _step_id(next(iter(fed))[0], quantities, taken)
-        taken.add(step_id)
-        table, neighboring = self.catalog.tables[group.table], self.spec.privacy.neighboring
-        cells = table.cells(group.by)
-        if len(keys) == 1:
-            reach = sensitivity(first, table, neighboring)
-            return Draft(step_id, first, (), answers, reach, None, None, cells)
-        reach, ball, size = _joint(len(keys), cells, neighboring)
-        return Draft(step_id, first, tuple(quantities[1:]), answers, reach, ball, size, cells)
+        step = _step_id(next(iter(fed))[0], _word(quantities), names)
+        relation = self.spec.privacy.neighboring
+        if len(keys) > 1:
+            return joint(step, grouping, quantities, answers, self.catalog, relation)
+        make = choice if quantities[0].kind == "quantile" else additive
+        return make(step, grouping, quantities[0], answers, self.catalog, relation)
 
-    def _lowered(
-        self, drafts: Sequence[Draft], feeds: Mapping[tuple[int, str], Mapping[int, tuple[int, Feed, int]]]
-    ) -> Lowered:
+    def _selections(self, names: set[str]) -> list[Draft]:
+        """One for each group whose keys are private; they come first, for what follows needs their keys."""
+        private = [group for group in self.groups if group.grouping.private]
+        found = []
+        for group in private:
+            queries = tuple(dict.fromkeys(asked.name for asked in group.members))
+            answers = tuple(Answer(query=name, measure=KEYS) for name in queries)
+            delta = self.spec.privacy.budget.delta * _SELECTING / len(private)
+            step = _step_id(queries[0], "keys", names)
+            relation = self.spec.privacy.neighboring
+            found.append(selection(step, group.grouping, answers, delta, self.catalog, relation))
+        return found
+
+    def _ranking(self, name: str, query: QuerySpec, names: set[str]) -> Draft:
+        table = self.catalog.tables[query.table]
+        by_unit = query.of == "units" and table.unit_id is not None
+        quantity = Quantity(kind="units" if by_unit else "rows")
+        answers = (Answer(query=name, measure=LIST),)
+        step = _step_id(name, "list", names)
+        relation = self.spec.privacy.neighboring
+        return ranking(step, self.groupings[name], quantity, query.k or 1, answers, self.catalog, relation)
+
+    def _lowered(self, drafts: Sequence[Draft], feeds: Fed, selected: Mapping[str, int]) -> Lowered:
         counts = {(each.query, each.label): each.count for group in self.groups for each in group.members}
         queries, terms = [], []
         for at, (name, query) in enumerate(self.spec.queries.items()):
             inputs = {}
-            for label, measure in query.measures.items():
+            own = drafts[selected[name]].id if name in selected else None
+            if name in selected:
+                terms.append(Term(at, KEYS if query.top_k is None else LIST, ((selected[name], 1.0),)))
+            for label, measure in self.measures[name].items():
                 fed = [feed for _, feed in sorted(feeds[at, label].items())]
                 weights = measure.weights([self.quantities[quantity] for *_, quantity in fed], counts[at, label])
                 inputs[label] = tuple(feed for _, feed, _ in fed)
-                pairs = tuple((draft, weight) for (draft, *_), weight in zip(fed, weights, strict=True))
+                pairs = tuple((draft, weight) for (draft, *_), weight in zip(fed, weights, strict=True) if weight)
                 terms.append(Term(at, label, pairs))
-            queries.append(_planned(name, query, inputs, _goal(query, self.spec.privacy.budget.delta)))
+            queries.append(self._planned(name, query, inputs, own))
         return Lowered(tuple(queries), tuple(drafts), tuple(terms))
 
-
-def _label_at(spec: ReleaseSpec, need: tuple[_Asked, int]) -> tuple[int, int]:
-    asked, part = need
-    return list(spec.queries[asked.name].measures).index(asked.label), part
+    def _planned(
+        self, name: str, query: QuerySpec, inputs: dict[str, tuple[Feed, ...]], own: str | None
+    ) -> PlannedQuery:
+        listed = Ranking(k=query.k or 1, step=own) if query.top_k is not None and own is not None else None
+        hidden = query.suppress
+        return PlannedQuery(
+            **dict(self.groupings[name]),
+            name=name,
+            title=query.title or name,
+            measures=dict(self.measures[name]),
+            inputs=inputs,
+            selection=own if listed is None else None,
+            ranking=listed,
+            suppress_below=(hidden.measure, hidden.below) if hidden is not None else None,
+            expect=dict(query.expect),
+            goal=_goal(query, self.spec.privacy.budget.delta),
+        )
 
 
 def _taken(group: _Group, form: Form, quantities: Sequence[Quantity]) -> list[tuple[int, ...]]:
     """The form of each member: the plain one, unless another is asked for and pays.
 
-    A sum comes from other quantities where these are measured anyway. Counts of columns are centred where the
-    group has several counts; one that a mean or variance needs anyway stays as it is.
+    A sum comes from other quantities where these are measured anyway. A quantile takes the count that its margin needs
+    wherever somebody asks for that count. Counts of columns are centred where the group has several counts; one that a
+    mean or variance needs anyway stays as it is.
     """
     plainly = Counter(quantity for asked in group.members for quantity in asked.forms[0])
     needed = {
-        quantities[quantity].column
+        (quantities[quantity].column, quantities[quantity].where)
         for asked in group.members
         if not isinstance(asked.measure, Count)
-        for quantity in asked.forms[0]
+        for quantity in asked.forms[-1 if isinstance(asked.measure, Quantile) else 0]
         if quantities[quantity].kind == "nonnull"
     }
     counts = len({asked.forms[0] for asked in group.members if isinstance(asked.measure, Count)})
+    centred = form.centred_counts and counts > 1
     found = []
     for asked in group.members:
         own, chosen = Counter(asked.forms[0]), asked.forms[0]
         for other in asked.forms[1:]:
-            shared = isinstance(asked.measure, Sum) and form.joint_sums and all(plainly[q] > own[q] for q in other)
-            count = isinstance(asked.measure, Count) and form.centred_counts and counts > 1
-            if shared or (count and quantities[chosen[0]].column not in needed):
-                chosen = other
+            if isinstance(asked.measure, Count):
+                first = quantities[asked.forms[0][0]]
+                better = centred and (first.column, first.where) not in needed
+            elif isinstance(asked.measure, Quantile):
+                better = all(plainly[quantity] > 0 for quantity in other)
+            else:
+                better = form.joint_sums and all(plainly[quantity] > own[quantity] for quantity in other)
+            chosen = other if better else chosen
         found.append(chosen)
     return found
 
@@ -280,44 +313,31 @@ def _goal(query: QuerySpec, delta: Fraction) -> Goal:
 
 def expected_rows(expect: Mapping[str, int], measures: Mapping[str, Measure], label: str) -> int | None:
     """The author's guess of the rows behind a measure: of a count of the same column, else of any count."""
-    measure = measures[label]
-    column = next((getattr(measure, kind) for kind in MEASURES if kind in type(measure).model_fields), None)
-    own = [guess for name, guess in expect.items() if getattr(measures[name], "count", None) == column]
+    column = _column(measures[label])
+    own = [guess for name, guess in expect.items() if column and _column(measures[name]) == column]
     return next(iter(own or expect.values()), None)
 
 
-def _joint(count: int, cells: int, neighboring: Neighboring) -> tuple[Sensitivity, Ball, Fraction]:
-    """Reach, ball and gauge of ``count`` counts of the same cells, each moved by at most 1 by one row.
-
-    One row moves every count of its cell by 0 or 1, so all of them together are the worst case; a replaced row
-    moves those of one cell by at most 1 either way, or those of two cells. The ball is the one with the smaller
-    noise at its gauge (docs/proofs/integer-knorm.md): ``linf`` where two rows can only meet in one cell.
-    """
-    add_remove = neighboring is Neighboring.ADD_REMOVE
-    ball: Ball = "count" if add_remove or cells > 1 else "linf"
-    moved = count if add_remove or cells == 1 else 2 * count
-    return Sensitivity.of_shifts((1,) * moved), ball, gauge(ball, count, neighboring, cells)
+def _column(measure: Measure) -> str | None:
+    """The column of a measure (``rows`` or ``units`` of such a count); None of a ratio."""
+    return next((getattr(measure, kind) for kind in _OF_COLUMN if kind in type(measure).model_fields), None)
 
 
-def _planned(name: str, query: QuerySpec, inputs: dict[str, tuple[Feed, ...]], goal: Goal) -> PlannedQuery:
-    return PlannedQuery(
-        name=name,
-        title=query.title or name,
-        table=query.table,
-        by=tuple(query.by),
-        measures=dict(query.measures),
-        inputs=inputs,
-        expect=dict(query.expect),
-        goal=goal,
-    )
-
-
-def _step_id(query: str, quantities: Sequence[Quantity], taken: set[str]) -> str:
+def _word(quantities: Sequence[Quantity]) -> str:
+    """What a step measures, as a part of its id."""
     first = quantities[0]
-    kind = "rows" if first.kind == "rows" else f"{first.column}-{first.kind}"
-    base = f"{query}.{kind if len(quantities) == 1 else 'counts'}"
+    if len(quantities) > 1:
+        return "counts"
+    if first.kind == "quantile" and first.at is not None:
+        return f"{first.column}-q{float(100 * first.at):g}".replace(".", "_")
+    return first.kind if first.column is None else f"{first.column}-{first.kind}"
+
+
+def _step_id(query: str, word: str, taken: set[str]) -> str:
+    base = f"{query}.{word}"
     number, name = 1, base
     while name in taken:
         number += 1
         name = f"{base}-{number}"
+    taken.add(name)
     return name

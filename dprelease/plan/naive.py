@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dprelease.catalog.aggregate import BoundedAggregate, sensitivity
+from dprelease.catalog.aggregate import BoundedAggregate
+from dprelease.catalog.reach import choice_reach, sensitivity
 from dprelease.noise import MECHANISMS
 from dprelease.plan.choose import Problem
 from dprelease.plan.document import Naive, Step
@@ -27,11 +28,15 @@ def naive(problem: Problem, lowered: Lowered, steps: Sequence[Step]) -> Naive | 
     if epsilon is None:
         return None
     alone = [(at, label) for at, query in enumerate(lowered.queries) for label in query.measures]
+    if not alone:
+        return None
     each = epsilon / len(alone)
     variances = {(at, label): _alone(problem, lowered, at, label, each) for at, label in alone}
     laws = [step.law for step in steps]
     ratios = []
     for term in lowered.terms:
+        if (term.query, term.label) not in variances:
+            continue  # a selection or a list has no number of its own
         planned = sum(weight * laws[at].variance for at, weight in term.weights)
         naively = variances[term.query, term.label]
         if planned > 0 and naively > 0:
@@ -65,9 +70,16 @@ def _alone(problem: Problem, lowered: Lowered, query: int, label: str, epsilon: 
     quantities = measure.quantities(table)
     weights = measure.weights(quantities, expected_rows(planned.expect, planned.measures, label))
     total = 0.0
+    relation, needed = problem.spec.privacy.neighboring, sum(1 for weight in weights if weight)
     for quantity, weight in zip(quantities, weights, strict=True):
-        aggregate = BoundedAggregate(table=planned.table, by=planned.by, quantity=quantity)
-        reach = sensitivity(aggregate, table, problem.spec.privacy.neighboring)
-        law = MECHANISMS["discrete_laplace"].law(reach.l1 * len(quantities) / epsilon)
+        if not weight:
+            continue
+        aggregate = BoundedAggregate(**dict(planned.grouping), quantity=quantity)
+        if quantity.kind == "quantile":
+            rounds, spread, _ = choice_reach(aggregate, problem.catalog, relation)
+            total += weight * float(rounds * spread * needed / epsilon) ** 2
+            continue
+        reach = sensitivity(aggregate, problem.catalog, relation)
+        law = MECHANISMS["discrete_laplace"].law(reach.l1 * needed / epsilon)
         total += weight * law.variance
     return total

@@ -5,15 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dprelease.canonical import sha256
+from dprelease.catalog.expression import parse
 from dprelease.catalog.reference import ReferenceFileError, ReferenceTable, read_reference
-from dprelease.catalog.table import Catalog, Column, Join, Key, Range, Reference, Source, Table
+from dprelease.catalog.table import (
+    Binned,
+    Catalog,
+    Column,
+    Computed,
+    Derivation,
+    Join,
+    Key,
+    Mapped,
+    PrivateJoin,
+    Range,
+    Reference,
+    Source,
+    Table,
+    TableBounds,
+)
 from dprelease.errors import Problem, SpecError
-from dprelease.spec.check import check_cells
+from dprelease.plan.exclude import left_out
+from dprelease.plan.grouping import exclusion_name
 from dprelease.spec.check_columns import check_labels
-from dprelease.spec.document import ColumnSpec, ReferenceKeys, ReleaseSpec, TableSpec
+from dprelease.spec.check_keys import check_cells, check_length
+from dprelease.spec.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec
+from dprelease.spec.expressions import types_of
 from dprelease.spec.fields import day
 from dprelease.spec.findings import Findings
-from dprelease.spec.keys import MOST_KEYS, key_text, label_key, spelled_out
+from dprelease.spec.keys import MOST_KEYS, key_text, label_key, named_key, spelled_out
 from dprelease.spec.load import Loaded
 from dprelease.spec.names import shown
 from dprelease.spec.nodes import Path
@@ -23,10 +42,11 @@ __all__ = ["references_needed", "resolve"]
 
 
 def references_needed(spec: ReleaseSpec) -> tuple[str, ...]:
-    """The references that joins and keys use, in the order of the spec; others need no file."""
+    """The references that joins, keys and exceptions use, in the order of the spec; others need no file."""
     used = {join.reference for table in spec.tables.values() for join in table.join}
     for table in spec.tables.values():
         used |= {column.keys.reference for column in table.columns.values() if isinstance(column.keys, ReferenceKeys)}
+    used |= {query.except_.reference for query in spec.queries.values() if query.except_ is not None}
     return tuple(name for name in spec.references if name in used)
 
 
@@ -38,11 +58,13 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
         files: The bytes of every reference of :func:`references_needed`; None or absent: there is no such file.
 
     Returns:
-        Its tables with explicit keys in published order, and its references with their SHA-256.
+        Its tables with explicit keys in published order and expressions in canonical text, its references with
+        their SHA-256, and the cells that queries leave out.
 
     Raises:
         SpecError: With every problem: a file that is missing or not as declared, a join key that is not unique,
-            labels or nulls for keys that are not there, more than a million keys or ten million cells.
+            labels or nulls for keys that are not there, more than a million keys or ten million cells, exceptions
+            that are no cells or all of them.
     """
     spec = loaded.spec
     findings = Findings(loaded.places, Hidden())
@@ -50,9 +72,9 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
     read = {name: _read(spec, name, files.get(name), findings) for name in needed}
     found = {name: public for name, public in read.items() if public is not None}
     tables = {name: _table(name, table, found, findings) for name, table in spec.tables.items()}
+    exclusions: dict[str, tuple[int, ...]] = {}
     for name, query in spec.queries.items():
-        sizes = [tables[query.table].column(column).cells for column in query.by]
-        check_cells(query, sizes, ("queries", name), findings)
+        exclusions |= _cells(name, query, tables[query.table], found, findings)
     if findings.problems:
         raise SpecError(sorted(findings.problems, key=_place))
     pinned = {
@@ -64,7 +86,24 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
         )
         for name in needed
     }
-    return Catalog(tables=tables, references=pinned)
+    return Catalog(tables=tables, references=pinned, exclusions=exclusions)
+
+
+def _cells(
+    name: str, query: QuerySpec, table: Table, found: Mapping[str, ReferenceTable], findings: Findings
+) -> dict[str, tuple[int, ...]]:
+    """Holds a query against the keys that its columns turned out to have; the cells that it leaves out, by name."""
+    at, sizes = ("queries", name), [table.column(column).cells for column in query.cells_by]
+    if query.keys == "private" or not all(sizes):  # a column without keys was told where its reference is read
+        return {}
+    if query.top_k is not None:
+        check_length(query, sizes[0], at, findings)
+        return {}
+    check_cells(query, sizes, at, findings)
+    excluded = exclusion_name(query)
+    if excluded is None or query.except_ is None or query.except_.reference not in found:
+        return {}
+    return {excluded: left_out(query, table, found[query.except_.reference], at, findings)}
 
 
 def _place(problem: Problem) -> tuple[int, int]:
@@ -95,32 +134,38 @@ def _read(spec: ReleaseSpec, name: str, data: bytes | None, findings: Findings) 
 def _table(name: str, table: TableSpec, found: Mapping[str, ReferenceTable], findings: Findings) -> Table:
     at = ("tables", name)
     for number, join in enumerate(table.join):
-        public = found.get(join.reference)
+        public = found.get(join.reference) if join.reference is not None else None
         if public is not None and not public.is_unique(join.on):
             says = f"is not unique in reference {join.reference!r}: the join would multiply rows"
             hint = "keep one line per key in the file, or join on a finer column"
             findings.add("DPR-S603", (*at, "join", number, "on"), says, hint)
-    added = {column: join.reference for join in table.join for column in join.add}
+    columns = [_column(column, table, found, (*at, "columns", column), findings) for column in table.columns]
+    if table.unit_id is not None and table.unit_id not in table.columns:
+        columns.append(Column(name=table.unit_id, type="text"))
+    bounds = table.bounds
     return Table(
         name=name,
         account=table.account,
         source=Source(file=table.source.file, format=table.source.format, null_values=table.source.null_values),
-        columns=tuple(
-            _column(column, described, added.get(column), found, (*at, "columns", column), findings)
-            for column, described in table.columns.items()
+        columns=tuple(sorted(columns, key=lambda column: not column.in_source)),
+        joins=tuple(
+            Join(reference=join.reference, on=join.on, add=join.add)
+            for join in table.join
+            if join.reference is not None
         ),
-        joins=tuple(Join(reference=join.reference, on=join.on, add=join.add) for join in table.join),
+        unit_id=table.unit_id,
+        null_id=table.null_id,
+        bounds=TableBounds(**bounds.model_dump()) if bounds is not None else None,
+        private_joins=tuple(
+            PrivateJoin(table=join.table, on=join.on, max_matches=join.max_matches, add=join.add)
+            for join in table.join
+            if join.table is not None and join.max_matches is not None
+        ),
     )
 
 
-def _column(
-    name: str,
-    column: ColumnSpec,
-    reference: str | None,
-    found: Mapping[str, ReferenceTable],
-    at: Path,
-    findings: Findings,
-) -> Column:
+def _column(name: str, table: TableSpec, found: Mapping[str, ReferenceTable], at: Path, findings: Findings) -> Column:
+    column = table.columns[name]
     keys = spelled_out(column)
     if isinstance(column.keys, ReferenceKeys) and column.keys.reference in found:
         keys = found[column.keys.reference].keys(column.keys.column or name)
@@ -135,8 +180,25 @@ def _column(
         outside=column.outside,
         null=column.null,
         measured_in=column.measured_in,
-        reference=reference,
+        reference=next((join.reference for join in table.join if join.reference and name in join.add), None),
+        lent_by=next((join.table for join in table.join if join.table and name in join.add), None),
+        derivation=_derivation(name, table),
     )
+
+
+def _derivation(name: str, table: TableSpec) -> Derivation | None:
+    """How a column is computed: from columns above it, which the loader has checked."""
+    column = table.columns[name]
+    if column.bin is not None:
+        return Binned(of=column.bin, edges=column.edges or ())
+    if column.map is not None:
+        kind = table.columns[column.map].type
+        pairs = ((named_key(label, kind), key) for label, key in (column.to or {}).items())
+        known = tuple((value, key) for value, key in pairs if value is not None)
+        return Mapped(of=column.map, pairs=known, otherwise=column.otherwise)
+    if column.sql is not None:
+        return Computed(sql=parse(column.sql, types_of(table.columns)).text)
+    return None
 
 
 def _check_keys(column: ColumnSpec, keys: tuple[Key, ...], at: Path, findings: Findings) -> None:

@@ -39,10 +39,7 @@ def floor_of(
         for label, target in planned.goal.targets.items():
             feeds = planned.inputs[label]
             fed = [place[feed.step] for feed in feeds]
-            quantities = [
-                (lowered.drafts[at].aggregate.quantity, *lowered.drafts[at].joined)[feed.part]
-                for at, feed in zip(fed, feeds, strict=True)
-            ]
+            quantities = [lowered.drafts[at].parts[feed.part] for at, feed in zip(fed, feeds, strict=True)]
             count = expected_rows(planned.expect, planned.measures, label)
             measure = planned.measures[label]
             margin = measure.expected(quantities, [laws[at] for at in fed], confidence, count).margin

@@ -62,7 +62,33 @@ def _check_shape(plan: ReleasePlan) -> None:
         for label in query.measures:
             _check_feeds(plan, query, label, by_id)
             feeding |= {(query.name, label, feed.step) for feed in query.inputs[label]}
+        feeding |= _check_keys(plan, query, by_id)
     require(served == feeding, "a step claims to answer what it does not feed, or feeds what it does not answer")
+
+
+def _check_keys(plan: ReleasePlan, query: PlannedQuery, steps: Mapping[str, Step]) -> set[tuple[str, str, str]]:
+    """What selects the keys of a query, and what makes its list: there where it must be, and nowhere else."""
+    found = set()
+    require(
+        (query.selection is not None) == query.private, f"{query.name} has keys that nothing selects, or none to select"
+    )
+    for step_id, answer in ((query.selection, "(keys)"), (query.ranking.step if query.ranking else None, "(list)")):
+        if step_id is None:
+            continue
+        require(step_id in steps, f"{query.name} needs a step that is not there")
+        step = steps[step_id]
+        same = step.aggregate.grouping == query.grouping
+        require(same, f"{query.name} takes its keys from other cells")
+        fits = step.selecting is not None if answer == "(keys)" else step.mechanism == "exponential_top_k"
+        require(fits, f"{query.name} takes its keys from a step that chooses none")
+        found.add((query.name, answer, step_id))
+    if query.ranking is not None:
+        choosing = steps[query.ranking.step].choosing
+        require(
+            choosing is not None and choosing.rounds == query.ranking.k, f"{query.name} is a list of another length"
+        )
+        require(not query.measures, f"{query.name} is a list and has measures")
+    return found
 
 
 def _check_feeds(plan: ReleasePlan, query: PlannedQuery, label: str, steps: Mapping[str, Step]) -> None:
@@ -72,8 +98,9 @@ def _check_feeds(plan: ReleasePlan, query: PlannedQuery, label: str, steps: Mapp
         require(feed.step in steps, f"{name} needs a step that is not there")
         step = steps[feed.step]
         require(feed.part < len(step.parts), f"{name} needs a part that its step does not have")
+        require(step.selecting is None, f"{name} is fed by what selects keys, which is biased")
         found.append(step.parts[feed.part])
-        same = (step.aggregate.table, step.aggregate.by) == (query.table, query.by)
+        same = step.aggregate.grouping == query.grouping
         require(same, f"{name} is fed from other cells")
     require(tuple(found) in query.measures[label].alternatives(table), f"{name} is fed by other quantities")
 

@@ -28,9 +28,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dprelease.plan.verify_draws import Array, Cell, Draw, Loss, worst
+from dprelease.plan.verify_draws import Array, Cell, Draw, Loss, witnesses, worst
 
-__all__ = ["delta_of"]
+__all__ = ["delta_of", "revealed"]
 
 _BIAS = 1e-6  # relative rise of delta by the extra Gaussian draw, before what is linear in it is taken off
 _ALIAS = 21.0  # exp(-21) = 1e-9: what the trapezoidal rule may add, relative to delta
@@ -38,6 +38,7 @@ _REACH = 5.5  # where the transform of the extra draw is cut: exp(-15), beside a
 _BLOCK = 2**16
 _MOST = 2**22
 _AGREE = 1e-6
+_WIDE = tuple(range(-4, 9))  # powers of 4: a choice has many ways, and the peak of a few choices is no peak
 
 
 def delta_of(draws: Mapping[Draw, int], epsilon: Fraction) -> float:
@@ -45,9 +46,24 @@ def delta_of(draws: Mapping[Draw, int], epsilon: Fraction) -> float:
 
     Where a draw has several ways and none is known to dominate, the way with the largest moment at the saddle point
     is taken, which is the way that makes delta largest up to the shape of its peak; the ways that are best at half
-    and at twice that point are tried too.
+    and at twice that point are tried too. With probability D = ``revealed(draws)`` everything shows; where it does not,
+    the other losses are as they are, so that delta is D + (1 - D) of theirs.
     """
-    draws = _merged(draws)
+    shown, others = revealed(draws), {draw: n for draw, n in draws.items() if not _reveals(draw)}
+    return float(shown) + float(1 - shown) * _unrevealed(_merged(others), epsilon)
+
+
+def revealed(draws: Mapping[Draw, int]) -> Fraction:
+    """The probability that one of the draws reveals: 1 - (1 - d_1) ... (1 - d_n), exact."""
+    kept = (((1 - draw[0][0].value) ** n) for draw, n in draws.items() if _reveals(draw))
+    return 1 - math.prod(kept, start=Fraction(1))
+
+
+def _reveals(draw: Draw) -> bool:
+    return len(draw) == 1 and len(draw[0]) == 1 and draw[0][0].kind == "reveal"
+
+
+def _unrevealed(draws: Counter[Draw], epsilon: Fraction) -> float:
     cells = _chosen(draws, 1.0)
     if all(len(draw) < 2 for draw in draws):
         return _delta(Loss.of(cells), epsilon)
@@ -58,14 +74,15 @@ def delta_of(draws: Mapping[Draw, int], epsilon: Fraction) -> float:
         if loss.bounded and gap <= 0:
             break
         theta = _saddle(loss, gap)
-    tried = {frozenset(_chosen(draws, t).items()) for t in (theta / 2, theta, 2 * theta, 1e9)}
+    powers = _WIDE if any(draw[0][0].kind == "range" for draw in draws) else (-0.5, 0.0, 0.5)
+    tried = {frozenset(_chosen(draws, t).items()) for t in (*(theta * 4**power for power in powers), 1e9)}
     return max(_delta(Loss.of(dict(each)), epsilon) for each in tried)
 
 
 def _merged(draws: Mapping[Draw, int]) -> Counter[Draw]:
     merged: Counter[Draw] = Counter()
     for draw, n in draws.items():
-        merged[worst(draw)] += n
+        merged[worst(witnesses(draw))] += n
     return merged
 
 

@@ -3,6 +3,10 @@
 A pair of neighbours moves some numbers by whole steps; the loss L = ln(P/Q) under P of independent noise adds up. What
 is needed of it is E exp(z L) at complex z, on a vertical line (``Loss`` and its groups), written from the mass
 functions. ``verify_delta`` makes delta of it. Floats: nothing here is a bound.
+
+Where only norms are known (``Norms``), the pair is a vector that has none of them larger: one that may occur for all
+that is known. Of a choice by the exponential mechanism, whose loss is known to stay in an interval, it is a pair of two
+outputs whose losses are the ends of one.
 """
 
 from __future__ import annotations
@@ -15,12 +19,28 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["Array", "Cell", "Draw", "Loss", "log_moments", "worst"]
+__all__ = ["RANGE_PARTS", "Array", "Cell", "Draw", "Loss", "Norms", "log_moments", "witnesses", "worst"]
 
 Array = Any
 
 _DIRECT = 3  # below this scale a discrete Gaussian is summed over its lattice
 _LATTICE = 2**18  # the largest number of different losses that are listed
+_BOUNDED = ("pure", "laplace", "range")
+
+RANGE_PARTS = 1 << 16
+"""Of so many parts of its range is the upper loss of a two-point pair a whole number."""
+
+# For many draws the middle is worst, for few of them, and for small deltas, the end.
+_UPPER = (*(RANGE_PARTS * k // 16 for k in range(4, 15)), *(RANGE_PARTS - (RANGE_PARTS >> k) for k in range(4, 17)))
+
+
+class Norms(NamedTuple):
+    """What is known of a change vector that is not known itself, in whole steps."""
+
+    l0: int
+    l1: Fraction
+    l2_squared: Fraction
+    linf: Fraction
 
 
 class Cell(NamedTuple):
@@ -28,18 +48,42 @@ class Cell(NamedTuple):
 
     Attributes:
         kind: ``pure``: nothing is known but its epsilon (in ``value``). ``laplace``, ``gaussian``: discrete noise of
-            scale ``value``. ``normal``: continuous Gaussian noise of scale ``value``.
+            scale ``value``. ``normal``: continuous Gaussian noise of scale ``value``. ``range``: the loss stays in an
+            interval of length ``value``. ``reveal``: everything shows with probability ``value``.
         value: As above.
-        shift: By how much it moves, in whole steps.
+        shift: By how much it moves, in whole steps; of a range where the interval ends, in ``RANGE_PARTS``-ths of it.
+        norms: Of noise on cells that move by an unknown vector.
     """
 
-    kind: Literal["pure", "laplace", "gaussian", "normal"]
+    kind: Literal["pure", "laplace", "gaussian", "normal", "range", "reveal"]
     value: Fraction
     shift: int = 1
+    norms: Norms | None = None
+
+    @property
+    def pure(self) -> Fraction | None:
+        """Its epsilon at delta 0 where it does not reveal; None where there is none."""
+        if self.kind in ("gaussian", "normal"):
+            return None
+        if self.kind == "laplace":
+            return (self.norms.l1 if self.norms else self.shift) / self.value
+        return Fraction(0) if self.kind == "reveal" else self.value
+
+    @property
+    def rho(self) -> Fraction:
+        """Its zero-concentrated loss where it does not reveal.
+
+        Noise: squared L2 change / (2 scale^2); a range: its square / 8 (Cesar and Rogers 2021); else epsilon^2 / 2.
+        """
+        if self.kind in ("laplace", "gaussian", "normal"):
+            return (self.norms.l2_squared if self.norms else Fraction(self.shift**2)) / self.value**2 / 2
+        return Fraction(0) if self.kind == "reveal" else self.value**2 / (8 if self.kind == "range" else 2)
 
     @property
     def top(self) -> Fraction:
         """The largest loss; the mean loss where none is largest."""
+        if self.kind == "range":
+            return self.value * self.shift / RANGE_PARTS
         if self.kind == "pure":
             return self.value
         one = self.shift / self.value
@@ -48,6 +92,8 @@ class Cell(NamedTuple):
     @property
     def step(self) -> Fraction | None:
         """What the differences of its losses are multiples of; None where they are not."""
+        if self.kind == "range":
+            return self.value
         if self.kind in ("pure", "laplace"):
             return 2 * (self.value if self.kind == "pure" else 1 / self.value)
         return self.shift / self.value**2 if self.kind == "gaussian" else None
@@ -75,6 +121,28 @@ def worst(draw: Draw) -> Draw:
     return alone or draw
 
 
+def witnesses(draw: Draw) -> Draw:
+    """The draw with pairs that may occur in the place of ranges and of vectors that are known by their norms alone."""
+    ways: list[tuple[Cell, ...]] = []
+    for way in draw:
+        if len(way) == 1 and way[0].kind == "range":
+            ways += [(way[0]._replace(shift=part),) for part in _UPPER]
+        else:
+            ways.append(tuple(each for cell in way for each in _moved(cell)))
+    return tuple(ways)
+
+
+def _moved(cell: Cell) -> tuple[Cell, ...]:
+    """As many cells as possible by as much as possible, and one more by what is left, until a norm is used up."""
+    if cell.norms is None:
+        return (cell,)
+    cells, (free, l1, square, linf) = [], cell.norms
+    while free and (most := min(math.floor(linf), math.floor(l1), math.isqrt(math.floor(square)))):
+        cells.append(Cell(cell.kind, cell.value, most))
+        free, l1, square = free - 1, l1 - most, square - most * most
+    return tuple(cells)
+
+
 @dataclass(frozen=True)
 class _Group:
     """Different cells of one kind: arrays with one entry per cell."""
@@ -88,7 +156,9 @@ class _Group:
         return _Group(self.kind, self.counts[rows], self.value[rows], self.shift[rows])
 
     def _bounded(self, z: Array) -> Array:
-        """(1 + exp(-1/scale)) E exp(z (L - top)), shape (cells, len(z))."""
+        """E exp(z (L - top)) times what ``_whole`` gives, shape (cells, len(z))."""
+        if self.kind == "range":
+            return self._upper[:, None] + (1 - self._upper)[:, None] * np.exp(np.multiply.outer(-self.value, z))
         if self.kind == "pure":
             return 1 + np.exp(np.multiply.outer(-self.value, 1 + 2 * z))
         rate = 1 / self.value
@@ -98,11 +168,24 @@ class _Group:
         between = (last - np.exp(power)) / np.expm1(power)  # the sum of exp(k power), 0 < k < shift, is geometric
         return 1 + last - np.expm1(-rate)[:, None] * between
 
+    @property
+    def _upper(self) -> Array:
+        """Of two losses r apart the probability of the upper one, t: (1 - exp(t - r)) / (1 - exp(-r)).
+
+        Any loss has E exp(-L) = 1.
+        """
+        return np.expm1(self.value * (self.shift / RANGE_PARTS - 1)) / np.expm1(-self.value)
+
+    @property
+    def _whole(self) -> Array:
+        if self.kind == "range":
+            return np.ones(len(self.value))
+        return 1 + np.exp(-self.value if self.kind == "pure" else -1 / self.value)
+
     def moments(self, theta: Array) -> Array:
         """Ln E exp(theta (L - top)) for real theta, shape (cells, len(theta))."""
-        if self.kind in ("pure", "laplace"):
-            small = np.exp(-self.value if self.kind == "pure" else -1 / self.value)
-            return np.log(self._bounded(theta)) - np.log1p(small)[:, None]
+        if self.kind in _BOUNDED:
+            return np.log(self._bounded(theta)) - np.log(self._whole)[:, None]
         main = np.multiply.outer(self.shift / self.value, theta) ** 2 / 2
         if self.kind == "gaussian" and self.value.min() < _DIRECT:
             for row, (scale, shift) in enumerate(zip(self.value, self.shift, strict=True)):
@@ -118,6 +201,9 @@ class _Group:
             apart = round(shift / value**2 / step)
             places, found = _lattice(value, theta * shift)
             start = int(places[0]) * apart
+        elif self.kind == "range":
+            apart, upper = round(value / step), float(self._upper[row])
+            found, start = np.array([(1 - upper) * math.exp(-value * theta), upper]), -apart
         else:
             size = value if self.kind == "pure" else 1 / value
             apart = round(2 * size / step)
@@ -131,7 +217,7 @@ class _Group:
 
     def turned(self, theta: float, omega: Array) -> Array:
         """E exp((theta + i omega)(L - top)) / E exp(theta (L - top)), shape (cells, len(omega))."""
-        if self.kind in ("pure", "laplace"):
+        if self.kind in _BOUNDED:
             return self._bounded(theta + 1j * omega) / self._bounded(np.array([theta]))
         turn = np.multiply.outer(self.shift, omega)
         centre, square = (theta * self.shift)[:, None], (self.value**2)[:, None]
@@ -174,17 +260,19 @@ class Loss:
         sorts: dict[str, list[Cell]] = {}
         for cell in sorted(cell for cell, n in cells.items() if n and cell.top):
             small = cell.kind == "gaussian" and cell.value < _DIRECT
-            alone = cell.kind == "laplace" and cell.shift == 1
+            alone = cell.kind == "laplace" and cell.shift == 1  # which is randomized response
             sorts.setdefault("pure" if alone else cell.kind + "<" * small, []).append(cell)
         groups = []
         for name, members in sorts.items():
-            members.sort(key=lambda cell: -cell.shift / cell.value if cell.kind != "pure" else -cell.value)
+            members.sort(
+                key=lambda cell: -cell.shift / cell.value if cell.kind not in ("pure", "range") else -cell.value
+            )
             values = [float(1 / c.value if c.kind == "laplace" and name == "pure" else c.value) for c in members]
             counts, shifts = np.array([cells[c] for c in members]), np.array([float(c.shift) for c in members])
             groups.append(_Group(name.rstrip("<"), counts, np.array(values), shifts))
         # 250 bits after the point: a sum of a thousand different rationals would have a denominator of 50,000
         whole = sum(n * ((cell.top.numerator << 250) // cell.top.denominator) for cell, n in cells.items())
-        bounded = all(group.kind in ("pure", "laplace") for group in groups)
+        bounded = all(group.kind in _BOUNDED for group in groups)
         return cls(Fraction(whole, 1 << 250), bounded, tuple(groups), _common_step(cells))
 
     def moments(self, theta: Array) -> Array:
@@ -206,8 +294,12 @@ def _common_step(cells: Mapping[Cell, int]) -> float:
     for step in steps:
         bottom = common.denominator * step.denominator
         common = Fraction(math.gcd(int(common * bottom), int(step * bottom)), bottom)
-    wide = sum(
-        n * (2 * cell.top if cell.kind in ("pure", "laplace") else 40 * cell.shift / cell.value)
-        for cell, n in cells.items()
-    )
+    wide = sum(n * _width(cell) for cell, n in cells.items())
     return float(common) if wide <= _LATTICE * common else 0.0
+
+
+def _width(cell: Cell) -> Fraction:
+    """Of the interval in which all but a negligible part of its losses lie."""
+    if cell.kind == "range":
+        return cell.value
+    return 2 * cell.top if cell.kind in _BOUNDED else 40 * cell.shift / cell.value

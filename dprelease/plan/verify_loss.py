@@ -12,16 +12,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.verify_delta import delta_of
-from dprelease.plan.verify_draws import Array, Cell, Draw, log_moments, worst
+from dprelease.plan.verify_delta import delta_of, revealed
+from dprelease.plan.verify_draws import Array, Cell, Draw, Norms, log_moments, witnesses, worst
 from dprelease.plan.verify_reach import require
 from dprelease.privacy.budget import Budget
+from dprelease.privacy.event import (
+    Approximate,
+    BoundedRange,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    KNorm,
+    Repeated,
+)
 
-__all__ = ["check_losses", "cost_within", "draw_of", "draws_of", "total_rho"]
+__all__ = ["check_losses", "cost_within", "draws_of", "draws_of_event", "total_rho"]
 
 Draws = Mapping[Draw, int]
 
@@ -33,31 +44,61 @@ _SMALL = 16  # the scale below which several cells are not read as continuous
 _SUMMED = 2000  # the largest scale of one discrete Gaussian that is summed over its lattice
 
 
-def draw_of(step: Step) -> Draw:
-    """The cells that one unit moves in a step, in each of its worst ways."""
-    if step.gauge is not None:
-        return ((Cell("pure", step.gauge / step.scale),),)
-    if step.mechanism == "discrete_laplace":
-        return tuple(tuple(Cell("laplace", step.scale, c) for c in shift) for shift in step.sensitivity.shifts)
-    require(step.mechanism == "discrete_gaussian", f"{step.id} uses a mechanism that cannot be verified")
-    return tuple(tuple(Cell("gaussian", step.scale, c) for c in shift) for shift in step.sensitivity.shifts)
-
-
 def draws_of(steps: Iterable[Step]) -> Counter[Draw]:
-    """Every draw of these steps and how often it occurs; steps that nothing moves are left out."""
-    return Counter(draw for draw in map(draw_of, steps) if draw)
+    """Every draw of these steps and how often it occurs; steps that nothing moves are left out.
+
+    Raises:
+        BrokenPromiseError: If a step costs something that is not known here.
+    """
+    found: Counter[Draw] = Counter()
+    for step in steps:
+        found += draws_of_event(step.event, step.id)
+    return found
+
+
+def draws_of_event(event: Event, name: str = "an event") -> Counter[Draw]:
+    """The draws of one event, what is composed and repeated written out; ``name`` is for the refusal."""
+    if isinstance(event, Repeated):
+        return Counter({draw: n * event.count for draw, n in draws_of_event(event.event, name).items()})
+    if isinstance(event, Composed):
+        return sum((draws_of_event(part, name) for part in event.events), Counter())
+    known = isinstance(event, KNorm | DiscreteLaplace | DiscreteGaussian | BoundedRange | Approximate)
+    require(known, f"{name} uses a mechanism that cannot be verified")
+    if isinstance(event, Approximate):
+        boxes = (Cell("pure", event.epsilon), Cell("reveal", event.delta))
+        return Counter({((cell,),): 1 for cell in boxes if cell.value})
+    draw = _draw_of(event)
+    return Counter({draw: 1} if draw else {})
+
+
+def _draw_of(event: Event) -> Draw:
+    """The cells that one unit moves, in each of its worst ways; where they are not known, the norms of its moves."""
+    if isinstance(event, KNorm):
+        return ((Cell("pure", event.gauge / event.scale),),) if event.gauge else ()
+    if isinstance(event, BoundedRange):
+        return ((Cell("range", event.epsilon),),) if event.epsilon else ()
+    if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
+        return ()
+    kind: Literal["laplace", "gaussian"] = "laplace" if isinstance(event, DiscreteLaplace) else "gaussian"
+    known = event.sensitivity
+    shifts = known.shifts or (((math.floor(known.linf),),) if known.l0 == 1 and known.linf else ())
+    if shifts:
+        return tuple(tuple(Cell(kind, event.scale, c) for c in shift) for shift in shifts)
+    norms = Norms(known.l0, known.l1, known.l2_squared, known.linf)
+    return ((Cell(kind, event.scale, 1, norms),),) if all(norms) else ()
 
 
 def total_rho(draws: Draws) -> float:
     """Of zero-concentrated privacy, of which the cells of a draw are a composition; the largest of a draw's ways.
 
-    A Gaussian cell costs shift^2 / (2 scale^2), a pure one epsilon^2 / 2.
+    A Gaussian cell costs shift^2 / (2 scale^2), a choice within a range epsilon^2 / 8, any other one epsilon^2 / 2.
+    What reveals costs nothing here: its delta is counted apart (``verify_delta.revealed``).
     """
     return math.fsum(n * max(_rho(way) for way in draw) for draw, n in draws.items())
 
 
 def _rho(way: tuple[Cell, ...]) -> float:
-    return math.fsum(float(c.top if c.kind in ("gaussian", "normal") else c.top * c.top / 2) for c in way)
+    return math.fsum(float(cell.rho) for cell in way)
 
 
 def check_losses(plan: ReleasePlan) -> None:
@@ -80,7 +121,7 @@ def cost_within(steps: Iterable[Step], budget: Budget, delta: Fraction, accounti
     """Whether these steps alone cost at most a budget, read at this delta by the plan's accounting."""
     draws = draws_of(steps)
     if budget.rho is not None:
-        return total_rho(draws) <= float(budget.rho) * (1 + _NEAR)
+        return total_rho(draws) <= float(budget.rho) * (1 + _NEAR) and revealed(draws) <= delta
     epsilon = budget.epsilon or Fraction(0)
     if accounting in ("zcdp", "rdp"):
         return _curve_proves(accounting, draws, epsilon * (1 + Fraction(_NEAR)), delta)
@@ -104,10 +145,11 @@ def _holds(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 def _pure(draw: Draw) -> Fraction | None:
-    """Epsilon at delta 0: the largest loss of the worst way."""
-    if any(cell.kind in ("gaussian", "normal") for way in draw for cell in way):
+    """Epsilon at delta 0, where nothing is revealed: the largest loss of the worst way."""
+    losses = [[cell.pure for cell in way] for way in draw]
+    if any(loss is None for way in losses for loss in way):
         return None
-    return max(sum((cell.top for cell in way), Fraction(0)) for way in draw)
+    return max(sum((loss or Fraction(0) for loss in way), Fraction(0)) for way in losses)
 
 
 def _sum_pure(draws: Draws) -> float:
@@ -117,12 +159,17 @@ def _sum_pure(draws: Draws) -> float:
 
 
 def _basic(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
-    """Epsilons add up, each Gaussian draw read at an equal part of delta."""
+    """Epsilons and deltas add up, each Gaussian draw read at an equal part of the delta that is left."""
     curved = sum(n for draw, n in draws.items() if _pure(draw) is None)
-    if curved and not delta:
+    left = delta - sum((size * n for size, n in _own_deltas(draws)), Fraction(0))
+    if left < 0 or (curved and not left):
         return False
-    sums = math.fsum(float(size) * n for size, n in _boxes(draws, float(delta) / max(1, curved)))
+    sums = math.fsum(float(size) * n for size, n in _boxes(draws, float(left) / max(1, curved)))
     return float(epsilon) >= sums * (1 - _NEAR)
+
+
+def _own_deltas(draws: Draws) -> list[tuple[Fraction, int]]:
+    return [(draw[0][0].value, n) for draw, n in draws.items() if draw[0][0].kind == "reveal"]
 
 
 def _boxes(draws: Draws, delta: float) -> list[tuple[Fraction, int]]:
@@ -133,6 +180,8 @@ def _boxes(draws: Draws, delta: float) -> list[tuple[Fraction, int]]:
     found = []
     for draw, n in draws.items():
         pure = _pure(draw)
+        if pure == 0:
+            continue
         found.append((Fraction(_least_epsilon(draw, delta)) if pure is None else pure, n))
     return found
 
@@ -144,15 +193,17 @@ def _advanced(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
     other theorem about boxes claims at least as much.
     """
     curved = sum(n for draw, n in draws.items() if _pure(draw) is None)
-    if not delta:
-        return not curved and float(epsilon) >= _sum_pure(draws) * (1 - _NEAR)
+    own = revealed(draws)
+    if delta <= own:
+        return delta == own and not curved and float(epsilon) >= _sum_pure(draws) * (1 - _NEAR)
+    left = float((delta - own) / (1 - own))
     for split in _SPLITS if curved else (0.0,):
-        each = float(delta) * split / max(1, curved)
+        each = left * split / max(1, curved)
         responses: Counter[Draw] = Counter()
         for size, n in _boxes(draws, each):
             responses[((Cell("pure", size),),)] += n
         rest = delta_of(responses, epsilon) if split < 1 or epsilon < Fraction(_sum(responses)) else 0.0
-        if rest < 1 and -math.expm1(curved * math.log1p(-each) + math.log1p(-rest)) <= float(delta) * (1 + _NEAR):
+        if rest < 1 and -math.expm1(curved * math.log1p(-each) + math.log1p(-rest)) <= left * (1 + _NEAR):
             return True
         if split == 1 and float(epsilon) >= _sum(responses) * (1 - _NEAR):
             return True
@@ -169,14 +220,21 @@ def _curve_proves(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -
     ln delta is the least over theta > 0 (order 1 + theta) of K(theta) - theta epsilon - theta ln(1 + 1/theta)
     - ln(1 + theta), where K(theta) is theta times the Renyi divergence of that order.
     """
-    if not draws:
+    own = revealed(draws)
+    draws = {draw: n for draw, n in draws.items() if _pure(draw) != 0}
+    if not draws or delta < own:
+        return delta >= own
+    if name == "rdp" and float(epsilon) >= _sum_pure(draws) * (1 - 1e-12):
         return True
-    pure = _sum_pure(draws)
-    if name == "rdp" and float(epsilon) >= pure * (1 - 1e-12):
-        return True
+    delta = (delta - own) / (1 - own)  # of what does not reveal; see verify_delta.delta_of
     if not delta:
         return False
-    curve, gap = _concentrated(draws, epsilon) if name == "zcdp" else _renyi(draws, epsilon)
+    curves = [_concentrated(draws, epsilon)] + ([_renyi(draws, epsilon)] if name == "rdp" else [])
+    return any(_reaches(*each, math.log(delta.numerator) - math.log(delta.denominator)) for each in curves)
+
+
+def _reaches(curve: Callable[[Array], Array], gap: float, log_delta: float) -> bool:
+    """Whether the least over theta > 0 is at most this."""
     low, high = math.log(1e-7), math.log(1e15)
     best = math.inf
     for _ in range(4):
@@ -186,7 +244,7 @@ def _curve_proves(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -
         place = int(np.argmin(height))
         best, width = min(best, float(height[place])), (high - low) / 80
         low, high = at[place] - width, at[place] + width
-    return best <= math.log(delta.numerator) - math.log(delta.denominator)
+    return best <= log_delta
 
 
 def _concentrated(draws: Draws, epsilon: Fraction) -> tuple[Callable[[Array], Array], float]:
@@ -201,26 +259,50 @@ def _renyi(draws: Draws, epsilon: Fraction) -> tuple[Callable[[Array], Array], f
     """
     single: Counter[Cell] = Counter()
     several: list[tuple[int, float, Draw]] = []
+    ranges: list[tuple[float, int]] = []
     rho, whole = 0.0, Fraction(0)
     for all_ways, n in draws.items():
-        draw = worst(all_ways)
-        if _pure(draw) is None:
+        draw = worst(tuple(tuple(map(_in_one_cell, way)) for way in all_ways))
+        if draw[0][0].kind == "range":
+            whole += n * _quick(draw[0][0].value)
+            ranges.append((float(draw[0][0].value), n))
+        elif _pure(draw) is None:
             rho += n * max(map(_rho, draw))
-            continue
-        whole += n * _quick(_pure(draw) or Fraction(0))
-        if len(draw) > 1:
-            several.append((n, float(_pure(draw) or 0), draw))
         else:
-            single.update({cell: n * m for cell, m in Counter(draw[0]).items()})
+            whole += n * _quick(_pure(draw) or Fraction(0))
+            if len(draw) > 1:
+                several.append((n, float(_pure(draw) or 0), draw))
+            else:
+                single.update({cell: n * m for cell, m in Counter(draw[0]).items()})
 
     def curve(theta: Array) -> Array:
         total = log_moments(single, theta) + rho * theta * theta
         for n, top, draw in several:
             ways = [log_moments(Counter(w), theta) + theta * (float(sum(c.top for c in w)) - top) for w in draw]
             total = total + n * np.max(ways, axis=0)
+        for size, n in ranges:
+            total = total + n * np.minimum(0, theta * (_mean_loss(size) - size) + (theta * size) ** 2 / 8)
         return total
 
     return curve, float(whole - epsilon) + rho
+
+
+def _in_one_cell(cell: Cell) -> Cell:
+    """Laplace noise on an unknown vector: none has a larger moment than its L1 norm in one cell (see ``worst``)."""
+    if cell.kind == "laplace" and cell.norms is not None:
+        return Cell("laplace", cell.value, math.floor(cell.norms.l1))
+    return cell
+
+
+def _mean_loss(size: float) -> float:
+    """The largest mean of a loss in an interval of this length (Dong, Durfee and Rogers 2020).
+
+    K(theta) / theta is at most that and theta size^2 / 8 more (Hoeffding's lemma), and never above the size.
+    """
+    if size < 1e-3:
+        return size * size / 8  # within 1e-8 of itself
+    share = size / math.expm1(size)
+    return share - 1 - math.log(share)
 
 
 def _quick(value: Fraction) -> Fraction:
@@ -235,7 +317,10 @@ def _least_epsilon(draw: Draw, delta: float) -> float:
     the cells are composed exactly.
     """
     found = 0.0
-    for way in draw:
+    if draw[0][0].norms is not None:
+        # A wide scale is read as continuous noise of that norm, or dearer; a small one by zCDP, above any pair.
+        found = _normal_epsilon(math.sqrt(2 * float(draw[0][0].rho)), delta) if draw[0][0].value >= _SMALL else 0.0
+    for way in witnesses(draw):
         scale = float(way[0].value)
         if len(way) == 1 and scale <= _SUMMED:
             found = max(found, _lattice_epsilon(scale, way[0].shift, delta))

@@ -12,7 +12,8 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.event import BoundedRange, DiscreteLaplace, Event, Laplace, Parallel
+from dprelease.privacy.curves.collapse import SMALLEST_SCALE
+from dprelease.privacy.event import BoundedRange, DiscreteGaussian, DiscreteLaplace, Event, Laplace, Parallel
 
 __all__ = ["LARGEST_SCALE", "largest_knob", "measured_loss", "near_knob", "rough_loss"]
 
@@ -61,6 +62,8 @@ def _names(accounting: str, event: Event) -> tuple[tuple[str, ...], ...]:
 def _well_known(atom: Event) -> bool:
     """Whether a privacy loss distribution knows as much about a draw as other accountants."""
     if isinstance(atom, DiscreteLaplace | Laplace):
+        return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
+    if isinstance(atom, DiscreteGaussian) and atom.scale < SMALLEST_SCALE:
         return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
     return not isinstance(atom, BoundedRange | Parallel)
 

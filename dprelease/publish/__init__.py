@@ -14,21 +14,25 @@ from dprelease.publish.base import (
     AccountFacts,
     Facts,
     Publication,
-    check_publishable,
     published_tables,
 )
 from dprelease.publish.check import Check, check_bundle
+from dprelease.publish.derive import check_derived
+from dprelease.publish.derive_sql import Columns, check_derive
 from dprelease.publish.folder import folder_for, write
-from dprelease.publish.package import FORMATS, render
+from dprelease.publish.package import FORMATS, check_publishable, render
 
 __all__ = [
     "FORMATS",
     "NOTICE",
     "AccountFacts",
     "Check",
+    "Columns",
     "Facts",
     "Publication",
     "check_bundle",
+    "check_derive",
+    "check_derived",
     "check_publishable",
     "folder_for",
     "published_tables",

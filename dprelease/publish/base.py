@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from dprelease.canonical import Value
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import BrokenPromiseError, PublishError
-from dprelease.estimate import PublishedTable, estimate
+from dprelease.estimate import RANK, PublishedTable, estimate, full_product, ranking
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
@@ -22,17 +22,24 @@ __all__ = [
     "AccountFacts",
     "Content",
     "Facts",
+    "Inputs",
     "Publication",
-    "check_publishable",
+    "check_queries",
     "columns",
+    "header",
+    "inputs_of",
+    "key_columns",
     "key_text",
     "measure_names",
+    "public_rows",
     "published_tables",
+    "queries_as_tables",
     "safe_path",
 ]
 
 NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
 REHEARSAL_COLUMN = "rehearsal"
+TOP_K = "exponential_top_k"
 _KEY_TYPES = ("text", "integer", "boolean", "date")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 # Names that Windows keeps for devices, whatever their extension.
@@ -120,11 +127,35 @@ def measure_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
 
 
 def columns(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
-    """The columns of a query's files: its keys, then four for each measure."""
-    found = list(query.by)
-    for name in measure_names(plan, query):
+    """The columns of a query's files: its keys, then four for each measure; of a ranking the ranks and the keys."""
+    keys = [column.name for column in key_columns(plan, query)]
+    return _header(keys, measure_names(plan, query), rehearsal)
+
+
+def header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
+    """The columns of a table's files."""
+    return _header([each.name for each in table.key_columns], [each.name for each in table.measures], rehearsal)
+
+
+def _header(keys: Sequence[str], measures: Sequence[str], rehearsal: bool) -> tuple[str, ...]:
+    found = list(keys)
+    for name in measures:
         found += [name, f"{name}_se", f"{name}_margin", f"{name}_status"]
     return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
+
+
+def key_columns(plan: ReleasePlan, query: PlannedQuery) -> tuple[Column, ...]:
+    """The key columns of a query's table: those of its ``by``, and the rank before them where it is a ranking."""
+    rank = (Column(name=RANK, type="integer"),) if query.ranking is not None else ()
+    return (*rank, *plan.keys(query))
+
+
+def public_rows(plan: ReleasePlan, query: PlannedQuery) -> tuple[tuple[Key, ...], ...] | None:
+    """The keys of each row of a query, where they are declared; None where noise decides them."""
+    if query.private or query.ranking is not None:
+        return None
+    left_out = set(plan.catalog.exclusions[query.excluding]) if query.excluding is not None else set()
+    return tuple(row for at, row in enumerate(full_product(plan.keys(query))) if at not in left_out)
 
 
 def key_text(key: Key) -> str:
@@ -132,8 +163,8 @@ def key_text(key: Key) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def check_publishable(plan: ReleasePlan) -> None:
-    """Refuse, before any budget is spent, a plan whose tables could not be written.
+def check_queries(plan: ReleasePlan) -> None:
+    """Refuse, before any budget is spent, queries whose tables could not be written.
 
     Raises:
         PublishError: If a query's name cannot be a file name (DPR-W201) or differs from another one only in
@@ -163,7 +194,7 @@ def _check_columns(plan: ReleasePlan, query: PlannedQuery) -> None:
             hint="rename the measure or the key column",
             code="DPR-W104",
         )
-    for column in plan.keys(query):
+    for column in key_columns(plan, query):
         if column.type not in _KEY_TYPES:
             raise PublishError(
                 f"query {query.name!r}: key column {column.name!r} is of type {column.type}",
@@ -193,6 +224,25 @@ def _storable(key: Key, column: Column) -> bool:
         return False
 
 
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What every step measured, and the keys that were selected.
+
+    Attributes:
+        noisy: By step id, one for each quantity of the step; nothing of steps that choose or select keys.
+        keys: By the id of a step that selects keys: these, in published order.
+        ranked: By the id of a step that ranks keys: their positions, the first rank first.
+    """
+
+    noisy: Mapping[str, tuple[Noisy, ...]]
+    keys: Mapping[str, tuple[tuple[Key, ...], ...]]
+    ranked: Mapping[str, tuple[int, ...]]
+
+    def of(self, query: PlannedQuery) -> dict[str, list[Noisy]]:
+        """For each measure of a query what its ``estimate`` takes."""
+        return {label: [self.noisy[feed.step][feed.part] for feed in feeds] for label, feeds in query.inputs.items()}
+
+
 def published_tables(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> tuple[PublishedTable, ...]:
     """Every query of a plan as a published table, in plan order.
 
@@ -204,24 +254,48 @@ def published_tables(plan: ReleasePlan, measurements: Mapping[str, Measurement])
         PublishError: If a step has no measurement (DPR-W101).
         BrokenPromiseError: If a measurement is of another step or size (DPR-W102).
     """
-    noisy = {step.id: _noisy(step, measurements) for step in plan.steps}
-    return tuple(
-        estimate(
-            query.name,
-            query.title,
-            plan.keys(query),
-            {label: query.measures[label] for label in measure_names(plan, query)},
-            {label: [noisy[feed.step][feed.part] for feed in feeds] for label, feeds in query.inputs.items()},
-            confidence=plan.publish.confidence,
-            unreliable_above=plan.publish.unreliable_above,
-            unreliable_show=plan.publish.unreliable_show,
-        )
-        for query in plan.queries
+    return queries_as_tables(plan, inputs_of(plan, measurements))
+
+
+def queries_as_tables(plan: ReleasePlan, inputs: Inputs) -> tuple[PublishedTable, ...]:
+    """Every query of a plan as a published table, from what was measured."""
+    return tuple(_as_table(plan, query, inputs) for query in plan.queries)
+
+
+def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> PublishedTable:
+    if query.ranking is not None:
+        (column,) = plan.keys(query)
+        positions = inputs.ranked[query.ranking.step]
+        return ranking(query.name, query.title, column, positions, confidence=plan.publish.confidence)
+    return estimate(
+        query.name,
+        query.title,
+        plan.keys(query),
+        {label: query.measures[label] for label in measure_names(plan, query)},
+        inputs.of(query),
+        confidence=plan.publish.confidence,
+        rows=inputs.keys[query.selection] if query.selection is not None else public_rows(plan, query),
+        suppress_below=query.suppress_below,
+        unreliable_above=plan.publish.unreliable_above,
+        unreliable_show=plan.publish.unreliable_show,
     )
 
 
-def _noisy(step: Step, measurements: Mapping[str, Measurement]) -> tuple[Noisy, ...]:
-    """What the step measured, one for each of its quantities."""
+def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inputs:
+    """What was measured, held against the plan; errors as of :func:`published_tables`."""
+    found = {step.id: _measurement(step, measurements) for step in plan.steps}
+    selections = {step.aggregate.grouping: step.id for step in plan.steps if step.selecting is not None}
+    keys = {step: _selected(found[step], len(grouping.by)) for grouping, step in selections.items()}
+    ranked = {step.id: _ranked(plan, step, found[step.id]) for step in plan.steps if step.mechanism == TOP_K}
+    noisy = {}
+    for step in plan.steps:
+        if step.id not in keys and step.id not in ranked:
+            cells = len(keys[selections[step.aggregate.grouping]]) if step.cells is None else step.cells
+            noisy[step.id] = _noisy(step, found[step.id], cells)
+    return Inputs(noisy=noisy, keys=keys, ranked=ranked)
+
+
+def _measurement(step: Step, measurements: Mapping[str, Measurement]) -> Measurement:
     found = measurements.get(step.id)
     if found is None:
         raise PublishError(
@@ -229,13 +303,49 @@ def _noisy(step: Step, measurements: Mapping[str, Measurement]) -> tuple[Noisy, 
             hint="`dprelease run` with the same spec resumes the release",
             code="DPR-W101",
         )
-    if found.step != step.id or found.values.shape != (step.numbers,):
+    if found.step != step.id:
+        raise _other(step)
+    return found
+
+
+def _other(step: Step) -> BrokenPromiseError:
+    return BrokenPromiseError(
+        f"the measurement kept for step {step.id!r} is of another step or size",
+        hint="nothing was published; check the ledger with `dprelease ledger check`",
+        code="DPR-W102",
+    )
+
+
+def _noisy(step: Step, found: Measurement, cells: int) -> tuple[Noisy, ...]:
+    """What the step measured, one for each of its quantities."""
+    if found.values.shape != (cells * len(step.parts),):
+        raise _other(step)
+    return tuple(
+        Noisy(quantity=quantity, values=found.values[at * cells : (at + 1) * cells], law=step.law)
+        for at, quantity in enumerate(step.parts)
+    )
+
+
+def _selected(found: Measurement, columns: int) -> tuple[tuple[Key, ...], ...]:
+    """The selected keys; a text that no file can hold is spelled out, for nothing may fail after the draw."""
+    if found.keys is None or any(len(key) != columns for key in found.keys):
         raise BrokenPromiseError(
-            f"the measurement kept for step {step.id!r} is of another step or size",
+            f"the measurement kept for step {found.step!r} has no keys of its query",
             hint="nothing was published; check the ledger with `dprelease ledger check`",
             code="DPR-W102",
         )
-    return tuple(
-        Noisy(quantity=quantity, values=found.values[at * step.cells : (at + 1) * step.cells], law=step.law)
-        for at, quantity in enumerate(step.parts)
-    )
+    return tuple(tuple(_held(part) for part in key) for key in found.keys)
+
+
+def _held(key: Key) -> Key:
+    return key.encode(errors="backslashreplace").decode() if isinstance(key, str) else key
+
+
+def _ranked(plan: ReleasePlan, step: Step, found: Measurement) -> tuple[int, ...]:
+    (name,) = step.aggregate.by
+    known = len(plan.catalog.tables[step.aggregate.table].column(name).keys or ())
+    positions = tuple(found.values.tolist())
+    whole = step.numbers == len(set(positions)) == len(positions)
+    if not whole or not all(0 <= position < known for position in positions):
+        raise _other(step)
+    return positions

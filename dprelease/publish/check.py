@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dprelease.canonical import sha256
+from dprelease.catalog.table import Column, Key
 from dprelease.errors import PublishError
+from dprelease.estimate import PublishedMeasure, PublishedTable, Status
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.publish.base import columns, key_text, safe_path
+from dprelease.publish.base import columns, header, key_columns, key_text, measure_names, public_rows, safe_path
+from dprelease.publish.derive import derived_of, made_again, outline
 from dprelease.publish.folder import files_in
 from dprelease.publish.package import MANIFEST_FILE, Manifest
-from dprelease.publish.parquet import parquet_keys
+from dprelease.publish.parquet import parquet_cells, parquet_keys
 from dprelease.publish.report import planned
 
 __all__ = ["Check", "check_bundle"]
@@ -58,7 +63,9 @@ def check_bundle(folder: Path) -> tuple[Check, ...]:
     Returns:
         One result each for: the manifest is readable; every file has its size and hash; there is no other
         file; the plan has the fingerprint of the manifest; accounting and manifest agree with the plan; the
-        columns and row keys of the tables are the plan's. The loss itself is derived again by ``plan.verify``.
+        columns and row keys of the tables are the plan's. Where noise decided the keys, the files of all formats
+        have the same ones, none twice; a derived table is made again from the tables beside it. The loss itself is
+        derived again by ``plan.verify``.
     """
     manifest, why = _manifest(folder)
     if manifest is None:
@@ -169,39 +176,151 @@ def _json(data: bytes | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+Rows = list[tuple[str, ...]]
+
+
 def _tables_agree(bundle: _Bundle) -> str:
     plan = bundle.plan
     if plan is None:
         return "plan.json cannot be read"
-    readers: dict[str, Callable[[bytes, int], tuple[list[str], list[tuple[str, ...]]] | None]] = {
+    readers: dict[str, Callable[[bytes, int], tuple[list[str], Rows] | None]] = {
         "csv": _csv_keys,
         "parquet": parquet_keys,
     }
     wrong = []
-    for query, (ending, read) in itertools.product(plan.queries, readers.items()):
-        if ending not in plan.publish.formats:
-            continue
-        name = f"tables/{query.name}.{ending}"
-        data = bundle.sound.get(name)
-        found = read(data, len(query.by)) if data is not None else None
-        if found is None or found != _expected(plan, query, bundle.manifest.rehearsal):
-            wrong.append(name)
+    for table in _asked(plan, bundle.manifest.rehearsal):
+        seen: list[Rows] = []
+        for ending in (each for each in readers if each in plan.publish.formats):
+            name = f"tables/{table.name}.{ending}"
+            data = bundle.sound.get(name)
+            found = readers[ending](data, len(table.kinds)) if data is not None else None
+            if found is None or found[0] != table.columns or not _rows_hold(table, found[1]):
+                wrong.append(name)
+            else:
+                seen.append(found[1])
+        if any(rows != seen[0] for rows in seen):
+            wrong.append(f"tables/{table.name}")
+    wrong += [] if wrong else _not_made_again(bundle, plan)
     return _named(wrong, "columns or row keys are not those of the plan")
 
 
-def _expected(plan: ReleasePlan, query: PlannedQuery, rehearsal: bool) -> tuple[list[str], list[tuple[str, ...]]]:
-    keys = itertools.product(*(map(key_text, column.keys or ()) for column in plan.keys(query)))
-    return list(columns(plan, query, rehearsal=rehearsal)), list(keys)
+@dataclass(frozen=True)
+class _Asked:
+    """What the plan says of a table: its columns, its keys' columns, and its rows or what they are out of."""
+
+    name: str
+    columns: list[str]
+    kinds: tuple[Column, ...]
+    rows: Rows | None
+    ranks: int | None = None
+    may_repeat: bool = False
 
 
-def _csv_keys(data: bytes, keys: int) -> tuple[list[str], list[tuple[str, ...]]] | None:
+def _asked(plan: ReleasePlan, rehearsal: bool) -> list[_Asked]:
+    found = []
+    for query in plan.queries:
+        rows = public_rows(plan, query)
+        known = None if rows is None else [tuple(map(key_text, row)) for row in rows]
+        names, kinds = list(columns(plan, query, rehearsal=rehearsal)), key_columns(plan, query)
+        found.append(_Asked(query.name, names, kinds, known, query.ranking.k if query.ranking else None))
+    for derived in derived_of(plan):
+        table = outline(plan, derived)
+        names = list(header(table, rehearsal=rehearsal))
+        found.append(_Asked(derived.name, names, table.key_columns, None, may_repeat=True))
+    return found
+
+
+def _rows_hold(table: _Asked, rows: Rows) -> bool:
+    """Whether the rows are those of the plan; where noise decided, whether each can be, and stands there once."""
+    if table.rows is not None:
+        return rows == table.rows
+    if table.ranks is not None and [row[0] for row in rows] != [str(rank) for rank in range(1, table.ranks + 1)]:
+        return False
+    known = [None if column.keys is None else set(map(key_text, column.keys)) for column in table.kinds]
+    possible = all(allowed is None or part in allowed for row in rows for part, allowed in zip(row, known, strict=True))
+    own = [row[1:] if table.ranks is not None else row for row in rows]
+    return possible and (table.may_repeat or len(set(own)) == len(own))
+
+
+def _not_made_again(bundle: _Bundle, plan: ReleasePlan) -> list[str]:
+    """Derived tables whose keys or values are not those that their SQL gives on the tables beside them."""
+    wrong = []
+    ending = next((each for each in ("csv", "parquet") if each in plan.publish.formats), None)
+    asked = derived_of(plan)
+    if not asked or ending is None:
+        return []
+    read = csv_cells if ending == "csv" else parquet_cells
+    tables = [_read(plan, query, read(bundle.sound[f"tables/{query.name}.{ending}"])) for query in plan.queries]
+    for derived in asked:
+        cells = read(bundle.sound[f"tables/{derived.name}.{ending}"])
+        answer, table = made_again(plan, derived, tables), outline(plan, derived)
+        keys = [tuple(map(key_text, row)) for row in answer.keys]
+        found = list(zip(*(cells[column.name] for column in table.key_columns), strict=True))
+        same = keys == (found if table.key_columns else [()] * len(keys))
+        for at, measure in enumerate(table.measures):
+            same = same and _equal(answer.values[:, at].tolist(), cells[measure.name], cells[f"{measure.name}_status"])
+        if not same:
+            wrong.append(f"tables/{derived.name}.{ending}")
+    return wrong
+
+
+def _equal(values: Sequence[float], texts: Sequence[str], statuses: Sequence[str]) -> bool:
+    """Whether the numbers are these; what was withheld as unreliable is empty whatever it was."""
+    if len(values) != len(texts):
+        return False
+    for value, text, status in zip(values, texts, statuses, strict=True):
+        if not text:
+            if not (math.isnan(value) or status == "unreliable"):
+                return False
+        elif not math.isclose(value, float(text), rel_tol=1e-9, abs_tol=1e-9):
+            return False
+    return True
+
+
+def _read(plan: ReleasePlan, query: PlannedQuery, cells: Mapping[str, Sequence[str]]) -> PublishedTable:
+    """The published values of a query from a file, as far as SQL can use them."""
+    kinds, names = key_columns(plan, query), measure_names(plan, query)
+    rows = len(next(iter(cells.values()), ()))
+    read: dict[str, Callable[[str], Key]] = {"integer": int, "boolean": lambda text: text == "true"}
+    nothing = np.full(rows, np.nan)
+    ok: Status = "ok"
+    return PublishedTable(
+        name=query.name,
+        title=query.title,
+        key_columns=kinds,
+        keys=tuple(tuple(map(read.get(column.type, str), cells[column.name])) for column in kinds),
+        measures=tuple(
+            PublishedMeasure(
+                name=name,
+                measure=query.measures[name],
+                value=np.array([float(text) if text else math.nan for text in cells[name]], dtype=np.float64),
+                standard_error=nothing,
+                margin=nothing,
+                status=(ok,) * rows,
+                places=None,
+                integer=False,
+            )
+            for name in names
+        ),
+        confidence=plan.publish.confidence,
+        cells=rows,
+    )
+
+
+def csv_cells(data: bytes) -> dict[str, list[str]]:
+    """The columns of a CSV file that was read before without a fault."""
+    names, *rows = csv.reader(io.StringIO(data.decode(), newline=""), strict=True)
+    return {name: [row[at] for row in rows] for at, name in enumerate(names)}
+
+
+def _csv_keys(data: bytes, keys: int) -> tuple[list[str], Rows] | None:
     try:
-        header, *rows = csv.reader(io.StringIO(data.decode(), newline=""), strict=True)
+        names, *rows = csv.reader(io.StringIO(data.decode(), newline=""), strict=True)
     except (ValueError, csv.Error):
         return None
-    if any(len(row) != len(header) for row in rows):
+    if any(len(row) != len(names) for row in rows):
         return None
-    return header, [tuple(row[:keys]) for row in rows]
+    return names, [tuple(row[:keys]) for row in rows]
 
 
 _CHECKS: dict[str, Callable[[_Bundle], str]] = {

@@ -8,6 +8,7 @@ from fractions import Fraction
 from dprelease.plan.document import Goal, Output, ReleasePlan, Step
 from dprelease.plan.explain import step_facts
 from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
+from dprelease.privacy.event import Approximate
 from dprelease.publish.numbers import at_most, decimal, percent
 from dprelease.publish.words import measured
 
@@ -18,13 +19,22 @@ _NOISE = {
     "discrete_gaussian": "discrete Gaussian",
     "count_knorm": "K-norm (counts)",
     "linf_knorm": "K-norm (largest change)",
+    "exponential_quantile": "exponential mechanism",
+    "exponential_top_k": "exponential mechanism",
+    "laplace_threshold": "discrete Laplace, threshold",
+    "gaussian_threshold": "discrete Gaussian, threshold",
 }
 _LOSS = {
     "discrete_laplace": ("ε = L1 / scale", "Laplace noise"),
     "discrete_gaussian": ("ρ = L2² / (2 · scale²)", "Gaussian noise"),
     "count_knorm": ("ε = gauge / scale", "K-norm noise"),
     "linf_knorm": ("ε = gauge / scale", "K-norm noise"),
+    "exponential_quantile": ("ε = score range / scale", "each choice that one unit can move"),
+    "exponential_top_k": ("ε = score range / scale", "each choice that one unit can move"),
+    "laplace_threshold": ("ε = L1 / scale and δ", "a selection of keys with Laplace noise"),
+    "gaussian_threshold": ("ρ = L2² / (2 · scale²) and δ", "a selection of keys with Gaussian noise"),
 }
+_GAUSSIAN = ("discrete_gaussian", "gaussian_threshold")
 
 
 def asked_and_planned(plan: ReleasePlan, most: int) -> list[dict[str, str]]:
@@ -60,23 +70,48 @@ def _asked(goal: Goal, total: Fraction) -> str:
 
 def draw(step: Step) -> dict[str, str]:
     """One step as a row of the page: what was added up, how it was hidden, and what that cost."""
-    (event,) = atoms(step.event)
-    norm = "l2" if step.mechanism == "discrete_gaussian" else "l1"
-    epsilon = pure_epsilon(event)
-    loss = (zcdp_rho(event), "ρ") if epsilon is None else (epsilon, "ε")
-    reach = f"{norm.upper()} {_readable(step_facts(step)['sensitivity'][norm])}"
     several = f" × {len(step.parts)}" if step.joined else ""
     return {
         "id": step.id,
-        "measured": "; ".join(map(measured, step.parts)),
+        "measured": _what(step),
         "answers": _answers(step),
         "mechanism": _NOISE.get(step.mechanism, step.mechanism.replace("_", " ")),
-        "sensitivity": reach if step.gauge is None else f"gauge {at_most(step.gauge, 4)}",
+        "sensitivity": _reach(step),
         "scale": at_most(step.scale, 6),
-        "loss": f"{loss[1]} = {at_most(loss[0] or Fraction(0), 4)}",
+        "loss": _loss(step),
         "share": percent(step.share),
-        "cells": f"{step.cells:,}{several}",
+        "cells": "keys chosen" if step.cells is None else f"{step.cells:,}{several}",
     }
+
+
+def _what(step: Step) -> str:
+    told = "; ".join(map(measured, step.parts))
+    if step.selecting is not None:
+        return f"{told}, for every key that occurs; those with at least {step.selecting.threshold:,} appear"
+    if step.mechanism == "exponential_top_k" and step.choosing is not None:
+        return f"{told}, for the {step.choosing.rounds:,} keys with most"
+    return told
+
+
+def _reach(step: Step) -> str:
+    if step.choosing is not None:
+        return f"score range {at_most(step.choosing.spread, 4)}"
+    if step.gauge is not None:
+        return f"gauge {at_most(step.gauge, 4)}"
+    norm = "l2" if step.mechanism in _GAUSSIAN else "l1"
+    return f"{norm.upper()} {_readable(step_facts(step)['sensitivity'][norm])}"
+
+
+def _loss(step: Step) -> str:
+    """The loss of a draw; of a selection with its delta, of choices for each, and how many there are."""
+    counted = atoms(step.event)
+    (event,) = [each for each in counted if not isinstance(each, Approximate) or step.selecting is None]
+    epsilon = pure_epsilon(event)
+    loss = (zcdp_rho(event), "ρ") if epsilon is None else (epsilon, "ε")
+    text = f"{loss[1]} = {at_most(loss[0] or Fraction(0), 4)}"
+    if step.selecting is not None:
+        return f"{text}, δ = {at_most(step.selecting.delta, 4)}"
+    return f"{counted[event]:,} × {text}" if counted[event] > 1 else text
 
 
 def _answers(step: Step) -> str:

@@ -12,28 +12,28 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedTable
-from dprelease.publish.base import NOTICE, Content, columns, key_text
+from dprelease.publish.base import NOTICE, Content, header, key_text
 
 __all__ = ["csv_files", "csv_text"]
 
 
 def csv_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``tables/<query>.csv`` for every query."""
+    """``tables/<name>.csv`` for every query and derived table."""
     found = {}
-    for query, table in zip(content.plan.queries, content.tables, strict=True):
-        header = columns(content.plan, query, rehearsal=content.facts.rehearsal)
-        text = csv_text(header, table, notice=NOTICE if content.facts.rehearsal else None)
+    for table in content.tables:
+        names = header(table, rehearsal=content.facts.rehearsal)
+        text = csv_text(names, table, notice=NOTICE if content.facts.rehearsal else None)
         found[f"tables/{table.name}.csv"] = text.encode()
     return found
 
 
-def csv_text(header: tuple[str, ...], table: PublishedTable, *, notice: str | None = None) -> str:
+def csv_text(names: tuple[str, ...], table: PublishedTable, *, notice: str | None = None) -> str:
     """The text of one table.
 
     Args:
-        header: The names of its columns.
+        names: Of its columns.
         table: The table.
-        notice: Repeated in a last column of every line; the header names that column.
+        notice: Repeated in a last column of every line; ``names`` names that column.
     """
     parts: list[Iterable[str]] = [
         _key_cells(column, keys) for column, keys in zip(table.key_columns, table.keys, strict=True)
@@ -47,7 +47,7 @@ def csv_text(header: tuple[str, ...], table: PublishedTable, *, notice: str | No
         ]
     if notice is not None:
         parts.append([_quoted(notice)] * table.cells)
-    lines = [",".join(_plain(name) for name in header)]
+    lines = [",".join(_plain(name) for name in names)]
     lines += [",".join(line) for line in zip(*parts, strict=True)]
     return "".join(f"{line}\r\n" for line in lines)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.plan.document import PlannedQuery
 from dprelease.publish.base import NOTICE, Content, key_text
 from dprelease.publish.chart import Chart, chart
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown, surest_guess
@@ -55,7 +56,11 @@ class Section:
     key_names: tuple[str, ...]
     measures: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
+    note: str
     total: int
+    suppressed: int
+    below: str
+    derived: bool
     unreliable: int
     blank: int
     charts: tuple[Chart, ...]
@@ -100,6 +105,7 @@ def _context(content: Content, sections: tuple[Section, ...]) -> dict[str, Any]:
         "factor": odds_factor(certified.epsilon),
         "guess": surest_guess(certified.epsilon, certified.delta),
         "example": _example(sections),
+        "marginless": any(row for section in sections for row in section.rows if _bare(row)),
         "shared": any(len(step.answers) > 1 for step in plan.steps),
         "accounts": [(each.name, at_most(each.after.epsilon), _cap(each.cap.epsilon)) for each in facts.accounts],
     }
@@ -111,20 +117,42 @@ def _cap(epsilon: Any) -> str:
 
 def _section(content: Content, table: PublishedTable, files: Mapping[str, bytes], rows: int) -> Section:
     statuses = [status for measure in table.measures for status in measure.status]
-    source = content.plan.catalog.tables[next(q.table for q in content.plan.queries if q.name == table.name)]
+    query = next((each for each in content.plan.queries if each.name == table.name and not table.derived), None)
     drawn = tuple(chart(table, measure) for measure in table.measures) if rows else ()
+    limit = query.suppress_below if query is not None else None
     return Section(
         name=table.name,
         title=table.title or table.name,
         key_names=tuple(column.name for column in table.key_columns),
-        measures=tuple((each.name, described(each.measure, source, str(content.plan.unit))) for each in table.measures),
+        measures=tuple((each.name, _meaning(content, query, each)) for each in table.measures),
         rows=tuple(_row(table, at) for at in range(min(rows, table.cells))),
+        note=_note(content, query),
         total=table.cells,
+        suppressed=table.suppressed,
+        below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
+        derived=bool(table.derived),
         unreliable=statuses.count("unreliable"),
-        blank=statuses.count("blank"),
+        blank=statuses.count("blank") - table.suppressed * len(table.measures),
         charts=tuple(each for each in drawn if each is not None),
         downloads=tuple(_downloads(table.name, files)),
     )
+
+
+def _meaning(content: Content, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
+    if query is None or measure.measure is None:
+        return "made of published numbers; its margin covers their noise, by simulation"
+    return described(measure.measure, content.plan.catalog.tables[query.table], str(content.plan.unit))
+
+
+def _note(content: Content, query: PlannedQuery | None) -> str:
+    """What a reader must know of the rows of a table."""
+    if query is None:
+        return "Derived: made of other tables of this publication, after the noise."
+    if query.ranking is not None:
+        return "The keys that occur most often, as noise allows to tell: neighbouring ranks may be swapped."
+    if query.private:
+        return "Which rows appear was decided by noise: rare keys are missing, and a common one may be by chance."
+    return f"Only rows where {query.where}." if query.where is not None else ""
 
 
 def _downloads(name: str, files: Mapping[str, bytes]) -> list[tuple[str, str, str]]:
@@ -154,6 +182,10 @@ def _words(column: Column, key: Key) -> Words:
 def _cell(measure: PublishedMeasure, at: int) -> Cell:
     value, margin = shown(float(measure.value[at]), float(measure.margin[at]), measure.places)
     return Cell(value=value, margin=margin, status=measure.status[at])
+
+
+def _bare(row: Row) -> bool:
+    return any(cell.value and not cell.margin for cell in row.cells)
 
 
 def _example(sections: tuple[Section, ...]) -> tuple[str, str, str] | None:

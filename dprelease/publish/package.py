@@ -9,13 +9,21 @@ from dprelease.canonical import Value, sha256
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import Content, Facts, Publication, check_publishable, published_tables
+from dprelease.publish.base import (
+    Content,
+    Facts,
+    Publication,
+    check_queries,
+    inputs_of,
+    queries_as_tables,
+)
 from dprelease.publish.csvfile import csv_files
+from dprelease.publish.derive import check_derived, derived_tables, seed_of
 from dprelease.publish.html import index_page
 from dprelease.publish.parquet import parquet_files
 from dprelease.publish.report import accounting_json, accounting_page
 
-__all__ = ["FORMATS", "MANIFEST_FILE", "Manifest", "render"]
+__all__ = ["FORMATS", "MANIFEST_FILE", "Manifest", "check_publishable", "render"]
 
 MANIFEST_FILE = "manifest.json"
 
@@ -65,6 +73,17 @@ def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, byt
 FORMATS: dict[str, Format] = {"csv": csv_files, "parquet": parquet_files, "html": html_files}
 
 
+def check_publishable(plan: ReleasePlan) -> None:
+    """Refuse, before any budget is spent, a plan whose tables could not be made or written.
+
+    Raises:
+        PublishError: As of ``base.check_queries`` and ``derive.check_derived``.
+        PlanError: If the SQL of a derived table is not allowed (DPR-P15.).
+    """
+    check_queries(plan)
+    check_derived(plan)
+
+
 def render(plan: ReleasePlan, measurements: Mapping[str, Measurement], facts: Facts) -> Publication:
     """The bundle of a release; the same bytes for the same arguments and versions of packages.
 
@@ -74,6 +93,7 @@ def render(plan: ReleasePlan, measurements: Mapping[str, Measurement], facts: Fa
         facts: What the ledger and the environment say.
 
     Raises:
+        PlanError: If the SQL of a derived table is not allowed (DPR-P15.).
         PublishError: If the plan cannot be published or a step has no measurement (DPR-W1..).
         BrokenPromiseError: If the facts are of another plan (DPR-W107).
     """
@@ -84,8 +104,11 @@ def render(plan: ReleasePlan, measurements: Mapping[str, Measurement], facts: Fa
             code="DPR-W107",
         )
     check_publishable(plan)
-    plan = ReleasePlan.from_canonical(plan.canonical())  # equal plans, equal bytes: mappings in canonical order
-    content = Content(plan=plan, tables=published_tables(plan, measurements), facts=facts)
+    plan = type(plan).from_canonical(plan.canonical())  # equal plans, equal bytes: mappings in canonical order
+    inputs = inputs_of(plan, measurements)
+    tables = queries_as_tables(plan, inputs)
+    derived = derived_tables(plan, tables, inputs, seed_of(measurements))
+    content = Content(plan=plan, tables=(*tables, *derived), facts=facts)
     files: dict[str, bytes] = {}
     for name, make in FORMATS.items():
         if name in plan.publish.formats:

@@ -11,23 +11,23 @@ import numpy as np
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
-from dprelease.publish.base import NOTICE, Content, columns, key_text
+from dprelease.publish.base import NOTICE, Content, header, key_text
 
-__all__ = ["parquet_files", "parquet_keys"]
+__all__ = ["parquet_cells", "parquet_files", "parquet_keys"]
 
 _LARGEST = 2**63 - 1024  # the largest float64 below 2^63
 
 
 def parquet_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``tables/<query>.parquet`` for every query; the bytes depend on the content and on pyarrow's version."""
+    """``tables/<name>.parquet`` for every query and derived table; the bytes depend on pyarrow's version as well."""
     found = {}
-    for query, table in zip(content.plan.queries, content.tables, strict=True):
-        header = columns(content.plan, query, rehearsal=content.facts.rehearsal)
+    for table in content.tables:
+        names = header(table, rehearsal=content.facts.rehearsal)
         arrays = _arrays(table)
         if content.facts.rehearsal:
             arrays.append([NOTICE] * table.cells)
         types = _types(table.key_columns, [each.integer for each in table.measures])
-        found[f"tables/{table.name}.parquet"] = _bytes(header, arrays, types, _metadata(content, table.title))
+        found[f"tables/{table.name}.parquet"] = _bytes(names, arrays, types, _metadata(content, table.title))
     return found
 
 
@@ -81,13 +81,13 @@ def _numbers(measure: PublishedMeasure, numbers: np.ndarray[Any, Any]) -> Any:
     return np.ma.masked_array(held, mask=np.isnan(numbers))
 
 
-def _bytes(header: tuple[str, ...], arrays: list[Any], types: list[str], metadata: dict[str, str]) -> bytes:
+def _bytes(names: tuple[str, ...], arrays: list[Any], types: list[str], metadata: dict[str, str]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    named = [*types, "string"][: len(header)]
+    named = [*types, "string"][: len(names)]
     made = [_array(pa, values, name) for values, name in zip(arrays, named, strict=True)]
-    schema = pa.schema([pa.field(name, each.type) for name, each in zip(header, made, strict=True)])
+    schema = pa.schema([pa.field(name, each.type) for name, each in zip(names, made, strict=True)])
     table = pa.Table.from_arrays(made, schema=schema.with_metadata(metadata))
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd", version="2.6", row_group_size=1 << 20)
@@ -119,3 +119,14 @@ def parquet_keys(data: bytes, keys: int) -> tuple[list[str], list[tuple[str, ...
     read = [[key_text(key) for key in column.to_pylist()] for column in table.columns[:keys]]
     rows: list[tuple[str, ...]] = list(zip(*read, strict=True)) if keys else [()] * table.num_rows
     return list(table.column_names), rows
+
+
+def parquet_cells(data: bytes) -> dict[str, list[str]]:
+    """The columns of a Parquet file as text, as the CSV file has them; what is null is empty."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(io.BytesIO(data))
+    return {
+        name: ["" if cell is None else key_text(cell) for cell in column.to_pylist()]
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }

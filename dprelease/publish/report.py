@@ -11,16 +11,20 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.filters import account_loss
 from dprelease.publish.base import NOTICE, AccountFacts, Content
 from dprelease.publish.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
+from dprelease.publish.derive import derived_of
 from dprelease.publish.numbers import at_most, odds_factor, percent, surest_guess
 from dprelease.publish.pages import page, utc
+from dprelease.publish.reading import how_read, selections
 from dprelease.publish.words import (
     BY_ACCOUNTANT,
     NOT_COVERED,
     SIGNATURE,
+    dictionary,
     not_protected,
     post_processing,
     relation,
     what_is_hidden,
+    who_is_protected,
 )
 
 __all__ = ["accounting", "accounting_json", "accounting_page", "planned"]
@@ -46,6 +50,10 @@ def planned(plan: ReleasePlan) -> dict[str, Any]:
             {"name": name, "file": each.file, "sha256": each.sha256}
             for name, each in sorted(plan.catalog.references.items())
         ],
+        "dictionary": dictionary(plan),
+        "reading": list(how_read(plan)),
+        "selections": list(selections(plan)),
+        "derived": [{"name": each.name, "title": each.title, "sql": each.sql} for each in derived_of(plan)],
         "invariants": [],
         "post_processing": list(post_processing(plan)),
         "not_protected": list(not_protected(plan)),
@@ -105,6 +113,10 @@ def accounting_page(content: Content) -> bytes:
         plan=plan,
         unit=str(plan.unit),
         relation=relation(plan),
+        who=who_is_protected(plan),
+        reading=how_read(plan),
+        selections=selections(plan),
+        derived=derived_of(plan),
         hidden=what_is_hidden(plan),
         budget=_budget(plan.budget.epsilon, plan.budget.rho, plan.budget.delta),
         losses=[

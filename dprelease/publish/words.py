@@ -8,22 +8,29 @@ from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures import MEASURES, Measure
+from dprelease.estimate import RANK
+from dprelease.measures import Measure, kind_of
+from dprelease.measures.base import Clipped
+from dprelease.measures.count import Count, CountDistinct
+from dprelease.measures.quantile import Quantile
+from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.numbers import decimal, percent
+from dprelease.publish.reading import after_choices
 
 __all__ = [
     "BY_ACCOUNTANT",
     "NOT_COVERED",
     "SIGNATURE",
     "described",
-    "kind_of",
+    "dictionary",
     "measured",
     "not_protected",
     "post_processing",
     "relation",
     "what_is_hidden",
+    "who_is_protected",
 ]
 
 NOT_COVERED = (
@@ -45,43 +52,86 @@ _SPREADS = {"variance", "stddev"}
 _MOST_NAMED = 6
 
 
+def _rows(plan: ReleasePlan) -> str:
+    """What a unit has in the data: one row, or as many as a table's unit id gives it."""
+    return "rows" if any(table.unit_id is not None for table in plan.catalog.tables.values()) else "row"
+
+
+def who_is_protected(plan: ReleasePlan) -> str:
+    """Who a unit is, in the data."""
+    told = {name: table.unit_id for name, table in plan.catalog.tables.items() if table.unit_id is not None}
+    if not told:
+        return f"each {plan.unit}; every row of a table is one {plan.unit}"
+    ids = ", ".join(f"{column} of {name}" for name, column in told.items())
+    rest = f"; in other tables every row is one {plan.unit}" if len(told) < len(plan.catalog.tables) else ""
+    return f"each {plan.unit}, with all of its rows: those that have one value of {ids}{rest}"
+
+
 def relation(plan: ReleasePlan) -> str:
     """The neighbouring relation in words."""
-    unit = plan.unit
+    unit, rows = plan.unit, _rows(plan)
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return f"Two data sets are neighbours when one has the row of one {unit} more than the other."
+        return f"Two data sets are neighbours when one has the {rows} of one {unit} more than the other."
+    if rows == "rows":
+        return f"Two data sets are neighbours when they have as many units and differ in the rows of one {unit}."
     return f"Two data sets are neighbours when they have the same size and differ in the row of one {unit}."
 
 
 def what_is_hidden(plan: ReleasePlan) -> str:
     """What an attacker cannot tell well, as the end of a sentence."""
+    rows = _rows(plan)
     if plan.neighboring is Neighboring.ADD_REMOVE:
-        return f"whether the row of one {plan.unit} is in the data at all"
-    return f"which of two possible rows one {plan.unit} has in the data"
-
-
-def kind_of(measure: Measure) -> str:
-    """The word by which a spec asks for a measure."""
-    return next(kind for kind, model in MEASURES.items() if type(measure) is model)
+        return f"whether the {rows} of one {plan.unit} {'is' if rows == 'row' else 'are'} in the data at all"
+    return f"which of two possible {'rows' if rows == 'row' else 'sets of rows'} one {plan.unit} has in the data"
 
 
 def described(measure: Measure, table: Table, unit: str) -> str:
     """What a measure's numbers are, from its own fields and the declared range of its column."""
+    if isinstance(measure, PlannedRatio):
+        return f"{measure.ratio[0]} divided by {measure.ratio[1]}"
+    only = f"; only rows where {measure.where}" if measure.where is not None else ""
+    if isinstance(measure, Count):
+        return _counted(measure.count, table, unit) + only
+    if isinstance(measure, CountDistinct):
+        return f"number of different values of {measure.count_distinct}{only}"
     kind = kind_of(measure)
     target = str(getattr(measure, kind))
-    if kind == "count":
-        return (
-            f"number of rows; each row is one {unit}"
-            if target in ("rows", "units")
-            else (f"number of rows in which {target} has a value")
-        )
     limits: tuple[Fraction, Fraction] | None = getattr(measure, "clip", None)
     declared = table.column(target).range
     if limits is None and declared is not None:
         limits = (declared.low, declared.high)
-    within = f", each value first moved into {_exact(limits[0])} to {_exact(limits[1])}" if limits else ""
-    named = "standard deviation" if kind == "stddev" else kind
-    return f"{named} of {target}{_in_unit(kind, table.column(target).measured_in)}{within}"
+    together = isinstance(measure, Clipped) and measure.per(table) == "unit_cell"
+    each = f"what one {unit} adds up to in a cell" if together else "each value"
+    within = f", {each} first moved into {_exact(limits[0])} to {_exact(limits[1])}" if limits else ""
+    return f"{_named_kind(measure, kind)} of {target}{_in_unit(kind, table.column(target).measured_in)}{within}{only}"
+
+
+def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
+    """For every query what each of its keys and measures is; a measure m also has m_se, m_margin and m_status."""
+    found = {}
+    for query in plan.queries:
+        table = plan.catalog.tables[query.table]
+        keys = {name: f"key: {table.column(name).type}" for name in query.by}
+        rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
+        told = {name: described(measure, table, str(plan.unit)) for name, measure in query.measures.items()}
+        found[query.name] = {**rank, **keys, **told}
+    return found
+
+
+def _counted(target: str, table: Table, unit: str) -> str:
+    if target == "units" and table.unit_id is not None:
+        return f"number of units: each {unit} once in a cell"
+    if target in ("rows", "units"):
+        return "number of rows" if table.unit_id is not None else f"number of rows; each row is one {unit}"
+    return f"number of rows in which {target} has a value"
+
+
+def _named_kind(measure: Measure, kind: str) -> str:
+    if not isinstance(measure, Quantile):
+        return "standard deviation" if kind == "stddev" else kind
+    if measure.at in (0, 1):
+        return f"{'least' if measure.at == 0 else 'largest'} value, which noise places roughly,"
+    return f"quantile at {_exact(100 * measure.at)} %"
 
 
 def _in_unit(kind: str, unit: str) -> str:
@@ -105,19 +155,33 @@ def measured(quantity: Quantity) -> str:
     >>> measured(Quantity(kind="sum", column="pay", step=Fraction(1, 100), low=0, high=200, centre=100))
     'pay less 1, in steps of 0.01'
     """
-    if quantity.kind == "rows":
-        return "rows"
-    if quantity.kind == "nonnull":
-        return f"rows with a value of {quantity.column}"
-    if quantity.kind == "balance":
-        return f"rows with a value of {quantity.column}, less those without"
+    only = f", where {quantity.where}" if quantity.where is not None else ""
+    return _measured(quantity) + only
+
+
+def _measured(quantity: Quantity) -> str:
+    column, together = quantity.column, quantity.per == "unit_cell"
+    counts = {
+        "rows": "rows",
+        "units": "units, each once",
+        "nonnull": f"units with a value of {column}" if together else f"rows with a value of {column}",
+        "balance": f"rows with a value of {column}, less those without",
+        "distinct": f"different values of {column}",
+    }
+    if quantity.kind in counts:
+        return counts[quantity.kind]
+    if quantity.kind == "quantile":
+        span = f"{_exact(quantity.low * quantity.step)} to {_exact(quantity.high * quantity.step)}"
+        return f"rank at {_exact(100 * (quantity.at or Fraction(0)))} % of {column}, from {span}"
+    if together:
+        column = f"each unit's total of {column}"
     middle = _exact(abs(quantity.centre) * quantity.step)
     about = f" {'less' if quantity.centre > 0 else 'plus'} {middle}" if quantity.centre else ""
     if quantity.kind == "sum":
-        return f"{quantity.column}{about}, in steps of {_exact(quantity.step)}"
+        return f"{column}{about}, in steps of {_exact(quantity.step)}"
     grid = quantity.grain * quantity.step**2
     off = f", less {_exact(quantity.offset * grid)} each" if quantity.offset else ""
-    square = f"({quantity.column}{about})²" if about else f"{quantity.column}²"
+    square = f"({column}{about})²" if about else f"{column}²"
     return f"{square}{off}, in steps of {_exact(grid)}"
 
 
@@ -143,6 +207,7 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
         found.append("Squares were rounded to their grid before they were added up; the margin covers that.")
     if any(len(step.answers) > 1 for step in plan.steps):
         found.append("One draw may serve several numbers, which then err together: the steps say which.")
+    found += after_choices(plan, kinds)
     above = plan.publish.unreliable_above
     if above is not None:
         done = "withheld" if plan.publish.unreliable_show == "blank" else "marked unreliable"
@@ -195,9 +260,23 @@ def _named(names: Sequence[str]) -> str:
 
 def not_protected(plan: ReleasePlan) -> tuple[str, ...]:
     """Public facts that the guarantee does not cover, because they were never measured."""
+    chosen = [query.name for query in plan.queries if query.private]
+    every = (
+        "Every combination of the keys is published, so which rows a table has says nothing about the data."
+        if not chosen
+        else f"Which rows these tables have was decided by noise, and is covered by the guarantee: {_named(chosen)}. "
+        "Every other table has a row for every combination of its keys."
+    )
+    left_out = [query.name for query in plan.queries if query.excluding is not None]
+    more = (
+        (f"Combinations that a public reference lists as impossible are left out of: {_named(left_out)}.",)
+        if left_out
+        else ()
+    )
     return (
         "No number was published exactly: there are no invariants.",
-        "Keys, labels, ranges, clips and guesses are taken from the author's specification and public references; "
-        "the guarantee holds for them only if they were not themselves taken from the confidential data.",
-        "Every combination of the keys is published, so which rows a table has says nothing about the data.",
+        "Keys, labels, ranges, clips, bounds and guesses are taken from the author's specification and public "
+        "references; the guarantee holds for them only if they were not themselves taken from the confidential data.",
+        every,
+        *more,
     )

@@ -7,25 +7,40 @@ away unseen. Nothing between the read and the commit can fail because of a value
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import Catalog, Key
 from dprelease.engines import Engine
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from dprelease.ledger import Ledger, StepKey
-from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Exact, Measurement
+from dprelease.noise import (
+    JOINT_MECHANISMS,
+    MECHANISMS,
+    SELECTIONS,
+    Exact,
+    ExactHistogram,
+    ExponentialQuantile,
+    ExponentialTopK,
+    Measurement,
+)
 from dprelease.plan.document import Batch, Step
 
 __all__ = ["draw"]
 
+Box = Exact | ExactHistogram
+Keys = tuple[tuple[Key, ...], ...]
+
 
 def draw(
     batch: Batch,
-    table: Table,
+    catalog: Catalog,
     references: Mapping[str, ReferenceTable],
     engine: Engine,
     ledger: Ledger,
@@ -35,7 +50,7 @@ def draw(
 
     Args:
         batch: Steps that share one pass over a table.
-        table: The table, with its source as the engine shall read it.
+        catalog: The tables, with their sources as the engine shall read them.
         references: Public references, already held against the plan.
         engine: What reads and aggregates.
         ledger: What remembers; the reservation must be open.
@@ -48,13 +63,13 @@ def draw(
         DpReleaseError: Errors of engine and ledger, which hold no data.
         BrokenPromiseError: For anything else, by class and step only: its own text may hold a value.
     """
-    keys = {step.id: StepKey(*identity, step.id) for step in batch.steps}
-    stored = {step.id: ledger.stored(keys[step.id]) for step in batch.steps}
+    run = _Run(batch, catalog, references, engine, ledger, identity)
+    stored = {step.id: ledger.stored(run.key(step)) for step in batch.steps}
     missing = [step for step in batch.steps if stored[step.id] is None]
     unexpected = ""
     try:
         if missing:
-            stored.update(_measure(missing, batch, table, references, engine, ledger, keys))
+            stored.update(run.measure(missing, stored))
     except DpReleaseError:
         raise
     except Exception as error:
@@ -68,29 +83,79 @@ def draw(
     return tuple(answer for step in batch.steps if (answer := stored[step.id]) is not None)
 
 
-def _measure(
-    missing: list[Step],
-    batch: Batch,
-    table: Table,
-    references: Mapping[str, ReferenceTable],
-    engine: Engine,
-    ledger: Ledger,
-    keys: Mapping[str, StepKey],
-) -> dict[str, Measurement]:
-    asked = tuple(dict.fromkeys(quantity for step in missing for quantity in step.parts))
-    exact = dict(zip(asked, engine.aggregate(table, batch.by, asked, references), strict=True))
-    committed = {}
-    for step in missing:
-        noisy = Measurement(step.id, _hidden(step, [exact[quantity] for quantity in step.parts]))
-        if len(noisy.values) != step.numbers:
-            raise BrokenPromiseError(f"step {step.id} has another number of cells than planned")
-        committed[step.id] = ledger.commit(keys[step.id], noisy)
-    return committed
+@dataclass(frozen=True)
+class _Run:
+    """One batch on its way."""
+
+    batch: Batch
+    catalog: Catalog
+    references: Mapping[str, ReferenceTable]
+    engine: Engine
+    ledger: Ledger
+    identity: tuple[str, str, str]
+
+    def key(self, step: Step) -> StepKey:
+        return StepKey(*self.identity, step.id)
+
+    def measure(self, missing: Sequence[Step], stored: Mapping[str, Measurement | None]) -> dict[str, Measurement]:
+        truncates = self.catalog.tables[self.batch.table].unit_id is not None
+        secret = self.ledger.secret(*self.identity) if truncates else b""
+        committed: dict[str, Measurement] = {}
+        keys: Keys | None = None
+        if self.batch.selection is not None:
+            # What the others count over are the keys as committed, not as drawn: another process may have been first.
+            chosen = stored[self.batch.selection]
+            if chosen is None:
+                (step,) = (step for step in missing if step.id == self.batch.selection)
+                chosen = committed[step.id] = self._select(step, secret)
+            keys = chosen.keys or ()
+        rest = [step for step in missing if step.id != self.batch.selection]
+        asked = tuple(dict.fromkeys(quantity for step in rest for quantity in step.parts))
+        boxes = self._aggregate(asked, secret, keys)
+        for step in rest:
+            noisy = Measurement(step.id, _hidden(step, [boxes[quantity] for quantity in step.parts]))
+            numbers = step.numbers if keys is None else len(keys) * len(step.parts)
+            if len(noisy.values) != numbers:
+                raise BrokenPromiseError(f"step {step.id} has another number of cells than planned")
+            committed[step.id] = self.ledger.commit(self.key(step), noisy)
+        return committed
+
+    def _aggregate(self, asked: Sequence[Quantity], secret: bytes, keys: Keys | None) -> dict[Quantity, Box]:
+        if not asked:
+            return {}
+        found = self.engine.aggregate(
+            self.catalog, self.batch.grouping, asked, self.references, secret=secret, keys=keys
+        )
+        return dict(zip(asked, found, strict=True))
+
+    def _select(self, step: Step, secret: bytes) -> Measurement:
+        """Which keys appear; the ones that do not are known to nobody afterwards."""
+        if step.selecting is None:
+            raise BrokenPromiseError(f"step {step.id} selects keys without a threshold")
+        occurring = self.engine.units_by_key(self.catalog, self.batch.grouping, self.references, secret=secret)
+        keys = SELECTIONS[step.mechanism].draw(occurring, step.scale, step.selecting.threshold)
+        drawn = Measurement(step.id, np.ones(len(keys), dtype=np.int64), keys=keys)
+        return self.ledger.commit(self.key(step), drawn)
 
 
-def _hidden(step: Step, exact: list[Exact]) -> npt.NDArray[np.int64]:
+def _hidden(step: Step, exact: Sequence[Box]) -> npt.NDArray[np.int64]:
     """The noisy values of a step; those of a joint step one quantity after the other."""
+    if step.choosing is not None:
+        return _chosen(step, exact[0])
+    boxes = [box for box in exact if isinstance(box, Exact)]
+    if len(boxes) != len(exact):
+        raise BrokenPromiseError(f"step {step.id} adds noise to what is no number")
     if step.gauge is not None:
-        return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(exact, step.scale))
-    (only,) = exact
+        return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(boxes, step.scale))
+    (only,) = boxes
     return MECHANISMS[step.mechanism].draw(only, step.scale)
+
+
+def _chosen(step: Step, box: Box) -> npt.NDArray[np.int64]:
+    """What a step chose: a grid value for every cell, or a list of positions."""
+    quantity = step.aggregate.quantity
+    if isinstance(box, ExactHistogram):
+        return ExponentialQuantile().draw(box, quantity.at or Fraction(0), quantity.low, quantity.high, step.scale)
+    if step.choosing is None or step.mechanism != "exponential_top_k":
+        raise BrokenPromiseError(f"step {step.id} chooses from what it cannot choose from")
+    return ExponentialTopK().draw(box, step.choosing.rounds, step.scale)

@@ -137,6 +137,7 @@ class Run:
 
     def _tables(self, plan: ReleasePlan) -> dict[str, Table]:
         used = {step.aggregate.table for step in plan.steps}
+        used |= {join.table for name in used for join in plan.catalog.tables[name].private_joins}
         tables = {name: table for name, table in plan.catalog.tables.items() if name in used}
         return self._rehearsal.tables(plan, tables) if self._rehearsal else tables
 
@@ -152,7 +153,8 @@ class Run:
         if pending:
             # Made here, by one thread, and shared by those that measure.
             self._references = reference_tables(self.plan.catalog, self._target.project.folder)
-            self._sources = self._tables(self.plan)
+            tables = {**self.plan.catalog.tables, **self._tables(self.plan)}
+            self._sources = self.plan.catalog.model_copy(update={"tables": tables})
             _ = self._engine
         return tuple(pending)
 
@@ -162,8 +164,7 @@ class Run:
 
     def measure(self, batch: Batch) -> int:
         """Measure a batch; returns the number of its steps, all of which now have a committed answer."""
-        table = self._sources[batch.table]
-        return len(draw(batch, table, self._references, self._engine, self._ledger, self._identity))
+        return len(draw(batch, self._sources, self._references, self._engine, self._ledger, self._identity))
 
     def publish(self) -> Outcome:
         """Render from the committed answers, write the bundle, close the release."""

@@ -9,38 +9,20 @@ from collections.abc import Mapping
 
 __all__ = ["COMPANIONS", "EXAMPLES", "MISPLACED", "NOT_YET"]
 
-_PREPARE = "prepare the column in the data, and declare it"
-_POSTPROCESS = "compute it from the published tables: what is done after the noise costs nothing"
-_ONE_ROW = "keep one row per unit in the data, and leave this out: every row is then one unit"
 _BY = "write one query for each table that is wanted"
-_KEYS = "declare the keys that may appear, as a list or a reference"
-_RANGE = "publish a sum, a mean and counts; a count by a column of bands shows the spread"
+_POSTPROCESS = "leave it out: the numbers are published as they were measured"
 
 # A path, or a path and a value, to what can be done today.
 NOT_YET: Mapping[str, str] = {
     "hierarchies": "join the levels from a reference, and write one query per level",
     "postprocess": _POSTPROCESS,
     "invariants": "leave it out: every published number is protected",
-    "derive": _POSTPROCESS,
     "schedule": "start `dprelease run` with a scheduler of your own, one period at a time",
     "tables.*.source.database": "export the rows to a CSV or Parquet file, and write `file: ...`",
-    "tables.*.unit_id": _ONE_ROW,
     "tables.*.time": "keep one file per period, and name it in `source.file`",
-    "tables.*.bounds": _ONE_ROW,
-    "tables.*.join.table": "join confidential tables before the release, one row per unit",
-    "tables.*.columns.*.sql": _PREPARE,
-    "tables.*.columns.*.bin": _PREPARE,
-    "queries.*.where": "prepare a file with these rows alone, and declare it as a table",
     "queries.*.totals": _BY,
-    "queries.*.except": "leave the cells in: they are published like all others",
-    "queries.*.bounds": _ONE_ROW,
-    "queries.*.keys": _KEYS,
-    "queries.*.top_k": "publish a count by the column, and sort it",
     "queries.*.marginals": _BY,
     "queries.*.levels": _BY,
-    "queries.*.measures.*.where": "prepare a column that is null in the other rows, and count it",
-    "queries.*.measures.*.quantiles": _RANGE,
-    "queries.*.measures.*.ratio": _POSTPROCESS,
     "publish.formats=json": "use csv or parquet",
     "publish.formats=sdmx": "use csv or parquet",
     "publish.formats=xlsx": "use csv, which spreadsheets open",
@@ -58,16 +40,19 @@ NOT_YET: Mapping[str, str] = {
 # Fields that only another one of NOT_YET gives a meaning: one problem for both.
 COMPANIONS: Mapping[str, str] = {
     "tables.*.source.table": "database",
-    "tables.*.columns.*.edges": "bin",
-    "tables.*.join.max_matches": "table",
-    "queries.*.k": "top_k",
-    "queries.*.min_units": "keys",
     "queries.*.shares": "levels",
-    "queries.*.measures.*.at": "quantiles",
 }
 
 # Fields that stand elsewhere, to what is meant there.
 MISPLACED: Mapping[str, str] = {
+    "tables.*.bounds.max_groups": "write it under `bounds` of a query: it depends on the cells",
+    "tables.*.bounds.max_rows_per_group": "write it under `bounds` of a query: it depends on the cells",
+    "queries.*.bounds.max_rows": "write it under `bounds` of the table: it holds for all of its queries",
+    "queries.*.bounds.truncate": "write it under `bounds` of the table: it holds for all of its queries",
+    "queries.*.max_groups": "write `bounds: {max_groups: 3}`",
+    "queries.*.max_rows_per_group": "write `bounds: {max_rows_per_group: 10}`",
+    "tables.*.max_rows": "write `bounds: {max_rows: 100}`",
+    "tables.*.where": "write it in each query",
     "queries.*.budget.delta": "leave it out: the delta of `privacy.budget` holds for every query",
     "queries.*.target.*.confidence": "leave it out: `publish.confidence` holds for every margin",
 }
@@ -94,15 +79,26 @@ EXAMPLES: Mapping[str, str] = {
     "tables.*.columns.*.keys.reference": "write `keys: {reference: NAME}`, a list, or `{from: 1, to: 9}`",
     "tables.*.columns.*.keys.from": "write both ends: `keys: {from: 1, to: 9}`",
     "tables.*.columns.*.keys.to": "write both ends: `keys: {from: 1, to: 9}`",
-    "tables.*.join.reference": "write `{reference: geography, on: puma, add: [state]}`",
+    "tables.*.bounds": "write `bounds: {max_rows: 100}`",
+    "tables.*.bounds.max_rows": "write `bounds: {max_rows: 100}`",
     "tables.*.join.on": "write `{reference: geography, on: puma, add: [state]}`",
     "tables.*.join.add": "write `{reference: geography, on: puma, add: [state]}`",
     "queries": "write `queries: {people: {table: people, by: [sex], measures: {persons: {count: rows}}}}`",
     "queries.*.table": "write `table: NAME`, a table of this file",
     "queries.*.measures": "write `measures: {persons: {count: rows}}`",
+    "queries.*.measures.*.at": "write `at: [0.25, 0.5, 0.75]`, at least one",
+    "queries.*.measures.*.ratio": "write `ratio: [a, b]`, by the names of two measures of this query",
+    "queries.*.bounds": "write `bounds: {max_groups: 3, max_rows_per_group: 10}`",
+    "queries.*.except": "write `except: {reference: NAME}`, whose lines are the combinations",
+    "queries.*.except.reference": "write `except: {reference: NAME}`, whose lines are the combinations",
+    "queries.*.suppress": "write `suppress: {measure: users, below: 30}`",
+    "queries.*.suppress.measure": "write `suppress: {measure: users, below: 30}`",
+    "queries.*.suppress.below": "write `suppress: {measure: users, below: 30}`",
     "queries.*.budget": "write `budget: {epsilon: 1/10}` or `budget: {rho: 1/100}`",
     "queries.*.target": "write `target: {persons: {margin: 500}}`, by the name of a measure",
     "queries.*.target.*": "write `target: {persons: {margin: 500}}`, by the name of a measure",
+    "derive.*": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
+    "derive.*.sql": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
     "publish.unreliable.relative_error_above": "write `relative_error_above: 0.5`",
     "ledger": "write `ledger: sqlite:///state/ledger.db`",
     "accounts": "write `accounts: {demo: {unit: person, composition: zcdp, lifetime: {epsilon: 4, delta: 1e-8}}}`",

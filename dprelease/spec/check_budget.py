@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dprelease.measures.count import Count
+from dprelease.measures import kind_of
+from dprelease.measures.count import Count, CountDistinct
+from dprelease.measures.quantile import Max, Min, Quantiles
 from dprelease.measures.sum import Sum
 from dprelease.spec.document import QuerySpec, ReleaseSpec, TargetSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import did_you_mean, nearest, shown
 from dprelease.spec.nodes import Path
 
-__all__ = ["check_accuracy", "check_privacy"]
+__all__ = ["check_accuracy", "check_pin", "check_privacy"]
 
 _BUDGET: Path = ("privacy", "budget")
-_SAME_IN_EVERY_CELL = (Count, Sum)  # their margins are those of the noise, whatever the size of the cell
+_SAME_IN_EVERY_CELL = (Count, CountDistinct, Sum)  # their margins are those of the noise, whatever the size of the cell
 
 
 def check_privacy(spec: ReleaseSpec, findings: Findings) -> None:
@@ -44,7 +46,7 @@ def check_accuracy(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
             hint = did_you_mean(label, counts, "add a count, such as `persons: {count: rows}`" if not counts else "")
             about = (*at, "measures", label)
             findings.add("DPR-S515", (*at, "expect", label), "is no count of this query", hint, about, key=True)
-    _check_pin(spec, query, at, findings)
+    check_pin(spec, query, at, findings)
     for label, target in query.target.items():
         here = (*at, "target", label)
         if label not in query.measures:
@@ -54,7 +56,15 @@ def check_accuracy(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
             _check_target(query, label, target, counts, at, findings)
 
 
-def _check_pin(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:
+def check_pin(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:
+    """A pinned query has no share and no target, and costs no more than there is.
+
+    Args:
+        spec: Has the release's budget.
+        query: As written.
+        at: The path of the query.
+        findings: Where problems go.
+    """
     pin, total = query.budget, spec.privacy.budget
     if pin is None:
         return
@@ -78,6 +88,11 @@ def _check_target(
     query: QuerySpec, label: str, target: TargetSpec, counts: list[str], at: Path, findings: Findings
 ) -> None:
     here, expect, measure = (*at, "target", label), (*at, "expect"), query.measures[label]
+    if isinstance(measure, Quantiles | Min | Max):
+        says = f"is a {kind_of(measure)}, whose margin depends on the data"
+        hint = "leave it out, and give the query a `share` or a `budget`"
+        findings.add("DPR-S585", here, says, hint, (*at, "measures", label), key=True)
+        return
     if target.relative is not None and not isinstance(measure, Count):
         hint = "write `{margin: ...}`, in units of the measure"
         findings.add("DPR-S541", (*here, "relative"), "is for counts, which alone have an `expect`", hint)

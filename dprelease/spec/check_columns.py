@@ -1,36 +1,46 @@
-"""The rules of columns and joins: limits that can be kept, keys that exist, types that agree."""
+"""The rules of one column: limits that can be kept, keys that exist, labels that name keys."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 from dprelease.catalog.table import ColumnType
-from dprelease.spec.document import ColumnSpec, JoinSpec, KeySpan, ReferenceKeys, ReleaseSpec, TableSpec
+from dprelease.spec.document import ColumnSpec, KeySpan, ReferenceKeys, ReleaseSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.keys import MOST_KEYS, key_text, label_key, size_of, spelled_out, type_of
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.nodes import Path
 
-__all__ = ["FINEST", "check_grid", "check_labels", "check_tables", "keys_are_sound", "step_is_sound"]
+__all__ = [
+    "FINEST",
+    "NUMBERS",
+    "check_column",
+    "check_grid",
+    "check_labels",
+    "check_reference",
+    "edges_are_sound",
+    "keys_are_sound",
+    "step_is_sound",
+]
 
-_NUMBERS = ("integer", "decimal")
+NUMBERS = ("integer", "decimal")
 FINEST = 2**53  # steps up to here are exact in a double
 
 
-def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
-    """Every table: names, joins, columns."""
-    for name in spec.references:
-        if not COLUMN_NAME.fullmatch(name):
-            findings.add("DPR-S502", ("references", name), "is no name", NAME_RULE, key=True)
-    for name, table in spec.tables.items():
-        if not COLUMN_NAME.fullmatch(name):
-            findings.add("DPR-S502", ("tables", name), "is no name", NAME_RULE, key=True)
-        _check_joins(spec, name, table, findings)
-        for column, described in table.columns.items():
-            at = ("tables", name, "columns", column)
-            _check_name(column, at, findings)
-            _check_number(described, at, findings)
-            _check_keys(spec, column, described, at, findings)
+def check_column(spec: ReleaseSpec, name: str, column: ColumnSpec, at: Path, findings: Findings) -> None:
+    """What one column says of itself: its name, its limits, its keys.
+
+    Args:
+        spec: Has the references.
+        name: Of the column.
+        column: As written.
+        at: Its path.
+        findings: Where problems go.
+    """
+    _check_name(name, at, findings)
+    _check_number(column, at, findings)
+    _check_keys(spec, name, column, at, findings)
 
 
 def _check_name(name: str, at: Path, findings: Findings) -> None:
@@ -42,7 +52,7 @@ def _check_name(name: str, at: Path, findings: Findings) -> None:
 
 def _check_number(column: ColumnSpec, at: Path, findings: Findings) -> None:
     given = column.model_fields_set
-    if column.type not in _NUMBERS:
+    if column.type not in NUMBERS:
         for name in ("range", "step", "outside"):
             if name in given:
                 says = f"is for integer and decimal columns, and this one is {column.type}"
@@ -96,13 +106,15 @@ def check_grid(
 
 def _check_keys(spec: ReleaseSpec, name: str, column: ColumnSpec, at: Path, findings: Findings) -> None:
     keys_at = (*at, "keys")
-    if column.keys is None:
+    if not column.has_keys:
         for field in ("labels", "null"):
             if field in column.model_fields_set:
                 findings.add("DPR-S526", (*at, field), "belongs to keys, and there are none", "declare `keys`")
         return
-    if column.type in ("decimal", "timestamp"):
-        hint = "count by a column of bands or days, prepared in the data"
+    if column.keys is None:
+        pass  # bands and maps are checked where they are computed
+    elif column.type in ("decimal", "timestamp"):
+        hint = "count by bands of it: `{bin: COLUMN, edges: [...]}`, or by days"
         findings.add("DPR-S531", keys_at, f"is for columns of few values, and this one is {column.type}", hint)
     elif isinstance(column.keys, ReferenceKeys):
         source = column.keys.column or name
@@ -139,9 +151,19 @@ def _check_list(keys: tuple[bool | int | str, ...], at: Path, findings: Findings
 
 def keys_are_sound(column: ColumnSpec) -> bool:
     """Whether the spec itself gives keys that can be counted."""
+    if column.bin is not None:
+        return edges_are_sound(column)
+    if column.map is not None:
+        return bool(column.to)
     if isinstance(column.keys, KeySpan):
         return type_of(column.keys) == column.type and 1 <= size_of(column.keys) <= MOST_KEYS
     return isinstance(column.keys, tuple)
+
+
+def edges_are_sound(column: ColumnSpec) -> bool:
+    """Whether the edges of bands rise, and there are two or more."""
+    edges = column.edges or ()
+    return len(edges) > 1 and all(low < high for low, high in pairwise(edges))
 
 
 def check_labels(column: ColumnSpec, keys: set[str], at: Path, findings: Findings) -> None:
@@ -158,14 +180,20 @@ def check_labels(column: ColumnSpec, keys: set[str], at: Path, findings: Finding
         key = label_key(label, column.type)
         if key not in keys:
             says, hint = "labels no key of the column", did_you_mean(label, sorted(keys))
-            findings.add("DPR-S526", (*at, "labels", label), says, hint, (*at, "keys"), key=True)
+            findings.add("DPR-S526", (*at, "labels", label), says, hint, *_said(at), key=True)
         elif key in named:
             says, hint = "labels a key that has a label already", "keep one of the two"
             findings.add("DPR-S526", (*at, "labels", label), says, hint, key=True)
         named.add(key)
     if column.null is not None and key_text(column.null) not in keys:
-        hint = f"add it to `keys`; {did_you_mean(key_text(column.null), sorted(keys))}"
-        findings.add("DPR-S527", (*at, "null"), "is none of the keys", hint, (*at, "keys"))
+        near = did_you_mean(key_text(column.null), sorted(keys))
+        hint = f"add it to `keys`; {near}" if column.keys is not None else near
+        findings.add("DPR-S527", (*at, "null"), "is none of the keys", hint, *_said(at))
+
+
+def _said(column: Path) -> tuple[Path, ...]:
+    """Everything in a column that decides its keys."""
+    return tuple((*column, field) for field in ("keys", "bin", "edges", "map", "to", "otherwise"))
 
 
 def check_reference(
@@ -188,38 +216,3 @@ def check_reference(
         findings.add("DPR-S519", at, says, "declare one type in both places", about)
         return False
     return True
-
-
-def _check_joins(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findings) -> None:
-    joined = {column for join in table.join for column in join.add}
-    added: set[str] = set()
-    for number, join in enumerate(table.join):
-        _check_join(spec, table, join, ("tables", name, "join", number), added, joined, findings)
-        added |= set(join.add)
-
-
-def _check_join(
-    spec: ReleaseSpec, table: TableSpec, join: JoinSpec, at: Path, added: set[str], joined: set[str], findings: Findings
-) -> None:
-    columns_at = (*at[:2], "columns")
-    if join.reference not in spec.references:
-        check_reference(spec, join.reference, join.on, None, (*at, "reference"), findings)
-        return
-    if join.on not in table.columns:
-        says, hint = f"is no declared column: {shown(join.on)!r}", did_you_mean(join.on, table.columns)
-        findings.add("DPR-S520", (*at, "on"), says, hint, (*columns_at, join.on))
-    else:
-        check_reference(spec, join.reference, join.on, table.columns[join.on].type, (*at, "on"), findings)
-        if join.on in joined - added:
-            hint = "join on a column of the source, or on one that an earlier join adds"
-            findings.add("DPR-S522", (*at, "on"), "is added by this join or a later one", hint)
-    for place, column in enumerate(join.add):
-        here = (*at, "add", place)
-        if column in added or column in join.add[:place]:
-            findings.add("DPR-S522", here, f"adds {shown(column)!r} a second time", "add every column once")
-        kind = table.columns[column].type if column in table.columns else None
-        found = check_reference(spec, join.reference, column, kind, here, findings)
-        if found and kind is None:
-            says = f"adds {shown(column)!r}, which the table does not declare"
-            hint = f"declare it: `{shown(column)}: {{type: {spec.references[join.reference].columns[column]}}}`"
-            findings.add("DPR-S521", here, says, hint, (*columns_at, column))

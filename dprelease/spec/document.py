@@ -9,21 +9,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from dprelease.canonical import Value
-from dprelease.catalog.table import ColumnType
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
+from dprelease.spec.columns import ColumnSpec, KeySpan, ReferenceKeys
 from dprelease.spec.fields import (
-    AsWritten,
-    ColumnKey,
     Confidence,
     Delta,
     Filled,
-    Limit,
-    Outside,
-    Pair,
     Period,
     Positive,
     ReleaseName,
@@ -31,23 +26,29 @@ from dprelease.spec.fields import (
     Version,
     refuse,
 )
-from dprelease.spec.queries import PinSpec, QuerySpec, TargetSpec
+from dprelease.spec.queries import ExceptSpec, PinSpec, QueryBounds, QuerySpec, SuppressSpec, TargetSpec
+from dprelease.spec.tables import BoundsSpec, JoinSpec, SourceSpec, TableSpec
 from dprelease.spec.value import SpecValue
 
 __all__ = [
     "MODELS",
+    "BoundsSpec",
     "Cap",
     "ColumnSpec",
+    "DeriveSpec",
+    "ExceptSpec",
     "JoinSpec",
     "KeySpan",
     "PinSpec",
     "PublishSpec",
+    "QueryBounds",
     "QuerySpec",
     "ReferenceKeys",
     "ReferenceSpec",
     "ReleaseSpec",
     "SourceSpec",
     "SpecValue",
+    "SuppressSpec",
     "TableSpec",
     "TargetSpec",
 ]
@@ -133,87 +134,11 @@ class ReferenceSpec(SpecValue):
     columns: dict[str, Literal["text", "integer", "boolean", "date"]] = Field(description="The columns that are used.")
 
 
-def _readable(file: str) -> str:
-    if not file.lower().endswith((".csv", ".parquet")):
-        raise refuse("DPR-S216", "names a file that ends neither in .csv nor in .parquet", "export it as one of these")
-    return file
+class DeriveSpec(SpecValue):
+    """A further table, made from the published ones: it costs nothing."""
 
-
-class SourceSpec(SpecValue):
-    """Where the confidential rows are."""
-
-    file: Annotated[Filled, AfterValidator(_readable)] = Field(
-        description="Path or pattern that ends in .csv or .parquet; ${env:NAME} may stand in it."
-    )
-    null_values: tuple[AsWritten, ...] = Field(("",), description="Texts that mean null.")
-
-    @property
-    def format(self) -> Literal["csv", "parquet"]:
-        """By the ending of the file."""
-        return "csv" if self.file.lower().endswith(".csv") else "parquet"
-
-
-class JoinSpec(SpecValue):
-    """A join with a public reference: it adds columns and never rows."""
-
-    reference: Filled = Field(description="A name under `references`.")
-    on: Filled = Field(description="A column of the table and of the reference, unique in the reference.")
-    add: tuple[Filled, ...] = Field(description="Columns of the reference that the table declares too.", min_length=1)
-
-
-class ReferenceKeys(SpecValue):
-    """The distinct values of a reference's column, in the order of the file."""
-
-    reference: Filled = Field(description="A name under `references`.")
-    column: Filled | None = Field(None, description="Of the reference; left out: the column of the same name.")
-
-
-class KeySpan(SpecValue):
-    """Every whole number, or every day, from the first to the last."""
-
-    from_: Limit = Field(alias="from", description="The first key.")
-    to: Limit = Field(description="The last key.")
-
-
-def _form_of_keys(value: Any) -> str | None:
-    if isinstance(value, list | tuple):
-        return "<list>"
-    if isinstance(value, Mapping):
-        return "<span>" if {"from", "to"} & set(value) else "<reference>"
-    if isinstance(value, KeySpan):
-        return "<span>"
-    return "<reference>" if isinstance(value, ReferenceKeys) else None
-
-
-Keys = Annotated[
-    Annotated[tuple[ColumnKey, ...], Tag("<list>")]
-    | Annotated[ReferenceKeys, Tag("<reference>")]
-    | Annotated[KeySpan, Tag("<span>")],
-    Discriminator(_form_of_keys),
-]
-
-
-class ColumnSpec(SpecValue):
-    """One column, as everybody may know it: nothing here is ever looked up in the data."""
-
-    type: ColumnType = Field(description="How its values are read.")
-    keys: Keys | None = Field(None, description="Its public values: a list, a reference's column, or {from, to}.")
-    labels: dict[str, Text] = Field({}, description="Key to the words that a reader sees.")
-    range: Pair | None = Field(None, description="Public limits of a number: [low, high]. Sums and means need it.")
-    step: Positive = Field(Fraction(1), description="The grid to which values are rounded before they are summed.")
-    outside: Outside = Field("clamp", description="What becomes of a number outside its range.")
-    null: ColumnKey | None = Field(None, description="The key that a null belongs to; left out: to no cell.")
-    measured_in: Text = Field("", description="The unit of measurement, such as USD.")
-
-
-class TableSpec(SpecValue):
-    """One confidential table, in which every row is one unit."""
-
-    account: Filled = Field(description="The account of policy.yaml that pays.")
-    source: SourceSpec
-    unit_id: Literal["none"] | None = Field(None, description="Only `none`, or left out: every row is one unit.")
-    join: tuple[JoinSpec, ...] = Field((), description="Joins with public references, one after the other.")
-    columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")
+    title: Text = Field("", description="What a reader sees above the table.")
+    sql: Filled = Field(description="A query over the published tables, by the names of the queries.")
 
 
 class UnreliableSpec(SpecValue):
@@ -244,6 +169,7 @@ class ReleaseSpec(SpecValue):
     references: dict[str, ReferenceSpec] = Field({}, description="Public files, each once, by name.")
     tables: dict[str, TableSpec] = Field(description="Confidential tables, by name.")
     queries: dict[str, QuerySpec] = Field(description="Published tables, by name.")
+    derive: dict[str, DeriveSpec] = Field({}, description="Tables made from the published ones, by name.")
     publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
 
 
@@ -258,12 +184,17 @@ MODELS: Mapping[str, type[Value]] = {
     "references.*": ReferenceSpec,
     "tables.*": TableSpec,
     "tables.*.source": SourceSpec,
+    "tables.*.bounds": BoundsSpec,
     "tables.*.join": JoinSpec,
     "tables.*.columns.*": ColumnSpec,
     "tables.*.columns.*.keys": ReferenceKeys,
     "queries.*": QuerySpec,
+    "queries.*.bounds": QueryBounds,
+    "queries.*.except": ExceptSpec,
+    "queries.*.suppress": SuppressSpec,
     "queries.*.budget": PinSpec,
     "queries.*.target.*": TargetSpec,
+    "derive.*": DeriveSpec,
     "publish": PublishSpec,
     "publish.unreliable": UnreliableSpec,
 }

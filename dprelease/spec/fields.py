@@ -247,8 +247,10 @@ AsWritten = Annotated[str, BeforeValidator(_as_written), WithJsonSchema(_SCALAR)
 ColumnKey = Annotated[Key, BeforeValidator(_column_key), WithJsonSchema(_SCALAR)]
 Limit = Annotated[int | str, BeforeValidator(_limit), WithJsonSchema({"type": ["integer", "string"]})]
 Pair = Annotated[tuple[Exact, Exact], BeforeValidator(_two)]
-# ``outside: null`` is the word, not nothing.
-Outside = Annotated[Literal["clamp", "null"], BeforeValidator(_outside)]
+# ``outside: null`` is the word, not nothing; an editor reads it as nothing.
+Outside = Annotated[
+    Literal["clamp", "null"], BeforeValidator(_outside), WithJsonSchema({"enum": ["clamp", "null", None]})
+]
 _NAME = "[a-z0-9][a-z0-9-]{0,62}"
 ReleaseName = Annotated[
     str,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from dprelease.catalog.table import ColumnType, Key
-from dprelease.spec.document import ColumnSpec, KeySpan
+from dprelease.catalog.table import Binned, ColumnType, Key
+from dprelease.spec.columns import ColumnSpec, KeySpan
+from dprelease.spec.fields import day
 from dprelease.spec.numbers import Numeral
 
-__all__ = ["MOST_KEYS", "key_text", "label_key", "size_of", "spelled_out", "type_of"]
+__all__ = ["MOST_KEYS", "key_text", "label_key", "named_key", "size_of", "spelled_out", "type_of"]
 
 MOST_KEYS = 1_000_000
 
@@ -30,6 +31,20 @@ def label_key(name: str, kind: ColumnType) -> str:
     return name.lower() if kind == "boolean" else name
 
 
+def named_key(name: str, kind: ColumnType) -> Key | None:
+    """The value that a name in a mapping means, by the type of its column; None where it means none.
+
+    >>> named_key("01", "integer"), named_key("01", "text"), named_key("True", "boolean"), named_key("x", "date")
+    (1, '01', True, None)
+    """
+    if kind == "integer":
+        whole = Numeral(name).whole
+        return whole if whole is not None and abs(whole) < 2**63 else None
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(name.lower())
+    return name if kind == "text" or (kind == "date" and day(name) is not None) else None
+
+
 def type_of(span: KeySpan) -> ColumnType | None:
     """The type of column that a span fits; None where its ends are of two types."""
     ends = {type(span.from_), type(span.to)}
@@ -46,8 +61,14 @@ def size_of(span: KeySpan) -> int:
 def spelled_out(column: ColumnSpec) -> tuple[Key, ...] | None:
     """The keys of a column in order, where the spec itself says them; None where a reference does, or nothing.
 
-    A span must be of one type, not upside down, and within the limit.
+    A span must be of one type, not upside down, and within the limit; bands must be sound. The keys of a map are its
+    targets in the order in which they first appear, and then the key of all other values.
     """
+    if column.bin is not None:
+        return Binned(of=column.bin, edges=column.edges or ()).labels
+    if column.map is not None:
+        last = () if column.otherwise is None else (column.otherwise,)
+        return tuple(dict.fromkeys((*(column.to or {}).values(), *last)))
     if isinstance(column.keys, tuple):
         return column.keys
     if not isinstance(column.keys, KeySpan):

@@ -19,6 +19,7 @@ from dprelease.spec.nodes import Node, Places, plain, scalars
 from dprelease.spec.numbers import Numeral
 from dprelease.spec.prune import Hidden, remainder
 from dprelease.spec.translate import dotted, pattern, problems_of
+from dprelease.spec.warn import warnings_of
 from dprelease.spec.yaml import read_yaml
 
 __all__ = ["Loaded", "load", "read_model"]
@@ -58,6 +59,11 @@ class Loaded:
     def fingerprint(self) -> str:
         """Of the content: comments, layout and the order of names do not matter; the order of lists does."""
         return self.spec.fingerprint()
+
+    @cached_property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is allowed, and seldom what is wanted; in file order."""
+        return tuple(_in_order(warnings_of(self.spec, self.places)))
 
     def where(self, *path: str | int) -> Where:
         """The best known place of a path such as ``("tables", "persons", "columns", "sex")``."""

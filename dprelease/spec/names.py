@@ -15,14 +15,14 @@ _LONGEST = 60
 _MOST = 12
 
 
-def shown(text: str) -> str:
+def shown(text: str, longest: int = _LONGEST) -> str:
     r"""Text of a spec as it may stand in a message: short, and without control characters or half characters.
 
     >>> shown("a\nb")
     'a\\nb'
     """
-    safe = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_LONGEST])
-    return safe if len(text) <= _LONGEST else f"{safe}..."
+    safe = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:longest])
+    return safe if len(text) <= longest else f"{safe}..."
 
 
 def listed(names: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -15,17 +15,18 @@ from pydantic import (
     model_validator,
 )
 from pydantic.config import JsonDict
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
 
-from dprelease.measures import MEASURES, AnyMeasure
-from dprelease.spec.advice import NOT_YET
-from dprelease.spec.fields import Filled, Positive, PositiveWhole, Relative, Share, Text, exact, kind_of, refuse
+from dprelease.measures import MEASURES, AskedMeasure
+from dprelease.spec.advice import EXAMPLES
+from dprelease.spec.fields import Exact, Filled, Positive, PositiveWhole, Relative, Share, Text, exact, kind_of, refuse
 from dprelease.spec.names import did_you_mean
 from dprelease.spec.value import SpecValue
 
-__all__ = ["PinSpec", "QuerySpec", "TargetSpec"]
+__all__ = ["ExceptSpec", "PinSpec", "QueryBounds", "QuerySpec", "SuppressSpec", "TargetSpec"]
 
 _ONE: JsonDict = {"minProperties": 1, "maxProperties": 1}
+_LISTS = {"at": "write [0.25, 0.5, 0.75]"}  # what stands in a measure's list of numbers; else a pair of limits
 
 
 def _numbers_of(kind: str) -> set[str]:
@@ -51,7 +52,8 @@ def _measure(value: Any) -> Any:
         if value[name] is None:  # as canonical JSON writes what was left out; no author can write it
             continue
         if not isinstance(value[name], list | tuple):
-            error = refuse("DPR-S210", f"is {kind_of(value[name])}, not a list of numbers", "write [low, high]")
+            hint = _LISTS.get(name, "write [low, high]")
+            error = refuse("DPR-S210", f"is {kind_of(value[name])}, not a list of numbers", hint)
             problems.append(InitErrorDetails(type=error, loc=(name,), input=value[name]))
             continue
         items: list[Fraction] = []
@@ -69,12 +71,6 @@ def _measure(value: Any) -> Any:
 def _no_measure(value: dict[str, Any], kinds: list[str], example: str) -> Exception:
     if kinds:
         return refuse("DPR-S214", f"is {len(kinds)} measures: {', '.join(kinds)}", "give each one a name of its own")
-    later = [name for name in value if f"queries.*.measures.*.{name}" in NOT_YET]
-    if later:
-        error = refuse("DPR-S300", "is not available yet", NOT_YET[f"queries.*.measures.*.{later[0]}"])
-        return ValidationError.from_exception_data(
-            "measure", [InitErrorDetails(type=error, loc=(later[0],), input=None)]
-        )
     hint = did_you_mean(next(iter(value), ""), MEASURES, example)
     return refuse("DPR-S214", "does not say what it measures", hint)
 
@@ -109,15 +105,70 @@ class TargetSpec(SpecValue):
         return self
 
 
-class QuerySpec(SpecValue):
-    """One published table: the full cross product of the keys of `by`, empty cells too."""
+class QueryBounds(SpecValue):
+    """How much one unit may add to this table; what is more is left out."""
 
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra={"minProperties": 1})
+    max_groups: PositiveWhole | None = Field(None, description="In so many cells at most one unit is counted.")
+    max_rows_per_group: PositiveWhole | None = Field(None, description="So many rows at most of one unit and cell.")
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if self.max_groups is None and self.max_rows_per_group is None:
+            raise refuse("DPR-S224", "bounds nothing", "write `bounds: {max_groups: 3, max_rows_per_group: 10}`")
+        return self
+
+
+class ExceptSpec(SpecValue):
+    """Key combinations that cannot occur, and are left out of the table: public facts."""
+
+    reference: Filled = Field(description="A name under `references`; its lines are the combinations.")
+
+
+class SuppressSpec(SpecValue):
+    """Rows that are withheld after the noise, by a published number."""
+
+    measure: Filled = Field(description="A measure of the query.")
+    below: Exact = Field(description="Where the published number is below this one, the row is blank.")
+
+
+def _measures(value: Any, info: ValidationInfo) -> Any:
+    """Only a list of the most frequent keys has no measures."""
+    if info.data.get("top_k", "wrong in itself") is not None:
+        return {} if value is None else value
+    if value is None:
+        raise PydanticKnownError("missing")
+    if value == {}:
+        raise refuse("DPR-S210", "has 0 items, not at least 1", EXAMPLES["queries.*.measures"])
+    return value
+
+
+def _table_or_top(schema: JsonDict) -> None:
+    schema["required"] = ["table"]
+    schema["anyOf"] = [{"required": ["measures"]}, {"required": ["top_k", "k"]}]
+
+
+class QuerySpec(SpecValue):
+    """One published table: the full cross product of the keys of `by`, empty cells too; or the most frequent keys."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
     table: Filled = Field(description="A name under `tables`.")
+    where: Filled | None = Field(None, description="The rows that are looked at, as an expression that is true there.")
     by: tuple[Filled, ...] = Field((), description="Columns with keys; empty: one number for the whole table.")
-    measures: dict[str, Annotated[AnyMeasure, BeforeValidator(_measure)]] = Field(
-        description="One published number per cell each, by name.", min_length=1
+    bounds: QueryBounds | None = None
+    keys: Literal["private"] | None = Field(None, description="A noisy selection decides which keys appear.")
+    min_units: PositiveWhole | None = Field(None, description="With private keys: the least noisy number of units.")
+    except_: ExceptSpec | None = Field(None, alias="except")
+    top_k: Filled | None = Field(None, description="Instead of measures: the column whose keys are ranked.")
+    k: PositiveWhole | None = Field(None, description="With `top_k`: how many keys are listed.")
+    of: Literal["units", "rows"] | None = Field(
+        None, description="With `top_k`: what is counted; left out: units.", validate_default=True
     )
+    measures: Annotated[dict[str, Annotated[AskedMeasure, BeforeValidator(_measure)]], BeforeValidator(_measures)] = (
+        Field(None, validate_default=True, description="One published number per cell each, by name.")
+    )
+    suppress: SuppressSpec | None = None
     budget: PinSpec | None = Field(None, description="Instead of a share: what this query alone would cost.")
     target: dict[str, TargetSpec] = Field(
         {}, description="Measure to the accuracy of its worst cell; beside a share, the least that it gets."
@@ -128,6 +179,12 @@ class QuerySpec(SpecValue):
         validate_default=True,
     )
     expect: dict[str, PositiveWhole] = Field({}, description="A public guess per cell of a count of this query.")
+
+    @field_validator("of")
+    @classmethod
+    def _units_first(cls, of: str | None, info: ValidationInfo) -> str | None:
+        """Units where a list of keys does not say, so that leaving it out and writing it are the same spec."""
+        return "units" if of is None and info.data.get("top_k") else of
 
     @field_validator("share")
     @classmethod
@@ -140,3 +197,8 @@ class QuerySpec(SpecValue):
     def weight(self) -> Fraction | None:
         """Its share of what is not pinned; None where it has a budget of its own, or targets and no share."""
         return None if self.budget else self.share
+
+    @property
+    def cells_by(self) -> tuple[str, ...]:
+        """The columns whose keys make its cells: of a list of keys, the one column that is ranked."""
+        return self.by if self.top_k is None else (self.top_k,)

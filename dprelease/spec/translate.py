@@ -21,7 +21,14 @@ __all__ = ["dotted", "path_of", "pattern", "problems_of"]
 
 Models = Mapping[str, type[BaseModel]]
 _NAMED = {"references", "tables", "tables.*.columns", "references.*.columns", "queries", "queries.*.measures"}
-_ALSO_NAMED = {"queries.*.expect", "queries.*.target", "tables.*.columns.*.labels", "accounts"}
+_ALSO_NAMED = {
+    "queries.*.expect",
+    "queries.*.target",
+    "tables.*.columns.*.labels",
+    "tables.*.columns.*.to",
+    "derive",
+    "accounts",
+}
 _SHAPES = {
     "model": ("a mapping", "write `name: value` lines below it"),
     "dict": ("a mapping", "write `name: value` lines below it"),
@@ -114,6 +121,9 @@ def _problem(path: Path, error: Any, places: Places, models: Models) -> Problem:
     if kind.startswith("union_tag"):
         hint = "write a list, `{reference: NAME}` or `{from: 1, to: 9}`"
         return Problem("DPR-S212", f"{name} is {kind_of(value)}, which says no keys", hint, where)
+    if kind == "value_error":  # a rule of a kind of measure, in its own words
+        says, _, advice = str(ctx["error"]).partition(": ")
+        return Problem("DPR-S583", f"{name} is refused: {says}", advice or "leave it out", where)
     shape, hint = _SHAPES.get(kind.split("_")[0], ("what belongs here", "see the reference of the spec"))
     if shape == "a mapping":
         hint = EXAMPLES.get(what, hint)
@@ -148,7 +158,7 @@ def _missing(path: Path, places: Places) -> Problem:
     what, where = pattern(path), places.key(*path[:-1])
     inside = dotted(path[:-1]) or "the file"
     if isinstance(path[-1], int):
-        return Problem("DPR-S210", f"`{inside}` has too few items", "write [low, high]", where)
+        return Problem("DPR-S210", f"`{inside}` has too few items", EXAMPLES.get(what, "write [low, high]"), where)
     hint = EXAMPLES.get(what, f"write `{shown(path[-1])}: ...`")
     return Problem("DPR-S201", f"missing field `{shown(path[-1])}` in {inside}", hint, where)
 

@@ -13,6 +13,8 @@ from dprelease.catalog.table import Column, Table
 __all__ = ["write_rows"]
 
 Maker = Callable[[random.Random], str]
+_ROWS_OF_ONE = 5  # rows of a unit that may have several, on average
+_NAMES = 100  # of a text without keys
 
 
 def write_rows(table: Table, path: Path, rows: int, seed: str) -> None:
@@ -25,8 +27,9 @@ def write_rows(table: Table, path: Path, rows: int, seed: str) -> None:
         seed: The same seed gives the same rows.
     """
     source = random.Random(seed)  # noqa: S311 - made-up data for a rehearsal, not noise
-    columns = [column for column in table.columns if column.reference is None]
-    makers = [_maker(column) for column in columns]
+    columns = [column for column in table.columns if column.in_source]
+    units = max(1, rows // _ROWS_OF_ONE)
+    makers = [_names(units) if column.name == table.unit_id else _maker(column) for column in columns]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([column.name for column in columns])
@@ -42,7 +45,11 @@ def _maker(column: Column) -> Maker:
         low, high, step = column.range.low, column.range.high, column.step
         steps = int((high - low) / step)
         return lambda source: _number(low + step * source.randint(0, steps))
-    return lambda source: "made-up"
+    return _names(_NAMES)
+
+
+def _names(count: int) -> Maker:
+    return lambda source: f"made-up-{source.randint(1, count)}"
 
 
 def _number(value: Fraction) -> str:

@@ -1,30 +1,30 @@
 """The engine that is too simple to be wrong: one row at a time, Python integers and fractions, no vector in sight.
 
-The oracle of the conformance tests. It shares no code with the engines: another CSV reader, other number reading.
+The oracle of the conformance tests. It shares no code with the engines; only expressions are evaluated by their
+own definition, ``catalog.expression``.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
-from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Column, Table
-from dprelease.noise import Exact
+from dprelease.catalog.table import Catalog, Column, Key, Table
+from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
+from tests.conformance.reference_rows import Row, canonical, chosen_cells, holds, packed, sampled, table_rows
 
 MOST = 2**62
-SPACES = " \t\n\v\f\r"
+Cell = tuple[Key, ...]
+Placed = list[tuple[Cell, Row]]
 
 
 class ReferenceEngine:
@@ -41,187 +41,165 @@ class ReferenceEngine:
 
     def aggregate(
         self,
-        table: Table,
-        by: tuple[str, ...],
+        catalog: Catalog,
+        grouping: Grouping,
         quantities: Sequence[Quantity],
         references: Mapping[str, ReferenceTable],
-    ) -> tuple[Exact, ...]:
+        secret: bytes,
+        keys: Sequence[Cell] | None = None,
+    ) -> tuple[Exact | ExactHistogram, ...]:
         """As the protocol says, the slow way."""
-        order: dict[tuple[Any, ...], int] = {}
-        for cell in product(*(table.column(name).keys or () for name in by)):
-            order.setdefault(cell, len(order))
-        sums = [[0] * table.cells(by) for _ in quantities]
-        for raw in stored_rows(table, self.folder):
-            row = meaning(table, raw, references)
-            at = order.get(tuple(key(table.column(name), row[name]) for name in by))
-            if at is None:
-                continue
-            for number, quantity in enumerate(quantities):
-                sums[number][at] += contribution(table, row, quantity)
-        return tuple(Exact(np.array([max(-MOST, min(MOST, total)) for total in column])) for column in sums)
+        table = catalog.tables[grouping.table]
+        rows = table_rows(catalog, table, self.folder, references, secret)
+        cells = list(keys) if keys is not None else public_cells(catalog, grouping)
+        number: dict[Cell, int] = {}
+        for at, cell in enumerate(cells):
+            number.setdefault(cell, at)
+        inside: list[list[Row]] = [[] for _ in cells]
+        for cell, row in bounded(catalog, grouping, placed_rows(catalog, grouping, rows), secret):
+            if cell in number:  # a key that was not selected
+                inside[number[cell]].append(row)
+        return tuple(boxed(table, quantity, inside) for quantity in quantities)
+
+    def units_by_key(
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        references: Mapping[str, ReferenceTable],
+        secret: bytes,
+    ) -> ExactKeys:
+        """The keys that occur, by their text, with how many units each has."""
+        table = catalog.tables[grouping.table]
+        rows = table_rows(catalog, table, self.folder, references, secret)
+        units: dict[Cell, set[Any]] = {}
+        for cell, row in bounded(catalog, grouping, placed_rows(catalog, grouping, rows), secret):
+            units.setdefault(cell, set()).add(row.unit)
+        found = sorted(units, key=lambda cell: [str(canonical(part)) for part in cell])
+        return ExactKeys(found, np.array([len(units[cell]) for cell in found], dtype=np.int64))
+
+
+def public_cells(catalog: Catalog, grouping: Grouping) -> list[Cell]:
+    """The full cross product, row-major, without what is excluded."""
+    table = catalog.tables[grouping.table]
+    every = list(product(*(table.column(name).keys or () for name in grouping.by)))
+    left_out = set(catalog.exclusions[grouping.excluding]) if grouping.excluding else set()
+    return [cell for at, cell in enumerate(every) if at not in left_out]
+
+
+def placed_rows(catalog: Catalog, grouping: Grouping, rows: Sequence[Row]) -> Placed:
+    """Each row that ``where`` keeps with its cell; a row in no cell is dropped."""
+    table = catalog.tables[grouping.table]
+    columns = [table.column(name) for name in grouping.by]
+    public = None if grouping.private else set(public_cells(catalog, grouping))
+    placed = []
+    for row in rows:
+        cell = tuple(key(column, row.values[column.name]) for column in columns)
+        declared = all(column.keys is None or part in column.keys for column, part in zip(columns, cell, strict=True))
+        if holds(table, grouping.where, row) and None not in cell and declared and (public is None or cell in public):
+            placed.append((cell, row))
+    return placed
 
 
 def key(column: Column, value: Any) -> Any:
     return column.null if value is None else value
 
 
-def contribution(table: Table, row: Mapping[str, Any], quantity: Quantity) -> int:
-    if quantity.kind == "rows":
-        return 1
+def bounded(catalog: Catalog, grouping: Grouping, placed: Placed, secret: bytes) -> Placed:
+    """At most ``max_groups`` cells of each unit, then at most ``max_rows_per_group`` rows of it in each."""
+    table = catalog.tables[grouping.table]
+    if table.unit_id is None:
+        return placed
+    of_unit: dict[str | int, dict[Cell, list[Row]]] = {}
+    for cell, row in placed:
+        of_unit.setdefault(row.unit, {}).setdefault(cell, []).append(row)
+    text = cell_texts(table, grouping, [cell for cell, _ in placed])
+    kept = []
+    for unit, cells in of_unit.items():
+        for cell in chosen_cells(list(cells), text, unit, grouping.max_groups, secret):
+            kept += [(cell, row) for row in sampled(table, cells[cell], grouping.max_rows_per_group, secret)]
+    return kept
+
+
+def cell_texts(table: Table, grouping: Grouping, cells: Sequence[Cell]) -> dict[Cell, str]:
+    """What the keyed order of cells is an order of: positions in the whole cross product, or private keys as texts."""
+    if grouping.private:
+        return {cell: packed([canonical(part) for part in cell]) for cell in cells}
+    whole: dict[Cell, str] = {}
+    for at, cell in enumerate(product(*(table.column(name).keys or () for name in grouping.by))):
+        whole.setdefault(cell, str(at))
+    return whole
+
+
+def boxed(table: Table, quantity: Quantity, inside: Sequence[Sequence[Row]]) -> Exact | ExactHistogram:
+    counted = [[row for row in rows if holds(table, quantity.where, row)] for rows in inside]
+    if quantity.kind == "quantile":
+        entries = [
+            (at, value, count)
+            for at, rows in enumerate(counted)
+            for value, count in sorted(
+                Counter(clipped(table, quantity, row) for row in with_value(rows, quantity)).items()
+            )
+        ]
+        columns = [np.array([entry[part] for entry in entries], dtype=np.int64) for part in range(3)]
+        return ExactHistogram(len(inside), *columns)
+    return Exact(np.array([max(-MOST, min(MOST, total(table, quantity, rows))) for rows in counted], dtype=np.int64))
+
+
+def with_value(rows: Sequence[Row], quantity: Quantity) -> list[Row]:
     assert quantity.column is not None
-    value = row[quantity.column]
+    return [row for row in rows if row.values[quantity.column] is not None]
+
+
+def total(table: Table, quantity: Quantity, rows: Sequence[Row]) -> int:
+    """The quantity of one cell."""
+    if quantity.kind == "rows":
+        return len(rows)
+    if quantity.kind == "units":
+        return len({row.unit for row in rows})
+    valued = with_value(rows, quantity)
     if quantity.kind == "balance":
-        return -1 if value is None else 1
-    if value is None:
-        return 0
+        return len(valued) - (len(rows) - len(valued))
+    if quantity.kind == "distinct":
+        return len({row.values[str(quantity.column)] for row in valued})
+    if quantity.per == "unit_cell":
+        return unit_total(table, quantity, valued)
     if quantity.kind == "nonnull":
-        return 1
-    step = quantity.step
-    if table.column(quantity.column).type == "integer":
-        ratio: Fraction | float = value / Fraction(step)
-    else:
-        ratio = value * float(step.denominator) / float(step.numerator)
-    if isinstance(ratio, float) and math.isinf(ratio):
-        nearest = quantity.high if ratio > 0 else quantity.low
-    else:
-        exact = Fraction(ratio)
-        nearest = int(abs(exact) + Fraction(1, 2)) * (1 if exact > 0 else -1)
-    centred = max(quantity.low, min(quantity.high, nearest)) - quantity.centre
+        return len(valued)
+    return sum(part(quantity, clipped(table, quantity, row)) for row in valued)
+
+
+def unit_total(table: Table, quantity: Quantity, valued: Sequence[Row]) -> int:
+    """All rows of a unit are one contribution: their sum, clipped once."""
+    of_unit: dict[Any, int] = {}
+    for row in valued:
+        value = 0 if quantity.kind == "nonnull" else max(-MOST, min(MOST, steps(table, quantity, row)))
+        of_unit[row.unit] = of_unit.get(row.unit, 0) + value
+    if quantity.kind == "nonnull":
+        return len(of_unit)
+    return sum(part(quantity, max(quantity.low, min(quantity.high, value))) for value in of_unit.values())
+
+
+def part(quantity: Quantity, clipped_value: int) -> int:
+    """What one clipped value adds."""
+    centred = clipped_value - quantity.centre
     if quantity.kind == "square":
         return math.floor(Fraction(centred**2, quantity.grain) + Fraction(1, 2)) - quantity.offset
     return centred
 
 
-def meaning(table: Table, raw: Mapping[str, Any], references: Mapping[str, ReferenceTable]) -> dict[str, Any]:
-    """The row as declared: typed, clamped, joined."""
-    row: dict[str, Any] = {}
-    for column in table.columns:
-        if column.reference is None:
-            text = text_of(raw[column.name], column)
-            row[column.name] = within(column, value_of(column, text, table.source.null_values))
-    for join in table.joins:
-        public = references[join.reference].columns
-        wanted = row[join.on]
-        hits = [at for at, item in enumerate(public[join.on]) if wanted is not None and item == wanted]
-        for name in join.add:
-            column = table.column(name)
-            text = text_of(public[name][hits[0]], column) if hits else None
-            row[name] = within(column, value_of(column, text, ()))
-    return row
+def clipped(table: Table, quantity: Quantity, row: Row) -> int:
+    return max(quantity.low, min(quantity.high, steps(table, quantity, row)))
 
 
-def value_of(column: Column, text: str | None, nulls: Sequence[str]) -> Any:
-    if text is None or text in nulls:
-        return None
-    if column.type == "text":
-        return text
-    text = text.strip(SPACES)
-    if text in nulls:
-        return None
-    if column.type == "boolean":
-        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(text.lower())
-    if column.type in ("date", "timestamp"):
-        return _iso(text, column.type)
-    number = _number(text)
-    if number is None:
-        return None
-    if column.type == "decimal":
-        return float(text) + 0.0 if math.isfinite(float(text)) else None
-    if number.denominator != 1:
-        return None
-    whole = number.numerator
-    return None if column.range is None and not -(2**63) <= whole < 2**63 else whole
-
-
-def _number(text: str) -> Fraction | None:
-    """The number that a text writes; an exponent beyond 9999 in size counts as 9999."""
-    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.ASCII | re.IGNORECASE):
-        return None
-    head, _, power = text.lower().partition("e")
-    size = min(int(power.lstrip("+-") or "0"), 9999)
-    return Fraction(head) * Fraction(10) ** (-size if power.startswith("-") else size)
-
-
-def _iso(text: str, kind: str) -> str | None:
-    try:
-        if kind == "date":
-            return text if len(text) == 10 and dt.date.fromisoformat(text) and text.isascii() else None
-        return text if re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", text) and dt.datetime.fromisoformat(text) else None
-    except ValueError:
-        return None
-
-
-def within(column: Column, value: Any) -> Any:
-    if value is None or column.range is None or column.type not in ("integer", "decimal"):
-        return value
-    low, high = column.range.low, column.range.high
-    if column.type == "integer":  # what has no place in 64 bits is outside every range
-        low, high = max(low, Fraction(1 - 2**63)), min(high, Fraction(2**63 - 1))
-    if low <= value <= high:
-        return value
-    if column.outside == "null":
-        return None
-    limit = low if value < low else high
-    return int(limit) if column.type == "integer" else float(limit)
-
-
-def text_of(stored: Any, column: Column) -> str | None:
-    """What a stored value reads as."""
-    if stored is None or isinstance(stored, str):
-        return stored
-    if isinstance(stored, bytes):
-        return stored.decode("utf-8", "replace")
-    if isinstance(stored, bool):
-        return "true" if stored else "false"
-    if isinstance(stored, float):
-        if not math.isfinite(stored):
-            return None
-        return str(int(stored)) if stored == int(stored) and abs(stored) < 2**63 else repr(stored)
-    if isinstance(stored, dt.datetime):
-        return str(stored.date()) if column.type == "date" else stored.isoformat(timespec="microseconds")
-    if isinstance(stored, int | Decimal | dt.date):
-        return str(stored)
-    return None
-
-
-def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.glob(table.source.file)):
-        if table.source.format == "parquet":
-            yield from pq.read_table(path).to_pylist()
-            continue
-        names: list[str] | None = None
-        for record in path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-            line = record.removesuffix(b"\r")
-            if not line:
-                continue
-            cells = fields_of(line.decode("utf-8", "replace"))
-            if names is None:
-                assert cells is not None
-                names = cells
-            elif cells is None or len(cells) != len(names):
-                yield dict.fromkeys(names)
-            else:
-                yield dict(zip(names, cells, strict=True))
-
-
-def fields_of(line: str) -> list[str] | None:
-    """One CSV line, character by character."""
-    cells, field, state = [], "", "start"
-    for char in line:
-        if state == "quoted":
-            if char == '"':
-                state = "closed"
-            else:
-                field += char
-        elif char == ",":
-            cells.append(field)
-            field, state = "", "start"
-        elif state == "closed":
-            if char != '"':
-                return None
-            field, state = field + '"', "quoted"
-        elif state == "start" and char == '"':
-            state = "quoted"
-        else:
-            field, state = field + char, "plain"
-    return None if state == "quoted" else [*cells, field]
+def steps(table: Table, quantity: Quantity, row: Row) -> int:
+    """A number to the nearest grid step, halves away from zero; decimals are doubles and stay doubles."""
+    value = row.values[str(quantity.column)]
+    step = quantity.step
+    if table.column(str(quantity.column)).type == "integer":
+        ratio: Fraction | float = value / Fraction(step)
+    else:
+        ratio = value * float(step.denominator) / float(step.numerator)
+    if isinstance(ratio, float) and math.isinf(ratio):
+        return 2**1024 if ratio > 0 else -(2**1024)
+    exact = Fraction(ratio)
+    return int(abs(exact) + Fraction(1, 2)) * (1 if exact > 0 else -1)

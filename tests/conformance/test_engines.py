@@ -18,12 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Column, Join, Source, Table
+from dprelease.catalog.table import Catalog, Column, Join, Source, Table
 from dprelease.engines import ENGINES
-from dprelease.noise.exact import open_exact
-from tests.conformance.people import ASKED, BY, COUNT, GOOD, HEAD, PEOPLE, answers, integers
+from tests.conformance.people import ASKED, BY, COUNT, GOOD, HEAD, PEOPLE, SECRET, answers, integers, opened
 from tests.conformance.reference_engine import ReferenceEngine
 
 ODD = [
@@ -79,10 +78,10 @@ def tables(draw: st.DrawFn) -> Table:
 
 @st.composite
 def quantities(draw: st.DrawFn) -> Quantity:
-    kind = draw(st.sampled_from(["rows", "nonnull", "balance", "sum", "square"]))
-    if kind == "rows":
-        return COUNT
-    if kind in ("nonnull", "balance"):
+    kind = draw(st.sampled_from(["rows", "nonnull", "balance", "sum", "square", "units", "distinct", "quantile"]))
+    if kind in ("rows", "units"):
+        return Quantity(kind=kind)
+    if kind in ("nonnull", "balance", "distinct"):
         names = ["area", "Code", "code", "day", "amount", "seen at", "region", "rank"]
         return Quantity(kind=kind, column=draw(st.sampled_from(names)))
     low = draw(st.sampled_from([-(2**61), -1000, 0, 2]))
@@ -98,6 +97,8 @@ def quantities(draw: st.DrawFn) -> Quantity:
         least = max(1, -(-whole.squares[1] // 2**30))
         grain = draw(st.sampled_from([least, least + 1, 3 * least + 1]))
         return whole.model_copy(update={"grain": grain, "offset": draw(st.sampled_from([0, 7, 2**29]))})
+    if kind == "quantile":
+        return Quantity(kind="quantile", column=column, step=step, low=low, high=high, at=Fraction(1, 2))
     return Quantity(kind="sum", column=column, step=step, low=low, high=high, centre=draw(st.sampled_from([0, -3, 2])))
 
 
@@ -190,8 +191,9 @@ def test_a_row_joins_after_clamping_and_a_reference_key_as_it_is(kind: str, tmp_
     areas = ReferenceTable(columns={"area": (1, 9, 10, 11), "name": ("in", "edge", "far", "out")})
     (tmp_path / "t.csv").write_text("area\n1\n9\n10\n11\n99\nx\n")
     engine = ENGINES[kind](tmp_path, {})
-    (box,) = engine.aggregate(table, ("name",), (COUNT,), {"areas": areas})
-    assert open_exact(box).tolist() == [1, 4, 0, 0]
+    catalog, grouping = Catalog(tables={"t": table}), Grouping(table="t", by=("name",))
+    (box,) = engine.aggregate(catalog, grouping, (COUNT,), {"areas": areas}, SECRET)
+    assert opened(box) == [1, 4, 0, 0]
     engine.close()
 
 
@@ -207,7 +209,7 @@ def test_a_loaded_table_serves_later_batches(kind: str, tmp_path: Path) -> None:
     """All answers of a release come from one state of the files."""
     (tmp_path / "people.csv").write_bytes(HEAD + b"".join(GOOD))
     engine = ENGINES[kind](tmp_path, {})
-    first = [open_exact(box).tolist() for box in engine.aggregate(PEOPLE, BY, ASKED, {})]
+    first = answers(engine, PEOPLE, BY, ASKED)
     (tmp_path / "people.csv").unlink()
-    assert [open_exact(box).tolist() for box in engine.aggregate(PEOPLE, BY, ASKED, {})] == first
+    assert answers(engine, PEOPLE, BY, ASKED) == first
     engine.close()

@@ -96,5 +96,5 @@ def test_a_balance_is_one_for_every_value_and_minus_one_for_every_null(kind: str
 def test_squares_that_do_not_fit_are_refused_before_anything_is_read(kind: str, wide: Quantity, tmp_path: Path) -> None:
     engine = ENGINES[kind](tmp_path, {})
     with pytest.raises(Unsupported, match="DPR-E206"):
-        engine.aggregate(PEOPLE, BY, [wide], {})
+        answers(engine, PEOPLE, BY, [wide])
     engine.close()

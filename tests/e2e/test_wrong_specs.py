@@ -23,6 +23,25 @@ def swap(old: str, new: str) -> Change:
     return change
 
 
+def query(line: str) -> Change:
+    """One more line in the query of incomes."""
+    return swap("    expect: {persons: 900}\n", f"    expect: {{persons: 900}}\n    {line}\n")
+
+
+def column(line: str) -> Change:
+    """One more column, the last."""
+    return swap("step: 1}\n", f"step: 1}}\n      {line}\n")
+
+
+def unit(line: str) -> Change:
+    """Rows that belong to units, and a line beside the unit id."""
+    return swap("    account: people\n", f"    account: people\n    unit_id: person\n    {line}\n")
+
+
+def both(first: Change, second: Change) -> Change:
+    return lambda text: second(first(text))
+
+
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{chr(98 + k)}: &{chr(98 + k)} [{','.join(['*' + chr(97 + k)] * 9)}]\n" for k in range(8)
 )
@@ -55,9 +74,36 @@ WRONG: list[tuple[str, Change, str]] = [
     ("a bare period", swap('"A survey: small"', "{{ period }}"), "quot"),
     (
         "a feature that is not there yet",
-        swap("    table: people\n    by: [region]", "    where: x > 1\n    table: people\n    by: [region]"),
-        "where",
+        swap("    table: people\n    by: [region]", "    totals: [[]]\n    table: people\n    by: [region]"),
+        "one query for each table",
     ),
+    ("a filter of no column", query('where: "age > 18"'), "no column"),
+    ("a filter that runs a query", query('where: "sex in (select 1)"'), "cannot be used"),
+    ("bounds without units", query("bounds: {max_groups: 3}"), "unit_id: COLUMN"),
+    ("exceptions of nothing", query("except: {reference: place}"), "`places`"),
+    ("suppressed by nothing", query("suppress: {measure: person, below: 5}"), "`persons`"),
+    ("private keys at delta 0", both(query("keys: private"), swap(", delta: 1e-9", "")), "greater than 0"),
+    ("a list too long", swap("by: [district, sex], measures: {persons: {count: rows}}", "top_k: sex, k: 3"), "1 to 2"),
+    (
+        "a list longer than its file",
+        swap("by: [district, sex], measures: {persons: {count: rows}}", "top_k: region, k: 3"),
+        "1 to 2",
+    ),
+    ("a ratio of a mean", swap("{sum: income}", "{ratio: [average, persons]}"), "take a count"),
+    (
+        "bands of a later column",
+        swap("      income:", "      band: {bin: income, edges: [1, 2]}\n      income:"),
+        "below income",
+    ),
+    ("units without bounds", unit(""), "max_rows: 100"),
+    ("units and an unclear clip", unit("bounds: {max_rows: 9}"), "clip_per: row"),
+    ("the last rows of no order", unit("bounds: {max_rows: 9, truncate: last}"), "order_by: [COLUMN]"),
+    (
+        "a confidential join of no table",
+        swap("add: [region]}]", "add: [region]}, {table: p, on: id, max_matches: 1, add: [x]}]"),
+        "declare it",
+    ),
+    ("a derived table with a query's name", lambda text: f"{text}derive:\n  income: {{sql: select 1}}\n", "one file"),
     ("too deep", lambda text: text + "x: " + "[" * 2000 + "]" * 2000 + "\n", "deep"),
     ("not a mapping", lambda _: "- a\n- b\n", "dprelease"),
     ("nothing", lambda _: "", "dprelease"),

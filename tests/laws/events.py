@@ -44,6 +44,12 @@ SENSITIVITIES: dict[str, st.SearchStrategy[Sensitivity]] = {
     "one vector": vectors.map(Sensitivity.of_shifts),
     # the second one has more cells and a smaller largest change, so that neither covers the other
     "several vectors": vectors.map(lambda v: Sensitivity.of_shifts((max(v) + 1, *v[1:]), (1,) * (len(v) + 1))),
+    # a unit of k rows that are replaced: a row moves, or changes within its cell
+    "replaced rows": st.builds(
+        lambda g, r: Sensitivity.of_shifts(*((2 * r - 1,) * k + (r,) * (2 * (g - k)) for k in range(g + 1))),
+        st.integers(2, 3),
+        st.integers(1, 3),
+    ),
     "unknown": vectors.map(lambda v: _unknown(Sensitivity.of_shifts((max(v) + 1, *v[1:]), (1,) * (len(v) + 1)))),
 }
 
@@ -73,6 +79,9 @@ _ATOMS: dict[str, st.SearchStrategy[Event]] = {
     "approximate, with a delta": st.builds(
         Approximate, epsilon=epsilons, delta=st.integers(30, 60).map(lambda n: Fraction(1, 2**n))
     ),
+    "approximate, reveal alone": st.builds(
+        Approximate, epsilon=st.just(Fraction(0)), delta=st.integers(30, 60).map(lambda n: Fraction(1, 2**n))
+    ),
     "concentrated": st.builds(Concentrated, rho=epsilons.map(lambda e: e * e / 2)),
 }
 
@@ -88,10 +97,22 @@ def _parallel(relation: Neighboring, parts: st.SearchStrategy[Event]) -> st.Sear
 
 _repeated = st.builds(Repeated, event=atoms, count=st.integers(1, 20))
 _composed = st.builds(Composed, events=_some)
+# What a noisy selection of keys costs: counts of one each, and a delta of its own.
+_selection = st.builds(
+    lambda noise, scale, cells, delta: Composed(
+        events=(noise(scale=scale, sensitivity=Sensitivity.of_shifts((1,) * cells)), delta)
+    ),
+    st.sampled_from([DiscreteLaplace, DiscreteGaussian]),
+    scales,
+    cells,
+    _ATOMS["approximate, reveal alone"],
+)
 KINDS: dict[str, st.SearchStrategy[Event]] = {
     **_ATOMS,
     "repeated": _repeated,
     "composed": _composed,
+    "selection": _selection,
+    "choices": st.builds(Repeated, event=_PURE["bounded_range"], count=st.integers(1, 20)),
     "composed, nested": st.builds(Composed, events=st.tuples(_composed, _repeated)),
     "parallel, pure": _parallel(Neighboring.ADD_REMOVE, pure_atoms),
     "parallel, pure, replaced": _parallel(Neighboring.REPLACE_ONE, pure_atoms),

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["generated_spec"]
+__all__ = ["generated_spec", "generated_units_spec"]
 
 _COLUMNS = {
     "region": {"type": "text", "keys": ["01", "02", "06"]},
@@ -45,6 +45,84 @@ def generated_spec(seed: int, most: int = 200) -> str:
     }
     plain = json.loads(json.dumps(spec))  # the same list in two places would be written as an alias
     return re.sub(r"'(1e-\d+)'", r"\1", yaml.safe_dump(plain, sort_keys=False))
+
+
+_VISITS = {
+    "country": {"type": "text", "keys": ["DE", "FR", "US"]},
+    "page": {"type": "integer", "keys": {"from": 1, "to": 40}},
+    "term": {"type": "text"},
+    "seconds": {"type": "integer", "range": [0, 3600]},
+    "paid": {"type": "decimal", "range": [-50, 500], "step": 0.5},
+    "long": {"sql": "seconds > 600", "type": "boolean", "keys": [True, False]},
+    "band": {"bin": "seconds", "edges": [0, 60, 600, 3601]},
+}
+_VISIT_CLIPS = {"seconds": [0, 900], "paid": [-10, 60]}
+
+
+def generated_units_spec(seed: int, most: int = 12) -> str:
+    """The text of a spec whose units have many rows: bounds, filters, quantiles, lists and private keys mixed."""
+    draw = random.Random(f"units {seed}")
+    epsilon = draw.choice([0.5, 1, 2, 5, 10])
+    bounds = {"max_rows": draw.choice([1, 3, 10, 100, 5000])} if draw.random() < 0.7 else None
+    table: dict[str, Any] = {"account": "people", "unit_id": "user", "source": {"file": "v.csv"}, "columns": _VISITS}
+    if bounds:
+        table["bounds"] = bounds
+    size = draw.randint(1, most)
+    queries = {f"q{at}": _visit_query(draw, bounds is not None) for at in range(size)}
+    if draw.random() < 0.2:
+        queries["q0"]["budget"] = {"epsilon": round(epsilon / 20, 9)}
+    spec: dict[str, Any] = {
+        "dprelease": 1,
+        "release": {"name": f"units-{seed}"},
+        "privacy": {
+            "unit": {"entity": "person"},
+            "neighboring": draw.choice(["add_remove", "replace_one"]),
+            "budget": {"epsilon": epsilon, "delta": draw.choice(["1e-5", "1e-6", "1e-9", "1e-12"])},
+            "accounting": draw.choices(["auto", "basic", "advanced", "zcdp", "rdp", "pld"], [6, 1, 1, 1, 1, 1])[0],
+            "noise": draw.choice(["auto", "laplace", "gaussian"]),
+        },
+        "tables": {"visits": table},
+        "queries": queries,
+    }
+    plain = json.loads(json.dumps(spec))
+    return re.sub(r"'(1e-\d+)'", r"\1", yaml.safe_dump(plain, sort_keys=False))
+
+
+def _visit_query(draw: random.Random, bounded: bool) -> dict[str, Any]:
+    kind = draw.choices(["public", "private", "list"], [6, 2, 1])[0]
+    limits = {"max_groups": draw.choice([1, 2, 5, 30]), "max_rows_per_group": draw.choice([1, 2, 7, 50])}
+    query: dict[str, Any] = {"table": "visits"}
+    if not bounded or draw.random() < 0.7:
+        query["bounds"] = limits
+    if draw.random() < 0.3:
+        query["where"] = "seconds >= 10 and country <> 'US'"
+    if kind == "list":
+        return query | {"top_k": "page", "k": draw.randint(1, 10), "of": draw.choice(["units", "rows"])}
+    if kind == "private":
+        query |= {"by": ["term"], "keys": "private", "min_units": draw.choice([1, 20])}
+    else:
+        query["by"] = draw.choice([[], ["country"], ["page"], ["country", "long"], ["band"]])
+    query["measures"] = {f"m{at}": _visit_measure(draw) for at in range(draw.choice([1, 1, 2, 3, 4]))}
+    counts = [label for label, measure in query["measures"].items() if "count" in measure]
+    if len(counts) > 1:
+        query["measures"]["rate"] = {"ratio": counts[:2]}
+    return query
+
+
+def _visit_measure(draw: random.Random) -> dict[str, Any]:
+    kind = draw.choice(["rows", "units", "count", "distinct", "sum", "mean", "variance", "quantiles"])
+    where = {"where": "paid > 0"} if draw.random() < 0.2 else {}
+    if kind in ("rows", "units"):
+        return {"count": kind, **where}
+    column = draw.choice(["seconds", "paid"])
+    if kind == "count":
+        return {"count": column, **where}
+    if kind == "distinct":
+        return {"count_distinct": draw.choice(["page", "term"]), **where}
+    if kind == "quantiles":
+        at = sorted(draw.sample([0.05, 0.25, 0.5, 0.75, 0.9], draw.randint(1, 3)))
+        return {"quantiles": column, "at": at, "clip": _VISIT_CLIPS[column], **where}
+    return {kind: column, "clip": _VISIT_CLIPS[column], "clip_per": draw.choice(["row", "unit_cell"]), **where}
 
 
 def _query(draw: random.Random, epsilon: float, size: int) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def test_both_directions_fall_and_undo_each_other(name: str, kind: str) -> None:
 
 
 # What an accountant has no theorem for, however it is drawn; draws of some scales are refused besides.
-REFUSED = {("zcdp", "approximate, with a delta"), ("rdp", "approximate, with a delta"), ("pld", "concentrated")}
+REFUSED = {("pld", "concentrated")}
 
 
 @pytest.mark.parametrize(("name", "kind"), sorted(REFUSED))

@@ -12,15 +12,15 @@ from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.load import load
-from tests.laws.generated import generated_spec
+from tests.laws.generated import generated_spec, generated_units_spec
 from tests.planned import plan_of
 
 OFTEN, FULL = 40, 2000  # plans on every commit, and in `make nightly`
 
 
-def plan_at(seed: int, most: int) -> ReleasePlan | None:
+def plan_at(seed: int, most: int, *, units: bool = False) -> ReleasePlan | None:
     """The plan of a generated spec; None where its goals cost more than its budget and the planner says so."""
-    text = generated_spec(seed, most)
+    text = generated_units_spec(seed, most) if units else generated_spec(seed, most)
     spec = load(text, "spec.yaml").spec
     account = Account(
         name="people",
@@ -37,9 +37,9 @@ def plan_at(seed: int, most: int) -> ReleasePlan | None:
         return None
 
 
-def check(seed: int, most: int) -> bool:
+def check(seed: int, most: int, *, units: bool = False) -> bool:
     """Whether the seed made a plan; every law is asserted on it."""
-    plan = plan_at(seed, most)
+    plan = plan_at(seed, most, units=units)
     if plan is None:
         return False
     budget, certified = plan.budget, plan.loss[plan.certified]
@@ -49,7 +49,7 @@ def check(seed: int, most: int) -> bool:
     assert sum(step.share for step in plan.steps) == 1
     fixed = all(query.goal.share is None for query in plan.queries)
     assert certified.epsilon >= budget.epsilon * Fraction(999, 1000) or (fixed and plan.unspent), seed
-    again = plan_at(seed, most)
+    again = plan_at(seed, most, units=units)
     assert again is not None
     assert again.canonical() == plan.canonical()
     return True
@@ -59,6 +59,19 @@ def check(seed: int, most: int) -> bool:
 def test_generated_specs_use_their_budget_up_and_never_more() -> None:
     made = sum(check(seed, 30) for seed in range(OFTEN))
     assert made >= OFTEN * 0.8  # most of them are plans, not refusals
+
+
+@pytest.mark.slow
+def test_generated_specs_of_units_with_many_rows() -> None:
+    made = sum(check(seed, 6, units=True) for seed in range(OFTEN // 2))
+    assert made >= OFTEN // 2 * 0.8
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("block", range(10))
+def test_five_hundred_generated_specs_of_units(block: int) -> None:
+    seeds = range(block * 50, (block + 1) * 50)
+    assert sum(check(seed, 12, units=True) for seed in seeds) >= len(seeds) * 0.8
 
 
 @pytest.mark.nightly

@@ -1,6 +1,7 @@
-"""Sensitivity by brute force: over all neighbouring tiny tables, never above the claim, and reached somewhere.
+"""Sensitivity by brute force where every row is a unit: over all neighbouring tiny tables, never above the claim,
+and reached somewhere.
 
-The verifier's own derivation, from extreme rows, must agree with it.
+The verifier's own derivation, from extreme rows, must agree with it. Units with many rows: test_sensitivity_units.py.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from dprelease.catalog.aggregate import BoundedAggregate, Quantity, sensitivity
-from dprelease.catalog.table import Column, Source, Table
+from dprelease.catalog.aggregate import BoundedAggregate, Quantity
+from dprelease.catalog.reach import sensitivity
+from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.verify_reach import _check_sensitivity
 from dprelease.privacy.event import Sensitivity
@@ -44,10 +46,11 @@ QUANTITIES = [
 ]
 
 
-def table(cells: int) -> Table:
+def catalog(cells: int) -> Catalog:
     key = Column(name="k", type="integer", keys=tuple(range(cells)))
     source = Source(file="t.csv", format="csv")
-    return Table(name="t", account="a", source=source, columns=(key, Column(name="x", type="integer")))
+    table = Table(name="t", account="a", source=source, columns=(key, Column(name="x", type="integer")))
+    return Catalog(tables={"t": table})
 
 
 def part(quantity: Quantity, value: int | None) -> int:
@@ -108,7 +111,7 @@ every_case = pytest.mark.parametrize(
 def test_no_neighbour_moves_an_aggregate_further_than_claimed(
     quantity: Quantity, cells: int, relation: Neighboring
 ) -> None:
-    claimed = sensitivity(BoundedAggregate(table="t", by=("k",), quantity=quantity), table(cells), relation)
+    claimed = sensitivity(BoundedAggregate(table="t", by=("k",), quantity=quantity), catalog(cells), relation)
     found = changes(quantity, cells, relation)
     reached = [
         max(len(change) for change in found),
@@ -123,7 +126,7 @@ def test_no_neighbour_moves_an_aggregate_further_than_claimed(
 def test_every_change_is_within_a_shift_and_every_shift_is_a_change(
     quantity: Quantity, cells: int, relation: Neighboring
 ) -> None:
-    shifts = sensitivity(BoundedAggregate(table="t", by=("k",), quantity=quantity), table(cells), relation).shifts
+    shifts = sensitivity(BoundedAggregate(table="t", by=("k",), quantity=quantity), catalog(cells), relation).shifts
     found = changes(quantity, cells, relation)
     for change in found:
         assert any(all(size <= most for size, most in zip_longest(change, shift, fillvalue=0)) for shift in shifts), (
@@ -138,8 +141,8 @@ def test_the_verifier_finds_the_same_and_refuses_any_other_claim(
     quantity: Quantity, cells: int, relation: Neighboring
 ) -> None:
     aggregate = BoundedAggregate(table="t", by=("k",), quantity=quantity)
-    claimed = sensitivity(aggregate, table(cells), relation)
-    plan: Any = SimpleNamespace(catalog=SimpleNamespace(tables={"t": table(cells)}), neighboring=relation)
+    claimed = sensitivity(aggregate, catalog(cells), relation)
+    plan: Any = SimpleNamespace(catalog=catalog(cells), neighboring=relation)
 
     def check(claim: Sensitivity) -> None:
         facts = {"id": "s", "aggregate": aggregate, "cells": cells, "sensitivity": claim}

@@ -169,7 +169,8 @@ def event_of(step: Any) -> Any:
 
 
 def every_step(steps: list[Any], loss: dict[str, Loss]) -> Any:
-    return SimpleNamespace(steps=steps, loss=loss)
+    made = [SimpleNamespace(id=step.id, event=event_of(step)) for step in steps]
+    return SimpleNamespace(steps=made, loss=loss)
 
 
 def planned(steps: list[Any], claimed: dict[str, Fraction]) -> Any:

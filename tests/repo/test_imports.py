@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dprelease.noise import exact
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(path for folder in ("dprelease", "pipelines") for path in (ROOT / folder).rglob("*.py"))
+
+OPENERS = (".open_exact", ".open_histogram", ".open_keys")
 
 
 def _name(path: Path) -> str:
@@ -68,8 +73,8 @@ def test_yaml_is_never_loaded_by_the_library(path: Path) -> None:
 def test_only_noise_opens_exact_values(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
 
-    assert not [name for name in names_used(source) if name.endswith(".open_exact")]
-    assert "_Exact__" not in source
+    assert not [name for name in names_used(source) if name.endswith(OPENERS)]
+    assert not re.search(r"_(Exact|ExactHistogram|ExactKeys)__", source)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +91,15 @@ def test_only_noise_opens_exact_values(path: Path) -> None:
 )
 def test_the_ban_finds_every_way_to_import_a_generator(source: str) -> None:
     assert _seeded(source)
+
+
+def test_every_box_has_its_opener_on_the_list() -> None:
+    assert {f".{name}" for name in vars(exact) if name.startswith("open_")} == set(OPENERS)
+    assert {name for name in vars(exact) if name.startswith("Exact") and name != "ExactLeakError"} == {
+        "Exact",
+        "ExactHistogram",
+        "ExactKeys",
+    }
 
 
 def test_the_ban_finds_loaders_and_openers() -> None:

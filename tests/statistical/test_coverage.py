@@ -12,12 +12,15 @@ from scipy import stats
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Range, Source, Table
-from dprelease.measures import Measure, Noisy
+from dprelease.measures import Measure, Noisy, planned
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
+from dprelease.measures.quantile import Quantile
+from dprelease.measures.ratio import Ratio
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance
 from dprelease.noise import MECHANISMS, Exact
+from dprelease.noise.score import ScoreLaw
 
 CONFIDENCE = Fraction(95, 100)
 CELLS = 20_000
@@ -188,3 +191,87 @@ def test_a_mean_never_leaves_its_clip() -> None:
         [Noisy(summed, np.array([10**9, -(10**9)]), law), Noisy(counted, np.array([1, 1]), law)], CONFIDENCE
     )
     assert estimate.value.tolist() == [200.0, 100.0]
+
+
+RANKS = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10), Fraction(1))
+SAMPLES = {
+    "even": np.linspace(0, 1000, 301),
+    "lumps": np.repeat([0.0, 250.0, 250.5, 1000.0], 60),
+    "one": np.full(150, 400.0),
+    "few": np.array([3.0, 990.0, 991.0]),
+}
+
+
+def chosen(values: npt.NDArray[np.float64], rank: Fraction, scale: float, cells: int) -> npt.NDArray[np.int64]:
+    """Draws of the exponential mechanism on the grid of half units, by their weights."""
+    grid = np.arange(2001) / 2
+    below = np.searchsorted(np.sort(values), grid, side="left")
+    above = len(values) - np.searchsorted(np.sort(values), grid, side="right")
+    score = np.maximum(np.maximum(below - float(rank) * len(values), above - float(1 - rank) * len(values)), 0)
+    weight = np.exp(-score / scale)
+    return np.random.default_rng(int(scale) + len(values)).choice(2001, cells, p=weight / weight.sum())
+
+
+def quantile_inputs(name: str, scale: int) -> list[Noisy]:
+    values = SAMPLES[name]
+    quantities = Quantile(quantile="x", at=RANKS[0], among=RANKS).alternatives(TABLE)[1]
+    law = ScoreLaw(Fraction(scale), 2001)
+    found = [
+        Noisy(each, chosen(values, rank, float(scale), 4000), law)
+        for each, rank in zip(quantities[:-1], RANKS, strict=True)
+    ]
+    count = np.full(4000, len(values), dtype=np.int64)
+    return [*found, noisy(quantities[-1], count, "discrete_laplace", Fraction(4))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+@pytest.mark.parametrize("scale", [1, 4])
+def test_margins_of_quantiles_cover_at_least_what_they_say(name: str, scale: int) -> None:
+    """Of every number that is a quantile of the values, the two ends included."""
+    values, inputs = np.sort(SAMPLES[name]), quantile_inputs(name, scale)
+    for rank in RANKS:
+        found = Quantile(quantile="x", at=rank, among=RANKS).estimate(inputs, CONFIDENCE)
+        n = len(values)
+        ends = values[max(0, -(-rank * n // 1) - 1)], values[min(n - 1, rank * n // 1)]
+        held = np.logical_and.reduce([np.abs(found.value - end) <= found.margin for end in ends])
+        assert stats.binomtest(int(held.sum()), len(held), 0.95, alternative="less").pvalue > 1e-6
+
+
+@pytest.mark.slow
+def test_a_margin_of_a_quantile_is_not_idle() -> None:
+    """It is far from the whole clip; and ranks taken for nearer than they are would be caught."""
+    inputs = quantile_inputs("even", 4)
+    found = Quantile(quantile="x", at=RANKS[2], among=RANKS).estimate(inputs, CONFIDENCE)
+    assert np.median(found.margin) < 450
+    boldly = [Noisy(part.quantity, part.values, ScoreLaw(Fraction(1, 1000), 1)) for part in inputs[:-1]]
+    close = (RANKS[0], Fraction(1, 2) - Fraction(1, 100), RANKS[2], Fraction(1, 2) + Fraction(1, 100), RANKS[4])
+    drawn = [chosen(SAMPLES["even"], rank, 4.0, 4000) for rank in close]
+    bold = [
+        Noisy(part.quantity.model_copy(update={"at": rank}), values, part.law)
+        for part, rank, values in zip(boldly, close, drawn, strict=True)
+    ]
+    found = Quantile(quantile="x", at=RANKS[2], among=close).estimate([*bold, inputs[-1]], CONFIDENCE)
+    hits = int((np.abs(found.value - 500) <= found.margin).sum())
+    assert stats.binomtest(hits, 4000, 0.95, alternative="less").pvalue < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", sorted(MECHANISMS))
+@pytest.mark.parametrize(("above", "below"), [(3, 30), (0, 12), (400, 400), (950, 1000), (2, 5)])
+def test_margins_of_ratios_cover_at_least_what_they_say(mechanism: str, above: int, below: int) -> None:
+    """A part of a whole, and the same two numbers where nothing says that one is a part of the other."""
+    whole, part = Count(count="rows"), Count(count="rows", where="x > 3")
+    for asked in ({"a": part, "b": whole}, {"a": Count(count="rows"), "b": part}):
+        made = planned({**asked, "r": Ratio(ratio=("a", "b"))})["r"]
+        inputs = [
+            noisy(quantity, np.full(CELLS, exact, dtype=np.int64), mechanism, Fraction(3))
+            for quantity, exact in zip(made.quantities(TABLE), (above, below), strict=True)
+        ]
+        found = made.estimate(inputs, CONFIDENCE)
+        shown = ~np.isnan(found.value)
+        hits = int((np.abs(found.value - above / below) <= found.margin)[shown].sum() + (~shown).sum())
+        assert stats.binomtest(hits, CELLS, 0.95, alternative="less").pvalue > 1e-6
+        third = int((np.abs(found.value - above / below) <= found.margin / 4)[shown].sum())
+        if below >= 400:
+            assert stats.binomtest(third, int(shown.sum()), 0.95, alternative="less").pvalue < 1e-6

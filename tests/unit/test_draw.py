@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import Catalog, Key
 from dprelease.errors import BrokenPromiseError
 from dprelease.ledger import Charge, Ledger, open_ledger
-from dprelease.noise import Exact
+from dprelease.noise import Exact, ExactHistogram, ExactKeys
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
@@ -36,23 +36,41 @@ PURE = Account(
 class Zeros:
     """An engine whose exact values are all zero, so that what comes back is the noise alone."""
 
-    def __init__(self, canary: str = "") -> None:
-        self.calls, self.canary = 0, canary
+    def __init__(self, canary: str = "", units: Mapping[str, int] | None = None) -> None:
+        self.calls, self.selections, self.canary, self.units = 0, 0, canary, dict(units or {})
+        self.secrets: list[bytes] = []
 
     def describe(self, table: Table) -> None:
         """Nothing to check."""
 
     def aggregate(
         self,
-        table: Table,
-        by: tuple[str, ...],
+        catalog: Catalog,
+        grouping: Grouping,
         quantities: Sequence[Quantity],
         references: Mapping[str, ReferenceTable],
-    ) -> tuple[Exact, ...]:
+        secret: bytes = b"",
+        keys: Sequence[tuple[Key, ...]] | None = None,
+    ) -> tuple[Exact | ExactHistogram, ...]:
         self.calls += 1
+        self.secrets.append(secret)
         if self.canary:
             raise ValueError(self.canary)
-        return tuple(Exact(np.zeros(table.cells(by), dtype=np.int64)) for _ in quantities)
+        cells = cells_of(grouping, catalog) if keys is None else len(keys)
+        none = np.zeros(0, dtype=np.int64)
+        return tuple(
+            ExactHistogram(cells or 0, none, none, none)
+            if quantity.kind == "quantile"
+            else Exact(np.zeros(cells or 0, dtype=np.int64))
+            for quantity in quantities
+        )
+
+    def units_by_key(
+        self, catalog: Catalog, grouping: Grouping, references: Mapping[str, ReferenceTable], secret: bytes = b""
+    ) -> ExactKeys:
+        self.selections += 1
+        self.secrets.append(secret)
+        return ExactKeys(tuple((key,) for key in self.units), np.array(list(self.units.values()), dtype=np.int64))
 
     def close(self) -> None:
         """Nothing to forget."""
@@ -67,7 +85,7 @@ def reserved(plan: ReleasePlan, folder: Path) -> Ledger:
 def measured(plan: ReleasePlan, ledger: Ledger, engine: Zeros) -> list[list[int]]:
     identity = (plan.release.name, plan.release.period, plan.fingerprint())
     (batch,) = plan.batches()
-    answers = draw(batch, plan.catalog.tables[batch.table], {}, engine, ledger, identity)
+    answers = draw(batch, plan.catalog, {}, engine, ledger, identity)
     return [answer.values.tolist() for answer in answers]
 
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Column, Join, Range, Source, Table
+from dprelease.catalog.table import Catalog, Column, Join, Range, Source, Table
 from dprelease.engines import duckdb as room
 from dprelease.engines.base import scrubbed
 from dprelease.engines.duckdb import DuckDBEngine, locked_connection
@@ -35,6 +35,11 @@ PAY = Column(name="pay", type="integer", range=LIMITS)
 def table(*columns: Column, file: str = "t.csv", shape: Any = "csv", joins: tuple[Join, ...] = ()) -> Table:
     source = Source(file=file, format=shape)
     return Table(name="people", account="a", source=source, columns=columns or (SEX, PAY), joins=joins)
+
+
+def ask(engine: DuckDBEngine, of: Table, by: tuple[str, ...], asked: Any, references: Any) -> tuple[Any, ...]:
+    catalog = Catalog(tables={of.name: of})
+    return engine.aggregate(catalog, Grouping(table=of.name, by=by), asked, references, b"")
 
 
 @pytest.fixture
@@ -88,13 +93,13 @@ def test_more_rows_than_memory_is_an_error_and_no_spill_file(tmp_path: Path, mon
     (tmp_path / "big.csv").write_text("name\n" + "".join(f"{at:040}{CANARY}\n" for at in range(700_000)))
     engine = DuckDBEngine(tmp_path, {})
     with pytest.raises(EngineError) as caught:
-        engine.aggregate(table(Column(name="name", type="text"), file="big.csv"), (), (COUNT,), {})
+        ask(engine, table(Column(name="name", type="text"), file="big.csv"), (), (COUNT,), {})
     assert "OutOfMemory" in str(caught.value)
     assert not isinstance(caught.value, Retryable)
     assert os.listdir(tmp_path) == ["big.csv"]
     small_table = table(Column(name="name", type="text"), file="small.csv")
     (tmp_path / "small.csv").write_text("name\nx\n")
-    assert open_exact(engine.aggregate(small_table, (), (COUNT,), {})[0]).tolist() == [1]  # and it goes on
+    assert open_exact(ask(engine, small_table, (), (COUNT,), {})[0]).tolist() == [1]  # and it goes on
     engine.close()
 
 
@@ -103,7 +108,7 @@ def test_no_file_appears_while_it_works(folder: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     engine = DuckDBEngine(folder, {})
     engine.describe(table())
-    engine.aggregate(table(), ("sex",), (COUNT,), {})
+    ask(engine, table(), ("sex",), (COUNT,), {})
     engine.close()
     assert os.listdir(folder) == ["t.csv"]
 
@@ -123,7 +128,7 @@ def test_a_drivers_words_are_withheld(folder: Path, monkeypatch: Any, caplog: An
     monkeypatch.setattr(room, "typed", fail)
     engine = DuckDBEngine(folder, {})
     with pytest.raises(EngineError) as caught:
-        engine.aggregate(table(), (), (COUNT,), {})
+        ask(engine, table(), (), (COUNT,), {})
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
     assert "ValueError" in str(caught.value)
@@ -136,9 +141,9 @@ def test_a_failed_load_leaves_no_half_table(folder: Path, monkeypatch: Any) -> N
     with monkeypatch.context() as patch:
         patch.setattr(room, "typed", lambda *_: 1 / 0)
         with pytest.raises(EngineError):
-            engine.aggregate(table(), (), (COUNT,), {})
+            ask(engine, table(), (), (COUNT,), {})
     assert engine._backend.con.execute("SHOW TABLES").fetchall() == []
-    assert open_exact(engine.aggregate(table(), (), (COUNT,), {})[0]).tolist() == [3]
+    assert open_exact(ask(engine, table(), (), (COUNT,), {})[0]).tolist() == [3]
     assert len(engine._backend.con.execute("SHOW TABLES").fetchall()) == 1
     engine.close()
 
@@ -158,7 +163,7 @@ def test_a_canary_never_shows(kind: Any, shape: str, folder: Path, caplog: Any, 
     asked = [COUNT, Quantity(kind="nonnull", column="c")]
     if ranged:
         asked.append(Quantity(kind="sum", column="c", low=0, high=100))
-    boxes = engine.aggregate(table(*columns, file=f"c.{shape}", shape=shape), (), asked, {})
+    boxes = ask(engine, table(*columns, file=f"c.{shape}", shape=shape), (), asked, {})
     nonnull = 0 if kind != "text" else {"csv": 1, "parquet": 2}[shape]
     assert [open_exact(box).tolist() for box in boxes] == [[3], [nonnull], [0]][: len(asked)]
     engine.close()
@@ -175,7 +180,7 @@ def test_files_by_pattern_and_variable(folder: Path) -> None:
     for file, count in {
         "t.csv": 3, "*.csv": 5, "**/t.csv": 4, "${env:WHERE}/${env:PART}.csv": 3, "[tu].csv": 4, "odd[1].csv": 1,
     }.items():  # fmt: skip
-        assert open_exact(engine.aggregate(table(file=file), (), (COUNT,), {})[0]).tolist() == [count]
+        assert open_exact(ask(engine, table(file=file), (), (COUNT,), {})[0]).tolist() == [count]
     engine.close()
 
 
@@ -187,7 +192,7 @@ def test_a_missing_variable_is_named_without_any_value(folder: Path) -> None:
         engine.describe(table(file="${env:SECRET}/*.csv"))
     assert "hunter2" not in everything(caught.value)
     with pytest.raises(Unavailable, match="DPR-E102"):
-        engine.aggregate(table(file="nothing-*.csv"), (), (COUNT,), {})
+        ask(engine, table(file="nothing-*.csv"), (), (COUNT,), {})
     engine.close()
 
 
@@ -219,7 +224,7 @@ def test_describe_names_declared_and_found_columns(folder: Path) -> None:
     (folder / "v.csv").write_text("sex,wage\n1,2\n")
     engine = DuckDBEngine(folder, {})
     engine.describe(table())
-    for check in (engine.describe, lambda item: engine.aggregate(item, (), (COUNT,), {})):
+    for check in (engine.describe, lambda item: ask(engine, item, (), (COUNT,), {})):
         with pytest.raises(TableMismatch, match="DPR-E301") as caught:
             check(table(file="*.csv"))
         for part in ("file 2 of 2", "no column 'pay'", "declared: sex, pay", "found: sex, wage"):
@@ -299,7 +304,7 @@ def test_what_cannot_be_computed_as_defined_is_refused_before_reading(
 ) -> None:
     engine = DuckDBEngine(tmp_path, {})  # an empty folder: reading would raise Unavailable
     with pytest.raises(Unsupported, match=f"DPR-{code}"):
-        engine.aggregate(made, by, (asked,), references)
+        ask(engine, made, by, (asked,), references)
     engine.close()
 
 
@@ -309,7 +314,7 @@ def test_joins_may_follow_one_another(tmp_path: Path) -> None:
     zones = ReferenceTable(columns={"region": ("n", "x"), "zone": (8, 9)})
     made = table(NAME, REGION, zone, joins=(JOIN, Join(reference="zones", on="region", add=("zone",))))
     engine = DuckDBEngine(tmp_path, {})
-    boxes = engine.aggregate(made, ("zone", "name"), (COUNT,), {"places": PLACES, "zones": zones})
+    boxes = ask(engine, made, ("zone", "name"), (COUNT,), {"places": PLACES, "zones": zones})
     assert open_exact(boxes[0]).tolist() == [2, 0, 0, 1]
     engine.close()
 
@@ -317,7 +322,7 @@ def test_joins_may_follow_one_another(tmp_path: Path) -> None:
 def test_a_repeated_key_counts_once_and_at_its_first_place(folder: Path) -> None:
     engine = DuckDBEngine(folder, {})
     made = table(SEX.model_copy(update={"keys": (2, 1, 2, 10**30)}))
-    assert open_exact(engine.aggregate(made, ("sex",), (COUNT,), {})[0]).tolist() == [2, 1, 0, 0]
+    assert open_exact(ask(engine, made, ("sex",), (COUNT,), {})[0]).tolist() == [2, 1, 0, 0]
     engine.close()
 
 
@@ -327,7 +332,7 @@ def test_names_of_a_spec_are_only_names(tmp_path: Path) -> None:
     columns = [Column(name=name, type="integer", keys=(at + 1,), null=at + 1) for at, name in enumerate(names)]
     engine = DuckDBEngine(tmp_path, {})
     asked = [COUNT, *(Quantity(kind="sum", column=name, low=0, high=9) for name in names)]
-    boxes = engine.aggregate(table(*columns), names, asked, {})
+    boxes = ask(engine, table(*columns), names, asked, {})
     assert [open_exact(box).tolist() for box in boxes] == [[1], [1], [2], [3], [4], [5]]
     engine.close()
 
@@ -335,11 +340,11 @@ def test_names_of_a_spec_are_only_names(tmp_path: Path) -> None:
 def test_threads_share_one_engine(folder: Path) -> None:
     engine, found = DuckDBEngine(folder, {}), []
 
-    def ask() -> None:
+    def work() -> None:
         for by in (("sex",), ()):
-            found.append(open_exact(engine.aggregate(table(), by, (SUM,), {})[0]).tolist())
+            found.append(open_exact(ask(engine, table(), by, (SUM,), {})[0]).tolist())
 
-    threads = [threading.Thread(target=ask) for _ in range(6)]
+    threads = [threading.Thread(target=work) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -353,12 +358,12 @@ def test_a_closed_engine_says_so(folder: Path) -> None:
     engine.close()
     engine.close()
     with pytest.raises(EngineError, match="DPR-E002"):
-        engine.aggregate(table(), (), (COUNT,), {})
+        ask(engine, table(), (), (COUNT,), {})
 
 
 def test_nothing_asked_is_nothing_read(tmp_path: Path) -> None:
     engine = DuckDBEngine(tmp_path, {})
-    assert engine.aggregate(table(), ("sex",), (), {}) == ()
+    assert ask(engine, table(), ("sex",), (), {}) == ()
     engine.close()
 
 

@@ -15,6 +15,7 @@ import pytest
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
 from dprelease.ledger import LEDGERS, SQLiteLedger, open_ledger
 from dprelease.ledger.connect import translated
+from dprelease.ledger.schema import VERSION
 from dprelease.ledger.view import require_head
 from tests.ledgers import answer, charges, key, plan
 
@@ -90,7 +91,7 @@ def test_the_file_says_what_it_is_and_commits_reach_the_disk(ledger: SQLiteLedge
         }
     assert found == {
         "application_id": int.from_bytes(b"DPRL", "big"),
-        "user_version": 1,
+        "user_version": VERSION,
         "journal_mode": "wal",
         "synchronous": 2,
         "foreign_keys": 1,
@@ -175,10 +176,42 @@ def test_a_newer_schema_is_refused(ledger: SQLiteLedger, path: Path) -> None:
     fill(ledger)
     ledger.disconnect()
     with raw(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     for use in (lambda: ledger.standing(["people"]), ledger.check):
         with pytest.raises(LedgerError, match="from a newer dprelease"):
             use()
+
+
+def test_an_open_release_has_one_key_that_goes_when_it_ends(ledger: SQLiteLedger, path: Path) -> None:
+    """Two processes that resume a release leave the same rows out; afterwards nobody can tell which."""
+    made = plan(steps={"a": "people"})
+    kept = ledger.reserve(made, charges(made))
+    identity = (kept.release, kept.period, kept.plan_fingerprint)
+    secret = ledger.secret(*identity)
+    assert len(secret) == 32
+    assert SQLiteLedger(path).secret(*identity) == secret
+    ledger.commit(key(kept, "a"), answer("a"))
+    ledger.close(*identity, "manifest")
+    with raw(path) as connection:
+        assert connection.execute("SELECT count(*) FROM secrets").fetchone() == (0,)
+    with pytest.raises(BrokenPromiseError, match="has no key"):
+        ledger.secret(*identity)
+    other = plan(period="2025", steps={"a": "people"})
+    again = ledger.reserve(other, charges(other))
+    assert ledger.secret(again.release, again.period, again.plan_fingerprint) != secret
+    assert ledger.check() == ()
+
+
+def test_a_ledger_of_the_first_schema_is_brought_up_to_date(ledger: SQLiteLedger, path: Path) -> None:
+    fill(ledger)
+    ledger.disconnect()
+    with raw(path) as connection:
+        connection.execute("DROP TABLE secrets")
+        connection.execute("PRAGMA user_version = 1")
+    newer = SQLiteLedger(path)
+    assert newer.check() == ()
+    fill(newer, period="2025")
+    assert [each.period for each in newer.reservations()] == ["2024", "2025"]
 
 
 def test_a_ledger_that_disappears_or_is_replaced_is_noticed(ledger: SQLiteLedger, path: Path, tmp_path: Path) -> None:

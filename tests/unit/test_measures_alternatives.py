@@ -9,9 +9,10 @@ import pytest
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Range, Source, Table
-from dprelease.measures import MEASURES, Measure, Noisy
-from dprelease.measures.count import Count
+from dprelease.measures import MEASURES, PARTS, Measure, Noisy, planned
+from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
+from dprelease.measures.ratio import Ratio
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance
 from dprelease.noise import MECHANISMS
@@ -29,12 +30,25 @@ LEVEL = Fraction(95, 100)
 ALL: list[Measure] = [
     Count(count="rows"),
     Count(count="x"),
+    Count(count="x", where="x > 3"),
+    CountDistinct(count_distinct="x"),
     Sum(sum="x"),
     Sum(sum="even"),
     Mean(mean="x"),
     Variance(variance="x"),
     Stddev(stddev="x", clip=(Fraction(10), Fraction(500))),
 ]
+QUOTIENTS = planned(
+    {
+        "n": Count(count="rows"),
+        "x": Count(count="x"),
+        "s": Sum(sum="x"),
+        "m": Mean(mean="x"),
+        "filled": Ratio(ratio=("x", "n")),
+        "mean": Ratio(ratio=("s", "x")),
+        "odd": Ratio(ratio=("m", "s")),
+    }
+)
 FORMS = [(measure, form) for measure in ALL for form in measure.alternatives(TABLE)]
 by_form = pytest.mark.parametrize(
     ("measure", "form"), FORMS, ids=[f"{m.canonical()[:18]}-{len(form)}" for m, form in FORMS]
@@ -42,7 +56,9 @@ by_form = pytest.mark.parametrize(
 
 
 def test_every_kind_of_measure_is_here() -> None:
-    assert {type(measure) for measure in ALL} == set(MEASURES.values())
+    """Those that are planned into others are in the tests of quantiles and ratios."""
+    assert {type(measure) for measure in ALL} == set(PARTS.values())
+    assert set(MEASURES) - set(PARTS) == {"quantiles", "min", "max", "ratio"}
 
 
 def test_a_mean_and_a_spread_of_one_column_and_clip_share_their_quantities() -> None:
@@ -51,6 +67,47 @@ def test_a_mean_and_a_spread_of_one_column_and_clip_share_their_quantities() -> 
     assert Variance(variance="x", clip=clip).quantities(TABLE)[1:] == mean
     assert Stddev(stddev="x", clip=clip).quantities(TABLE) == Variance(variance="x", clip=clip).quantities(TABLE)
     assert Sum(sum="x", clip=clip).alternatives(TABLE)[1] == mean
+
+
+def test_a_condition_and_what_is_clipped_reach_every_quantity() -> None:
+    many = TABLE.model_copy(update={"unit_id": "who"})
+    for kind, made in PARTS.items():
+        fields = {
+            kind: "x",
+            "where": "x > 3",
+            **({"clip_per": "unit_cell"} if kind not in ("count", "count_distinct") else {}),
+        }
+        measure = made.model_validate(fields)
+        for form in measure.alternatives(many):
+            assert {quantity.where for quantity in form} == {"x > 3"}
+            assert {quantity.per for quantity in form} == {"unit_cell" if "clip_per" in fields else "row"}
+        assert {quantity.per for form in measure.alternatives(TABLE) for quantity in form} == {"row"}
+
+
+def test_units_are_rows_unless_a_table_says_otherwise() -> None:
+    many = TABLE.model_copy(update={"unit_id": "who"})
+    assert Count(count="units").quantities(many) == (Quantity(kind="units"),)
+    assert Count(count="units").quantities(TABLE) == Count(count="rows").quantities(TABLE) == (Quantity(kind="rows"),)
+
+
+def test_a_ratio_has_every_form_of_its_two_measures() -> None:
+    forms = QUOTIENTS["filled"].alternatives(TABLE)
+    rows, values = Quantity(kind="rows"), Quantity(kind="nonnull", column="x")
+    balance = Quantity(kind="balance", column="x")
+    assert forms == ((values, rows), (balance, rows, rows))
+    assert len(QUOTIENTS["mean"].alternatives(TABLE)) == 4
+    assert QUOTIENTS["odd"].quantities(TABLE) == (*QUOTIENTS["m"].quantities(TABLE), *QUOTIENTS["s"].quantities(TABLE))
+
+
+@pytest.mark.parametrize(("name", "expected"), [("filled", 5 / 7), ("mean", 1470.5 / 5), ("odd", 1470.5 / 5 / 1470.5)])
+def test_without_noise_to_speak_of_every_form_of_a_ratio_gives_the_truth(name: str, expected: float) -> None:
+    values: list[float | None] = [0.0, 10.5, 1000.0, None, 400.0, 60.0, None]
+    law = MECHANISMS["discrete_laplace"].law(Fraction(1, 1000))
+    for form in QUOTIENTS[name].alternatives(TABLE):
+        noisy = [Noisy(each, np.array([total(each, values)]), law) for each in form]
+        found = QUOTIENTS[name].estimate(noisy, LEVEL)
+        assert found.value[0] == pytest.approx(expected)
+        assert found.margin[0] < 1e-7
 
 
 def test_forms_of_counts_and_sums() -> None:
@@ -93,10 +150,16 @@ def test_without_noise_to_speak_of_every_form_gives_the_truth(measure: Measure, 
     if "even" in measure.canonical():
         values = [-3.0, 4.0, None, 9.0]
     law = MECHANISMS["discrete_laplace"].law(Fraction(1, 1000))
-    noisy = [Noisy(each, np.array([sum(part(each, value) for value in values)]), law) for each in form]
+    noisy = [Noisy(each, np.array([total(each, values)]), law) for each in form]
     found = measure.estimate(noisy, LEVEL)
     assert abs(found.value[0] - truth(measure, values)) <= found.margin[0] + 1e-9
     assert found.margin[0] < 1e-7
+
+
+def total(quantity: Quantity, values: list[float | None]) -> int:
+    if quantity.kind == "distinct":
+        return len({value for value in values if value is not None})
+    return sum(part(quantity, value) for value in values)
 
 
 def part(quantity: Quantity, value: float | None) -> int:
@@ -104,6 +167,8 @@ def part(quantity: Quantity, value: float | None) -> int:
         return 1
     if value is None:
         return -1 if quantity.kind == "balance" else 0
+    if quantity.where is not None and not value > 3:
+        return 0
     if quantity.kind in ("nonnull", "balance"):
         return 1
     steps = round(Fraction(value) / quantity.step)
@@ -115,8 +180,11 @@ def truth(measure: Measure, values: list[float | None]) -> float:
     given = [value for value in values if value is not None]
     clip = getattr(measure, "clip", None)
     clipped = np.clip(given, float(clip[0]), float(clip[1])) if clip else np.array(given)
+    if isinstance(measure, CountDistinct):
+        return float(len(set(given)))
     if isinstance(measure, Count):
-        return float(len(values) if measure.count == "rows" else len(given))
+        asked = given if measure.where is None else [value for value in given if value > 3]
+        return float(len(values) if measure.count == "rows" else len(asked))
     if isinstance(measure, Sum):
         return float(clipped.sum())
     if isinstance(measure, Mean):

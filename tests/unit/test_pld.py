@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.pld import Pld
-from dprelease.privacy.curves import gaussian
+from dprelease.privacy.curves import bounded_range, gaussian
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -55,6 +55,9 @@ def masses(part: Part) -> tuple[np.ndarray, np.ndarray]:
         t = (np.arange(200_000) + 0.5) * value / 200_000
         inner = np.exp(-t) * value / 200_000 / 2
         return np.concatenate([[0.5, math.exp(-value) / 2], inner]), np.concatenate([[0.0, -2 * value], -2 * t])
+    if part.kind == "ramp":
+        at = value * (2 * (np.arange(200_000) + 0.5) / 200_000 - 1)
+        return np.exp(at / 2) / np.exp(at / 2).sum(), at - top
     x = np.arange(-int(60 * value) - shift - 20, int(60 * value) + shift + 20).astype(float)
     if part.kind == "bell":
         weights, losses = np.exp(-(x**2) / (2 * value**2)), ((x - shift) ** 2 - x**2) / (2 * value**2)
@@ -68,6 +71,8 @@ def masses(part: Part) -> tuple[np.ndarray, np.ndarray]:
     "part",
     [
         Part("response", Fraction(7, 10)),
+        Part("ramp", Fraction(3, 2)),
+        Part("ramp", Fraction(1, 500)),
         Part("smooth", Fraction(3, 2)),
         Part("staircase", Fraction(5, 2), 1),
         Part("staircase", Fraction(5, 2), 2),
@@ -89,7 +94,7 @@ def test_closed_forms_are_the_sums_over_all_outputs(part: Part, theta: float) ->
     tilted = np.exp(logs - logs.max())
     omega = np.array([0.0, 0.01, 0.7, 3.0, 11.0, 47.0])
     expected = (tilted[:, None] * np.exp(1j * np.outer(loss, omega))).sum(axis=0) / tilted.sum()
-    allowed = 1e-7 if part.kind == "smooth" else 2e-12
+    allowed = 1e-7 if part.kind in ("smooth", "ramp") else 2e-12
     assert family.log_moment(theta)[0] == pytest.approx(logs.max() + math.log(tilted.sum()), abs=allowed, rel=1e-11)
     assert np.abs(family.tilted(theta, omega)[0] - expected).max() < allowed
     fixed, growing = family.slack(theta)
@@ -152,12 +157,20 @@ def test_changed_cells_cost_like_draws_of_their_own() -> None:
 
 
 def test_discrete_gaussian_without_one_worst_vector() -> None:
-    with pytest.raises(UnsupportedEvent) as caught:
-        PLD.epsilon(discrete_gaussian(3, (3, 1), (2, 2)), DELTA)
-    assert "rdp" in caught.value.hint
-    assert "zcdp" in caught.value.hint
-    unknown = DiscreteGaussian(scale=Fraction(20), sensitivity=UNKNOWN)
-    exact = DiscreteGaussian(scale=Fraction(20), sensitivity=Sensitivity.of_shifts((2, 1, 1)))
+    small = PLD.epsilon(discrete_gaussian(3, (3, 1), (2, 2)), DELTA)
+    assert small == PLD.epsilon(discrete_gaussian(3, (3, 2)), DELTA)  # which covers both
+    norms = Sensitivity(l0=5, l1=Fraction(6), l2_squared=Fraction(9), linf=Fraction(3))
+    unlisted = PLD.epsilon(DiscreteGaussian(scale=Fraction(3), sensitivity=norms), DELTA)
+    assert unlisted == PLD.epsilon(discrete_gaussian(3, (3, 2, 1, 1, 1)), DELTA)
+    # what covers them is no dearer than they are, and so exact; else the Gaussian bound of the norms
+    norms = UNKNOWN.model_copy(update={"l2_squared": Fraction(5)})
+    for known, vector in ((UNKNOWN, (2, 1, 1)), (norms, (2, 1))):
+        unknown = DiscreteGaussian(scale=Fraction(20), sensitivity=known)
+        exact = DiscreteGaussian(scale=Fraction(20), sensitivity=Sensitivity.of_shifts(vector))
+        assert PLD.epsilon(unknown, DELTA) >= PLD.epsilon(exact, DELTA)
+    assert PLD.epsilon(DiscreteGaussian(scale=Fraction(20), sensitivity=UNKNOWN), DELTA) == PLD.epsilon(
+        DiscreteGaussian(scale=Fraction(20), sensitivity=Sensitivity.of_shifts((2, 1, 1))), DELTA
+    )
     found, least = (PLD.epsilon(Repeated(event=e, count=10), DELTA) for e in (unknown, exact))
     assert least < found < least * Fraction(1001, 1000)
     mixed = Composed(events=(Repeated(event=unknown, count=10), laplace(10)))
@@ -263,3 +276,15 @@ def test_wide_discrete_noise_costs_what_the_gaussian_costs(scale: int) -> None:
     found = Pld().epsilon(event, delta)
     exact = gaussian.epsilon(Fraction(shift, scale) ** 2, delta)
     assert exact <= found <= exact * (1 + Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize("size", ["1/1000", "1/10", "1", "8"])
+def test_a_bounded_range_has_the_profile_of_its_proof(size: str) -> None:
+    """Found by the integral over its transform, and in closed form."""
+    whole = Fraction(size)
+    for part in (Fraction(0), Fraction(1, 3), Fraction(9, 10), Fraction(999, 1000)):
+        near = bounded_range.delta(whole, whole * part * (1 - Fraction(5, 10**7))) * (1 + Fraction(2, 10**6))
+        claim = PLD.delta(BoundedRange(epsilon=whole), whole * part)
+        assert bounded_range.delta(whole, whole * part) <= claim <= near
+    assert PLD.delta(BoundedRange(epsilon=whole), whole) == 0
+    assert PLD.epsilon(BoundedRange(epsilon=whole), Fraction(0)) == whole

@@ -14,7 +14,7 @@ import pytest
 
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedTable, Status
-from dprelease.measures import MEASURES
+from dprelease.measures import MEASURES, planned
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import published_tables, render
@@ -262,10 +262,23 @@ def test_a_chart_of_zeros_is_drawn() -> None:
 
 
 def test_every_kind_of_measure_has_words() -> None:
-    named = {"count": "number of rows in which income", "stddev": "standard deviation of income"}
-    for kind, made in MEASURES.items():
-        words = described(made.model_validate({kind: "income"}), table(), "person")
-        assert words.startswith(named.get(kind, f"{kind} of income"))
+    named = {
+        "count": "number of rows in which income has a value",
+        "count_distinct": "number of different values of income",
+        "stddev": "standard deviation of income",
+        "quantiles": "quantile at 12.5 % of income",
+        "min": "least value, which noise places roughly, of income",
+        "max": "largest value, which noise places roughly, of income",
+        "ratio": "count divided by sum",
+    }
+    more = {"quantiles": {"at": ("1/8",)}}
+    asked = {
+        kind: made.model_validate({kind: ("count", "sum") if kind == "ratio" else "income", **more.get(kind, {})})
+        for kind, made in MEASURES.items()
+    }
+    for name, measure in planned(asked).items():
+        kind = name.partition("_q12")[0]
+        assert described(measure, table(), "person").startswith(named.get(kind, f"{kind} of income"))
     assert described(MEASURES["count"].model_validate({"count": "rows"}), table(), "person") == (
         "number of rows; each row is one person"
     )

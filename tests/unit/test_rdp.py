@@ -273,14 +273,22 @@ def test_the_claim_covers_the_exact_loss_of_many_lattice_draws(scale: int, shift
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_a_delta_of_its_own_is_refused(inside: bool) -> None:
+def test_a_delta_of_its_own_is_taken_off(inside: bool) -> None:
     box: Event = Approximate(epsilon=Fraction(1), delta=Fraction(1, 100))
-    event = Parallel(events=(box,)) if inside else Composed(events=(box,))
-    for call in (
-        lambda: Rdp().epsilon(event, MILLIONTH),
-        lambda: Rdp().delta(event, Fraction(1)),
-        lambda: Rdp().rough_epsilon(event, 1e-6),
-    ):
-        with pytest.raises(UnsupportedEvent, match="rdp cannot take") as caught:
-            call()
-        assert "pld" in caught.value.hint
+    draws = (box, DiscreteGaussian(scale=Fraction(7), sensitivity=Sensitivity.of_one_cell(2)))
+    event = Parallel(events=(Composed(events=draws),)) if inside else Composed(events=draws)
+    rest = Composed(events=(Approximate(epsilon=Fraction(1)), draws[1]))
+    delta = Fraction(1, 50)
+    left = (delta - Fraction(1, 100)) / Fraction(99, 100)
+    found = Rdp().epsilon(event, delta)
+    assert float(found) == pytest.approx(float(Rdp().epsilon(rest, left)), rel=1e-9)
+    assert Rdp().rough_epsilon(event, 0.02) == pytest.approx(float(found), rel=1e-6)
+    assert Fraction(1, 100) < Rdp().delta(event, found) <= delta * (1 + Fraction(1, 10**6))
+    with pytest.raises(UnsupportedEvent, match="use up"):
+        Rdp().epsilon(event, MILLIONTH)
+    with pytest.raises(UnsupportedEvent, match="use up all"):
+        Rdp().epsilon(event, Fraction(1, 100))
+    assert Rdp().rough_epsilon(event, 1e-6) == math.inf
+    assert Rdp().epsilon(box, Fraction(1, 100)) == 1
+    with pytest.raises(UnsupportedEvent, match="rdp cannot take"):
+        curve_of(box)

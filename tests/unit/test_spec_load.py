@@ -14,6 +14,7 @@ from dprelease.errors import Problem, SpecError
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
 from dprelease.measures.sum import Sum
+from dprelease.plan.grouping import grouping_of, planned_measures
 from dprelease.plan.resolve import resolve
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
@@ -21,6 +22,7 @@ from dprelease.spec.document import KeySpan, ReferenceKeys, ReleaseSpec
 from dprelease.spec.load import load
 
 from .spec_example import PLACES, SPEC, swapped
+from .units_example import FILES, UNITS
 
 LOADED = load(SPEC, "spec.yaml")
 
@@ -146,6 +148,26 @@ def test_layout_comments_order_of_names_and_spelled_out_defaults_do_not_move_the
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("data/clicks.csv}\n", "data/clicks.csv}\n    null_id: drop\n"),
+        ("top_k: page, k: 2}", "top_k: page, k: 2, of: units}"),
+        ("top_k: page, k: 2}", "top_k: page, k: 2, measures: {}}"),
+        ("bin: tenure, edges", "bin: tenure, type: text, edges"),
+        ("below: 30", "below: 3e1"),
+        ("at: [0.125, 0.5, 0.75]", "at: [1/8, 1/2, 3/4]"),
+        ("bounds: {max_groups: 5}", "bounds: {max_groups: 05}"),
+    ],
+)
+def test_what_is_left_out_of_a_spec_with_units_means_what_is_said(old: str, new: str) -> None:
+    assert fingerprint(swapped(old, new, UNITS)) == fingerprint(UNITS)
+
+
+def test_without_units_none_is_what_leaving_it_out_means() -> None:
+    assert fingerprint(swapped("    unit_id: none\n", "")) == LOADED.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
         ("by: [region, sex]", "by: [sex, region]"),
         ("keys: [1, 2]", "keys: [2, 1]"),
         ("epsilon: 1/2", "epsilon: 0.51"),
@@ -160,11 +182,13 @@ def test_content_and_the_order_of_lists_move_the_fingerprint(old: str, new: str)
     assert fingerprint(swapped(old, new)) != LOADED.fingerprint
 
 
-def test_a_spec_comes_back_from_its_canonical_form() -> None:
-    again = ReleaseSpec.from_canonical(LOADED.spec.canonical())
+@pytest.mark.parametrize("text", [SPEC, UNITS], ids=["rows", "units"])
+def test_a_spec_comes_back_from_its_canonical_form(text: str) -> None:
+    loaded = load(text, "spec.yaml")
+    again = ReleaseSpec.from_canonical(loaded.spec.canonical())
 
-    assert again == LOADED.spec
-    assert again.fingerprint() == LOADED.fingerprint
+    assert again == loaded.spec
+    assert again.fingerprint() == loaded.fingerprint
 
 
 def test_a_spec_is_frozen() -> None:
@@ -176,12 +200,24 @@ def test_bytes_and_text_are_the_same_spec() -> None:
     assert load(SPEC.encode(), "s").fingerprint == load(SPEC, "s").fingerprint
 
 
+def test_extremes_are_warned_about_and_nothing_else() -> None:
+    text = swapped("at: [0.125, 0.5, 0.75]", "at: [0, 0.5, 1]", UNITS)
+    found = [(problem.code, problem.where.line if problem.where else 0) for problem in load(text, "s").warnings]
+
+    assert found == [("DPR-S701", 65), ("DPR-S701", 65), ("DPR-S701", 66), ("DPR-S701", 67)]
+    assert LOADED.warnings == ()
+
+
 def only_spec_errors(text: str | bytes) -> None:
     """Either a spec that comes back from its canonical form, or problems that can be printed and located."""
     problems: tuple[Problem, ...] = ()
     try:
         loaded = load(text, "fuzz.yaml")
-        resolve(loaded, {"places": PLACES})
+        catalog = resolve(loaded, {"places": PLACES, **FILES})
+        for query in loaded.spec.queries.values():
+            grouping_of(query, catalog)
+            planned_measures(query, catalog.tables[query.table])
+        assert isinstance(loaded.warnings, tuple)
         assert ReleaseSpec.from_canonical(loaded.spec.canonical()) == loaded.spec
         return
     except SpecError as error:
@@ -220,11 +256,11 @@ WORDS = [
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.integers(min_value=0), st.integers(min_value=1, max_value=3))
-def test_mutated_specs_raise_nothing_but_spec_errors(seed: int, changes: int) -> None:
+@given(st.sampled_from([SPEC, UNITS]), st.integers(min_value=0), st.integers(min_value=1, max_value=3))
+def test_mutated_specs_raise_nothing_but_spec_errors(text: str, seed: int, changes: int) -> None:
     """Replaces values, drops lines, swaps letters: files that are nearly right."""
     draw = random.Random(seed)
-    text = SPEC
+    right = text
     for _ in range(changes):
         lines = text.splitlines(keepends=True)
         at = draw.randrange(len(lines))
@@ -240,5 +276,5 @@ def test_mutated_specs_raise_nothing_but_spec_errors(seed: int, changes: int) ->
             words = lines[at].split(" ")
             words[draw.randrange(len(words))] = draw.choice(WORDS)
             lines[at] = " ".join(words) if words[-1].endswith("\n") else " ".join(words) + "\n"
-        text = "".join(lines) or SPEC
+        text = "".join(lines) or right
     only_spec_errors(text)

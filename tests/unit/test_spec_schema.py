@@ -6,9 +6,19 @@ import json
 import re
 from typing import Any
 
+import pytest
+
+from dprelease.errors import SpecError
 from dprelease.measures import MEASURES
 from dprelease.spec.document import MODELS
+from dprelease.spec.load import load
+from dprelease.spec.nodes import plain
+from dprelease.spec.numbers import Constant, Numeral
 from dprelease.spec.schema import json_schema
+from dprelease.spec.yaml import read_yaml
+
+from .spec_example import SPEC, swapped
+from .units_example import UNITS
 
 SCHEMA = json_schema()
 
@@ -73,6 +83,43 @@ def test_every_reference_leads_somewhere_and_no_null_is_offered() -> None:
                 walk(item)
 
     walk(SCHEMA)
+
+
+def _as_json(value: Any) -> Any:
+    """What an editor holds against the schema: numbers are numbers, other scalars what they are."""
+    if isinstance(value, dict):
+        return {name: _as_json(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [_as_json(item) for item in value]
+    if isinstance(value, Numeral):
+        return value.whole if value.whole is not None else float(value.text)
+    return value.value if isinstance(value, Constant) else value
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "fits"),
+    [
+        (SPEC, "sex: {type", "sex: {type", True),
+        (UNITS, "bin: tenure", "bin: tenure", True),
+        (UNITS, "top_k: page, k: 2}", "top_k: page, by: [country]}", False),
+        (UNITS, "nace: {type: integer}", "nace: {}", False),
+        (UNITS, "on: user_id, max_matches: 1", "on: user_id", False),
+        (UNITS, "{max_groups: 5}", "{}", False),
+        (UNITS, "{max_groups: 5}", "{max_group: 5}", False),
+        (UNITS, "truncate: first", "truncate: none", False),
+    ],
+)
+def test_an_editor_agrees_with_the_loader(text: str, old: str, new: str, fits: bool) -> None:
+    checker: Any = pytest.importorskip("jsonschema").Draft202012Validator(SCHEMA)
+    places, _ = read_yaml(swapped(old, new, text), "spec.yaml")
+    problems = [error.message for error in checker.iter_errors(_as_json(plain(places.root)))]
+
+    assert (not problems) is fits, problems
+    if fits:
+        load(text, "spec.yaml")
+    else:
+        with pytest.raises(SpecError):
+            load(swapped(old, new, text), "spec.yaml")
 
 
 def test_two_calls_give_the_same_bytes() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dprelease.catalog.aggregate import Grouping
 from dprelease.engines import ENGINES
 from dprelease.errors import SpecError, Unsupported
 from dprelease.measures.variance import Stddev, Variance
@@ -50,22 +51,24 @@ def spec(
 def test_the_limit_is_that_of_the_engines(measure: str, low: int, high: int, fits: bool, tmp_path: Path) -> None:
     """The loader refuses exactly what every engine would refuse; nothing is planned that cannot run."""
     model = Variance(variance="pay") if measure == "variance" else Stddev(stddev="pay")
-    table = resolve(load(spec(0, 100), "small.yaml"), {}).tables["people"]
+    catalog = resolve(load(spec(0, 100), "small.yaml"), {})
+    table = catalog.tables["people"]
     (column,) = table.columns
     assert column.range is not None
     wide = column.model_copy(
         update={"range": column.range.model_copy(update={"low": Fraction(low), "high": Fraction(high)})}
     )
     table = table.model_copy(update={"columns": (wide,)})
+    catalog, grouping = catalog.model_copy(update={"tables": {"people": table}}), Grouping(table="people", by=())
     (tmp_path / "data").mkdir()
     (tmp_path / "data/people.csv").write_text("pay\n7\n")
     for kind in ENGINES:
         engine = ENGINES[kind](tmp_path, {})
         if fits:
-            engine.aggregate(table, (), model.quantities(table), {})
+            engine.aggregate(catalog, grouping, model.quantities(table), {}, bytes(32))
         else:
             with pytest.raises(Unsupported, match="DPR-E206"):
-                engine.aggregate(table, (), model.quantities(table), {})
+                engine.aggregate(catalog, grouping, model.quantities(table), {}, bytes(32))
         engine.close()
 
     text = spec(low, high, measure=f"{measure}: pay")

@@ -191,7 +191,8 @@ def joint(
     def check(gauge: Fraction, reach: Sensitivity) -> None:
         aggregate = BoundedAggregate(table="t", by=("k",), quantity=parts[0])
         facts = {"id": "s", "aggregate": aggregate, "joined": parts[1:], "parts": parts, "mechanism": mechanism}
-        step: Any = SimpleNamespace(**facts, cells=cells, gauge=gauge, sensitivity=reach)
+        kinds = {"choosing": None, "selecting": None}
+        step: Any = SimpleNamespace(**facts, **kinds, cells=cells, gauge=gauge, sensitivity=reach)
         check_reach(plan, step)
 
     return check

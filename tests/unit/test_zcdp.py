@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +27,7 @@ from dprelease.privacy.event import (
     Composed,
     Concentrated,
     DiscreteGaussian,
+    Event,
     Gaussian,
     Parallel,
     Repeated,
@@ -153,13 +155,26 @@ def test_parallel_parts() -> None:
 
 
 @pytest.mark.parametrize("wrap", [lambda e: e, lambda e: Parallel(events=(e,)), lambda e: Repeated(event=e, count=2)])
-def test_a_delta_of_its_own_is_refused(wrap: object) -> None:
-    event = wrap(Approximate(epsilon=Fraction(1), delta=Fraction(1, 100)))  # type: ignore[operator]
-    for call in (
-        lambda: Zcdp().epsilon(event, Fraction(1, 10)),
-        lambda: Zcdp().delta(event, Fraction(1)),
-        lambda: Zcdp().rough_epsilon(event, 0.1),
-    ):
-        with pytest.raises(UnsupportedEvent, match="zcdp cannot take") as caught:
-            call()
-        assert "pld" in caught.value.hint
+def test_a_delta_of_its_own_is_taken_off(wrap: Callable[[Event], Event]) -> None:
+    """What reveals with probability D and else is rho-zCDP is private at D + (1 - D) delta_rho."""
+    own, bare = wrap(Approximate(epsilon=Fraction(1), delta=Fraction(1, 100))), wrap(Approximate(epsilon=Fraction(1)))
+    shown = 1 - Fraction(99, 100) ** (2 if isinstance(own, Repeated) else 1)
+    assert total_rho(own) == total_rho(bare)
+    for delta in (Fraction(1, 10), Fraction(1, 50)):
+        left = (delta - shown) / (1 - shown)
+        assert Zcdp().epsilon(own, delta) == rho_to_epsilon(total_rho(bare), left)
+        assert Zcdp().rough_epsilon(own, float(delta)) == pytest.approx(float(Zcdp().epsilon(own, delta)), rel=1e-9)
+    assert Zcdp().delta(own, Fraction(1)) == shown + (1 - shown) * rho_to_delta(total_rho(bare), Fraction(1))
+    with pytest.raises(UnsupportedEvent, match="use up") as caught:
+        Zcdp().epsilon(own, shown / 2)
+    assert "give the budget a delta of at least" in caught.value.hint
+    with pytest.raises(UnsupportedEvent, match="use up all"):
+        Zcdp().epsilon(own, shown)
+    assert Zcdp().rough_epsilon(own, float(shown / 2)) == math.inf
+
+
+def test_a_reveal_alone_has_no_rho() -> None:
+    reveal = Approximate(epsilon=Fraction(0), delta=Fraction(1, 100))
+    assert total_rho(reveal) == 0
+    assert Zcdp().epsilon(reveal, Fraction(1, 100)) == 0
+    assert Zcdp().delta(reveal, Fraction(0)) == Fraction(1, 100)

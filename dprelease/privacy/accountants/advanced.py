@@ -62,6 +62,9 @@ class Advanced:
     Dwork, Rothblum and Vadhan (``drv_epsilon``), the closed form of Kairouz, Oh and Viswanath, and the exact optimum
     (``kov``) that neither can beat. A draw without an epsilon of its own is read as a box on its exact curve: several
     splits of delta between the boxes and the composition are tried, with each box getting the same share.
+
+    A bounded range is a box of its epsilon: that it is narrower is not used. All of these theorems are about boxes
+    chosen one after the other, with epsilons and deltas fixed beforehand.
     """
 
     name = "advanced"

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Protocol
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.curves.collapse import SMALLEST_SCALE
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -35,6 +34,7 @@ __all__ = [
     "check_epsilon",
     "pure_epsilon",
     "refused",
+    "rest_epsilon",
     "taken",
     "zcdp_rho",
 ]
@@ -169,47 +169,46 @@ def _able(name: str, atom: Atom) -> bool:
     """Whether the accountant has a figure for this draw alone, at a delta above the draw's own ones."""
     if atom.kind not in TAKES[name]:
         return False
-    if name in ("zcdp", "rdp"):
-        return zcdp_rho(atom) is not None
-    if name == "pld":
-        return _has_pair(atom)
-    return not isinstance(atom, Parallel) or pure_epsilon(atom) is not None
-
-
-def _has_pair(atom: Atom) -> bool:
-    """Whether a worst-case pair of laws is known for a draw, or for every draw in its parts."""
-    if isinstance(atom, Parallel):
-        return all(_has_pair(inner) for part in atom.events for inner in atoms(part))
-    if isinstance(atom, DiscreteGaussian):
-        one_vector = atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
-        return one_vector or atom.scale >= SMALLEST_SCALE
-    return not isinstance(atom, Concentrated)
+    if name == "pld" and isinstance(atom, Parallel):
+        return all(_able(name, inner) for part in atom.events for inner in atoms(part))
+    return name not in ("basic", "advanced") or not isinstance(atom, Parallel) or rest_epsilon(atom) is not None
 
 
 def pure_epsilon(atom: Atom) -> Fraction | None:
     """The exact epsilon of one draw at delta 0, or None where it has none.
 
-    Laplace noise: L1 sensitivity / scale. K-norm noise: gauge / scale (Hardt and Talwar 2010). In parallel: the
-    largest part, or under replace-one the sum of the two largest.
+    Laplace noise: L1 sensitivity / scale, whichever cells move. K-norm noise: gauge / scale (Hardt and Talwar 2010). A
+    bounded range: its length. In parallel: the largest part, or under replace-one the sum of the two largest.
     """
+    if isinstance(atom, Approximate) and atom.delta:
+        return None
+    if isinstance(atom, Parallel):
+        return _worst_parts(atom, [_sum(part, pure_epsilon) for part in atom.events])
+    return rest_epsilon(atom)
+
+
+def rest_epsilon(atom: Atom) -> Fraction | None:
+    """The exact epsilon of one draw where it does not reveal (see ``reveals``), or None where it has none."""
     if isinstance(atom, DiscreteLaplace | Laplace):
         return atom.sensitivity.l1 / atom.scale
     if isinstance(atom, KNorm):
         return atom.gauge / atom.scale
-    if isinstance(atom, BoundedRange) or (isinstance(atom, Approximate) and atom.delta == 0):
+    if isinstance(atom, BoundedRange | Approximate):
         return atom.epsilon
     if isinstance(atom, Parallel):
-        return _worst_parts(atom, [_sum(part, pure_epsilon) for part in atom.events])
+        return _worst_parts(atom, [_sum(part, rest_epsilon) for part in atom.events])
     return None
 
 
-def zcdp_rho(atom: Atom) -> Fraction | None:
-    """The zero-concentrated loss of one draw, or None where it has none.
+def zcdp_rho(atom: Atom) -> Fraction:
+    """The zero-concentrated loss of one draw where it does not reveal (see ``reveals``).
 
     Gaussian noise: squared L2 sensitivity / (2 scale^2) (Canonne, Kamath and Steinke 2020, Theorem 14). Laplace
     noise, independent on every cell: a cell that moves by c is (c / scale)-private, so it costs c^2 / (2 scale^2),
-    and the cells add up to the same formula. Bounded range: epsilon^2 / 8 (Cesar and Rogers 2021). Any other pure
-    draw: epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4 and Lemma 1.7).
+    and the cells add up to the same formula. Both need the norm alone, not the vector. Bounded range: epsilon^2 / 8
+    (Cesar and Rogers 2021). Any other pure draw: epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4 and Lemma
+    1.7). All add up also where a draw is chosen after the answers of those before it, its rho being fixed: Lemma 1.7
+    is about such sequences.
     """
     if isinstance(atom, DiscreteGaussian | Gaussian | DiscreteLaplace | Laplace):
         return atom.sensitivity.l2_squared / (2 * atom.scale * atom.scale)
@@ -218,9 +217,11 @@ def zcdp_rho(atom: Atom) -> Fraction | None:
     if isinstance(atom, BoundedRange):
         return atom.epsilon * atom.epsilon / 8
     if isinstance(atom, Parallel):
-        return _worst_parts(atom, [_sum(part, zcdp_rho) for part in atom.events])
-    epsilon = pure_epsilon(atom)
-    return None if epsilon is None else epsilon * epsilon / 2
+        return _worst_parts(atom, [_sum(part, zcdp_rho) for part in atom.events]) or Fraction(0)
+    epsilon = rest_epsilon(atom)
+    if epsilon is None:
+        raise TypeError(f"an event of kind {atom.kind!r} is not one draw: `total_rho` takes compositions")
+    return epsilon * epsilon / 2
 
 
 def _sum(event: Event, of: Callable[[Atom], Fraction | None]) -> Fraction | None:

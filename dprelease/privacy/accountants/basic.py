@@ -16,15 +16,16 @@ from dprelease.privacy.accountants.base import (
     Atom,
     check_delta,
     check_epsilon,
-    pure_epsilon,
     refused,
+    rest_epsilon,
     taken,
     zcdp_rho,
 )
+from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import rough_rho_to_epsilon
 from dprelease.privacy.curves import single
 from dprelease.privacy.curves.collapse import SMALLEST_SCALE
-from dprelease.privacy.event import Approximate, DiscreteGaussian, Event, Gaussian, Parallel
+from dprelease.privacy.event import DiscreteGaussian, Event, Gaussian, Parallel
 
 __all__ = ["Basic", "Draws", "Rough", "as_floats", "exp_of", "rough_single"]
 
@@ -39,7 +40,7 @@ class Draws:
 
     Attributes:
         epsilons: Epsilons of pure draws and of (epsilon, delta) boxes, and how often each occurs.
-        deltas: Deltas of those boxes, and how often each occurs.
+        deltas: Deltas of those boxes and of draws that do nothing but reveal, and how often each occurs.
         curved: The other draws, whose epsilon depends on the delta at which one reads it.
     """
 
@@ -55,19 +56,17 @@ class Draws:
             UnsupportedEvent: If the accountant has no theorem for one of them.
         """
         epsilons: dict[Fraction, int] = {}
-        deltas: dict[Fraction, int] = {}
         curved: dict[Atom, int] = {}
-        for atom, n in taken(name, event).items():
-            epsilon = atom.epsilon if isinstance(atom, Approximate) else pure_epsilon(atom)
+        found = peeled(taken(name, event))
+        for atom, n in found.atoms.items():
+            epsilon = rest_epsilon(atom)
             if epsilon is not None:
                 epsilons[epsilon] = epsilons.get(epsilon, 0) + n
-                if isinstance(atom, Approximate) and atom.delta:
-                    deltas[atom.delta] = deltas.get(atom.delta, 0) + n
             elif isinstance(atom, Parallel):
                 raise refused(name, atom, "its parts have no epsilon at delta 0")
             elif zcdp_rho(atom) != 0:  # with rho 0 the draw tells nothing
                 curved[atom] = n
-        return cls(epsilons, deltas, curved)
+        return cls(epsilons, found.reveals, curved)
 
     @property
     def total(self) -> Fraction:
@@ -194,7 +193,7 @@ class Rough:
 
 
 class Basic:
-    """Sum of epsilons and of deltas (Dwork and Roth 2014, Theorem 3.16).
+    """Sum of epsilons and of deltas (Dwork and Roth 2014, Theorem 3.16; also for draws chosen one after the other).
 
     A draw without an epsilon of its own, such as a Gaussian, is read on its exact curve at an equal share of the delta
     that the others leave. With pure draws alone the sum is exact, and optimal at delta 0.

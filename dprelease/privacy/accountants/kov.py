@@ -37,6 +37,7 @@ __all__ = [
     "kov_delta_unequal",
     "kov_epsilon",
     "kov_epsilon_unequal",
+    "kov_kept",
     "kov_slack",
 ]
 
@@ -91,7 +92,7 @@ def kov_delta_unequal(epsilons: Counts, deltas: Counts, epsilon: Fraction) -> Fr
     upper bound of ``kov_many``, whose price is mostly about 1e-7 relative in epsilon. Source: Murtagh and Vadhan 2018,
     Theorem 1.5.
     """
-    counted, kept = as_counts(epsilons), _none_fails(deltas)
+    counted, kept = as_counts(epsilons), kov_kept(deltas)
     total = _total(counted)
     if epsilon >= total:
         fails = 1 - kept
@@ -119,7 +120,7 @@ def kov_epsilon_unequal(epsilons: Counts, deltas: Counts, delta: Fraction) -> Fr
     if table:
         found = table.epsilon(slack, _guess(counted, slack))
         # so that kov_delta_unequal, itself rounded up, agrees to the last digit
-        step, kept = max(found, Fraction(1, 10**20)) / 10**28, _none_fails(deltas)
+        step, kept = max(found, Fraction(1, 10**20)) / 10**28, kov_kept(deltas)
         while found < total and _with_failures(kept, table.excess(found)) > delta:
             found, step = found + step, 2 * step
         return min(total, found)
@@ -132,7 +133,7 @@ def kov_slack(deltas: Counts, delta: Fraction) -> Fraction:
     Raises:
         UnsupportedEvent: If they leave less than nothing.
     """
-    kept = _none_fails(deltas)
+    kept = kov_kept(deltas)
     slack = 1 - (1 - delta) / kept if kept else Fraction(-1)
     if slack < 0:
         least = min(Fraction(1), upper(real(1 - kept)))
@@ -172,8 +173,12 @@ def _total(counted: Mapping[Fraction, int]) -> Fraction:
     return upper(sum(real(e) * n for e, n in counted.items()))
 
 
-def _none_fails(deltas: Counts) -> Fraction:
-    # A rational not above prod(1 - d_i), and equal to it unless its numerator had more than _EXACT_BITS bits.
+def kov_kept(deltas: Counts) -> Fraction:
+    """A rational not above prod(1 - d_i), and equal to it unless it had more than ``_EXACT_BITS`` bits.
+
+    Raises:
+        ValueError: If a delta is 1 or more, or negative.
+    """
     counted = as_counts(deltas)
     if any(d >= 1 for d in counted):
         raise ValueError("a delta is below 1")

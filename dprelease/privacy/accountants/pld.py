@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations
-from math import ceil, floor
+from math import ceil, floor, isqrt
 
 from dprelease.privacy.accountants.base import (
     Atom,
@@ -19,12 +19,14 @@ from dprelease.privacy.accountants.base import (
 from dprelease.privacy.curves.collapse import SMALLEST_SCALE
 from dprelease.privacy.event import (
     Approximate,
+    BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Gaussian,
     Laplace,
     Parallel,
+    Sensitivity,
 )
 from dprelease.privacy.pld.bound import Loss
 from dprelease.privacy.pld.total import Part
@@ -41,14 +43,16 @@ class Pld:
     Each draw stands for a pair of laws that dominates it, and dominating pairs compose, also when draws are chosen
     adaptively with fixed parameters (Zhu, Dong and Wang 2022, Theorem 10):
 
-    - any pure draw, and one of bounded range: randomized response (Kairouz, Oh and Viswanath 2015); with a delta of
-      its own, that much on an infinite loss;
+    - any pure draw: randomized response (Kairouz, Oh and Viswanath 2015); with a delta of its own, that much on an
+      infinite loss, as ``accountants.reveals`` takes it apart for the other accountants;
+    - bounded range: the pair whose profile is the envelope of all of that range (``docs/proofs/bounded-range.md``);
     - Laplace and discrete Laplace with one worst-case change vector: one exact law per changed cell; a larger change
       of a cell dominates a smaller one, as the noise is log-concave. Else randomized response by the L1 sensitivity;
     - Gaussian: all draws are one, exactly (Dong, Roth and Su 2022, Corollary 3.3);
     - discrete Gaussian with one worst-case change vector: its lattice laws, exactly. With several or unknown
-      vectors: the proved Gaussian bound of ``curves.collapse``, which needs a scale of 16 steps. From 4,096
-      steps on every discrete Gaussian is read by it, to 1e-8 of itself;
+      vectors: the proved Gaussian bound of ``curves.collapse``, which needs the norms alone and a scale of 16 steps;
+      below, one vector that covers all of them, by its lattice laws. From 4,096 steps on every discrete Gaussian is
+      read by the Gaussian bound, to 1e-8 of itself;
     - parts in parallel: alone, the largest of their curves. Beside other draws: a part that covers all others,
       randomized response if all are pure, one Gaussian if all are Gaussian; else refused.
     """
@@ -112,6 +116,8 @@ def _dominating(atom: Atom) -> Loss:
             if isinstance(atom, DiscreteLaplace):
                 return Loss(Counter({Part("staircase", atom.scale, c): n for c, n in changes.items() if c}))
             return Loss(Counter({Part("smooth", c / atom.scale): n for c, n in changes.items() if c}))
+    if isinstance(atom, BoundedRange):
+        return Loss(Counter({Part("ramp", atom.epsilon): 1} if atom.epsilon else {}))
     failures = ((atom.delta, 1),) if isinstance(atom, Approximate) and atom.delta else ()
     size = atom.epsilon if isinstance(atom, Approximate) else pure_epsilon(atom)
     if size is None:
@@ -123,16 +129,26 @@ def _discrete_gaussian(atom: DiscreteGaussian) -> Loss:
     found = atom.sensitivity
     if not found.l2_squared or not found.l0 or not found.linf:
         return Loss()
-    # Changes are whole numbers: all changed cells by the largest change covers every vector.
-    widest = (floor(found.linf),) * found.l0 if found.l0 * floor(found.linf) ** 2 <= found.l2_squared else None
-    vector = found.shifts[0] if len(found.shifts) == 1 else widest
-    exact = vector is not None and (atom.scale < SMALLEST_SCALE or sum(c * c for c in vector) <= found.l2_squared)
-    if vector is not None and exact and atom.scale < _WIDE:
+    vector = _covering(found)
+    exact = sum(c * c for c in vector) <= found.l2_squared
+    if atom.scale < SMALLEST_SCALE or (exact and atom.scale < _WIDE):
         return Loss(Counter({Part("bell", atom.scale, c): n for c, n in Counter(vector).items() if c}))
-    if atom.scale < SMALLEST_SCALE:
-        known = f"{len(found.shifts)} worst-case change vectors" if found.shifts else "no worst-case change vector"
-        raise refused("pld", atom, f"{known}, and a scale below {SMALLEST_SCALE} steps")
     return Loss(bundles=((atom.scale, found.l2_squared, found.l0, ceil(found.linf), 1),))
+
+
+def _covering(found: Sensitivity) -> tuple[int, ...]:
+    """A change vector that is nowhere below any that one unit can make; the worst one itself where just one is known.
+
+    A larger change of a cell dominates a smaller one, so its law dominates theirs. Of several known vectors the largest
+    in every place. Of an unknown one, sorted downwards, the first i changes are each at least the i-th, c: hence
+    i c <= l1, i c^2 <= l2_squared, and c <= linf; changes are whole numbers.
+    """
+    if found.shifts:
+        longest = max(map(len, found.shifts))
+        return tuple(max(shift[i] for shift in found.shifts if i < len(shift)) for i in range(longest))
+    largest = floor(found.linf)
+    places = ((i, floor(found.l1 / i), isqrt(floor(found.l2_squared / i))) for i in range(1, found.l0 + 1))
+    return tuple(min(largest, by_sum, by_square) for _, by_sum, by_square in places if min(by_sum, by_square))
 
 
 def _choices(atom: Parallel) -> list[Loss]:

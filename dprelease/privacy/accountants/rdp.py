@@ -22,13 +22,13 @@ from dprelease.privacy.accountants.conversion import (
     renyi_epsilon,
     rough_renyi_epsilon,
 )
+from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import (
     exact_sum,
     rho_to_delta,
     rho_to_epsilon,
     rough_rho_to_epsilon,
     rough_rho_to_log_delta,
-    total_rho,
 )
 from dprelease.privacy.curves.renyi import Curve, Worst
 from dprelease.privacy.event import (
@@ -58,10 +58,12 @@ def curve_of(event: Event) -> Curve:
     Laplace noise: the exact curve of each cell's shift, added over the cells of a worst-case shift vector; the
     largest over several such vectors; where none is known, one cell shifted by the whole L1 sensitivity, which is
     never below them. Other pure draws: randomized response. In parallel: at each order the largest part, or under
-    replace-one the sum of the two largest, for one unit leaves one part and enters another.
+    replace-one the sum of the two largest, for one unit leaves one part and enters another. Bounded range: the curve of
+    ``curves.renyi``, whose every part is about one draw. Curves add up also where a draw is chosen after the answers
+    of those before it, its curve being fixed (Mironov 2017, Proposition 1, is about such sequences).
 
     Raises:
-        UnsupportedEvent: If a draw has a delta of its own, and so no finite Renyi divergence.
+        UnsupportedEvent: If a draw has a delta of its own, and so no finite Renyi divergence: ``Rdp`` takes it off.
     """
     return _curve(taken("rdp", event))
 
@@ -73,7 +75,7 @@ def _curve(counted: Atoms) -> Curve:
     worst: list[Worst] = []
     for atom, n in counted.items():
         if isinstance(atom, DiscreteGaussian | Gaussian | Concentrated):
-            slopes.append(n * (zcdp_rho(atom) or Fraction(0)))
+            slopes.append(n * zcdp_rho(atom))
         elif isinstance(atom, DiscreteLaplace | Laplace):
             choices = _laplace(atom)
             if len(choices) == 1:
@@ -138,7 +140,8 @@ class Rdp:
     """Sums Renyi curves over all draws (Mironov 2017, Proposition 1) and converts at the best order of all.
 
     Order infinity is one of them: with pure draws alone the sum of epsilons is a valid bound, and the only one at
-    delta 0. As every curve lies below a rho, the zCDP bound is valid too; the smallest one is given.
+    delta 0. The zCDP bound is valid too; the smallest one is given. Draws with a delta of their own are taken apart
+    first (``reveals``), and the rest is read at what they leave of delta.
     """
 
     name = "rdp"
@@ -147,73 +150,97 @@ class Rdp:
         """An upper bound at this delta, over continuous orders.
 
         Raises:
-            UnsupportedEvent: If a draw has a delta of its own; at delta 0, if one is not pure.
+            UnsupportedEvent: If the draws' own deltas leave less than nothing of ``delta``; if they leave nothing, and
+                one draw is not pure.
         """
         check_delta(delta)
-        counted = taken("rdp", event)
-        curve = _curve(counted)
-        if delta >= 1 or curve == Curve():
-            return Fraction(0)
-        if delta == 0:
-            at_infinity = _infinity(counted)
-            if at_infinity is None:
-                raise UnsupportedEvent(
-                    "Gaussian noise has no finite epsilon at delta 0",
-                    hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
-                )
-            return at_infinity
-        if curve == Curve(slope=curve.slope):
-            return rho_to_epsilon(curve.slope, delta)  # the same curve as zCDP's, so the same bound
-        found = renyi_epsilon(curve, delta)
-        rough = _rough_others(counted)
-        if rough[0] <= found * (1 + _NEAR):
-            found = min(found, _infinity(counted) or found)
-        if rough_rho_to_epsilon(rough[1], log_of(delta)) <= found * (1 + _NEAR):
-            found = min(found, rho_to_epsilon(total_rho(event), delta))
-        return found
+        found = peeled(taken("rdp", event))
+        left = found.slack(delta)
+        if left == 0 < delta and _infinity(found.atoms) is None:
+            raise UnsupportedEvent(
+                f"the draws' own deltas use up all of {float(delta):.6g}, and Gaussian noise needs a delta",
+                hint="give the budget a larger delta, or lower the draws' deltas",
+            )
+        return _epsilon(found.atoms, left)
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
-        """An upper bound at this epsilon, over continuous orders; 0 from the sum of pure epsilons on.
-
-        Raises:
-            UnsupportedEvent: If a draw has a delta of its own.
-        """
+        """An upper bound at this epsilon, over continuous orders; the draws' own deltas from the sum of epsilons on."""
         check_epsilon(epsilon)
-        counted = taken("rdp", event)
-        curve = _curve(counted)
-        if curve == Curve(slope=curve.slope):
-            return rho_to_delta(curve.slope, epsilon)
-        at_infinity, rho = _rough_others(counted)
-        if at_infinity <= epsilon * (1 + _NEAR):
-            exact = _infinity(counted)
-            if exact is not None and epsilon >= exact:
-                return Fraction(0)
-        found = renyi_delta(curve, epsilon)
-        if rough_rho_to_log_delta(rho, float(epsilon)) <= log_of(found) + float(_NEAR):
-            found = min(found, rho_to_delta(total_rho(event), epsilon))
-        return found
+        found = peeled(taken("rdp", event))
+        return found.total(_delta(found.atoms, epsilon))
 
     def rough_epsilon(self, event: Event, delta: float) -> float:
-        """Epsilon in floats, to about 1e-9 relative, not rounded up: for the inside of a root search."""
-        counted = taken("rdp", event)
-        curve = _curve(counted)
-        if delta >= 1 or curve == Curve():
-            return 0.0
-        at_infinity, rho = _rough_others(counted)
-        if delta == 0:
-            return at_infinity
-        log_delta = math.log(delta)
-        concentrated = rough_rho_to_epsilon(rho, log_delta)
-        if curve == Curve(slope=curve.slope):
-            return concentrated
-        return min(at_infinity, concentrated, rough_renyi_epsilon(curve, log_delta))
+        """Epsilon in floats, to about 1e-9 relative, not rounded up: for the inside of a root search.
+
+        Infinite where the draws' own deltas leave too little of ``delta``.
+        """
+        found = peeled(taken("rdp", event))
+        return _rough_epsilon(found.atoms, found.rough_slack(delta))
+
+
+def _epsilon(counted: Atoms, delta: Fraction) -> Fraction:
+    curve = _curve(counted)
+    if delta >= 1 or curve == Curve():
+        return Fraction(0)
+    if delta == 0:
+        at_infinity = _infinity(counted)
+        if at_infinity is None:
+            raise UnsupportedEvent(
+                "Gaussian noise has no finite epsilon at delta 0",
+                hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
+            )
+        return at_infinity
+    if curve == Curve(slope=curve.slope):
+        return rho_to_epsilon(curve.slope, delta)  # the same curve as zCDP's, so the same bound
+    found = renyi_epsilon(curve, delta)
+    rough = _rough_others(counted)
+    if rough[0] <= found * (1 + _NEAR):
+        found = min(found, _infinity(counted) or found)
+    if rough_rho_to_epsilon(rough[1], log_of(delta)) <= found * (1 + _NEAR):
+        found = min(found, rho_to_epsilon(_rho(counted), delta))
+    return found
+
+
+def _delta(counted: Atoms, epsilon: Fraction) -> Fraction:
+    curve = _curve(counted)
+    if curve == Curve(slope=curve.slope):
+        return rho_to_delta(curve.slope, epsilon)
+    at_infinity, rho = _rough_others(counted)
+    if at_infinity <= epsilon * (1 + _NEAR):
+        exact = _infinity(counted)
+        if exact is not None and epsilon >= exact:
+            return Fraction(0)
+    found = renyi_delta(curve, epsilon)
+    if rough_rho_to_log_delta(rho, float(epsilon)) <= log_of(found) + float(_NEAR):
+        found = min(found, rho_to_delta(_rho(counted), epsilon))
+    return found
+
+
+def _rough_epsilon(counted: Atoms, delta: float) -> float:
+    curve = _curve(counted)
+    if delta < 0:
+        return math.inf
+    if delta >= 1 or curve == Curve():
+        return 0.0
+    at_infinity, rho = _rough_others(counted)
+    if delta == 0:
+        return at_infinity
+    log_delta = math.log(delta)
+    concentrated = rough_rho_to_epsilon(rho, log_delta)
+    if curve == Curve(slope=curve.slope):
+        return concentrated
+    return min(at_infinity, concentrated, rough_renyi_epsilon(curve, log_delta))
+
+
+def _rho(counted: Atoms) -> Fraction:
+    return exact_sum(n * zcdp_rho(atom) for atom, n in counted.items())
 
 
 def _rough_others(counted: Atoms) -> tuple[float, float]:
     """In floats the sum of pure epsilons, infinity where there is none, and the sum of rho."""
     pure, rho = [], []
     for atom, n in counted.items():
-        epsilon, one = _pure(atom), zcdp_rho(atom)
+        epsilon = _pure(atom)
         pure.append(math.inf if epsilon is None else n * float(epsilon))
-        rho.append(math.inf if one is None else n * float(one))
+        rho.append(n * float(zcdp_rho(atom)))
     return math.fsum(pure), math.fsum(rho)

@@ -3,6 +3,10 @@
 A rho-zCDP mechanism has the Renyi curve R(a) = a rho. With it the best order of the conversion is the one root of
 an increasing function, so that no grid is needed; as every order is valid, a root in floats is good enough, and the
 figure at it is evaluated in 60 digits and rounded against the user.
+
+Draws with a delta of their own (key selection, black boxes) are taken apart first (``reveals``): rho is that of what
+they do where they do not reveal, and epsilon is read at what they leave of delta. This is approximate zCDP (Bun and
+Steinke 2016, Definition 8.1), with the deltas composed exactly.
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from dprelease.errors import PlanError, UnsupportedEvent
-from dprelease.privacy.accountants.base import check_delta, check_epsilon, refused, taken, zcdp_rho
+from dprelease.privacy.accountants.base import check_delta, check_epsilon, taken, zcdp_rho
 from dprelease.privacy.accountants.conversion import delta_at, epsilon_at
+from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.event import Event
 from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
 
@@ -44,16 +49,11 @@ def exact_sum(values: Iterable[Fraction]) -> Fraction:
 def total_rho(event: Event) -> Fraction:
     """The rho of an event, an exact rational (Bun and Steinke 2016, Lemma 1.7: rho is additive).
 
-    Raises:
-        UnsupportedEvent: If a draw in it has no rho; says which accountants can take it.
+    A draw with a delta of its own counts as it is where it does not reveal: ``Approximate(0, d)`` as 0 and
+    ``Approximate(epsilon, d)`` as epsilon^2 / 2. **Rho alone then promises nothing**: the deltas are a second cost, to
+    be checked apart, as `Zcdp.epsilon` and `filters.account_loss` do (``reveals.total_reveal`` adds them up).
     """
-    rhos = []
-    for atom, n in taken("zcdp", event).items():
-        rho = zcdp_rho(atom)
-        if rho is None:
-            raise refused("zcdp", atom, "a delta above 0 implies no rho")
-        rhos.append(n * rho)
-    return exact_sum(rhos)
+    return exact_sum(n * zcdp_rho(atom) for atom, n in taken("zcdp", event).items())
 
 
 def rho_to_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
@@ -166,29 +166,45 @@ def _below(rounded_up: Fraction) -> Fraction:
 
 
 class Zcdp:
-    """Adds rho over all draws and converts once (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    """Adds rho over all draws and converts once (Canonne, Kamath and Steinke 2020, Proposition 12).
+
+    Draws may be chosen after the answers of those before them (the rounds of a top list, say) as long as the rho and
+    the delta of each are fixed beforehand: Lemma 1.7 of Bun and Steinke 2016 composes such sequences.
+    """
 
     name = "zcdp"
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
-        """An upper bound at this delta."""
+        """An upper bound at this delta.
+
+        Raises:
+            UnsupportedEvent: At delta 0, or if the draws' own deltas leave nothing of it.
+        """
         check_delta(delta)
-        return rho_to_epsilon(total_rho(event), delta)
+        found = peeled(taken(self.name, event))
+        rho = total_rho(event)
+        if found.reveals and found.slack(delta) == 0 and rho:
+            raise UnsupportedEvent(
+                f"the draws' own deltas use up all of {float(delta):.6g}: zCDP implies no finite epsilon at delta 0",
+                hint="give the budget a larger delta, or lower the draws' deltas",
+            )
+        return rho_to_epsilon(rho, found.slack(delta))
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """An upper bound at this epsilon."""
         check_epsilon(epsilon)
-        return rho_to_delta(total_rho(event), epsilon)
+        return peeled(taken(self.name, event)).total(rho_to_delta(total_rho(event), epsilon))
 
     def rough_epsilon(self, event: Event, delta: float) -> float:
-        """Epsilon in floats, to about 1e-12 relative, not rounded up: for the inside of a root search."""
-        rho = 0.0
-        for atom, n in taken("zcdp", event).items():
-            one = zcdp_rho(atom)
-            if one is None:
-                raise refused("zcdp", atom, "a delta above 0 implies no rho")
-            rho += n * float(one)
-        return rough_rho_to_epsilon(rho, math.log(delta) if delta else -math.inf)
+        """Epsilon in floats, to about 1e-12 relative, not rounded up: for the inside of a root search.
+
+        Infinite where the draws' own deltas leave too little of ``delta``.
+        """
+        counted = taken("zcdp", event)
+        rho, left = sum(n * float(zcdp_rho(atom)) for atom, n in counted.items()), peeled(counted).rough_slack(delta)
+        if left < 0:
+            return math.inf
+        return rough_rho_to_epsilon(rho, math.log(left) if left else -math.inf)
 
 
 def rough_rho_to_epsilon(rho: float, log_delta: float) -> float:

@@ -4,8 +4,8 @@ A mechanism has range e if, for any two neighbours, its privacy loss lies in som
 Rogers 2019; Dong, Durfee and Rogers 2020). The exponential mechanism, Gumbel noisy max and quantiles are such
 mechanisms. The envelope below is at least the profile of every pair with that range, and the supremum of them.
 
-It is a derivation of our own, proved twice in ``docs/proofs/bounded-range.md``. No release uses an event of bounded
-range yet, so that nothing in a plan rests on it.
+It is a derivation of our own, proved twice in ``docs/proofs/bounded-range.md``. ``curves.single`` reads it for one
+draw; ``pld`` composes the pair whose profile it is (``pld.laws.Ramp``).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from math import floor, log
 from typing import TYPE_CHECKING
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.curves import collapse, gaussian, laplace, lattice
+from dprelease.privacy.curves import bounded_range, collapse, gaussian, laplace, lattice
 from dprelease.privacy.curves.inverse import SMALLEST, as_delta, certified
 from dprelease.privacy.event import (
     Approximate,
@@ -43,8 +43,9 @@ def delta(atom: Event, epsilon: Fraction) -> Fraction:
 
     Which theorem: `curves.lattice` (integer noise on one cell), `curves.laplace`, `curves.gaussian` (any number of
     cells, by the L2 sensitivity), `curves.collapse` or zCDP (Canonne, Kamath and Steinke 2020, Proposition 12) for a
-    discrete Gaussian on several cells, randomized response for everything else that is pure. A larger change of a
-    cell never lowers a curve, so the worst-case shifts suffice; with several, the largest delta counts.
+    discrete Gaussian on several cells (where their changes are known by their norms alone, too), `bounded_range`,
+    randomized response for everything else that is pure. A larger change of a cell never lowers a curve, so the
+    worst-case shifts suffice; with several, the largest delta counts.
 
     Args:
         atom: One draw.
@@ -125,7 +126,7 @@ def _delta(atom: Event, epsilon: Fraction) -> Fraction:
         case Laplace() if atom.sensitivity.l0 <= 1:
             return laplace.delta(atom.scale, atom.sensitivity.linf, epsilon)
         case BoundedRange():
-            return min(pure_delta(atom.epsilon, epsilon), _rho_to_delta(atom.epsilon**2 / 8, epsilon))
+            return min(bounded_range.delta(atom.epsilon, epsilon), _rho_to_delta(atom.epsilon**2 / 8, epsilon))
         case DiscreteLaplace() | Laplace() | KNorm():
             return pure_delta(pure or Fraction(0), epsilon)
         case Approximate():
@@ -165,7 +166,7 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
         case Laplace() if atom.sensitivity.l0 <= 1:
             return laplace.epsilon(atom.scale, atom.sensitivity.linf, delta)
         case BoundedRange():
-            return min(pure_epsilon(atom.epsilon, delta), _rho_to_epsilon(atom.epsilon**2 / 8, delta))
+            return min(bounded_range.epsilon(atom.epsilon, delta), _rho_to_epsilon(atom.epsilon**2 / 8, delta))
         case DiscreteLaplace() | Laplace() | KNorm():
             return pure_epsilon(_pure(atom) or Fraction(0), delta)
         case Approximate():
@@ -180,7 +181,11 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
 
 
 def _parts(atom: DiscreteGaussian) -> list[collapse.Part]:
-    """One entry per worst-case change of one unit; without known shifts one that covers all of them."""
+    """One entry per worst-case change of one unit; without known shifts one that covers all of them.
+
+    Why norms are enough there: the bound of ``curves.collapse`` for a vector v rises in its squared L2 norm, its L1
+    norm (at most ``Part.l1``), its largest change and its number of changes, and zCDP needs the first one alone.
+    """
     known = atom.sensitivity
     if known.l0 > 1 and known.shifts:
         return [

@@ -163,6 +163,8 @@ class Loss:
     def rough_epsilon(self, delta: float) -> float:
         """Epsilon to about one part in 10^5, not certified; infinity if there is none."""
         top = float(self._plain.total.ref) if self.bounded else math.inf
+        if delta < float(self.failure):
+            return math.inf
         if top == 0 or delta == float(self.failure):
             return top
         target = (delta - float(self.failure)) / (1 - float(self.failure))

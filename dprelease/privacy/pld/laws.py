@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["ULP", "Bell", "Family", "Response", "Smooth", "Staircase", "cis"]
+__all__ = ["ULP", "Bell", "Family", "Ramp", "Response", "Smooth", "Staircase", "cis"]
 
 Array = Any  # numpy arrays of float64 or complex128
 
@@ -164,6 +164,45 @@ class Smooth:
     def slack(self, theta: float) -> tuple[Array, Array]:
         """Few units, and the phase ``2 size omega`` to a few units of itself."""
         return 48 * ULP + 0 * self.size, 12 * ULP * self.size
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """The pair that dominates every mechanism whose loss stays in an interval of length ``size``.
+
+    Its profile is the envelope D of ``docs/proofs/bounded-range.md``. As a function of z = exp(x) a profile has the
+    second derivative of the likelihood ratio's density under Q (E_Q (Z - z)_+, differentiated twice), here
+    ``exp(size/2) z^(-3/2) / (2 (exp(size) - 1))`` on [exp(-size), exp(size)]. So the loss has, under P, a density
+    proportional to exp(x/2) on [-size, size] and nothing outside.
+    """
+
+    counts: Array
+    size: Array
+
+    def take(self, rows: slice) -> Ramp:
+        """Only these draws."""
+        return Ramp(self.counts[rows], self.size[rows])
+
+    def log_moment(self, theta: float) -> Array:
+        """The log of ``(1 - w) / ((1 + 2 theta)(1 - exp(-size)))`` with ``w = exp(-size (1 + 2 theta))``."""
+        steep = 1 + 2 * theta
+        return np.log(-np.expm1(-self.size * steep) / (steep * -np.expm1(-self.size)))
+
+    def tilted(self, theta: float, omega: Array) -> Array:
+        """The same at ``theta + i omega``, over its value at theta; 1 - w without cancellation as in ``Staircase``."""
+        steep = 1 + 2 * theta
+        fall = (-self.size * steep)[:, None]
+        turn = np.multiply.outer(-2 * self.size, omega)
+        rest = -np.expm1(fall) + np.exp(fall) * (2 * np.sin(turn / 2) ** 2 - 1j * np.sin(turn))
+        return rest * (steep / (steep + 2j * omega)) / -np.expm1(fall)
+
+    def slack(self, theta: float) -> tuple[Array, Array]:
+        """Few units, and the phase ``2 size omega`` to a few units of itself.
+
+        With y = size (1 + 2 theta) the second part of ``rest`` is at most 2 size omega exp(-y); over 1 - exp(-y) and
+        times (1 + 2 theta) / |1 + 2 theta + 2 i omega| it is at most y / (exp(y) - 1) <= 1, so that nothing grows.
+        """
+        return 64 * ULP + 0 * self.size, 12 * ULP * self.size
 
 
 @dataclass(frozen=True)

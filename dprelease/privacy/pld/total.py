@@ -14,21 +14,22 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dprelease.privacy.pld.laws import Bell, Family, Response, Smooth, Staircase
+from dprelease.privacy.pld.laws import Bell, Family, Ramp, Response, Smooth, Staircase
 
 __all__ = ["Part", "Total", "total_of"]
 
-Kind = Literal["response", "staircase", "smooth", "bell"]
+Kind = Literal["response", "staircase", "smooth", "bell", "ramp"]
 
 
 class Part(NamedTuple):
     """One coordinate of one draw: a one-dimensional law.
 
     Attributes:
-        kind: ``response`` (pure; size in ``value``), ``smooth`` (continuous Laplace; size in ``value``),
-            ``staircase`` (discrete Laplace; scale in ``value``) or ``bell`` (discrete Gaussian; scale in ``value``).
+        kind: ``response`` (pure; size in ``value``), ``smooth`` (continuous Laplace; size in ``value``), ``ramp``
+            (bounded range; size in ``value``), ``staircase`` (discrete Laplace; scale in ``value``) or ``bell``
+            (discrete Gaussian; scale in ``value``).
         value: The size or the scale.
-        shift: Whole steps that the coordinate moves; 1 for the first two kinds.
+        shift: Whole steps that the coordinate moves; 1 for the first three kinds.
     """
 
     kind: Kind
@@ -99,7 +100,7 @@ class Total:
 
 def _span(family: Family) -> float:
     """A loss that one draw of the family exceeds rarely or never."""
-    if isinstance(family, Response | Smooth):
+    if isinstance(family, Response | Smooth | Ramp):
         return float(family.size.max())
     if isinstance(family, Staircase):
         return float((family.rate * family.shift).max())
@@ -147,8 +148,8 @@ def _family(members: list[tuple[Part, int]]) -> Family:
     kind = members[0][0].kind
     if kind == "bell":
         return Bell(counts, values, shifts)
-    if kind == "smooth":
-        return Smooth(counts, values)
+    if kind in ("smooth", "ramp"):
+        return (Smooth if kind == "smooth" else Ramp)(counts, values)
     if kind == "staircase" and shifts.max() > 1:
         return Staircase(counts, 1 / values, shifts)
     return Response(counts, np.array([float(part.top) for part, _ in members]))

@@ -1,0 +1,70 @@
+"""Columns from other tables: public references with one row per key, and confidential tables of the same units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.table import Column, Join, Key, PrivateJoin, Table
+from dprelease.engines.derived import Lend
+from dprelease.engines.rows import typed
+from dprelease.engines.units import named, unit_name, unit_text
+
+__all__ = ["as_declared", "join_keys", "privately_joined", "publicly_joined"]
+
+
+def publicly_joined(
+    rows: Any, table: Table, wanted: frozenset[str], references: Mapping[str, ReferenceTable], lend: Lend
+) -> Any:
+    """Left joins with the references that add something wanted; their keys are unique, so no row is doubled."""
+    for at, join in enumerate(table.joins):
+        if wanted & set(join.add):
+            public = lend(_reference_table(table, join, references[join.reference], at))
+            matching = rows[named(table, join.on)] == public[f"r{at}"]
+            rows = rows.left_join(public, matching).drop(f"r{at}")
+    return rows
+
+
+def _reference_table(table: Table, join: Join, public: ReferenceTable, at: int) -> Any:
+    """The key and the added columns of a reference, read as the table declares them."""
+    columns = {f"r{at}": join_keys(table, join, public)}
+    for name in join.add:
+        columns[named(table, name)] = as_declared(table.column(name), public.columns[name])
+    return pa.table(columns)
+
+
+def join_keys(table: Table, join: Join, public: ReferenceTable) -> Any:
+    """The keys of a reference as the table reads them, not clamped: two at one limit would double a row."""
+    free = table.column(join.on).model_copy(update={"range": None})
+    return as_declared(free, public.columns[join.on])
+
+
+def as_declared(column: Column, keys: Sequence[Key]) -> Any:
+    """Public values as an Arrow array, read as the source's are."""
+    texts = [str(key).lower() if isinstance(key, bool) else str(key) for key in keys]
+    return typed(column, pa.array(texts, pa.string()))
+
+
+def privately_joined(rows: Any, table: Table, join: PrivateJoin, other: Table, matches: Any) -> Any:
+    """A left join on the unit id with the rows of another confidential table, at most ``max_matches`` of each unit.
+
+    A row meets only rows of its own unit, so a change of one unit changes joined rows of that unit alone; each of
+    its rows becomes at most ``max_matches`` rows. A row without a match, or without an id, stays, with nulls.
+
+    Args:
+        rows: Of ``table``.
+        table: The declaration.
+        join: One of its private joins.
+        other: The table that it names.
+        matches: Bounded rows of ``other``, with the columns that the join adds.
+    """
+    place = f"m{table.private_joins.index(join)}"
+    left, right = rows[unit_name(table)], matches[unit_name(other)]
+    if left.type() != right.type():
+        left, right = unit_text(rows, table), unit_text(matches, other)
+    added = {named(table, name): matches[named(other, name)] for name in join.add}
+    lent = matches.select(**{place: right}, **added)
+    return rows.left_join(lent, left == lent[place]).drop(place)

@@ -1,0 +1,305 @@
+"""Which keys may be shown, when the keys themselves are private: noisy counts with a threshold, or one biased coin.
+
+Only keys that occur are drawn for, so the keys that one unit alone holds must stay unseen but for a probability
+delta. A key is released when its noisy count of units is **at least** the threshold. The cost is the noise event on
+keys that others hold too, composed with (0, delta) for those that one unit alone holds: proved for integer noise and
+both neighbouring relations in docs/proofs/key-selection.md.
+
+>>> least_threshold("laplace", Fraction(1), Fraction(1, 10**6), 1)
+15
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.errors import BrokenPromiseError
+from dprelease.noise.entropy import Below, Entropy, exp_bounds
+from dprelease.noise.exact import ExactKeys, Key, open_keys
+from dprelease.noise.sampler import add_noise
+from dprelease.privacy.curves import selection
+from dprelease.privacy.event import (
+    Approximate,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Repeated,
+    Sensitivity,
+)
+from dprelease.privacy.rounding import CONTEXT, real
+from dprelease.privacy.unit import Neighboring
+
+__all__ = [
+    "GaussianThreshold",
+    "LaplaceThreshold",
+    "OptimalSelection",
+    "least_threshold",
+    "threshold_delta",
+]
+
+Keys = tuple[tuple[Key, ...], ...]
+Noise = Literal["laplace", "gaussian"]
+_LARGEST_SUMMED = 200
+_FIRST_BITS = 64
+_MORE_BITS = 128
+
+
+class _Threshold:
+    name: str
+    noise: Noise
+
+    def draw(self, keys: ExactKeys, scale: Fraction, threshold: int) -> Keys:
+        """The keys whose count plus fresh discrete noise is at least the threshold.
+
+        Args:
+            keys: The keys that occur, with their numbers of units.
+            scale: Of the noise, in units; exactly a 64-bit float.
+            threshold: At least what :func:`least_threshold` gives for the delta that is charged.
+
+        Returns:
+            The selected keys in the order of their text, which depends on nothing but the selection.
+
+        Raises:
+            BrokenPromiseError: If the scale is not positive or not exactly a float, or the threshold is below 2.
+        """
+        if threshold < 2:
+            raise BrokenPromiseError("a threshold is at least 2: a key of one unit would be more likely seen than not")
+        held, counts = open_keys(keys)
+        noisy = add_noise(self.noise, counts, scale)
+        return _selected(held, noisy >= threshold)
+
+    def half_point(self, scale: Fraction, delta: Fraction, groups: int) -> int:
+        """The least number of units with which a key is shown with probability 1/2 or more: the threshold itself.
+
+        The noise is symmetric on the integers: it is at least 0 with probability above 1/2, at least 1 with less.
+        """
+        return least_threshold(self.noise, scale, delta, groups)
+
+
+class LaplaceThreshold(_Threshold):
+    """Keys whose count plus discrete Laplace noise is at least a threshold (Korolova et al. 2009)."""
+
+    name = "laplace_threshold"
+    noise: Noise = "laplace"
+
+    def event(self, scale: Fraction, sensitivity: Sensitivity, delta: Fraction) -> Composed:
+        """What it costs; the sensitivity is that of counts of units on keys that are known: a change of 1 per key."""
+        return Composed(events=(DiscreteLaplace(scale=scale, sensitivity=sensitivity), _unseen(delta)))
+
+
+class GaussianThreshold(_Threshold):
+    """Keys whose count plus discrete Gaussian noise is at least a threshold."""
+
+    name = "gaussian_threshold"
+    noise: Noise = "gaussian"
+
+    def event(self, scale: Fraction, sensitivity: Sensitivity, delta: Fraction) -> Composed:
+        """What it costs; the sensitivity is that of counts of units on keys that are known: a change of 1 per key."""
+        return Composed(events=(DiscreteGaussian(scale=scale, sensitivity=sensitivity), _unseen(delta)))
+
+
+class OptimalSelection:
+    """One coin per key, as biased as (epsilon, delta) allows: ``curves.selection.partition_pi``, drawn exactly.
+
+    No rule that decides each key by its own count releases more keys at the (epsilon, delta) of one key (Desfontaines,
+    Voss, Gipson and Mandayam 2022). Over several keys of a unit the cost composes.
+    """
+
+    name = "optimal_selection"
+
+    def event(self, epsilon: Fraction, delta: Fraction, groups: int, neighboring: Neighboring) -> Event:
+        """What it costs: (epsilon, delta) for each key that a unit enters, and for each that it leaves.
+
+        Args:
+            epsilon: Of one key.
+            delta: Of one key.
+            groups: The most keys of one unit.
+            neighboring: What one unit more or other means; a replaced unit has left keys and entered others.
+        """
+        sides = 1 if neighboring is Neighboring.ADD_REMOVE else 2
+        one = Approximate(epsilon=epsilon, delta=delta)
+        return one if sides * groups == 1 else Repeated(event=one, count=sides * groups)
+
+    def draw(self, keys: ExactKeys, epsilon: Fraction, delta: Fraction, shift: int = 0) -> Keys:
+        """The keys whose own coins say so; ``shift`` units of each key are left out of account.
+
+        Leaving a fixed number out never makes two counts differ by more, so that it costs nothing; it moves the half
+        point up to a declared least number of units.
+
+        Args:
+            keys: The keys that occur, with their numbers of units.
+            epsilon: Of one key, at least 0.
+            delta: Of one key, in (0, 1).
+            shift: At least 0.
+
+        Returns:
+            The selected keys in the order of their text.
+
+        Raises:
+            BrokenPromiseError: If an argument is outside its bounds.
+        """
+        if epsilon < 0 or not 0 < delta < 1 or shift < 0:
+            raise BrokenPromiseError("a selection needs epsilon and shift from 0 on, and delta in (0, 1)")
+        held, counts = open_keys(keys)
+        coins, below = Coins(epsilon, delta), Entropy().below
+        return _selected(held, np.array([coins.toss(below, count - shift) for count in counts.tolist()], dtype=bool))
+
+    def half_point(self, epsilon: Fraction, delta: Fraction) -> int:
+        """The least number of units with which a key is shown with probability 1/2 or more.
+
+        As long as pi(n - 1) <= c = (1 - delta) / (1 + e^epsilon) the first branch of the recursion is the smaller one,
+        pi(n) = f(n) = delta (e^(n epsilon) - 1) / (e^epsilon - 1). With pi(n) > c the second one gives
+        pi(n + 1) > 1 - c >= 1/2. So the half point is the first m with f(m) > c, or the next.
+        """
+        e, d = real(epsilon), real(delta)
+        grow = CONTEXT.expm1(e)
+        crossing = (1 - d) / (1 + CONTEXT.exp(e))
+
+        def first(value: int) -> bool:
+            return bool(delta * value > Fraction(1, 2) * (1 - delta) if not epsilon else chance(value) > crossing)
+
+        def chance(value: int) -> CONTEXT.mpf:
+            return d * CONTEXT.expm1(value * e) / grow if epsilon else d * value
+
+        guess = crossing / d if not epsilon else CONTEXT.log1p(crossing * grow / d) / e
+        least = _least(first, max(1, int(guess)), 1)
+        return least if 2 * chance(least) >= 1 else least + 1
+
+
+class Coins:
+    """Coins that show 1 with probability pi(count), exactly, for one (epsilon, delta).
+
+    pi(0) = 0 and pi(n) = min(e^epsilon pi(n-1) + delta, 1 - e^-epsilon (1 - pi(n-1) - delta), 1), between bounds that
+    are rounded outwards; a uniform real is drawn digit by digit until it lies on one side of both.
+    """
+
+    def __init__(self, epsilon: Fraction, delta: Fraction) -> None:
+        self._epsilon, self._delta = epsilon, delta
+        self._tables: dict[int, list[tuple[int, int]]] = {}
+
+    def toss(self, below: Below, count: int, bits: int = _FIRST_BITS) -> bool:
+        """One coin; ``bits`` is the number of digits to begin with. A count below 1 never shows."""
+        if count < 1:
+            return False
+        digits = below(1 << bits)
+        while (shown := self.certain(digits, bits, count)) is None:
+            digits = digits << _MORE_BITS | below(1 << _MORE_BITS)
+            bits += _MORE_BITS
+        return shown
+
+    def certain(self, digits: int, bits: int, count: int) -> bool | None:
+        """Whether every real in [digits, digits + 1) / 2^bits is below pi(count), or None if the bounds do not tell."""
+        low, high, fine = self.chance(count, bits)
+        if digits + 1 << fine - bits <= low:
+            return True
+        return False if digits << fine - bits >= high else None
+
+    def chance(self, count: int, bits: int) -> tuple[int, int, int]:
+        """Bounds (low, high, fine) with low <= 2^fine pi(count) <= high, about good to ``bits`` digits."""
+        # what is lost in a step grows as pi does, so by less than 1 / delta until pi is 1
+        fine = bits + 64 + 4 * ceil(self._epsilon) + 2 * self._delta.denominator.bit_length()
+        table = self._tables.setdefault(bits, [(0, 0)])
+        if len(table) <= count and table[-1][0] < 1 << fine:
+            self._extend(table, count, fine)
+        return *table[min(count, len(table) - 1)], fine
+
+    def _extend(self, table: list[tuple[int, int]], count: int, fine: int) -> None:
+        one = 1 << fine
+        delta_low, rest = divmod(self._delta.numerator << fine, self._delta.denominator)
+        delta_high = delta_low + (rest > 0)
+        fall_low, fall_high = exp_bounds(self._epsilon, fine)
+        while len(table) <= count and table[-1][0] < one:
+            low, high = table[-1]
+            rise_low = (low << fine) // fall_high + delta_low
+            rise_high = -(-(high << fine) // fall_low) + delta_high
+            miss_high = max(0, one - low - delta_low) * fall_high
+            miss_low = max(0, one - high - delta_high) * fall_low
+            least, most = one - -(-miss_high >> fine), one - (miss_low >> fine)
+            table.append((min(rise_low, least), min(rise_high, most)))
+
+
+def threshold_delta(noise: Noise, scale: Fraction, threshold: int, groups: int) -> Fraction:
+    """The probability that one of ``groups`` keys, each held by one unit alone, is released; rounded up.
+
+    1 - (1 - p)^groups with p = P(1 + noise >= threshold). The curves know the rule "above", which for integers is
+    "at least" one more: they are asked about ``threshold - 1``. It is exact but for discrete Gaussians of a scale above
+    200, which the continuous one bounds (Canonne, Kamath and Steinke 2020, Proposition 25): one step more at most.
+
+    Args:
+        noise: ``laplace`` or ``gaussian``, both discrete.
+        scale: Of the noise, positive.
+        threshold: At least 2; a key is released when its noisy count is at least that.
+        groups: The most keys of one unit.
+
+    Raises:
+        ValueError: If an argument is outside its bounds.
+    """
+    if noise == "laplace":
+        return selection.laplace_threshold_delta(scale, threshold - 1, groups)
+    if scale > _LARGEST_SUMMED:
+        return selection.gaussian_threshold_delta(scale, threshold - 1, groups)
+    return selection.discrete_gaussian_threshold_delta(scale, threshold - 1, groups)
+
+
+@lru_cache(maxsize=4096)
+def least_threshold(noise: Noise, scale: Fraction, delta: Fraction, groups: int) -> int:
+    """The least integer T, from 2 on, with which :func:`threshold_delta` is at most ``delta``.
+
+    With T = 1 a key of one unit would be released with a probability above 1/2, whatever the scale.
+
+    Args:
+        noise: ``laplace`` or ``gaussian``, both discrete.
+        scale: Of the noise, positive.
+        delta: In (0, 1).
+        groups: The most keys of one unit.
+
+    Returns:
+        The threshold of the rule "released when the noisy count is at least T".
+
+    Raises:
+        ValueError: If an argument is outside its bounds.
+    """
+    if scale <= 0 or groups < 1 or not 0 < delta < 1:
+        raise ValueError("a scale is above 0, a unit has at least one key, and delta is in (0, 1)")
+    each = -CONTEXT.expm1(CONTEXT.log1p(-real(delta)) / groups)
+    if noise == "laplace":
+        guess = 1 - real(scale) * (CONTEXT.log(each) + CONTEXT.log1p(CONTEXT.exp(-1 / real(scale))))
+    else:  # P(noise >= m) is about that of the continuous one from m - 1/2 on
+        guess = 1.5 - real(scale) * NormalDist().inv_cdf(min(max(float(each), 1e-300), 0.5))
+    return _least(lambda value: threshold_delta(noise, scale, value, groups) <= delta, int(CONTEXT.ceil(guess)), 2)
+
+
+def _least(holds: Callable[[int], bool], guess: int, first: int) -> int:
+    """The least integer >= first for which a monotone condition holds; asked near the guess, in steps that double."""
+    high, step = max(guess, first), 1
+    while not holds(high):
+        high, step = high + step, 2 * step
+    low, step = high - 1, 1
+    while low >= first and holds(low):
+        high, low, step = low, low - step, 2 * step
+    low = max(low, first - 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        high, low = (middle, low) if holds(middle) else (high, middle)
+    return high
+
+
+def _unseen(delta: Fraction) -> Approximate:
+    return Approximate(epsilon=Fraction(0), delta=delta)
+
+
+def _selected(held: Keys, shown: npt.NDArray[np.bool_]) -> Keys:
+    return tuple(sorted((key for key, seen in zip(held, shown.tolist(), strict=True) if seen), key=_text))
+
+
+def _text(key: tuple[Key, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((str(part), type(part).__name__) for part in key)

@@ -1,0 +1,187 @@
+"""Further tables, made of published ones by SQL: after the noise, so they cost nothing.
+
+Their numbers have margins by simulation. In each of 1,000 replicates every measurement gets one more draw of noise of
+its own law, the published numbers are estimated again and the SQL is run on them. The standard error is the root mean
+square of (replicate - value) about its mean, and the margin the k-th smallest of the 1,000 |replicate - value| with
+k = ceil(confidence * 1001). Where the SQL is linear in the measurements, |value - truth| has the same law as each of
+those, all of them independent, so that it is at most the k-th smallest with probability k / 1001 >= confidence. Where
+it is not linear, that holds as nearly as it is linear over the width of the noise.
+
+A number is blank where it cannot be worked out, and its margin where it is made of a number without a law (a quantile)
+or where too many replicates have no such row or number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.canonical import sha256
+from dprelease.catalog.table import Column
+from dprelease.errors import PublishError
+from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.measures.quantile import Quantile
+from dprelease.noise import Measurement
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish.base import Inputs, header, key_columns, measure_names, safe_path
+from dprelease.publish.derive_run import Answer, Database, Spread, answer_of, replicated
+from dprelease.publish.derive_sql import Columns, Derivation, check_derive
+
+__all__ = ["Derived", "check_derived", "columns_of", "derived_of", "derived_tables", "made_again", "outline", "seed_of"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A derived table as the author asked for it."""
+
+    name: str
+    title: str
+    sql: str
+
+
+def derived_of(plan: ReleasePlan) -> tuple[Derived, ...]:
+    """The derived tables of a plan, in its order."""
+    return tuple(Derived(each.name, each.title, each.sql) for each in getattr(plan, "derive", ()))
+
+
+def columns_of(plan: ReleasePlan) -> dict[str, Columns]:
+    """What the SQL of a derived table can name: every query with its keys and its measures."""
+    return {
+        query.name: Columns(
+            keys={column.name: column.type for column in key_columns(plan, query)},
+            numbers=measure_names(plan, query),
+        )
+        for query in plan.queries
+    }
+
+
+def check_derived(plan: ReleasePlan) -> None:
+    """Refuse derived tables that could not be made or written; it needs no data and spends nothing.
+
+    Raises:
+        PlanError: For SQL that is not allowed (DPR-P15.).
+        PublishError: If a name cannot be a file (DPR-W201) or is that of another table (DPR-W103), or two columns
+            have one name (DPR-W104).
+    """
+    taken = {query.name.lower() for query in plan.queries}
+    for derived in derived_of(plan):
+        safe_path(f"{derived.name}.csv")
+        if derived.name.lower() in taken:
+            raise PublishError(f"two tables are named {derived.name!r}", hint="rename the derived one", code="DPR-W103")
+        taken.add(derived.name.lower())
+        names = header(outline(plan, derived), rehearsal=True)
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise PublishError(
+                f"derived table {derived.name!r} would publish two columns named {twice!r}",
+                detail="a number m makes m, m_se, m_margin and m_status; `rehearsal` marks a rehearsal",
+                hint="rename the number or the key: `... as name`",
+                code="DPR-W104",
+            )
+
+
+def seed_of(measurements: Mapping[str, Measurement]) -> int:
+    """A seed that the measurements fix: the same release has the same replicates."""
+    return int(sha256("\n".join(sorted(each.digest for each in measurements.values())).encode()), 16)
+
+
+def derived_tables(
+    plan: ReleasePlan, tables: Sequence[PublishedTable], inputs: Inputs, seed: int
+) -> tuple[PublishedTable, ...]:
+    """Every derived table of a plan.
+
+    Args:
+        plan: The plan.
+        tables: Its queries as published, in plan order.
+        inputs: What they were made of.
+        seed: Of the replicates.
+    """
+    asked = derived_of(plan)
+    if not asked:
+        return ()
+    read = [check_derive(derived.sql, columns_of(plan)) for derived in asked]
+    used = {name for each in read for name in each.tables}
+    with Database() as database:
+        answers = [answer_of(each, tables, database) for each in read]
+        spreads = [Spread(each, answer, plan.publish.confidence) for each, answer in zip(read, answers, strict=True)]
+        for replicates, made in replicated(plan, tables, inputs, used, np.random.default_rng(seed)):
+            for spread in spreads:
+                spread.add(made, replicates, database)
+    return tuple(_table(plan, *each) for each in zip(asked, read, answers, spreads, strict=True))
+
+
+def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTable]) -> Answer:
+    """The keys and values of a derived table by the published values alone."""
+    with Database() as database:
+        return answer_of(check_derive(derived.sql, columns_of(plan)), tables, database)
+
+
+def _lawless(plan: ReleasePlan, used: frozenset[tuple[str, str]]) -> bool:
+    queries = {query.name: query for query in plan.queries}
+    return any(isinstance(queries[table].measures[measure], Quantile) for table, measure in used)
+
+
+def _key_columns(plan: ReleasePlan, found: Derivation) -> tuple[Column, ...]:
+    """Its key columns: those of the published tables, under the names that the SQL gives them."""
+    queries = {query.name: query for query in plan.queries}
+    made = []
+    for output in found.outputs:
+        if output.key is not None:
+            table, name = output.key
+            column = next(each for each in key_columns(plan, queries[table]) if each.name == name)
+            made.append(column.model_copy(update={"name": output.name}))
+    return tuple(made)
+
+
+def outline(plan: ReleasePlan, derived: Derived) -> PublishedTable:
+    """The table without rows: its columns, which the plan alone decides."""
+    found = check_derive(derived.sql, columns_of(plan))
+    nothing = np.zeros((0, sum(output.key is None for output in found.outputs)))
+    return _filled(plan, derived, found, Answer([], [], nothing), nothing, nothing)
+
+
+def _table(plan: ReleasePlan, derived: Derived, found: Derivation, answer: Answer, spread: Spread) -> PublishedTable:
+    errors, margins = spread.result()
+    return _filled(plan, derived, found, answer, errors, margins)
+
+
+def _filled(
+    plan: ReleasePlan, derived: Derived, found: Derivation, answer: Answer, errors: Floats, margins: Floats
+) -> PublishedTable:
+    columns = _key_columns(plan, found)
+    numbers = [output for output in found.outputs if output.key is None]
+    return PublishedTable(
+        name=derived.name,
+        title=derived.title or derived.name,
+        key_columns=columns,
+        keys=tuple(tuple(row[at] for row in answer.keys) for at in range(len(columns))),
+        measures=tuple(
+            _number(plan, output.name, answer.values[:, at], errors[:, at], margins[:, at], _lawless(plan, output.uses))
+            for at, output in enumerate(numbers)
+        ),
+        confidence=plan.publish.confidence,
+        cells=len(answer.keys),
+        derived=derived.sql,
+    )
+
+
+def _number(
+    plan: ReleasePlan, name: str, value: Floats, error: Floats, margin: Floats, lawless: bool
+) -> PublishedMeasure:
+    above, show = plan.publish.unreliable_above, plan.publish.unreliable_show
+    blank = np.isnan(value)
+    if lawless:
+        error, margin = np.full_like(value, np.nan), np.full_like(value, np.nan)
+    weak = ~blank & (margin > float(above) * np.abs(value)) if above is not None else np.zeros_like(blank)
+    hidden = blank | weak if show == "blank" else blank
+    status: list[Literal["ok", "unreliable", "blank"]] = [
+        "blank" if none else "unreliable" if poor else "ok" for none, poor in zip(blank, weak, strict=True)
+    ]
+    shown = [np.where(hidden, np.nan, each) + 0.0 for each in (value, error, margin)]
+    return PublishedMeasure(name, None, shown[0], shown[1], shown[2], tuple(status), None, False)

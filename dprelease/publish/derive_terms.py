@@ -1,0 +1,311 @@
+"""Expressions in the SQL of derived tables: the closed list, with what each becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from dprelease.errors import PlanError
+
+if TYPE_CHECKING:
+    from dprelease.publish.derive_sql import Columns
+
+__all__ = ["Kind", "Scope", "Term", "refuse", "term"]
+
+Kind = Literal["number", "text", "integer", "boolean", "null"]
+_BENIGN = {"big_int", "typed", "safe", "ignore_nulls"}  # how the parser read it, not what the author asked
+_NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of a query that was read.
+
+    Attributes:
+        sql: What it becomes.
+        kind: Of its value; a date is text, as its key is.
+        column: Of a bare column: its table's alias and its name.
+        uses: The measures in it: (table, measure).
+        loose: The columns in it, as they are written in ``sql``, that stand outside sum, avg, min, max and count.
+        is_summed: Whether one of those is in it.
+    """
+
+    sql: str
+    kind: Kind
+    column: tuple[str, str] | None = None
+    uses: frozenset[tuple[str, str]] = frozenset()
+    loose: frozenset[str] = _NONE
+    is_summed: bool = False
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The tables that a column can be of: alias to (table, its columns); ``first`` is the number of the first one."""
+
+    tables: Mapping[str, tuple[str, Columns]]
+    merged: set[str]
+    first: int = 0
+
+
+def refuse(summary: str, hint: str, code: str) -> PlanError:
+    """The error of a derived table; ``summary`` completes "the SQL ..."."""
+    return PlanError(f"the SQL of a derived table {summary}", hint=hint, code=code)
+
+
+def term(node: Any, scope: Scope) -> Term:
+    """Read an expression.
+
+    Raises:
+        PlanError: DPR-P151 for what is not on the list, DPR-P152 for a column that is not there, DPR-P153 for
+            values that do not fit.
+    """
+    found = _READ.get(type(node).__name__)
+    if found is None:
+        name = str(getattr(node, "name", "") or type(node).__name__) if _is_unknown(node) else type(node).__name__
+        hint = "use + - * /, comparisons, and/or/not, case, abs, sqrt, ln, exp, round, floor, ceil, least, greatest, "
+        hint += "nullif, coalesce; sum, avg, min, max, count"
+        raise refuse(f"has `{name.lower()}`, which is not on the list", hint, "DPR-P151")
+    allowed, read = found
+    more = [name for name, value in node.args.items() if value and name not in allowed | _BENIGN]
+    if more:
+        raise refuse(f"has `{more[0]}` in `{type(node).__name__.lower()}`", "leave it out", "DPR-P151")
+    return read(node, lambda inner: term(inner, scope), scope)
+
+
+def _is_unknown(node: Any) -> bool:
+    return type(node).__name__ == "Anonymous"
+
+
+Read = Callable[[Any, Callable[[Any], Term], Scope], Term]
+
+
+def _joined(sql: str, kind: Kind, *parts: Term) -> Term:
+    return Term(
+        sql,
+        kind,
+        None,
+        frozenset().union(*(part.uses for part in parts)),
+        frozenset().union(*(part.loose for part in parts)),
+        any(part.is_summed for part in parts),
+    )
+
+
+def _number(found: Term) -> str:
+    """The text of a number; an integer key counts as one, and null is no number known."""
+    if found.kind not in ("number", "integer", "null"):
+        raise refuse(f"calculates with {found.kind}", "calculate with measures and integer keys", "DPR-P153")
+    return f"cast({found.sql} as double)" if found.kind != "number" else found.sql
+
+
+def _truth(found: Term) -> str:
+    if found.kind not in ("boolean", "null"):
+        raise refuse(f"takes {found.kind} for true or false", "compare: `n > 100`", "DPR-P153")
+    return f"cast({found.sql} as boolean)" if found.kind == "null" else found.sql
+
+
+def _alike(parts: list[Term]) -> tuple[list[str], Kind]:
+    """Texts of values of one kind: numbers where one of them is a number."""
+    kinds = {part.kind for part in parts} - {"null"}
+    if kinds <= {"number", "integer"} and kinds != {"integer"}:
+        return [_number(part) for part in parts], "number"
+    if len(kinds) > 1:
+        raise refuse(f"mixes {' and '.join(sorted(kinds))}", "take values of one type", "DPR-P153")
+    return [part.sql for part in parts], next(iter(kinds))
+
+
+def _column(node: Any, _: Any, scope: Scope) -> Term:
+    name, table = node.name, node.table
+    if table and table not in scope.tables:
+        raise refuse(f"names a table {table!r} that `from` does not", "take the alias that `from` gives", "DPR-P152")
+    places = [
+        (scope.first + at, alias, *found)
+        for at, (alias, found) in enumerate(scope.tables.items())
+        if (not table or alias == table) and (name in found[1].keys or name in found[1].numbers)
+    ]
+    if not places:
+        names = sorted({each for _, found in scope.tables.values() for each in (*found.keys, *found.numbers)})
+        near = get_close_matches(name, names, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"keys and measures are: {', '.join(names)}"
+        raise refuse(f"names {name!r}, which is no key and no measure", hint, "DPR-P152")
+    if len(places) > 1 and name not in scope.merged:
+        raise refuse(f"names {name!r}, which two tables have", f"write `{places[0][1]}.{name}`", "DPR-P152")
+    at, alias, published, columns = places[0]
+    if name in columns.keys:
+        kind = columns.keys[name]
+        known: Kind = kind if kind in ("integer", "boolean") else "text"
+        text = f"a{at}.k{list(columns.keys).index(name)}"
+        return Term(text, known, (alias, name), loose=frozenset({text}))
+    text = f"a{at}.v{columns.numbers.index(name)}"
+    return Term(text, "number", (alias, name), frozenset({(published, name)}), frozenset({text}))
+
+
+def _literal(node: Any, _: Any, __: Scope) -> Term:
+    text = str(node.this)
+    if node.args.get("is_string"):
+        if not text.isprintable():
+            raise refuse("has a text with control signs", "write plain text", "DPR-P151")
+        return Term("'" + text.replace("'", "''") + "'", "text")
+    try:
+        value = Fraction(text)
+        short = len(text) <= 40 and abs(value) < 10**18
+    except (ValueError, ZeroDivisionError):
+        short = False
+    if not short:
+        raise refuse(f"has the number {text[:40]}", "write a number of at most 18 digits", "DPR-P151")
+    return Term(f"cast({text} as double)", "number")
+
+
+def _boolean(node: Any, _: Any, __: Scope) -> Term:
+    return Term("true" if node.this else "false", "boolean")
+
+
+def _null(_: Any, __: Any, ___: Scope) -> Term:
+    return Term("null", "null")
+
+
+def _paren(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+    inner = read(node.this)
+    return _joined(f"({inner.sql})", inner.kind, inner)
+
+
+def _arithmetic(form: str) -> Read:
+    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+        left, right = read(node.this), read(node.expression)
+        return _joined(form.format(_number(left), _number(right)), "number", left, right)
+
+    return read_it
+
+
+def _of_one(form: str) -> Read:
+    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+        inner = read(node.this)
+        return _joined(form.format(_number(inner)), "number", inner)
+
+    return read_it
+
+
+def _comparison(sign: str) -> Read:
+    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+        parts = [read(node.this), read(node.expression)]
+        (left, right), _kind = _alike(parts)
+        return _joined(f"({left} {sign} {right})", "boolean", *parts)
+
+    return read_it
+
+
+def _logical(word: str) -> Read:
+    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+        left, right = read(node.this), read(node.expression)
+        return _joined(f"({_truth(left)} {word} {_truth(right)})", "boolean", left, right)
+
+    return read_it
+
+
+def _not(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+    inner = read(node.this)
+    return _joined(f"(not {_truth(inner)})", "boolean", inner)
+
+
+def _is_null(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+    inner, what = read(node.this), read(node.expression)
+    if what.kind != "null":
+        raise refuse("has `is` with something else than null", "write `a is null`, or `a = b`", "DPR-P151")
+    return _joined(f"({inner.sql} is null)", "boolean", inner)
+
+
+def _between(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+    parts = [read(node.this), read(node.args["low"]), read(node.args["high"])]
+    (value, low, high), _kind = _alike(parts)
+    return _joined(f"({value} between {low} and {high})", "boolean", *parts)
+
+
+def _in(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+    parts = [read(node.this), *(read(each) for each in node.expressions)]
+    (value, *listed), _kind = _alike(parts)
+    return _joined(f"({value} in ({', '.join(listed)}))", "boolean", *parts)
+
+
+def _case(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+    tests = [read(each.this) for each in node.args["ifs"]]
+    values = [read(each.args["true"]) for each in node.args["ifs"]]
+    values += [read(node.args["default"])] if node.args.get("default") is not None else []
+    texts, kind = _alike(values)
+    text = "".join(f" when {_truth(test)} then {value}" for test, value in zip(tests, texts, strict=False))
+    text += f" else {texts[-1]}" if len(texts) > len(tests) else ""
+    return _joined(f"(case{text} end)", kind, *tests, *values)
+
+
+def _several(name: str) -> Read:
+    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+        parts = [read(node.this), *(read(each) for each in node.expressions)]
+        return _joined(f"{name}({', '.join(_number(part) for part in parts)})", "number", *parts)
+
+    return read_it
+
+
+def _round(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+    inner, decimals = read(node.this), node.args.get("decimals")
+    places = "0" if decimals is None else str(decimals.this)
+    if not places.isdigit() or int(places) > 12:
+        raise refuse("rounds to something else than 0 to 12 decimals", "write `round(a, 2)`", "DPR-P151")
+    return _joined(f"round({_number(inner)}, {int(places)})", "number", inner)
+
+
+def _total(name: str) -> Read:
+    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+        if name == "count" and type(node.this).__name__ == "Star":
+            return Term("cast(count(*) as double)", "number", is_summed=True)
+        inner = read(node.this)
+        if inner.is_summed:
+            raise refuse(f"has {name} of a sum", "take a total of rows, not of totals", "DPR-P153")
+        text = inner.sql if name == "count" else _number(inner)
+        return Term(f"cast({name}({text}) as double)", "number", None, inner.uses, _NONE, True)
+
+    return read_it
+
+
+_TWO = {"this", "expression"}
+_READ: dict[str, tuple[set[str], Read]] = {
+    "Column": ({"this", "table"}, _column),
+    "Literal": ({"this", "is_string"}, _literal),
+    "Boolean": ({"this"}, _boolean),
+    "Null": (set(), _null),
+    "Paren": ({"this"}, _paren),
+    "Neg": ({"this"}, _of_one("(- {0})")),
+    "Add": (_TWO, _arithmetic("({0} + {1})")),
+    "Sub": (_TWO, _arithmetic("({0} - {1})")),
+    "Mul": (_TWO, _arithmetic("({0} * {1})")),
+    "Div": (_TWO, _arithmetic("({0} / nullif({1}, 0))")),
+    "Nullif": (_TWO, _arithmetic("nullif({0}, {1})")),
+    "EQ": (_TWO, _comparison("=")),
+    "NEQ": (_TWO, _comparison("<>")),
+    "GT": (_TWO, _comparison(">")),
+    "GTE": (_TWO, _comparison(">=")),
+    "LT": (_TWO, _comparison("<")),
+    "LTE": (_TWO, _comparison("<=")),
+    "And": (_TWO, _logical("and")),
+    "Or": (_TWO, _logical("or")),
+    "Not": ({"this"}, _not),
+    "Is": (_TWO, _is_null),
+    "Between": ({"this", "low", "high"}, _between),
+    "In": ({"this", "expressions"}, _in),
+    "Case": ({"ifs", "default"}, _case),
+    "Coalesce": ({"this", "expressions"}, _several("coalesce")),
+    "Least": ({"this", "expressions"}, _several("least")),
+    "Greatest": ({"this", "expressions"}, _several("greatest")),
+    "Round": ({"this", "decimals"}, _round),
+    "Abs": ({"this"}, _of_one("abs({0})")),
+    "Floor": ({"this"}, _of_one("floor({0})")),
+    "Ceil": ({"this"}, _of_one("ceil({0})")),
+    "Exp": ({"this"}, _of_one("exp({0})")),
+    "Sqrt": ({"this"}, _of_one("pow({0}, 0.5)")),
+    "Ln": ({"this"}, _of_one("ln(nullif(greatest({0}, 0), 0))")),
+    "Sum": ({"this"}, _total("sum")),
+    "Avg": ({"this"}, _total("avg")),
+    "Min": ({"this"}, _total("min")),
+    "Max": ({"this"}, _total("max")),
+    "Count": ({"this"}, _total("count")),
+}

@@ -1,0 +1,133 @@
+"""Sentences on what happens before and beside the noise: how rows are read and bounded, how keys are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from decimal import Decimal
+from fractions import Fraction
+
+from dprelease.catalog.table import Binned, Computed, Mapped, PrivateJoin, Table
+from dprelease.noise import MECHANISMS
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.publish.numbers import at_most, decimal
+
+__all__ = ["after_choices", "how_read", "selections"]
+
+_COUNTED_BY = {"laplace_threshold": "discrete_laplace", "gaussian_threshold": "discrete_gaussian"}
+
+
+def how_read(plan: ReleasePlan) -> tuple[str, ...]:
+    """Units, bounds, joins, computed columns and conditions, in the order in which they act."""
+    used = dict.fromkeys(query.table for query in plan.queries)
+    found = [line for name in used for line in _table(plan.catalog.tables[name], str(plan.unit))]
+    return (*found, *(line for query in plan.queries for line in _query(query)))
+
+
+def _table(table: Table, unit: str) -> Iterator[str]:
+    if table.unit_id is not None:
+        null = "is left out" if table.null_id == "drop" else f"counts as a {unit} of its own"
+        yield f"{table.name}: rows with the same {table.unit_id} are one {unit}; a row without one {null}."
+    for join in table.private_joins:
+        yield _joined(table, join, unit)
+    for column in table.columns:
+        if isinstance(column.derivation, Binned):
+            yield f"{table.name}: {column.name} is the interval that {column.derivation.of} lies in."
+        elif isinstance(column.derivation, Mapped):
+            yield f"{table.name}: {column.name} is a public recoding of {column.derivation.of}."
+        elif isinstance(column.derivation, Computed):
+            yield f"{table.name}: {column.name} is computed row by row: {column.derivation.sql}."
+    if table.bounds is not None:
+        kept = {
+            "sample": "a random sample of them, by a secret key,",
+            "first": f"the first by {', '.join(table.bounds.order_by)}",
+            "last": f"the last by {', '.join(table.bounds.order_by)}",
+        }[table.bounds.truncate]
+        most = table.bounds.max_rows
+        yield f"{table.name}: of one {unit} at most {_times(most, 'row')} count; of more, {kept} stay."
+
+
+def _joined(table: Table, join: PrivateJoin, unit: str) -> str:
+    most = _times(join.max_matches, "row")
+    return f"{table.name}: each row is joined with at most {most} of {join.table} of the same {unit}."
+
+
+def _query(query: PlannedQuery) -> Iterator[str]:
+    if query.where is not None:
+        yield f"{query.name}: only rows where {query.where}."
+    bounds = []
+    if query.max_groups is not None:
+        bounds.append(f"in at most {_times(query.max_groups, 'cell')}")
+    if query.max_rows_per_group is not None:
+        bounds.append(f"with at most {_times(query.max_rows_per_group, 'row')} in each")
+    if bounds:
+        yield f"{query.name}: one unit counts {' and '.join(bounds)}; which ones is decided by a secret key."
+
+
+def _times(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def selections(plan: ReleasePlan) -> tuple[str, ...]:
+    """For every query with private keys: how noise decides which of them appear, and which are likely missing."""
+    return tuple(
+        line
+        for query in plan.queries
+        if query.selection is not None
+        for line in _selection(query, plan.step(query.selection))
+    )
+
+
+def _selection(query: PlannedQuery, step: Step) -> Iterator[str]:
+    if step.selecting is None:
+        return
+    threshold, delta = step.selecting.threshold, step.selecting.delta
+    yield (
+        f"{query.name}: which keys appear is decided by noise. A key appears where the number of units that have it, "
+        f"plus noise, is at least {threshold:,}; the noisy number itself is not published."
+    )
+    yield (
+        f"{query.name}: the probability that any key appears which one unit alone has is at most δ = "
+        f"{at_most(delta)}; it is part of the loss."
+    )
+    law = MECHANISMS[_COUNTED_BY[step.mechanism]].law(step.scale)
+    reach = law.margin(Fraction(9, 10))  # both tails together: 5 % in each, for the noise is symmetric
+    few, many = threshold - reach - 1, threshold + reach
+    low = f"one with {few:,} or fewer units appears in at most 5 % of cases, " if few >= 1 else ""
+    yield (
+        f"{query.name}: a key with exactly {threshold:,} units appears in about half of all cases, {low}"
+        f"and one with {many:,} or more is missing in at most 5 %."
+    )
+
+
+def after_choices(plan: ReleasePlan, kinds: Set[str]) -> Iterator[str]:
+    """What is done after the noise with quantiles, ratios, lists, suppressed rows and derived tables.
+
+    Args:
+        plan: The plan.
+        kinds: The kinds of measures that it publishes.
+    """
+    if "quantile" in kinds:
+        yield (
+            "Quantiles that were asked for together are put in rising order. The margin of one follows from the others "
+            "beside it and a noisy count of the column; it is blank where no such count was measured. It has no "
+            "standard error."
+        )
+    if "ratio" in kinds:
+        yield (
+            "A ratio is one published number over another, blank where the lower one is below one step of its grid; "
+            "a part of a whole is held between 0 and 1. Its margin covers the noise of both, and is blank where the "
+            "lower number might be 0."
+        )
+    if any(query.ranking is not None for query in plan.queries):
+        yield "A list of the most frequent keys has no numbers: the order itself is what noise decided."
+    for query in plan.queries:
+        if query.suppress_below is not None:
+            name, limit = query.suppress_below
+            yield f"{query.name}: rows whose noisy {name} is below {_exact(limit)}, or unknown, were made blank."
+    if getattr(plan, "derive", ()):
+        yield "Derived tables were made of the published numbers; their margins come from 1,000 further draws of noise."
+
+
+def _exact(limit: Fraction) -> str:
+    text = Decimal(limit.numerator) / limit.denominator
+    return decimal(text) if Fraction(text) == limit else str(limit)

@@ -1,0 +1,115 @@
+"""Fresh noise of the published laws, for margins of what is made of published numbers.
+
+This is after the noise that protects: it reads public laws and published measurements alone, and a repeatable
+generator is what it needs. Nothing here may be used to hide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.measures import Noisy
+from dprelease.noise import Law
+from dprelease.noise.discrete_gaussian import DiscreteGaussianLaw
+from dprelease.noise.discrete_laplace import DiscreteLaplaceLaw
+from dprelease.noise.knorm import KNormLaw
+from dprelease.noise.lattice_ball import numerator
+
+__all__ = ["again", "noise_of"]
+
+Floats = npt.NDArray[np.float64]
+_LARGEST = 2.0**63 - 1024
+_TABLED = 20  # the largest scale of a discrete Gaussian that is drawn from a table of its probabilities
+
+
+def again(
+    noisy: Mapping[str, tuple[Noisy, ...]], replicates: int, chance: np.random.Generator
+) -> dict[str, tuple[Noisy, ...]]:
+    """Every measurement ``replicates`` times, each with one more draw of noise of its own law.
+
+    A draw is added once, however many measures it feeds, and the quantities of a joint draw get one vector together,
+    so that what errs together does so here. A choice (a quantile) has no law of its value and stays as it is.
+
+    Args:
+        noisy: By step.
+        replicates: How many.
+        chance: Where the noise comes from.
+
+    Returns:
+        By step; values of shape ``(replicates * cells,)``, one replicate after the other.
+    """
+    return {step: _again(parts, replicates, chance) for step, parts in noisy.items()}
+
+
+def _again(parts: tuple[Noisy, ...], replicates: int, chance: np.random.Generator) -> tuple[Noisy, ...]:
+    size = replicates * len(parts[0].values)
+    drawn = noise_of(parts[0].law, len(parts), size, chance)
+    made = []
+    for part, noise in zip(parts, drawn, strict=True):
+        values = np.tile(part.values.astype(np.float64), replicates) + noise
+        held = np.clip(np.rint(values), -_LARGEST, _LARGEST).astype(np.int64)
+        made.append(Noisy(quantity=part.quantity, values=held, law=part.law))
+    return tuple(made)
+
+
+def noise_of(law: Law, parts: int, size: int, chance: np.random.Generator) -> Floats:
+    """Noise of a law, shape ``(parts, size)``; of a law that is none of a value, zeros.
+
+    The laws are those of the mechanisms up to the rounding of doubles: the discrete Gaussian of a scale above 20 is
+    the rounded normal one, whose variance is larger by less than a part in 4,800.
+    """
+    if isinstance(law, KNormLaw):
+        return _knorm(law, size, chance)
+    if isinstance(law, DiscreteLaplaceLaw):
+        return np.stack(
+            [_geometric(law.scale, size, chance) - _geometric(law.scale, size, chance) for _ in range(parts)]
+        )
+    if isinstance(law, DiscreteGaussianLaw):
+        return np.stack([_gaussian(law.scale, size, chance) for _ in range(parts)])
+    return np.zeros((parts, size))
+
+
+def _geometric(scale: Fraction, size: int, chance: np.random.Generator) -> Floats:
+    """P(g) proportional to exp(-g / scale) for g = 0, 1, ...: the whole part of an exponential variable."""
+    return np.asarray(np.floor(chance.standard_exponential(size) * float(scale)))
+
+
+def _laplace(scale: Fraction, size: int, chance: np.random.Generator) -> Floats:
+    """The difference of two geometric variables."""
+    return _geometric(scale, size, chance) - _geometric(scale, size, chance)
+
+
+def _gaussian(scale: Fraction, size: int, chance: np.random.Generator) -> Floats:
+    sigma = float(scale)
+    if scale > _TABLED:
+        return np.asarray(np.rint(chance.standard_normal(size) * sigma))
+    reach = int(14 * sigma) + 2
+    at = np.arange(-reach, reach + 1, dtype=np.float64)
+    total = np.cumsum(np.exp(-(at * at) / (2 * sigma * sigma)))
+    found = np.searchsorted(total, chance.random(size) * total[-1], side="right")
+    return np.asarray(at[np.minimum(found, len(at) - 1)])
+
+
+def _knorm(law: KNormLaw, size: int, chance: np.random.Generator) -> Floats:
+    """A radius and a uniform point of its ball, as ``noise.knorm`` draws them: J + G_0 + ... + G_k, then a point."""
+    k, scale = law.dimension, float(law.scale)
+    weights = np.array([float(h) for h in numerator(law.ball, k)])
+    weights = weights * np.exp(-np.arange(len(weights)) / scale)
+    radius = chance.choice(len(weights), size, p=weights / weights.sum()).astype(np.float64)
+    for _ in range(k + 1):
+        radius = radius + _geometric(law.scale, size, chance)
+    if law.ball == "linf":
+        return np.asarray(np.floor(chance.random((k, size)) * (2 * radius + 1)) - radius)
+    # u_0..u_k in 0..r with smallest 0; the first that is 0 is u_j with probability proportional to (r / (r + 1))^j.
+    shares = (radius / (radius + 1)) ** np.arange(k + 1)[:, None]
+    total = np.cumsum(shares, axis=0)
+    first = (chance.random(size) * total[-1] >= total).sum(axis=0)
+    place = np.arange(k + 1)[:, None]
+    part = chance.random((k + 1, size))
+    whole = np.where(place < first, 1 + np.floor(part * radius), np.floor(part * (radius + 1)))
+    whole = np.where(place == first, 0.0, whole)
+    return np.asarray(whole[1:] - whole[0])

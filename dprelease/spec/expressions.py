@@ -1,0 +1,57 @@
+"""Expressions of a spec, ``where`` and ``sql``: read against the columns of their table, with located problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dprelease.catalog.expression import Expression, ExpressionError, parse
+from dprelease.catalog.table import ColumnType
+from dprelease.spec.columns import ColumnSpec
+from dprelease.spec.findings import Findings
+from dprelease.spec.names import shown
+from dprelease.spec.nodes import Path
+
+__all__ = ["check_where", "read_expression", "types_of"]
+
+
+def types_of(columns: Mapping[str, ColumnSpec]) -> dict[str, ColumnType]:
+    """The types of a table's declared columns, by name."""
+    return {name: column.type for name, column in columns.items()}
+
+
+def read_expression(
+    text: str, types: Mapping[str, ColumnType], at: Path, findings: Findings, *about: Path
+) -> Expression | None:
+    """An expression, or one problem and None.
+
+    Args:
+        text: As written.
+        types: The columns that it may use.
+        at: Its path.
+        findings: Where a problem goes.
+        about: What else it depends on: the columns of the table.
+    """
+    try:
+        return parse(text, types)
+    except ExpressionError as error:
+        hint = error.hint or "write columns, constants, comparisons, AND, OR, NOT, + - * / and CASE WHEN"
+        findings.add("DPR-S561", at, f"cannot be used: {shown(error.summary, 200)}", shown(hint, 200), *about)
+        return None
+
+
+def check_where(text: str | None, types: Mapping[str, ColumnType], at: Path, findings: Findings, *about: Path) -> None:
+    """A filter is an expression that is true or false.
+
+    Args:
+        text: As written; None: there is none.
+        types: All columns of the table.
+        at: The path of the filter.
+        findings: Where a problem goes.
+        about: What else it depends on.
+    """
+    if text is None:
+        return
+    found = read_expression(text, types, at, findings, *about)
+    if found is not None and found.type != "boolean":
+        says = f"is {found.type}, and a filter is true or false"
+        findings.add("DPR-S562", at, says, "compare it with something, such as `age >= 18`", *about)

@@ -1,0 +1,333 @@
+"""Rows as the declaration reads them, one at a time: files, values, public joins, derived columns.
+
+It shares no code with the engines: another CSV reader, other number reading.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from dprelease.catalog.expression import Expression, evaluate, parse
+from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Key, Mapped, PrivateJoin, Table
+
+SPACES = " \t\n\v\f\r"
+
+
+Cell = tuple[Key, ...]
+
+
+@dataclass(eq=False)
+class Row:
+    """One row: its values, and whose it is: the canonical text of an id, or its number where it has none."""
+
+    values: dict[str, Any]
+    unit: str | int
+
+
+def table_rows(
+    catalog: Catalog, table: Table, folder: Path, references: Mapping[str, ReferenceTable], secret: bytes
+) -> list[Row]:
+    """All rows of a table as a query sees them: typed, bounded, joined, derived.
+
+    Bounds count rows of the source, so that they come before the joins, which see at most so many rows of a unit.
+    """
+    most = None if table.bounds is None else table.bounds.max_rows
+    rows = of_units(table, own_rows(table, folder, references), most, secret)
+    for join in table.private_joins:
+        other = catalog.tables[join.table]
+        limits = [join.max_matches, *([] if other.bounds is None else [other.bounds.max_rows])]
+        theirs: dict[str | int, list[Row]] = {}
+        for row in of_units(other, own_rows(other, folder, references), min(limits), secret):
+            theirs.setdefault(row.unit, []).append(row)
+        rows = [joined for row in rows for joined in met(join, other, row, theirs.get(row.unit, []))]
+    return [Row(with_derived(table, row.values), row.unit) for row in rows]
+
+
+def of_units(table: Table, rows: Sequence[Row], most: int | None, secret: bytes) -> list[Row]:
+    """At most so many rows of every unit."""
+    if table.unit_id is None or most is None:
+        return list(rows)
+    of_unit: dict[str | int, list[Row]] = {}
+    for row in rows:
+        of_unit.setdefault(row.unit, []).append(row)
+    return [row for each in of_unit.values() for row in truncated(table, each, most, secret)]
+
+
+def truncated(table: Table, rows: Sequence[Row], most: int, secret: bytes) -> list[Row]:
+    """Rows of one unit by the rule of its table; nulls come last in either direction, ties go by content."""
+    if table.bounds is None or table.bounds.truncate == "sample":
+        return sampled(table, rows, most, secret)
+    ordered = sorted(rows, key=lambda row: content(table, row))
+    for name in reversed(table.bounds.order_by):
+        there = [row for row in ordered if row.values[name] is not None]
+        there.sort(key=lambda row: row.values[name], reverse=table.bounds.truncate == "last")
+        ordered = there + [row for row in ordered if row.values[name] is None]
+    return ordered[:most]
+
+
+def sampled(table: Table, rows: Sequence[Row], most: int | None, secret: bytes) -> list[Row]:
+    """At most so many rows of one unit, by keyed hash; ties go by content."""
+    order = sorted(rows, key=lambda row: (keyed(secret, row.unit, content(table, row)), content(table, row)))
+    return order if most is None else order[:most]
+
+
+def met(join: PrivateJoin, other: Table, row: Row, matches: Sequence[Row]) -> list[Row]:
+    """A row beside each row of its unit in the other table, or beside nulls; a row of nobody meets none."""
+    there = [with_derived(other, match.values) for match in matches] if isinstance(row.unit, str) else []
+    added = [{name: values[name] for name in join.add} for values in there] or [dict.fromkeys(join.add)]
+    return [Row(row.values | values, row.unit) for values in added]
+
+
+def own_rows(table: Table, folder: Path, references: Mapping[str, ReferenceTable]) -> list[Row]:
+    """Rows of the files, with what public references add; rows of nobody are dropped."""
+    rows = []
+    for number, raw in enumerate(stored_rows(table, folder)):
+        values = source_row(table, raw)
+        unit = number if table.unit_id is None else canonical(values[table.unit_id])
+        if unit is None and table.null_id == "drop":
+            continue
+        rows.append(Row(with_references(table, values, references), number if unit is None else unit))
+    return rows
+
+
+def chosen_cells(
+    cells: Sequence[Cell], text: Mapping[Cell, str], unit: Any, most: int | None, secret: bytes
+) -> list[Cell]:
+    """At most so many cells of one unit, by keyed hash."""
+    if most is None:
+        return list(cells)
+    return sorted(cells, key=lambda cell: (keyed(secret, unit, text[cell]), text[cell]))[:most]
+
+
+def keyed(secret: bytes, unit: Any, item: str) -> str:
+    """The documented order of what a unit has: 64 bits of sha256(secret, unit, item)."""
+    whole = secret.hex() + packed([None if isinstance(unit, int) else unit]) + item
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def content(table: Table, row: Row) -> str:
+    """All that a row holds: the id, the columns of the source, and what private joins lent, once they have."""
+    hidden = [str(table.unit_id)] if table.unit_id not in (None, *(column.name for column in table.columns)) else []
+    taken = [column.name for column in table.columns if column.reference is None and column.derivation is None]
+    return packed([canonical(row.values[name]) for name in (*hidden, *taken) if name in row.values])
+
+
+def packed(texts: Sequence[str | None]) -> str:
+    """Each text with its length before it; a null is a dash."""
+    return "".join("-" if text is None else f"{len(text)}:{text}" for text in texts)
+
+
+def canonical(value: Any) -> str | None:
+    """The text by which values are compared and hashed."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def holds(table: Table, where: str | None, row: Row) -> bool:
+    """Whether a row passes a filter; a null is no."""
+    return where is None or computed(table, where, row.values) is True
+
+
+def computed(table: Table, sql: str, values: Mapping[str, Any]) -> Any:
+    return evaluate(expression(tuple((column.name, column.type) for column in table.columns), sql), values)
+
+
+@cache
+def expression(types: tuple[tuple[str, ColumnType], ...], sql: str) -> Expression:
+    return parse(sql, dict(types))
+
+
+def source_row(table: Table, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the source, typed and within their ranges."""
+    row: dict[str, Any] = {}
+    own = [
+        each for each in table.columns if each.reference is None and each.lent_by is None and each.derivation is None
+    ]
+    if table.unit_id is not None and table.unit_id not in (column.name for column in own):
+        own.append(Column(name=table.unit_id, type="text"))
+    for column in own:
+        text = text_of(raw[column.name], column)
+        row[column.name] = within(column, value_of(column, text, table.source.null_values))
+    return row
+
+
+def with_references(table: Table, row: dict[str, Any], references: Mapping[str, ReferenceTable]) -> dict[str, Any]:
+    """Public joins, one after the other; a row without a match has nulls."""
+    row = dict(row)
+    for join in table.joins:
+        public = references[join.reference].columns
+        wanted = row[join.on]
+        free = table.column(join.on).model_copy(update={"range": None})
+        keys = [value_of(free, text_of(key, free), ()) for key in public[join.on]]
+        hits = [at for at, key in enumerate(keys) if wanted is not None and key == wanted]
+        for name in join.add:
+            column = table.column(name)
+            text = text_of(public[name][hits[0]], column) if hits else None
+            row[name] = within(column, value_of(column, text, ()))
+    return row
+
+
+def with_derived(table: Table, row: dict[str, Any]) -> dict[str, Any]:
+    """Derived columns in the order in which they are declared."""
+    row = dict(row)
+    for column in table.columns:
+        rule = column.derivation
+        if isinstance(rule, Binned):
+            row[column.name] = bin_of(rule, row[rule.of])
+        elif isinstance(rule, Mapped):
+            row[column.name] = target_of(rule, row[rule.of])
+        elif isinstance(rule, Computed):
+            row[column.name] = within(column, computed(table, rule.sql, row))
+    return row
+
+
+def bin_of(rule: Binned, number: float | None) -> str | None:
+    if number is not None:
+        for at in range(len(rule.edges) - 1):
+            if rule.edges[at] <= Fraction(number) < rule.edges[at + 1]:
+                return rule.labels[at]
+    return None
+
+
+def target_of(rule: Mapped, value: Any) -> Any:
+    if value is None:
+        return None
+    for given, key in rule.pairs:
+        if type(given) is type(value) and given == value:
+            return key
+    return rule.otherwise
+
+
+def value_of(column: Column, text: str | None, nulls: Sequence[str]) -> Any:
+    if text is None or text in nulls:
+        return None
+    if column.type == "text":
+        return text
+    text = text.strip(SPACES)
+    if text in nulls:
+        return None
+    if column.type == "boolean":
+        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(text.lower())
+    if column.type in ("date", "timestamp"):
+        return _iso(text, column.type)
+    number = _number(text)
+    if number is None:
+        return None
+    if column.type == "decimal":
+        return float(text) + 0.0 if math.isfinite(float(text)) else None
+    if number.denominator != 1:
+        return None
+    whole = number.numerator
+    return None if column.range is None and not -(2**63) <= whole < 2**63 else whole
+
+
+def _number(text: str) -> Fraction | None:
+    """The number that a text writes; an exponent beyond 9999 in size counts as 9999."""
+    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.ASCII | re.IGNORECASE):
+        return None
+    head, _, power = text.lower().partition("e")
+    size = min(int(power.lstrip("+-") or "0"), 9999)
+    return Fraction(Decimal(head)) * Fraction(10) ** (-size if power.startswith("-") else size)
+
+
+def _iso(text: str, kind: str) -> str | None:
+    try:
+        if kind == "date":
+            return text if len(text) == 10 and dt.date.fromisoformat(text) and text.isascii() else None
+        return text if re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", text) and dt.datetime.fromisoformat(text) else None
+    except ValueError:
+        return None
+
+
+def within(column: Column, value: Any) -> Any:
+    if value is None or column.range is None or column.type not in ("integer", "decimal"):
+        return value
+    low, high = column.range.low, column.range.high
+    if column.type == "integer":  # what has no place in 64 bits is outside every range
+        low, high = max(low, Fraction(1 - 2**63)), min(high, Fraction(2**63 - 1))
+    if low <= value <= high:
+        return value
+    if column.outside == "null":
+        return None
+    limit = low if value < low else high
+    return int(limit) if column.type == "integer" else float(limit)
+
+
+def text_of(stored: Any, column: Column) -> str | None:
+    """What a stored value reads as."""
+    if stored is None or isinstance(stored, str):
+        return stored
+    if isinstance(stored, bytes):
+        return stored.decode("utf-8", "replace")
+    if isinstance(stored, bool):
+        return "true" if stored else "false"
+    if isinstance(stored, float):
+        if not math.isfinite(stored):
+            return None
+        return str(int(stored)) if stored == int(stored) and abs(stored) < 2**63 else repr(stored)
+    if isinstance(stored, dt.datetime):
+        return str(stored.date()) if column.type == "date" else stored.isoformat(timespec="microseconds")
+    if isinstance(stored, int | Decimal | dt.date):
+        return str(stored)
+    return None
+
+
+def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.glob(table.source.file)):
+        if table.source.format == "parquet":
+            yield from pq.read_table(path).to_pylist()
+            continue
+        names: list[str] | None = None
+        for record in path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+            line = record.removesuffix(b"\r")
+            if not line:
+                continue
+            cells = fields_of(line.decode("utf-8", "replace"))
+            if names is None:
+                assert cells is not None
+                names = cells
+            elif cells is None or len(cells) != len(names):
+                yield dict.fromkeys(names)
+            else:
+                yield dict(zip(names, cells, strict=True))
+
+
+def fields_of(line: str) -> list[str] | None:
+    """One CSV line, character by character."""
+    cells: list[str] = []
+    field: list[str] = []
+    state = "start"
+    for char in line:
+        if state == "quoted":
+            if char == '"':
+                state = "closed"
+            else:
+                field.append(char)
+        elif char == ",":
+            cells.append("".join(field))
+            field, state = [], "start"
+        elif state == "closed":
+            if char != '"':
+                return None
+            field.append('"')
+            state = "quoted"
+        elif state == "start" and char == '"':
+            state = "quoted"
+        else:
+            field.append(char)
+            state = "plain"
+    return None if state == "quoted" else [*cells, "".join(field)]

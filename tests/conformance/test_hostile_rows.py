@@ -1,0 +1,207 @@
+"""One hostile row in a table of units: no exception, the same shape, and no more influence than one unit has."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dprelease.catalog.aggregate import Grouping
+from dprelease.catalog.table import Table, TableBounds
+from dprelease.privacy.unit import Neighboring
+from tests.conformance.people import SECRET, opened
+from tests.conformance.unit_tables import (
+    NAMES,
+    REFERENCES,
+    asked,
+    assert_within,
+    catalog_of,
+    claimed,
+    moved,
+    opening,
+    quantities,
+    visits,
+    write,
+)
+
+CLEAN = ["h", "DE", "a", "2024-02-29", "12", "1.5", "true"]
+NUMBERS = [
+    "", " ", "NaN", "nan", "-NaN", "inf", "-inf", "Infinity", "-0.0", "-0", "5e-324", "1e-400", "1e308", "-1e308", "1e309",
+    "9e18", "-9223372036854775808", "9223372036854775807", "18446744073709551616", "-18446744073709551617", "9" * 5000,
+    "1e" + "9" * 500, "0x10", "1_0", "٣", "12abc", "1,5", "--1", "1e", "+", "=1+1", "true", "null",
+]  # fmt: skip
+DATES = ["", "2023-02-29", "0000-00-00", "2024-13-01", "10000-01-01", "-2024-01-01", "2024-02-30T25:61", "0001-01-01", "9999-12-31", "now"]  # fmt: skip
+TEXTS = [
+    "", " ", "z" * 100_000, "\x00", "a\x00b", "'", '"', '"" ""', "a\nb", "a\r\nb", "\ufeffa", "\u202e", "=cmd|' /C calc'!A0",
+    "@SUM(1)", "+1", "-1", "'; drop table t; --", "NULL", "None", "$1", "{0}", "%s", "\\", "\\N", "\ud7ff", "\U0010ffff",
+]  # fmt: skip
+IDS = [*TEXTS, "01", " 1", "1.0", "true", "u1 ", "U1", "1:a", "-", "1:-", "u" * 100_000]
+
+
+def hostile_rows() -> Iterator[list[str]]:
+    """The clean row with one value replaced, column after column; then all values at once."""
+    for at, values in ((0, IDS), (1, TEXTS), (2, TEXTS), (3, DATES), (4, NUMBERS), (5, NUMBERS), (6, NUMBERS)):
+        for value in values:
+            yield [*CLEAN[:at], value, *CLEAN[at + 1 :]]
+    for each in (*TEXTS, *NUMBERS):
+        yield [each] * 7
+
+
+BROKEN = {
+    "invalid UTF-8": b"h,DE,\xff\xfe,2024-02-29,12,1.5,true\n",
+    "a broken id": b"\xc3\x28,DE,a,2024-02-29,12,1.5,true\n",
+    "a cut sequence": b"h,DE,\xe2\x82,2024-02-29,12,1.5,true\n",
+    "a lone surrogate": b"h,DE,\xed\xa0\x80,2024-02-29,12,1.5,true\n",
+    "an open quote": b'h,DE,"a,2024-02-29,12,1.5,true\n',
+    "a quote bomb": b'"' * 100_001 + b"\n",
+    "a newline in quotes": b'h,DE,"a\nb",2024-02-29,12,1.5,true\n',
+    "too few fields": b"h,DE\n",
+    "too many fields": b"h,DE,a,2024-02-29,12,1.5,true,more\n",
+    "NUL": b"\x00,\x00,\x00,\x00,\x00,\x00,\x00\n",
+    "a megabyte": b"h,DE," + b"z" * 2**20 + b",2024-02-29,12,1.5,true\n",
+}
+NATIVE: dict[str, tuple[str, Any]] = {
+    "bytes as an id": ("user", pa.array([b"\xff\xfe"])),
+    "a number as an id": ("user", pa.array([float("nan")])),
+    "an infinite id": ("user", pa.array([float("-inf")])),
+    "a list as an id": ("user", pa.array([[1]])),
+    "an early day": ("day", pa.array([-(2**62)], pa.timestamp("us"))),
+    "a late day": ("day", pa.array([2**31 - 1], pa.int32()).cast(pa.date32())),
+    "a time that is no day": ("day", pa.array([dt.time(1, 2)])),
+    "2^64 - 1": ("seconds", pa.array([2**64 - 1], pa.uint64())),
+    "-2^63": ("seconds", pa.array([-(2**63)])),
+    "9e18": ("seconds", pa.array([9e18])),
+    "NaN": ("amount", pa.array([float("nan")])),
+    "infinity": ("amount", pa.array([float("inf")])),
+    "minus zero": ("amount", pa.array([-0.0])),
+    "the least double": ("amount", pa.array([5e-324])),
+    "the largest double": ("amount", pa.array([1.7976931348623157e308])),
+    "a long decimal": ("amount", pa.array([Decimal("9" * 38)])),
+    "a structure": ("amount", pa.array([{"a": 1}])),
+    "a number for a boolean": ("adult", pa.array([7])),
+}
+TABLE_BOUNDS = TableBounds(max_rows=3)
+GROUPINGS = [
+    Grouping(table="visits", by=()),
+    Grouping(table="visits", by=("country", "late"), max_groups=2, max_rows_per_group=2),
+    Grouping(table="visits", by=("day", "topic"), where="seconds >= 0 or seconds is null", max_groups=1),
+]
+
+
+def good_rows() -> list[list[Any]]:
+    draw = random.Random(3)
+    places = ["DE", "FR"]
+    return [
+        [f"u{draw.randrange(12)}", draw.choice(places), draw.choice("ab"), "2024-02-29", draw.randrange(90), 2.5, True]
+        for _ in range(60)
+    ]
+
+
+def answers(kind: str, folder: Path, table: Table) -> list[list[Any]]:
+    """All quantities of all groupings, and the counts that select keys."""
+    catalog = catalog_of(table)
+    with opening(kind, folder) as engine:
+        found = [asked(engine, catalog, grouping, quantities()) for grouping in GROUPINGS]
+        private = Grouping(table="visits", by=("page",), private=True, max_groups=2)
+        return [*found, opened(engine.units_by_key(catalog, private, REFERENCES, SECRET))]
+
+
+def check(kind: str, folder: Path, table: Table, clean: list[list[Any]], relation: Neighboring) -> None:
+    """The hostile table against the clean one."""
+    *found, keys = answers(kind, folder, table)
+    *known, known_keys = clean
+    for grouping, before, after in zip(GROUPINGS, known, found, strict=True):
+        for quantity, old, new in zip(quantities(), before, after, strict=True):
+            assert_within(moved(old, new), claimed(catalog_of(table), grouping, quantity, relation))
+    names = dict(known_keys).keys() | dict(keys).keys()
+    change = [abs(dict(keys).get(name, 0) - dict(known_keys).get(name, 0)) for name in names]
+    assert sum(change) <= (2 if relation is Neighboring.ADD_REMOVE else 4)
+    assert max(change) <= 1
+
+
+def check_slots(kind: str, folder: Path, table: Table, slots: int) -> None:
+    """Two folders, ``clean`` and ``mixed``: in every slot no more has changed than one unit may change."""
+    catalog = catalog_of(table)
+    with opening(kind, folder / "clean") as clean, opening(kind, folder / "mixed") as mixed:
+        for by, bound in ((("slot", "late"), {"max_groups": 1}), (("slot", "country"), {})):
+            grouping = Grouping(table="visits", by=by, **bound)
+            known, found = (asked(engine, catalog, grouping, quantities()) for engine in (clean, mixed))
+            for quantity, before, after in zip(quantities(), known, found, strict=True):
+                change, claim = moved(before, after), claimed(catalog, grouping, quantity, Neighboring.ADD_REMOVE)
+                width = len(change) // slots
+                for at in range(slots):
+                    assert_within(change[at * width : (at + 1) * width], claim)
+
+
+@pytest.mark.parametrize("null_id", ["drop", "unit"])
+def test_every_hostile_text_stays_in_its_cell(kind: str, null_id: str, tmp_path: Path) -> None:
+    """All at once, each between good rows, of a unit and with a cell of its own: none takes another row along."""
+    hostile = [[f"h{at}" if row[0] == "h" else row[0], *row[1:], at] for at, row in enumerate(hostile_rows())]
+    lines = [b"%s,%d\n" % (line.rstrip(b"\n"), at) for at, line in enumerate(BROKEN.values(), len(hostile))]
+    slots = len(hostile) + len(lines)
+    good = [[f"g{at}", "DE", "b", "2024-02-29", at % 90, 2.5, True, at] for at in range(slots)]
+    table = visits(slots=slots, null_id=null_id, bounds=TABLE_BOUNDS)
+    write(tmp_path / "clean", table, good)
+    write(tmp_path / "good", table, good[len(hostile) :])
+    first, second = tmp_path / "mixed" / "visits0.csv", tmp_path / "mixed" / "visits1.csv"
+    write(tmp_path / "mixed", table, [row for pair in zip(hostile, good, strict=False) for row in pair])
+    head, *rest = (tmp_path / "good" / "visits0.csv").read_bytes().splitlines(keepends=True)
+    second.write_bytes(head + b"".join(line for pair in zip(lines, rest, strict=True) for line in pair))
+    assert first.exists()
+    check_slots(kind, tmp_path, table, slots)
+
+
+def test_every_hostile_stored_value_stays_in_its_cell(kind: str, tmp_path: Path) -> None:
+    """Each in a file of its own, in which its column has the type that it needs."""
+    table = visits("parquet", slots=len(NATIVE), null_id="unit", bounds=TABLE_BOUNDS)
+    good = [[f"g{at}", "DE", "b", "2024-02-29", at, 2.5, True, at] for at in range(len(NATIVE))]
+    write(tmp_path / "clean", table, good)
+    write(tmp_path / "mixed", table, good)
+    for at, (column, values) in enumerate(NATIVE.values()):
+        row = {each: pa.array([value]) for each, value in zip(NAMES, CLEAN, strict=True)}
+        row |= {"user": pa.array([f"h{at}"]), "slot": pa.array([at]), column: values}
+        pq.write_table(pa.table(row), tmp_path / "mixed" / f"visits_{at}.parquet")
+    check_slots(kind, tmp_path, table, len(NATIVE))
+
+
+def test_every_hostile_text_means_what_it_means_to_the_reference_engine(kind: str, tmp_path: Path) -> None:
+    table = visits(null_id="unit", bounds=TABLE_BOUNDS)
+    write(tmp_path, table, [*good_rows(), *hostile_rows()])
+    with (tmp_path / "visits0.csv").open("ab") as file:
+        file.write(b"".join(BROKEN.values()))
+    assert answers(kind, tmp_path, table) == answers("reference", tmp_path, table)
+
+
+@pytest.mark.parametrize("null_id", ["drop", "unit"])
+def test_one_hostile_row_moves_no_number_further_than_one_unit(kind: str, null_id: str, tmp_path: Path) -> None:
+    """One at a time, before and after the others; of a new unit, and of one that is there: that replaces its rows."""
+    table = visits(null_id=null_id, bounds=TABLE_BOUNDS)
+    write(tmp_path / "clean", table, good_rows())
+    clean = answers(kind, tmp_path / "clean", table)
+    some = [*hostile_rows()]
+    for number, row in enumerate([some[5], some[-20], ["u1", *some[-20][1:]], ["u1", *some[120][1:]]]):
+        write(tmp_path / "hostile", table, [*good_rows(), row] if number % 2 else [row, *good_rows()])
+        relation = Neighboring.REPLACE_ONE if row[0] == "u1" else Neighboring.ADD_REMOVE
+        check(kind, tmp_path / "hostile", table, clean, relation)
+
+
+@pytest.mark.parametrize("shape", ["csv", "parquet"])
+@pytest.mark.parametrize("null_id", ["drop", "unit"])
+def test_an_empty_table_has_the_shape_of_a_full_one(kind: str, shape: str, null_id: str, tmp_path: Path) -> None:
+    table = visits(shape, null_id=null_id, bounds=TABLE_BOUNDS)
+    write(tmp_path / "full", table, good_rows())
+    write(tmp_path / "empty", table, [])
+    *full, _ = answers(kind, tmp_path / "full", table)
+    *empty, keys = answers(kind, tmp_path / "empty", table)
+    assert keys == []
+    for some, none in zip(full, empty, strict=True):
+        for old, new in zip(some, none, strict=True):
+            moved(old, new)  # the same number of cells
+            assert new == ([0] * len(new) if isinstance(new, list) else (old[0], []))
