@@ -58,7 +58,8 @@ def plan_of(
                 unit=str(loaded.spec.privacy.unit),
                 neighboring=Neighboring(loaded.spec.privacy.neighboring),
                 composition="zcdp",
-                lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**8)),
+                lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**5)),
+                selecting=Fraction(1, 2 * 10**5),
             )
             for name in names
         ]

@@ -112,17 +112,17 @@ class DuckDBEngine:
         asked = Asked(catalog, grouping, (), references, secret)
         return self._scrubbed(asked, lambda stage, tables: occurring(stage, asked, tables))
 
-    def _scrubbed(self, asked: Asked, action: Callable[[Stage, Mapping[str, Any]], Result]) -> Result:
+    def _scrubbed(self, asked: Asked, action: Callable[[Stage, Sequence[Any]], Result]) -> Result:
         """Load and bound what is asked for, then answer from it; no word of a driver gets out."""
         table = asked.table
         doing = f"table {table.name!r}, aggregating by ({', '.join(asked.grouping.by)})"
         with self._lock:
             self._check_open()
-            tables = {table.name: self._bounded(table, None if table.bounds is None else table.bounds.max_rows, asked)}
+            tables = [self._bounded(table, None if table.bounds is None else table.bounds.max_rows, asked)]
             for join in table.private_joins:
                 other = asked.catalog.tables[join.table]
                 own = join.max_matches if other.bounds is None else other.bounds.max_rows
-                tables[other.name] = self._bounded(other, min(join.max_matches, own), asked)
+                tables.append(self._bounded(other, min(join.max_matches, own), asked))
 
             def act() -> Result:
                 with Stage(self._backend, self._numbers) as stage:

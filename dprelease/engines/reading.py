@@ -65,13 +65,13 @@ def _conditions(quantities: Iterable[Quantity]) -> list[str | None]:
 _SUMS = ("rows", "nonnull", "balance", "sum", "square", "units")
 
 
-def answers(stage: Stage, asked: Asked, tables: Mapping[str, Any], keys: Keys | None) -> tuple[Any, ...]:
+def answers(stage: Stage, asked: Asked, tables: Sequence[Any], keys: Keys | None) -> tuple[Any, ...]:
     """One box per quantity.
 
     Args:
         stage: Lends and keeps tables.
         asked: The question.
-        tables: The loaded rows of every table of the pass, each bounded as it is declared.
+        tables: The loaded rows of the table, then of what each of its private joins adds from, bounded as declared.
         keys: The cells, where keys are private.
     """
     rows = _rows(stage, asked, tables)
@@ -95,7 +95,7 @@ def answers(stage: Stage, asked: Asked, tables: Mapping[str, Any], keys: Keys | 
     return tuple(boxes[f"q{at}"] for at in range(len(asked.quantities)))
 
 
-def occurring(stage: Stage, asked: Asked, tables: Mapping[str, Any]) -> ExactKeys:
+def occurring(stage: Stage, asked: Asked, tables: Sequence[Any]) -> ExactKeys:
     """The private keys that occur, in the order of their texts, with the number of units that have each of them."""
     rows = _rows(stage, asked, tables)
     if asked.table.unit_id is not None:
@@ -110,14 +110,14 @@ def _texts(held: tuple[tuple[Key, ...], int]) -> tuple[str, ...]:
     return tuple(str(part).lower() if isinstance(part, bool) else str(part) for part in held[0])
 
 
-def _rows(stage: Stage, asked: Asked, tables: Mapping[str, Any]) -> Any:
+def _rows(stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
     """The rows that are looked at, joined and derived, with their cells; nothing of the query is bounded yet."""
     table, grouping = asked.table, asked.grouping
-    rows = tables[table.name]
-    for join in table.private_joins:
+    rows = tables[0]
+    for join, others in zip(table.private_joins, tables[1:], strict=True):
         other = asked.catalog.tables[join.table]
         added = needed(other, join.add, ())
-        matches = _widened(stage, asked, tables[other.name], other, added)
+        matches = _widened(stage, asked, others, other, added)
         rows = privately_joined(rows, table, join, other, matches)
     names = {*grouping.by, *(item.column for item in asked.quantities if item.column is not None)}
     wanted = needed(table, names, [grouping.where, *_conditions(asked.quantities)])

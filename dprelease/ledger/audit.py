@@ -166,7 +166,7 @@ def _charge(book: _Book, at: int, charge: Charged) -> None:
         book.say(at, f"the losses of account {name} do not add up")
     spent.update(atoms(charge.events))
     for cap in (charge.facts.cap, account.lifetime):
-        if exceeded(account.composition, _events(spent), cap, _SLACK):
+        if exceeded(account, _events(spent), cap, _SLACK):
             book.say(at, f"account {name} is charged more than its cap")
             break
 

@@ -7,6 +7,7 @@ format here: a kind is never removed, a new field is optional, a meaning never c
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import ValidationError
@@ -76,6 +77,7 @@ class Opened(Value):
     neighboring: Neighboring
     composition: Composition
     cap: Budget
+    selecting: Fraction = Fraction(0)
     replaces: int | None = None
     at: str
     by: Actor
@@ -89,6 +91,7 @@ class Opened(Value):
             neighboring=self.neighboring,
             composition=self.composition,
             lifetime=self.cap,
+            selecting=self.selecting,
         )
 
 

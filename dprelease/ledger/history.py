@@ -9,12 +9,11 @@ from fractions import Fraction
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, StalePlan
 from dprelease.ledger.base import Charge
 from dprelease.ledger.entry import AccountFacts, Charged, Entry, Opened, Reserved, Voided
-from dprelease.plan.document import Account, AccountStanding, Composition, Head, ReleasePlan
+from dprelease.plan.document import Account, AccountStanding, Head, ReleasePlan
 from dprelease.privacy.accountants.base import atoms
-from dprelease.privacy.accountants.zcdp import total_rho
-from dprelease.privacy.budget import Budget, round_up
+from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Composed, Event, Repeated
-from dprelease.privacy.filters import account_loss
+from dprelease.privacy.filters import account_loss, account_rho
 
 __all__ = ["History", "exceeded", "judge", "out_of_budget", "price", "replay", "require_heads", "require_plan"]
 
@@ -70,20 +69,20 @@ def _compact(events: Sequence[Event]) -> tuple[Event, ...]:
     return tuple(Repeated(event=atom, count=n) for atom, n in atoms(Composed(events=tuple(events))).items())
 
 
-def _spent(composition: Composition, events: Sequence[Event], cap: Budget) -> Fraction:
+def _spent(account: Account, events: Sequence[Event], cap: Budget) -> Fraction:
     """What events cost together, in the currency of the cap: epsilon at its delta, or rho."""
     if cap.rho is not None:
-        return total_rho(Composed(events=tuple(events)))
-    return account_loss(composition, events, cap.delta).epsilon
+        return account_rho(events, min(account.selecting, cap.delta))
+    return account_loss(account.composition, events, cap.delta, kept=account.selecting).epsilon
 
 
 def _allowed(cap: Budget) -> Fraction:
     return cap.rho if cap.rho is not None else cap.epsilon or Fraction(0)
 
 
-def exceeded(composition: Composition, events: Sequence[Event], cap: Budget, slack: Fraction = Fraction(0)) -> bool:
+def exceeded(account: Account, events: Sequence[Event], cap: Budget, slack: Fraction = Fraction(0)) -> bool:
     """Whether these events together are outside a cap, by more than a relative ``slack``."""
-    return _spent(composition, _compact(events), cap) > _allowed(cap) * (1 + slack)
+    return _spent(account, _compact(events), cap) > _allowed(cap) * (1 + slack)
 
 
 def price(account: Account, charged: Sequence[Event], events: Composed, cap: Budget) -> AccountFacts:
@@ -92,9 +91,13 @@ def price(account: Account, charged: Sequence[Event], events: Composed, cap: Bud
         name=account.name,
         composition=account.composition,
         cap=cap,
-        before=account_loss(account.composition, _compact(charged), cap.delta),
-        after=account_loss(account.composition, _compact((*charged, events)), cap.delta),
+        before=_loss(account, charged, cap),
+        after=_loss(account, (*charged, events), cap),
     )
+
+
+def _loss(account: Account, events: Sequence[Event], cap: Budget) -> Loss:
+    return account_loss(account.composition, _compact(events), cap.delta, kept=account.selecting)
 
 
 def require_plan(plan: ReleasePlan, charges: Sequence[Charge]) -> None:
@@ -120,7 +123,7 @@ def require_plan(plan: ReleasePlan, charges: Sequence[Charge]) -> None:
 
 
 def _require_same(then: Account, now: Account, verb: str, hint: str) -> None:
-    for what in ("unit", "neighboring", "composition"):
+    for what in ("unit", "neighboring", "composition", "selecting"):
         if getattr(then, what) != getattr(now, what):
             raise LedgerError(
                 f"account {now.name} was {verb} with {what} {getattr(then, what)}, "
@@ -192,7 +195,7 @@ def judge(
         before = _compact(tuple(past.charged.values()) if past else ())
         asked = Composed(events=_compact((charge.events,)))
         charged.append(Charged(events=charge.events, facts=price(account, before, asked, charge.cap)))
-        broken = [cap for cap in caps if exceeded(account.composition, (*before, asked), cap)]
+        broken = [cap for cap in caps if exceeded(account, (*before, asked), cap)]
         refused += [price(account, before, asked, cap) for cap in broken[:1]]
     return tuple(charged), tuple(refused)
 
@@ -203,12 +206,13 @@ def out_of_budget(
     """The error for accounts that cannot pay: asked, already charged, allowed and left, for each."""
     events = {charge.account.name: charge.events for charge in charges}
     lines = []
+    accounts = {charge.account.name: charge.account for charge in charges}
     for each in facts:
         past = history[each.name].charged.values() if each.name in history else ()
         unit = "epsilon" if each.cap.rho is None else "rho"
-        before = _spent(each.composition, _compact(tuple(past)), each.cap)
-        asked = _spent(each.composition, _compact((events[each.name],)), each.cap)
-        together = _spent(each.composition, _compact((*past, events[each.name])), each.cap)
+        before = _spent(accounts[each.name], _compact(tuple(past)), each.cap)
+        asked = _spent(accounts[each.name], _compact((events[each.name],)), each.cap)
+        together = _spent(accounts[each.name], _compact((*past, events[each.name])), each.cap)
         allowed = _allowed(each.cap)
         lines.append(
             f"account {each.name}: asked {unit} {round_up(asked)}, already charged {round_up(before)}, together "

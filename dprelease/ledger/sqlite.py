@@ -260,6 +260,7 @@ class SQLiteLedger:
                     neighboring=charge.account.neighboring,
                     composition=charge.account.composition,
                     cap=charge.account.lifetime,
+                    selecting=charge.account.selecting,
                     replaces=past.opened if past else None,
                     at=utc_text(self._clock()),
                     by=by,

@@ -11,7 +11,7 @@ from dprelease.errors import BudgetTooSmall, PlanError
 from dprelease.noise.threshold import least_threshold
 from dprelease.plan.candidates import event_of, mechanism_of
 from dprelease.plan.choose import Choice, Problem, choose, domains
-from dprelease.plan.document import Account, Considered, Publish, ReleaseInfo, ReleasePlan, Selecting, Step
+from dprelease.plan.document import Account, Considered, Derived, Publish, ReleaseInfo, ReleasePlan, Selecting, Step
 from dprelease.plan.drafts import Draft
 from dprelease.plan.lower import Lowered, Lowering
 from dprelease.plan.naive import naive
@@ -155,6 +155,7 @@ def _plan(
         outputs=told,
         considered=considered,
         naive=naive(problem, lowered, steps),
+        derive=tuple(Derived(name=name, title=each.title, sql=each.sql) for name, each in spec.derive.items()),
         unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
         publish=publish,
     )

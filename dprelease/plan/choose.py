@@ -303,7 +303,8 @@ def _burden(
     for account in problem.accounts:
         events = [event for name, event in charged if name == account.name]
         try:
-            loss = account_loss(account.composition, events, problem.budget.delta or account.lifetime.delta)
+            delta = problem.budget.delta or account.lifetime.delta
+            loss = account_loss(account.composition, events, delta, kept=min(account.selecting, delta / 2))
         except UnsupportedEvent:
             return math.inf
         most = max(most, float(loss.epsilon / budget.epsilon))

@@ -13,6 +13,7 @@ from dprelease.catalog.table import Catalog, Column
 from dprelease.measures import AnyMeasure
 from dprelease.noise import Law
 from dprelease.plan.draws import Choosing, event_of, law_of
+from dprelease.plan.standing import AccountStanding, Head, Standing
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed, Event, Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
@@ -24,6 +25,7 @@ __all__ = [
     "Batch",
     "Choosing",
     "Considered",
+    "Derived",
     "Feed",
     "FrozenPlan",
     "Goal",
@@ -244,13 +246,24 @@ class Naive(Value):
 
 
 class Account(Value):
-    """What the data owner's policy says of an account."""
+    """What the data owner's policy says of an account.
+
+    Attributes:
+        name: Of the account.
+        unit: Whom it protects.
+        neighboring: As in the specs that use it.
+        composition: How the losses of its releases add up.
+        lifetime: Its cap.
+        selecting: Of a ``zcdp`` account: the part of every delta that is kept for key selections, for ever the same
+            (``privacy.filters``). The losses of all other draws are read at the rest.
+    """
 
     name: str
     unit: str
     neighboring: Neighboring
     composition: Composition
     lifetime: Budget
+    selecting: Fraction = Field(default=Fraction(0), ge=0, lt=1)
 
 
 class Publish(Value):
@@ -260,6 +273,14 @@ class Publish(Value):
     confidence: Fraction = Fraction(95, 100)
     unreliable_above: Fraction | None = None
     unreliable_show: Literal["flag", "blank"] = "flag"
+
+
+class Derived(Value):
+    """A further table, made from the published ones by SQL: it costs nothing."""
+
+    name: str
+    title: str
+    sql: str
 
 
 class ReleasePlan(Value):
@@ -287,6 +308,7 @@ class ReleasePlan(Value):
     considered: tuple[Considered, ...] = ()
     naive: Naive | None = None
     unspent: str | None = None
+    derive: tuple[Derived, ...] = ()
     publish: Publish
 
     @property
@@ -349,30 +371,6 @@ class Batch(Value):
     def by(self) -> tuple[str, ...]:
         """Its key columns."""
         return self.grouping.by
-
-
-class Head(Value):
-    """The last ledger entry of an account: sequence number (0: none yet) and hash."""
-
-    sequence: int = 0
-    hash: str = ""
-
-
-class AccountStanding(Value):
-    """One account as the ledger has it: its head, and every event ever charged to it."""
-
-    head: Head = Head()
-    charged: tuple[Event, ...] = ()
-
-
-class Standing(Value):
-    """What has been spent, as a value; an account that the ledger does not know has the empty standing."""
-
-    accounts: dict[str, AccountStanding] = {}
-
-    def of(self, account: str) -> AccountStanding:
-        """The standing of one account."""
-        return self.accounts.get(account, AccountStanding())
 
 
 class FrozenPlan(Value):

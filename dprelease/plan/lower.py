@@ -16,6 +16,7 @@ from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
 from dprelease.measures.count import Count
 from dprelease.measures.quantile import Quantile
+from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.drafts import Draft, additive, choice, joint, ranking, selection
 from dprelease.plan.grouping import grouping_of, planned_measures
@@ -275,7 +276,7 @@ def _taken(group: _Group, form: Form, quantities: Sequence[Quantity]) -> list[tu
     needed = {
         (quantities[quantity].column, quantities[quantity].where)
         for asked in group.members
-        if not isinstance(asked.measure, Count)
+        if not isinstance(asked.measure, Count | PlannedRatio)
         for quantity in asked.forms[-1 if isinstance(asked.measure, Quantile) else 0]
         if quantities[quantity].kind == "nonnull"
     }
@@ -288,13 +289,26 @@ def _taken(group: _Group, form: Form, quantities: Sequence[Quantity]) -> list[tu
             if isinstance(asked.measure, Count):
                 first = quantities[asked.forms[0][0]]
                 better = centred and (first.column, first.where) not in needed
+            elif isinstance(asked.measure, PlannedRatio):
+                better = False
             elif isinstance(asked.measure, Quantile):
                 better = all(plainly[quantity] > 0 for quantity in other)
             else:
                 better = form.joint_sums and all(plainly[quantity] > own[quantity] for quantity in other)
             chosen = other if better else chosen
         found.append(chosen)
-    return found
+    taken = {(asked.query, asked.label): form for asked, form in zip(group.members, found, strict=True)}
+    return [_followed(asked, form, taken) for asked, form in zip(group.members, found, strict=True)]
+
+
+def _followed(
+    asked: _Asked, form: tuple[int, ...], taken: Mapping[tuple[int, str], tuple[int, ...]]
+) -> tuple[int, ...]:
+    """A ratio takes the forms that its two measures took, so that it draws nothing of its own."""
+    if not isinstance(asked.measure, PlannedRatio):
+        return form
+    first, second = (taken[asked.query, label] for label in asked.measure.ratio)
+    return (*first, *second)
 
 
 def _goal(query: QuerySpec, delta: Fraction) -> Goal:
@@ -313,7 +327,8 @@ def _goal(query: QuerySpec, delta: Fraction) -> Goal:
 
 def expected_rows(expect: Mapping[str, int], measures: Mapping[str, Measure], label: str) -> int | None:
     """The author's guess of the rows behind a measure: of a count of the same column, else of any count."""
-    column = _column(measures[label])
+    measure = measures[label]
+    column = _column(measures[measure.ratio[1]] if isinstance(measure, PlannedRatio) else measure)
     own = [guess for name, guess in expect.items() if column and _column(measures[name]) == column]
     return next(iter(own or expect.values()), None)
 

@@ -47,7 +47,7 @@ class Derived:
 
 def derived_of(plan: ReleasePlan) -> tuple[Derived, ...]:
     """The derived tables of a plan, in its order."""
-    return tuple(Derived(each.name, each.title, each.sql) for each in getattr(plan, "derive", ()))
+    return tuple(Derived(each.name, each.title, each.sql) for each in plan.derive)
 
 
 def columns_of(plan: ReleasePlan) -> dict[str, Columns]:

@@ -124,7 +124,7 @@ def after_choices(plan: ReleasePlan, kinds: Set[str]) -> Iterator[str]:
         if query.suppress_below is not None:
             name, limit = query.suppress_below
             yield f"{query.name}: rows whose noisy {name} is below {_exact(limit)}, or unknown, were made blank."
-    if getattr(plan, "derive", ()):
+    if plan.derive:
         yield "Derived tables were made of the published numbers; their margins come from 1,000 further draws of noise."
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import budget_facts, loss_facts, plan_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
+from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
 from dprelease.publish.base import NOTICE, AccountFacts, Content
 from dprelease.publish.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
@@ -78,7 +79,7 @@ def accounting(content: Content) -> dict[str, Any]:
 
 
 def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:
-    alone = account_loss(_composition(plan, facts), [plan.event_of(facts.name)], facts.after.delta)
+    alone = _alone(plan, facts)
     return {
         "name": facts.name,
         "unit": facts.unit,
@@ -90,8 +91,11 @@ def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:
     }
 
 
-def _composition(plan: ReleasePlan, facts: AccountFacts) -> Any:
-    return next((each.composition for each in plan.accounts if each.name == facts.name), facts.composition)
+def _alone(plan: ReleasePlan, facts: AccountFacts) -> Loss:
+    """What this release alone costs an account, in its own composition and at its own delta."""
+    account = next(each for each in plan.accounts if each.name == facts.name)
+    events = [plan.event_of(facts.name)]
+    return account_loss(account.composition, events, facts.after.delta, kept=account.selecting)
 
 
 def accounting_json(content: Content) -> bytes:
@@ -151,7 +155,7 @@ def _budget(epsilon: Any, rho: Any, delta: Any) -> str:
 
 
 def _account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
-    alone = account_loss(_composition(plan, facts), [plan.event_of(facts.name)], facts.after.delta)
+    alone = _alone(plan, facts)
     return {
         "name": facts.name,
         "unit": facts.unit,

@@ -135,12 +135,21 @@ class Project:
                 hint = f"write `neighboring: {account.neighboring.value}`, as the policy says"
                 where = loaded.where("privacy", "neighboring")
                 problems.append(Problem("DPR-S412", f"account {name!r} has another neighbouring relation", hint, where))
+            private = [query for query in loaded.spec.queries.values() if query.keys == "private"]
+            mine = [query for query in private if loaded.spec.tables[query.table].account == name]
+            if mine and account.composition == "zcdp" and not account.lifetime.selecting:
+                hint = "its owner writes `selecting` beside `delta` in the policy, before the account is first used"
+                where = loaded.where("queries", next(n for n, q in loaded.spec.queries.items() if q is mine[0]), "keys")
+                problems.append(
+                    Problem("DPR-S413", f"account {name!r} keeps no delta for `keys: private`", hint, where)
+                )
             found[name] = Account(
                 name=name,
                 unit=account.unit,
                 neighboring=account.neighboring,
                 composition=account.composition,
                 lifetime=Budget(epsilon=account.lifetime.epsilon, delta=account.lifetime.delta),
+                selecting=account.lifetime.selecting,
             )
         if problems:
             raise SpecError(list(dict.fromkeys(problems)))

@@ -27,7 +27,7 @@ def account_status(project: Project, ledger: Ledger) -> list[dict[str, Any]]:
     for name in names:
         account, charged = project.policy.accounts[name], standing.of(name).charged
         cap = account.lifetime
-        spent = account_loss(account.composition, charged, cap.delta)
+        spent = account_loss(account.composition, charged, cap.delta, kept=cap.selecting)
         other = losses(Composed(events=charged), cap.delta) if charged else {}
         found.append(
             {

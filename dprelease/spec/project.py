@@ -44,6 +44,9 @@ class Lifetime(SpecValue):
 
     epsilon: Positive = Field(description="At most this epsilon, over all releases together.")
     delta: Delta = Field(Fraction(0), description="At this delta.")
+    selecting: Delta = Field(
+        Fraction(0), description="With zcdp: the part of delta that `keys: private` may use, fixed for ever."
+    )
 
 
 class AccountSpec(SpecValue):
@@ -119,4 +122,12 @@ def _check_policy(policy: PolicySpec, places: Places, hidden: Hidden) -> list[Pr
             says = "has no delta, and zcdp needs one greater than 0"
             hint = "write `lifetime: {epsilon: 4, delta: 1e-8}`, or `composition: basic`"
             findings.add("DPR-S536", (*at, "lifetime"), says, hint, at)
+        if account.lifetime.selecting:
+            here, delta = (*at, "lifetime", "selecting"), account.lifetime.delta
+            if account.composition != "zcdp":
+                hint = "leave it out: with `composition: basic` deltas add up to the account's own"
+                findings.add("DPR-S537", here, "is for accounts with zcdp composition", hint)
+            elif account.lifetime.selecting >= delta:
+                hint = "keep a part of delta for all other draws, such as half"
+                findings.add("DPR-S537", here, "leaves nothing of the account's delta", hint)
     return findings.problems

@@ -99,6 +99,11 @@ def users(shape: str = "csv", unit: str = "text", **more: Any) -> Table:
     return Table(name="users", account="a", source=source, columns=columns, unit_id="user", **more)
 
 
+def hidden(table: Table) -> Table:
+    """The same table, but its unit id is no declared column."""
+    return table.model_copy(update={"columns": tuple(each for each in table.columns if each.name != table.unit_id)})
+
+
 WITH_USERS = (PrivateJoin(table="users", on="user", max_matches=2, add=("tenure", "since")),)
 
 

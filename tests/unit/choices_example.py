@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dprelease.canonical import Value
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Binned, Catalog, Column, Computed, PrivateJoin, Range, Source, Table, TableBounds
 from dprelease.measures import Measure, planned
@@ -17,7 +16,18 @@ from dprelease.measures.quantile import Quantiles
 from dprelease.measures.ratio import Ratio
 from dprelease.measures.sum import Sum
 from dprelease.noise import Measurement
-from dprelease.plan.document import Answer, Choosing, Feed, Output, PlannedQuery, Ranking, ReleasePlan, Selecting, Step
+from dprelease.plan.document import (
+    Answer,
+    Choosing,
+    Derived,
+    Feed,
+    Output,
+    PlannedQuery,
+    Ranking,
+    ReleasePlan,
+    Selecting,
+    Step,
+)
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import PrivacyUnit
 from tests.unit.publish_example import plan
@@ -96,21 +106,11 @@ def quantities() -> dict[Quantity, str]:
     return found
 
 
-class DerivedTable(Value):
-    name: str
-    title: str = ""
-    sql: str
-
-
-class PlanWithDerived(ReleasePlan):
-    derive: tuple[DerivedTable, ...] = ()
-
-
 DERIVED = (
-    DerivedTable(name="gap", sql="select country, new, visits - long as short, total / users as each from countries"),
-    DerivedTable(name="byland", title="By land", sql="select country, sum(visits) as visits, max(middle_q50) as m, count(*) as n from countries group by country"),
-    DerivedTable(name="joined", sql="select c.country, c.new, t.term, c.visits / t.visits as r from countries c join terms t on c.country = t.term"),
-    DerivedTable(name="all", sql="select sum(visits) as total, avg(average) as mean from countries where new"),
+    Derived(name="gap", title="", sql="select country, new, visits - long as short, total / users as each from countries"),
+    Derived(name="byland", title="By land", sql="select country, sum(visits) as visits, max(middle_q50) as m, count(*) as n from countries group by country"),
+    Derived(name="joined", title="", sql="select c.country, c.new, t.term, c.visits / t.visits as r from countries c join terms t on c.country = t.term"),
+    Derived(name="all", title="", sql="select sum(visits) as total, avg(average) as mean from countries where new"),
 )  # fmt: skip
 
 
@@ -151,8 +151,8 @@ def _queries(suppress: tuple[str, Fraction] | None) -> tuple[PlannedQuery, ...]:
     )  # fmt: skip
 
 
-def choices(derive: tuple[DerivedTable, ...] = (), suppress: tuple[str, Fraction] | None = ("users", Fraction(30)), **changes: object) -> ReleasePlan:  # fmt: skip
-    """The plan; with derived tables in the form that the plan has for them."""
+def choices(derive: tuple[Derived, ...] = (), suppress: tuple[str, Fraction] | None = ("users", Fraction(30)), **changes: object) -> ReleasePlan:  # fmt: skip
+    """The plan, with derived tables where they are given."""
     users = Table(name="users", account="acs", source=Source(file="u.csv", format="csv"), columns=(), unit_id="user_id")
     outputs = tuple(
         Output(query=query, table="visits", measure=name, steps=(), standard_error=None, margin=None, why_null="-")
@@ -165,35 +165,7 @@ def choices(derive: tuple[DerivedTable, ...] = (), suppress: tuple[str, Fraction
         queries=_queries(suppress),
         steps=_steps(),
         outputs=outputs,
-    ).model_copy(update=changes)
-    if not derive:
-        return made
-    kept = {name: getattr(made, name) for name in ReleasePlan.model_fields}
-    if "derive" in ReleasePlan.model_fields:
-        return ReleasePlan.model_validate({**kept, "derive": [each.model_dump() for each in derive]})
-    return PlanWithDerived(**kept, derive=derive)
-
-
-def measured(keys: tuple[tuple[str, ...], ...] = KEYS) -> dict[str, Measurement]:
-    """Made-up integers: 1,000 rows of 100 users in four cells, and a fifth one that is too small to be shown."""
-    made = {}
-    for quantity, name in quantities().items():
-        sums = quantity.centre and -quantity.centre + 240
-        typical = {"rows": 1000, "units": 100, "distinct": 4, "nonnull": 900, "sum": sums or 24_000}
-        size = typical.get(quantity.kind, 120)
-        size = (
-            300
-            if quantity.where is not None
-            else 90
-            if quantity.per == "unit_cell" and quantity.kind == "nonnull"
-            else size
-        )
-        size = size * 90 if quantity.kind == "sum" and quantity.centre else size
-        if quantity.kind == "quantile":
-            size = int(120 * (1 + 2 * float(quantity.at or 0)))
-        last = {"units": 3, "rows": 9, "nonnull": -4}.get(quantity.kind, size)
-        made[name] = Measurement(name, np.array([size, size + 1, size + 2, size + 3, last]))
-    made["terms.keys"] = Measurement("terms.keys", np.zeros(0, dtype=np.int64), keys=keys)
-    made["terms.rows"] = Measurement("terms.rows", np.arange(50, 50 + len(keys)))
-    made["top.pages"] = Measurement("top.pages", np.array([2, 0]))
-    return made
+    )
+    paying = tuple(each.model_copy(update={"selecting": Fraction(1, 10**9)}) for each in made.accounts)
+    made = made.model_copy(update={"accounts": paying, "derive": derive, **changes})
+    return ReleasePlan.model_validate({name: getattr(made, name) for name in ReleasePlan.model_fields})

@@ -11,11 +11,12 @@ import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Catalog, Key
+from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.errors import BrokenPromiseError
-from dprelease.ledger import Charge, Ledger, open_ledger
-from dprelease.noise import Exact, ExactHistogram, ExactKeys
+from dprelease.ledger import Charge, Ledger, StepKey, open_ledger
+from dprelease.noise import Exact, ExactHistogram, ExactKeys, Measurement
 from dprelease.plan.document import Account, ReleasePlan
+from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from dprelease.release.draw import draw
@@ -133,3 +134,82 @@ def test_an_unexpected_error_is_told_by_class_and_step_alone(tmp_path: Path) -> 
     assert "123457" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
+
+
+VISITS = """
+dprelease: 1
+release: {name: visits, period: 2024}
+privacy:
+  unit: {entity: person}
+  budget: {epsilon: 5, delta: 1e-6}
+tables:
+  visits:
+    account: web
+    unit_id: user
+    source: {file: visits.csv}
+    bounds: {max_rows: 4}
+    columns:
+      page: {type: text, keys: [a, b, c]}
+      term: {type: text}
+      seconds: {type: integer, range: [0, 60]}
+queries:
+  terms:
+    table: visits
+    by: [term]
+    keys: private
+    min_units: 20
+    bounds: {max_groups: 2, max_rows_per_group: 1}
+    measures: {users: {count: units}, seconds: {sum: seconds, clip_per: unit_cell}}
+  pages: {table: visits, by: [page], measures: {middle: {quantiles: seconds, at: [0.5]}}}
+  first: {table: visits, top_k: page, k: 2}
+"""
+
+
+def drawn(plan: ReleasePlan, ledger: Ledger, engine: Zeros) -> dict[str, Measurement]:
+    identity = (plan.release.name, plan.release.period, plan.fingerprint())
+    answers = [answer for batch in plan.batches() for answer in draw(batch, plan.catalog, {}, engine, ledger, identity)]
+    return {answer.step: answer for answer in answers}
+
+
+def test_keys_are_selected_once_and_everything_else_is_counted_over_them(tmp_path: Path) -> None:
+    """A term of one person is not shown, one of a million is; the second run finds every answer and reads nothing."""
+    plan, engine = plan_of(VISITS), Zeros(units={"rare": 1, "usual": 10**6})
+    verify(plan)
+    ledger = reserved(plan, tmp_path)
+    found = drawn(plan, ledger, engine)
+    assert found["terms.keys"].keys == (("usual",),)
+    assert [len(found[step].values) for step in ("terms.units", "terms.seconds-sum")] == [1, 1]
+    assert all(0 <= value <= 60 for value in found["pages.seconds-q50"].values)
+    assert set(found["first.list"].values.tolist()) < {0, 1, 2}
+    assert (engine.selections, engine.calls) == (1, 2)
+    again = drawn(plan, ledger, engine)
+    assert {step: answer.to_bytes() for step, answer in again.items()} == {
+        step: answer.to_bytes() for step, answer in found.items()
+    }
+    assert (engine.selections, engine.calls) == (1, 2)
+    assert ledger.check() == ()
+
+
+def test_a_run_that_was_cut_off_after_the_selection_counts_over_the_keys_that_were_committed(tmp_path: Path) -> None:
+    """The second process sees other terms, and still counts those that the first one has selected."""
+    plan = plan_of(VISITS)
+    ledger = reserved(plan, tmp_path)
+    (batch,) = (each for each in plan.batches() if each.selection)
+    key = StepKey(plan.release.name, plan.release.period, plan.fingerprint(), "terms.keys")
+    ledger.commit(key, Measurement("terms.keys", np.ones(2, dtype=np.int64), keys=(("old",), ("older",))))
+    engine = Zeros(units={"new": 10**6})
+    identity = (plan.release.name, plan.release.period, plan.fingerprint())
+    answers = draw(batch, plan.catalog, {}, engine, ledger, identity)
+    assert [len(answer.values) for answer in answers] == [2, 2, 2]
+    assert (engine.selections, engine.calls) == (0, 1)
+
+
+def test_every_pass_of_a_release_truncates_by_one_secret_that_is_in_no_plan(tmp_path: Path) -> None:
+    plan, engine = plan_of(VISITS), Zeros(units={"usual": 10**6})
+    drawn(plan, reserved(plan, tmp_path), engine)
+    (secret,) = set(engine.secrets)
+    assert len(secret) == 32
+    assert secret.hex() not in plan.canonical()
+    another = Zeros(units={"usual": 10**6})
+    drawn(plan, reserved(plan, tmp_path / "other"), another)
+    assert set(another.secrets) != {secret}

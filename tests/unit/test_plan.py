@@ -141,7 +141,7 @@ def test_a_plan_that_lies_is_refused(mechanism: str, text: str) -> None:
         lie(plan, scale=step.scale * Fraction(95, 100)),
         lie(plan, sensitivity=reach.model_copy(update={"l1": reach.l1 / 2})),
         lie(plan, sensitivity=reach.model_copy(update={"l2_squared": reach.l2_squared / 2})),
-        lie(plan, cells=step.cells - 1),
+        lie(plan, cells=(step.cells or 0) - 1),
         lie(plan, share=step.share / 2),
         lie(plan, aggregate=step.aggregate.model_copy(update={"by": ("sex",)})),
         lie(

@@ -17,14 +17,13 @@ from dprelease.canonical import dumps, sha256
 from dprelease.catalog.aggregate import Quantity
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import CHOICES, SELECTIONS, Measurement
-from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import Publication, check_bundle, render, write
 from dprelease.publish.choices import draw, laws_of_loss
 from dprelease.publish.reading import how_read, selections
 from dprelease.publish.words import dictionary, not_protected, post_processing, relation
 from dprelease.publish.words import measured as words_of
-from tests.unit.choices_example import DERIVED, KEYS, PlanWithDerived, choices, measured
+from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts, plan
 from tests.unit.test_publish_pages import Outline
 
@@ -146,14 +145,6 @@ def test_rows_that_cannot_be_are_found(tmp_path: Path, name: str, old: bytes, ne
     assert failed(tmp_path / "bundle") == {"tables"}
 
 
-@pytest.fixture
-def reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader of plans that have derived tables, where the plan itself does not have them yet."""
-    if "derive" not in ReleasePlan.model_fields:
-        monkeypatch.setattr("dprelease.publish.check.ReleasePlan", PlanWithDerived)
-
-
-@pytest.mark.usefixtures("reading")
 @pytest.mark.parametrize("formats", [("csv", "parquet", "html"), ("parquet",), ("csv",)])
 def test_derived_tables_are_made_again(tmp_path: Path, formats: tuple[str, ...]) -> None:
     made = choices(DERIVED)
@@ -162,7 +153,6 @@ def test_derived_tables_are_made_again(tmp_path: Path, formats: tuple[str, ...])
     assert failed(tmp_path / "bundle") == set()
 
 
-@pytest.mark.usefixtures("reading")
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [

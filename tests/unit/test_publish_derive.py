@@ -14,9 +14,10 @@ import pytest
 from dprelease.errors import PlanError, PublishError
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
 from dprelease.noise.score import ScoreLaw
+from dprelease.plan.document import Derived
 from dprelease.publish import Columns, Publication, check_derive, check_publishable, render
 from dprelease.publish.replicate import noise_of
-from tests.unit.choices_example import DERIVED, KEYS, DerivedTable, choices, measured
+from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts
 
 TABLES = {
@@ -112,7 +113,7 @@ def test_everything_else_is_refused_with_what_to_write(sql: str, code: str) -> N
 
 
 def plan_of(*sql: str) -> Any:
-    return choices(tuple(DerivedTable(name=f"d{at}", sql=each) for at, each in enumerate(sql)))
+    return choices(tuple(Derived(name=f"d{at}", title="", sql=each) for at, each in enumerate(sql)))
 
 
 def rows(made: Publication, name: str) -> list[dict[str, str]]:
@@ -209,7 +210,7 @@ def test_what_cannot_be_derived_is_refused_before_anything_is_spent() -> None:
     with pytest.raises(PlanError):
         check_publishable(plan_of("select secret from countries"))
     with pytest.raises(PublishError, match="two tables are named"):
-        check_publishable(choices((DerivedTable(name="Terms", sql="select visits from terms"),)))
+        check_publishable(choices((Derived(name="Terms", title="", sql="select visits from terms"),)))
     with pytest.raises(PublishError, match="two columns named 'n_se'"):
         check_publishable(plan_of("select visits as n, visits as n_se from terms"))
     check_publishable(choices(DERIVED))

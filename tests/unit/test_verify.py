@@ -122,7 +122,7 @@ def test_lies_about_a_joint_step_are_refused() -> None:
         ({"sensitivity": reach.model_copy(update={"l2_squared": Fraction(1)})}, "sensitivity"),
         ({"sensitivity": reach.model_copy(update={"shifts": ()})}, "sensitivity"),
         ({"sensitivity": twice}, "sensitivity"),
-        ({"cells": step.cells + 1}, "number of cells"),
+        ({"cells": (step.cells or 0) + 1}, "number of cells"),
         ({"scale": step.scale * Fraction(95, 100)}, "loss"),
     ]
     for update, why in lies:
