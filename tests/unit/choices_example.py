@@ -169,3 +169,28 @@ def choices(derive: tuple[Derived, ...] = (), suppress: tuple[str, Fraction] | N
     paying = tuple(each.model_copy(update={"selecting": Fraction(1, 10**9)}) for each in made.accounts)
     made = made.model_copy(update={"accounts": paying, "derive": derive, **changes})
     return ReleasePlan.model_validate({name: getattr(made, name) for name in ReleasePlan.model_fields})
+
+
+def measured(keys: tuple[tuple[str, ...], ...] = KEYS) -> dict[str, Measurement]:
+    """Made-up integers: 1,000 rows of 100 users in four cells, and a fifth one that is too small to be shown."""
+    made = {}
+    for quantity, name in quantities().items():
+        sums = quantity.centre and -quantity.centre + 240
+        typical = {"rows": 1000, "units": 100, "distinct": 4, "nonnull": 900, "sum": sums or 24_000}
+        size = typical.get(quantity.kind, 120)
+        size = (
+            300
+            if quantity.where is not None
+            else 90
+            if quantity.per == "unit_cell" and quantity.kind == "nonnull"
+            else size
+        )
+        size = size * 90 if quantity.kind == "sum" and quantity.centre else size
+        if quantity.kind == "quantile":
+            size = int(120 * (1 + 2 * float(quantity.at or 0)))
+        last = {"units": 3, "rows": 9, "nonnull": -4}.get(quantity.kind, size)
+        made[name] = Measurement(name, np.array([size, size + 1, size + 2, size + 3, last]))
+    made["terms.keys"] = Measurement("terms.keys", np.zeros(0, dtype=np.int64), keys=keys)
+    made["terms.rows"] = Measurement("terms.rows", np.arange(50, 50 + len(keys)))
+    made["top.pages"] = Measurement("top.pages", np.array([2, 0]))
+    return made
