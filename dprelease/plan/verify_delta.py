@@ -38,6 +38,7 @@ _REACH = 5.5  # where the transform of the extra draw is cut: exp(-15), beside a
 _BLOCK = 2**16
 _MOST = 2**22
 _AGREE = 1e-6
+_MOST_LISTED = 20_000
 _WIDE = tuple(range(-4, 9))  # powers of 4: a choice has many ways, and the peak of a few choices is no peak
 
 
@@ -121,6 +122,9 @@ def _delta(loss: Loss, epsilon: Fraction) -> float:
     theta = _saddle(loss, gap)
     if loss.step:
         return _on_lattice(loss, gap, theta)
+    listed = _listed(loss, gap) if all(group.kind == "pure" for group in loss.groups) else None
+    if listed is not None:
+        return listed
     period = _period(loss, gap, theta)
     for _ in range(4):
         coarse, fine = _integral(loss, gap, theta, period)
@@ -128,6 +132,37 @@ def _delta(loss: Loss, epsilon: Fraction) -> float:
             return fine
         period *= 2
     return fine + abs(coarse - fine)  # not settled: on the side of refusing
+
+
+def _listed(loss: Loss, gap: float) -> float | None:
+    """The sum over all outcomes of randomized responses that lose more than epsilon; None where these are too many.
+
+    A response of epsilon e loses e with probability 1 / (1 + exp(-e)), else -e: an outcome in which those in F lose
+    less has the loss top - 2 sum F, and exp(-sum F) times the probability of the one in which none does. Near the top
+    there are few such F, their masses lie apart, and an integral knows them to five digits only; the sum knows all.
+    """
+    sizes = np.concatenate([group.value for group in loss.groups])
+    counts = np.concatenate([group.counts for group in loss.groups])
+    order = np.argsort(sizes)
+    rates, numbers = sizes[order].tolist(), [int(n) for n in counts[order]]
+    terms: list[float] = []
+    stack = [(0, 0.0, 1.0)]  # the next response, what is in F, in how many ways
+    while stack:
+        first, inside, ways = stack.pop()
+        terms.append(ways * math.exp(-inside) * -math.expm1(2 * inside - gap))
+        for at in range(first, len(rates)):
+            more = inside
+            if 2 * (more + rates[at]) >= gap:
+                break  # they rise, so that no later one fits either
+            for k in range(1, numbers[at] + 1):
+                more += rates[at]
+                if 2 * more >= gap:
+                    break
+                stack.append((at + 1, more, ways * math.comb(numbers[at], k)))
+        if len(terms) + len(stack) > _MOST_LISTED:
+            return None
+    none = -math.fsum(n * math.log1p(math.exp(-e)) for e, n in zip(rates, numbers, strict=True))
+    return math.exp(none) * math.fsum(terms)
 
 
 def _on_lattice(loss: Loss, gap: float, theta: float) -> float:

@@ -240,3 +240,16 @@ def test_a_thousand_different_draws_are_checked_in_reasonable_time() -> None:
     check_losses(planned(steps, claimed))
     with pytest.raises(BrokenPromiseError):
         check_losses(planned(steps, {"pld": claimed["pld"] * Fraction(99, 100)}))
+
+
+@pytest.mark.parametrize("part", [0.97, 0.9, 0.7])
+def test_near_their_largest_loss_few_unequal_responses_are_known_to_all_digits(part: float) -> None:
+    """All 2^12 outcomes listed: near the top the masses lie apart, where an integral knows five digits only."""
+    sizes = [Fraction(3 * k * k + 7, 251 + k) for k in range(12)]
+    epsilon = sum(sizes) * Fraction(part)
+    signs = np.array(list(product((1, -1), repeat=12)))
+    losses = signs @ np.array([float(size) for size in sizes])
+    masses = np.prod(1 / (1 + np.exp(-signs * np.array([float(size) for size in sizes]))), axis=1)
+    truth = float(np.sum(masses * np.maximum(0, -np.expm1(float(epsilon) - losses))))
+    draws = {((Cell("pure", size),),): 1 for size in sizes}
+    assert delta_of(draws, epsilon) == pytest.approx(truth, rel=1e-8)

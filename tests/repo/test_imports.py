@@ -53,9 +53,17 @@ def _seeded(source: str) -> set[str]:
     return {name for name in names_used(source) for module in banned if _starts(name, module)}
 
 
+# Margins of derived tables are simulated: after the noise, keyed by the measurements' fingerprint, so that the same
+# release is rendered the same way for ever. Floor 6 has no exact value: only engines make them, and they are siblings.
+SIMULATING = {f"dprelease/publish/{name}.py" for name in ("derive", "derive_run", "replicate")}
+
+
 @pytest.mark.parametrize("path", [path for path in SOURCES if not _inside(path, "dprelease/starter")], ids=_name)
 def test_randomness_comes_from_the_samplers_alone(path: Path) -> None:
-    """Made-up data (starter) may use a seeded generator; nothing else touches one."""
+    """Made-up data (starter) may use a seeded generator, and so may margins of derived tables; nothing else does."""
+    if _name(path) in SIMULATING:
+        assert _seeded(path.read_text(encoding="utf-8")) <= {"numpy.random", "numpy.random.Generator"}
+        return
     assert _seeded(path.read_text(encoding="utf-8")) == set()
 
 
