@@ -19,7 +19,7 @@ from dprelease.catalog.table import Table
 from dprelease.engines.cells import cell_columns, cell_text
 from dprelease.engines.derived import INT64
 from dprelease.engines.stage import Stage
-from dprelease.engines.units import content, keyed, named, unit_columns, unit_name
+from dprelease.engines.units import content, keyed, named, packed, unit_columns, unit_name
 
 __all__ = ["bounded_cells", "bounded_rows"]
 
@@ -42,7 +42,7 @@ def bounded_rows(stage: Stage, rows: Any, table: Table, secret: bytes, limit: in
     counts = present.group_by(unit).aggregate(held=present.count())
     crowded = stage.keep(counts.filter(counts["held"] > _capped(limit)).select(unit))
     some = rows.semi_join(crowded, unit)
-    some = some.mutate(whole=content(some, table))
+    some = _told_apart(some, table, [unit])
     chosen = stage.keep(_first(some, [unit], _order(some, table, secret), limit, rows.columns))
     return _with(rows.anti_join(crowded, unit), chosen)
 
@@ -52,8 +52,8 @@ def bounded_cells(
 ) -> Any:
     """At most ``max_groups`` cells of every unit, and in each of them at most ``max_rows_per_group`` of its rows.
 
-    Cells are kept in the order of the keyed hash of unit and cell, then rows in that of unit and row content. Two cells
-    of one unit with the same 64 bits would go by themselves, two rows by their content.
+    Cells are kept in the order of the keyed hash of unit and cell, then rows in that of unit, row content and number
+    among equal rows. Two cells of one unit with the same 64 bits would go by themselves, two rows by their content.
 
     Args:
         stage: Keeps what was chosen.
@@ -78,7 +78,7 @@ def bounded_cells(
         return rows.select(*kept)
     crowded = stage.keep(pairs.filter(pairs["held"] > _capped(each)).select(*pair))
     some = rows.semi_join(crowded, pair)
-    some = some.mutate(whole=content(some, table))
+    some = _told_apart(some, table, pair)
     chosen = stage.keep(_first(some, pair, _sampled(some, table, secret), each, kept))
     return _with(rows.anti_join(crowded, pair).select(*kept), chosen)
 
@@ -103,8 +103,19 @@ def _order(some: Any, table: Table, secret: bytes) -> list[Any]:
     return [*(turn(some[named(table, name)], nulls_first=False) for name in bounds.order_by), ibis.asc(some["whole"])]
 
 
+def _told_apart(some: Any, table: Table, within: Sequence[str]) -> Any:
+    """The rows with their content, and a number among rows of equal content.
+
+    Without the number equal rows would have one hash, and a sample would keep or drop all of them together. Which of
+    them gets which number makes no difference to anything, for they are equal in everything that is known of them.
+    """
+    some = some.mutate(whole=content(some, table))
+    return some.mutate(nth=ibis.row_number().over(group_by=[*within, "whole"]))
+
+
 def _sampled(some: Any, table: Table, secret: bytes) -> list[Any]:
-    return [ibis.asc(keyed(some, table, secret, some["whole"])), ibis.asc(some["whole"])]
+    item = some["whole"] + packed([some["nth"].cast("string")])
+    return [ibis.asc(keyed(some, table, secret, item)), ibis.asc(some["whole"])]
 
 
 def _first(some: Any, within: Sequence[str], order: Sequence[Any], limit: int, kept: Sequence[str]) -> Any:

@@ -123,7 +123,7 @@ def _check_expression(table: Table, text: str, known: Mapping[str, ColumnType], 
         found = parse(text, known).type
     except ExpressionError as error:
         _cannot("E212", table, f"{text!r} cannot be computed: {error.summary}", error.hint)
-    if found != wanted and (found, wanted) != ("integer", "decimal"):
+    if found != wanted:
         _cannot("E212", table, f"{text!r} is {found}, not {wanted}", "CAST it, or correct the type")
 
 

@@ -140,7 +140,7 @@ class Connections:
         # Bytes that are no text must reach the check of the hashes, which names the entry that they are in.
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         try:
-            for pragma in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON"):
+            for pragma in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "secure_delete = ON"):
                 connection.execute(f"PRAGMA {pragma}")
             self._require_ours(connection)
             if greet:

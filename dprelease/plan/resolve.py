@@ -197,7 +197,11 @@ def _derivation(name: str, table: TableSpec) -> Derivation | None:
         known = tuple((value, key) for value, key in pairs if value is not None)
         return Mapped(of=column.map, pairs=known, otherwise=column.otherwise)
     if column.sql is not None:
-        return Computed(sql=parse(column.sql, types_of(table.columns)).text)
+        known = types_of(table.columns)
+        found = parse(column.sql, known)
+        if found.type != column.type:  # a number under the other type of numbers, which the loader allows
+            found = parse(f"CAST({found.text} AS {column.type})", known)
+        return Computed(sql=found.text)
     return None
 
 

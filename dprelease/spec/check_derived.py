@@ -137,7 +137,7 @@ def _check_sql(name: str, column: ColumnSpec, table: TableSpec, above: Types, at
         findings.add("DPR-S558", here, says, hint, at[:-1])
         return
     found = read_expression(column.sql, above, here, findings, at[:-1])
-    if found is None or found.type == column.type or (found.type == "decimal" and column.type == "integer"):
+    if found is None or found.type == column.type or {found.type, column.type} == {"decimal", "integer"}:
         return
     says = f"is {found.type}, and the column is {column.type}"
     findings.add("DPR-S562", here, says, f"write `type: {found.type}`, or another expression", at[:-1])

@@ -9,6 +9,7 @@ import datetime as dt
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -79,8 +80,14 @@ def truncated(table: Table, rows: Sequence[Row], most: int, secret: bytes) -> li
 
 
 def sampled(table: Table, rows: Sequence[Row], most: int | None, secret: bytes) -> list[Row]:
-    """At most so many rows of one unit, by keyed hash; ties go by content."""
-    order = sorted(rows, key=lambda row: (keyed(secret, row.unit, content(table, row)), content(table, row)))
+    """At most so many rows of one unit, by keyed hash of content and number among equal rows; ties go by content."""
+    seen: Counter[str] = Counter()
+    ordered = []
+    for row in rows:
+        whole = content(table, row)
+        ordered.append((keyed(secret, row.unit, whole + packed([str(seen[whole])])), whole, len(ordered), row))
+        seen[whole] += 1
+    order = [row for *_, row in sorted(ordered, key=lambda each: each[:3])]
     return order if most is None else order[:most]
 
 

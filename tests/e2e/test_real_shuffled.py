@@ -25,8 +25,8 @@ pytestmark = [
 ]
 
 SECRET = bytes(range(32))
-# In what form the shuffled parts are written: each format becomes the other one at least once.
-PARTS = {"retail": "csv", "crashes": "parquet", "flights": "parquet", "incomes": "csv"}
+# In what form the shuffled parts are written. A timestamp keeps the words of its file, so the web shop stays Parquet.
+PARTS = {"retail": "parquet", "crashes": "parquet", "flights": "csv", "incomes": "csv"}
 # Of the two large files every n-th row, so that the test stays short; nightly reads them whole.
 SAMPLES = {"retail": 6, "crashes": 1, "flights": 4, "incomes": 1}
 
