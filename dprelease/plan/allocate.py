@@ -8,6 +8,7 @@ from typing import Literal
 
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError
+from dprelease.noise import OptimalSelection
 from dprelease.noise.threshold import least_threshold
 from dprelease.plan.candidates import event_of, mechanism_of
 from dprelease.plan.choose import Choice, Problem, choose, domains
@@ -91,10 +92,14 @@ def _identity(draft: Draft) -> tuple[object, ...]:
 def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Step:
     selecting = None
     if draft.delta is not None:
-        noise: Literal["laplace", "gaussian"] = "laplace" if mechanism == "laplace_threshold" else "gaussian"
-        least = least_threshold(noise, scale, draft.delta, draft.groups or 1)
+        coin = mechanism == "optimal_selection"
+        if coin:
+            least = OptimalSelection().half_point(1 / scale, draft.delta / draft.sensitivity.l0)
+        else:
+            noise: Literal["laplace", "gaussian"] = "laplace" if mechanism == "laplace_threshold" else "gaussian"
+            least = least_threshold(noise, scale, draft.delta, draft.groups or 1)
         threshold = max(least, draft.aggregate.min_units or 1)
-        selecting = Selecting(threshold=threshold, delta=draft.delta)
+        selecting = Selecting(threshold=threshold, delta=draft.delta, left_out=threshold - least if coin else 0)
     return Step(
         id=draft.id,
         answers=draft.answers,

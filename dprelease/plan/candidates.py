@@ -60,7 +60,7 @@ def mechanism_of(draft: Draft, candidate: Candidate) -> str:
     if draft.choosing is not None:
         return "exponential_quantile"
     if draft.delta is not None:
-        return f"{candidate.noise}_threshold"
+        return "optimal_selection" if draft.coin and candidate.noise == "laplace" else f"{candidate.noise}_threshold"
     return f"{draft.ball}_knorm" if draft.ball else f"discrete_{candidate.noise}"
 
 

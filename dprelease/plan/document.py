@@ -68,11 +68,14 @@ class Selecting(Value):
     """Of a step that decides which keys appear: those whose noisy number of units reaches the threshold.
 
     Attributes:
-        threshold: At least so many, noise included.
+        threshold: At least so many, noise included; where a coin decides (``optimal_selection``), the least number of
+            units with which a key appears as likely as not.
         delta: At least the probability that a key shows which one unit alone has.
+        left_out: Of a coin: so many units of every key do not count, so that the threshold is the author's.
     """
 
     threshold: int
+    left_out: int = Field(default=0, ge=0)
     delta: Fraction = Field(gt=0, lt=1)
 
 

@@ -10,7 +10,9 @@ from typing import Literal
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
 from dprelease.catalog.reach import choice_reach, selection_reach, sensitivity
 from dprelease.catalog.table import Catalog
+from dprelease.noise import OptimalSelection
 from dprelease.noise.knorm import gauge
+from dprelease.noise.threshold import least_threshold
 from dprelease.plan.document import Answer, Choosing
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
@@ -37,6 +39,7 @@ class Draft:
         list_of: The length of the list, where it chooses one.
         delta: Where it selects keys: the probability that it may show a key of one unit alone.
         groups: Where it selects keys: how many one unit may have.
+        coin: Where it selects keys: whether a coin for each key beats a threshold on Laplace noise.
     """
 
     id: str
@@ -51,6 +54,7 @@ class Draft:
     list_of: int | None = None
     delta: Fraction | None = None
     groups: int | None = None
+    coin: bool = False
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -99,12 +103,31 @@ def ranking(
 
 
 def selection(
-    step: str, grouping: Grouping, answers: tuple[Answer, ...], delta: Fraction, catalog: Catalog, by: Neighboring
+    step: str,
+    grouping: Grouping,
+    answers: tuple[Answer, ...],
+    delta: Fraction,
+    epsilon: Fraction,
+    catalog: Catalog,
+    by: Neighboring,
 ) -> Draft:
-    """Which keys appear: the units of every key are counted, and noise decides."""
+    """Which keys appear: the units of every key are counted, and noise decides.
+
+    Args:
+        step: Its id.
+        grouping: With private keys.
+        answers: Of the queries whose keys they are.
+        delta: Of this selection.
+        epsilon: About what it may cost; decides between a coin for each key and a threshold, and nothing else.
+        catalog: The tables.
+        by: The neighbouring relation.
+    """
     groups, reach = selection_reach(grouping, catalog, by)
     aggregate = _aggregate(grouping, Quantity(kind="units"))
-    return Draft(step, aggregate, (), answers, reach, None, delta=delta, groups=groups)
+    scale = reach.l1 / epsilon
+    half = OptimalSelection().half_point(1 / scale, delta / reach.l0)
+    coin = half < least_threshold("laplace", scale, delta, groups)
+    return Draft(step, aggregate, (), answers, reach, None, delta=delta, groups=groups, coin=coin)
 
 
 def joint(

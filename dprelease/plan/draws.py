@@ -20,8 +20,12 @@ from dprelease.privacy.event import (
 
 __all__ = ["Choosing", "event_of", "law_of"]
 
-# The noise on the counts of units that a selection compares with its threshold.
-_COUNTED = {"laplace_threshold": "discrete_laplace", "gaussian_threshold": "discrete_gaussian"}
+# The noise on the counts of units that a selection compares with its threshold; a coin is as good as Laplace noise.
+_COUNTED = {
+    "laplace_threshold": "discrete_laplace",
+    "gaussian_threshold": "discrete_gaussian",
+    "optimal_selection": "discrete_laplace",
+}
 
 
 class Choosing(Value):
@@ -61,6 +65,10 @@ def event_of(
     """
     if choosing is not None:
         return Repeated(event=BoundedRange(epsilon=choosing.spread / scale), count=choosing.rounds)
+    if delta is not None and mechanism == "optimal_selection":
+        # one coin for every key that a unit can enter or leave, each with an equal part of delta
+        one = Approximate(epsilon=1 / scale, delta=delta / sensitivity.l0)
+        return one if sensitivity.l0 == 1 else Repeated(event=one, count=sensitivity.l0)
     if delta is not None:
         counts = MECHANISMS[_COUNTED[mechanism]].event(scale, sensitivity)
         return Composed(events=(counts, Approximate(epsilon=Fraction(0), delta=delta)))

@@ -21,6 +21,7 @@ from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.drafts import Draft, additive, choice, joint, ranking, selection
 from dprelease.plan.grouping import grouping_of, planned_measures
 from dprelease.privacy.budget import Budget
+from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 
 __all__ = ["KEYS", "LIST", "Form", "Lowered", "Lowering", "Term", "expected_rows"]
@@ -217,8 +218,14 @@ class Lowering:
             delta = self.spec.privacy.budget.delta * _SELECTING / len(private)
             step = _step_id(queries[0], "keys", names)
             relation = self.spec.privacy.neighboring
-            found.append(selection(step, group.grouping, answers, delta, self.catalog, relation))
+            found.append(selection(step, group.grouping, answers, delta, self._about(), self.catalog, relation))
         return found
+
+    def _about(self) -> Fraction:
+        """An equal part of the budget's epsilon for every query; of a rho, of the epsilon of one pure draw."""
+        budget = self.spec.privacy.budget
+        whole = budget.epsilon if budget.epsilon is not None else sqrt_up(2 * (budget.rho or Fraction(1)))
+        return whole / len(self.spec.queries)
 
     def _ranking(self, name: str, query: QuerySpec, names: set[str]) -> Draft:
         table = self.catalog.tables[query.table]

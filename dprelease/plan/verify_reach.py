@@ -10,7 +10,7 @@ from itertools import product
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.verify_units import Bounds, derived, proved_shifts, quantile_claims, tail
+from dprelease.plan.verify_units import Bounds, derived, half_point, proved_shifts, quantile_claims, tail
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
@@ -151,7 +151,8 @@ def _check_selection(plan: ReleasePlan, step: Step) -> None:
     """Reach and threshold of a step that selects keys."""
     selecting = step.selecting
     assert selecting is not None  # noqa: S101 - told apart by the caller
-    require(step.mechanism in ("laplace_threshold", "gaussian_threshold"), f"{step.id} uses an unknown mechanism")
+    known = ("laplace_threshold", "gaussian_threshold", "optimal_selection")
+    require(step.mechanism in known, f"{step.id} uses an unknown mechanism")
     require(step.aggregate.private, f"{step.id} selects keys that are public")
     units = step.aggregate.quantity.kind == "units" and step.aggregate.quantity.where is None
     require(units, f"{step.id} selects keys by something else than their units")
@@ -160,6 +161,12 @@ def _check_selection(plan: ReleasePlan, step: Step) -> None:
     require(selecting.threshold > 1, f"{step.id} has a threshold that one unit reaches without noise")
     least = step.aggregate.min_units or 1
     require(selecting.threshold >= least, f"{step.id} shows keys of fewer units than the spec allows")
+    if step.mechanism == "optimal_selection":
+        # its coins are (1 / scale, delta / keys)-private whatever the threshold says, which only has to be true
+        half = selecting.left_out + half_point(1 / float(step.scale), float(selecting.delta) / step.sensitivity.l0)
+        require(abs(selecting.threshold - half) <= 1, f"{step.id} tells of another threshold than its coins have")
+        return
+    require(selecting.left_out == 0, f"{step.id} leaves units out of a noisy count")
     seen = tail(step.mechanism, step.scale, selecting.threshold - 1)
     any_seen = -math.expm1(bounds.groups * math.log1p(-seen))
     within = any_seen <= float(selecting.delta) * (1 + _TOLERANCE)

@@ -19,7 +19,7 @@ import numpy as np
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Bounds", "derived", "proved_shifts", "quantile_claims", "tail"]
+__all__ = ["Bounds", "derived", "half_point", "proved_shifts", "quantile_claims", "tail"]
 
 _LISTED = 4  # up to so many rows of a unit every way to spread those of two units is tried
 _COUNTED = 64  # up to so many rows partitions are counted; more have more of them than are ever claimed
@@ -255,3 +255,20 @@ def tail(mechanism: str, scale: Fraction, least: int) -> float:
     masses = np.exp(-((np.arange(0, far + 1) / width) ** 2) / 2)
     # From the far end inwards, so that small tails keep their digits.
     return float(masses[least:][::-1].sum() / (2 * masses[1:][::-1].sum() + 1))
+
+
+@lru_cache(maxsize=4096)
+def half_point(epsilon: float, delta: float) -> int:
+    """With how many units a coin that is (epsilon, delta)-private shows a key as likely as not, one coin per count.
+
+    The coin of n + 1 units may be as likely as exp(epsilon) times that of n and delta, and as unlikely not to show as
+    exp(-epsilon) times that, less delta; of several hundred thousand steps the closed form of the first is taken.
+    """
+    growth, chance, units = math.exp(epsilon), 0.0, 0
+    if epsilon > 0:
+        units = max(0, int(math.log1p(math.expm1(epsilon) / (delta * (1 + growth)) * (1 - delta)) / epsilon) - 2)
+        chance = delta * math.expm1(units * epsilon) / math.expm1(epsilon)
+    while chance < 0.5:
+        chance = min(growth * chance + delta, 1 - (1 - chance - delta) / growth)
+        units += 1
+    return units

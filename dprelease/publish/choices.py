@@ -23,6 +23,7 @@ _NOISE = {
     "exponential_top_k": "exponential mechanism",
     "laplace_threshold": "discrete Laplace, threshold",
     "gaussian_threshold": "discrete Gaussian, threshold",
+    "optimal_selection": "a coin for each key",
 }
 _LOSS = {
     "discrete_laplace": ("ε = L1 / scale", "Laplace noise"),
@@ -33,6 +34,7 @@ _LOSS = {
     "exponential_top_k": ("ε = score range / scale", "each choice that one unit can move"),
     "laplace_threshold": ("ε = L1 / scale and δ", "a selection of keys with Laplace noise"),
     "gaussian_threshold": ("ρ = L2² / (2 · scale²) and δ", "a selection of keys with Gaussian noise"),
+    "optimal_selection": ("ε = L1 / scale and δ", "a selection of keys by coins"),
 }
 _GAUSSIAN = ("discrete_gaussian", "gaussian_threshold")
 
@@ -86,6 +88,8 @@ def draw(step: Step) -> dict[str, str]:
 
 def _what(step: Step) -> str:
     told = "; ".join(map(measured, step.parts))
+    if step.mechanism == "optimal_selection" and step.selecting is not None:
+        return f"{told}, for every key that occurs; from {step.selecting.threshold:,} on it appears more often than not"
     if step.selecting is not None:
         return f"{told}, for every key that occurs; those with at least {step.selecting.threshold:,} appear"
     if step.mechanism == "exponential_top_k" and step.choosing is not None:
@@ -104,6 +108,8 @@ def _reach(step: Step) -> str:
 
 def _loss(step: Step) -> str:
     """The loss of a draw; of a selection with its delta, of choices for each, and how many there are."""
+    if step.mechanism == "optimal_selection" and step.selecting is not None:
+        return f"ε = {at_most(step.sensitivity.l1 / step.scale, 4)}, δ = {at_most(step.selecting.delta, 4)}"
     counted = atoms(step.event)
     (event,) = [each for each in counted if not isinstance(each, Approximate) or step.selecting is None]
     epsilon = pure_epsilon(event)

@@ -81,6 +81,15 @@ def _selection(query: PlannedQuery, step: Step) -> Iterator[str]:
     if step.selecting is None:
         return
     threshold, delta = step.selecting.threshold, step.selecting.delta
+    if step.mechanism == "optimal_selection":
+        each = (1 / step.scale, delta / step.sensitivity.l0)
+        yield (
+            f"{query.name}: which keys appear is decided by a coin for each key that occurs, as biased towards keys of "
+            f"many units as ε = {at_most(each[0], 4)} and δ = {at_most(each[1], 4)} for each key allow; a key of "
+            f"{threshold:,} units appears as likely as not, one that one unit alone has with probability "
+            f"{at_most(each[1] if not step.selecting.left_out else Fraction(0), 4)}."
+        )
+        return
     yield (
         f"{query.name}: which keys appear is decided by noise. A key appears where the number of units that have it, "
         f"plus noise, is at least {threshold:,}; the noisy number itself is not published."

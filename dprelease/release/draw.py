@@ -29,6 +29,7 @@ from dprelease.noise import (
     ExponentialQuantile,
     ExponentialTopK,
     Measurement,
+    OptimalSelection,
 )
 from dprelease.plan.document import Batch, Step
 
@@ -133,7 +134,11 @@ class _Run:
         if step.selecting is None:
             raise BrokenPromiseError(f"step {step.id} selects keys without a threshold")
         occurring = self.engine.units_by_key(self.catalog, self.batch.grouping, self.references, secret=secret)
-        keys = SELECTIONS[step.mechanism].draw(occurring, step.scale, step.selecting.threshold)
+        if step.mechanism == "optimal_selection":
+            each = step.selecting.delta / step.sensitivity.l0
+            keys = OptimalSelection().draw(occurring, 1 / step.scale, each, step.selecting.left_out)
+        else:
+            keys = SELECTIONS[step.mechanism].draw(occurring, step.scale, step.selecting.threshold)
         drawn = Measurement(step.id, np.ones(len(keys), dtype=np.int64), keys=keys)
         return self.ledger.commit(self.key(step), drawn)
 

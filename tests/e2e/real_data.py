@@ -9,6 +9,7 @@ written here a second time.
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -31,6 +32,7 @@ FILES = {
     "flights": DATA / "nycflights13.parquet",
     "incomes": DATA / "nist_acs_national2019.csv",
 }
+CARRIERS = ("9E", "AA", "AS", "B6", "DL", "EV", "F9", "FL", "HA", "MQ", "OO", "UA", "US", "VX", "WN", "YV")
 _RETAIL, _FLIGHTS = (f"read_parquet('{FILES[name]}')" for name in ("retail", "flights"))
 _CRASHES = f"read_csv('{FILES['crashes']}', all_varchar = true)"
 _PERSONS = f"read_csv('{FILES['incomes']}', all_varchar = true, nullstr = ['', 'N'])"
@@ -166,12 +168,12 @@ def _keys(spec: str, column: str) -> tuple[str, ...]:
     if column == "month":
         months = [str(month) for month in range(1, 13)]
         return ("201012", *(f"2011{m:0>2}" for m in months)) if spec == "retail" else tuple(months)
-    lists = {
+    lists: dict[str, Callable[[], tuple[str, ...]]] = {
         "Country": lambda: _listed("markets.csv", "country"),
         "state": lambda: _listed("counties.csv", "state"),
         "county": lambda: _listed("counties.csv", "county"),
         "area": lambda: _listed("acs_geography.csv", "PUMA"),
-        "carrier": lambda: tuple("9E AA AS B6 DL EV F9 FL HA MQ OO UA US VX WN YV".split()),
+        "carrier": lambda: CARRIERS,
         "education": lambda: ("none", "school", "college", "degree"),
     }
     return lists[column]()
@@ -190,8 +192,9 @@ def truth_of(spec: str, query: str) -> Truth:
 def _rows(question: Question, selected: str, ending: str = "") -> list[tuple[object, ...]]:
     keys = ", ".join(f"{column}::VARCHAR" for column in question.by)
     with duckdb.connect() as connection:
-        sql = f"SELECT {keys}, {selected} FROM ({question.rows}) WHERE {question.where} {ending}"  # noqa: S608
-        return connection.execute(sql).fetchall()
+        sql = f"SELECT {keys}, {selected} FROM ({question.rows}) WHERE {question.where} {ending}"
+        found: list[tuple[object, ...]] = connection.execute(sql).fetchall()
+        return found
 
 
 def _measured(question: Question, form: int, cells: tuple[Cell, ...]) -> dict[str, Floats]:
@@ -220,13 +223,13 @@ def _sorted(question: Question, value: str, cells: tuple[Cell, ...]) -> tuple[Fl
 
 def product_sizes() -> dict[str, int]:
     """How many customers bought each product."""
-    sql = f"SELECT StockCode, count(DISTINCT CustomerID) FROM {_RETAIL} WHERE CustomerID IS NOT NULL GROUP BY 1"  # noqa: S608
+    sql = f"SELECT StockCode, count(DISTINCT CustomerID) FROM {_RETAIL} WHERE CustomerID IS NOT NULL GROUP BY 1"
     with duckdb.connect() as connection:
         return dict(connection.execute(sql).fetchall())
 
 
 def country_sizes() -> dict[str, int]:
     """How many customers each country has."""
-    sql = f"SELECT Country, count(DISTINCT CustomerID) FROM {_RETAIL} WHERE CustomerID IS NOT NULL GROUP BY 1"  # noqa: S608
+    sql = f"SELECT Country, count(DISTINCT CustomerID) FROM {_RETAIL} WHERE CustomerID IS NOT NULL GROUP BY 1"
     with duckdb.connect() as connection:
         return dict(connection.execute(sql).fetchall())

@@ -49,7 +49,9 @@ class Recorder(DuckDBEngine):
     boxes: dict[tuple[Grouping, Quantity], Box]
     keys: dict[Grouping, ExactKeys]
 
-    def aggregate(self, catalog: Any, grouping: Grouping, quantities: Sequence[Quantity], *rest: Any, **named: Any) -> Any:
+    def aggregate(
+        self, catalog: Any, grouping: Grouping, quantities: Sequence[Quantity], *rest: Any, **named: Any
+    ) -> Any:
         """What the engine answers."""
         found = super().aggregate(catalog, grouping, quantities, *rest, **named)
         self.boxes.update({(grouping, quantity): box for quantity, box in zip(quantities, found, strict=True)})
@@ -209,7 +211,9 @@ class Line:
         """Whether the share covered is what the law says, at 1e-6; and never significantly below 0.95."""
         low = stats.binomtest(self.covered + self.of - self.cells, self.of, CONFIDENCE, "less").pvalue
         both = 1.0 if self.law is None else stats.binomtest(self.covered, self.of, self.law).pvalue
-        return bool(low > 1e-6 and both > 1e-6 and (self.law is None or (self.law >= CONFIDENCE and self.cells == self.of)))
+        return bool(
+            low > 1e-6 and both > 1e-6 and (self.law is None or (self.law >= CONFIDENCE and self.cells == self.of))
+        )
 
     def __str__(self) -> str:
         share = f"{self.covered / self.cells:7.2%}" if self.cells else "      -"
@@ -296,7 +300,9 @@ def quantile_line(
     raw, clipped, sampled = ends
     far = np.maximum(np.abs(value - sampled[:, 0]), np.abs(value - sampled[:, 1]))
     there, shown = ~np.isnan(sampled[:, 0]), ~np.isnan(sampled[:, 0]) & ~np.isnan(margin)
-    ranks = [score(cell, planned.at, answer) / len(cell) for cell, answer in zip(bounded, value, strict=True) if len(cell)]
+    ranks = [
+        score(cell, planned.at, answer) / len(cell) for cell, answer in zip(bounded, value, strict=True) if len(cell)
+    ]
     return Line(
         name,
         int(shown.sum()),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,7 +85,7 @@ def test_margins_hold_the_truth_as_often_as_the_law_says(
     spec, release = case
     lines = [line(spec, release, truth(truths, spec, query), query, name) for query, name in measures(spec, release)]
     with capsys.disabled():
-        print(f"\n{HEAD}", *lines, sep="\n")  # noqa: T201
+        print(f"\n{HEAD}", *lines, sep="\n")
     assert [str(each) for each in lines if not each.agrees] == []
 
 
@@ -134,7 +133,7 @@ def test_products_that_appear_are_real_and_bought_by_many(
     enough = sum(size >= 20 for size in sizes.values())
     few = int((raw < 20).sum())
     with capsys.disabled():
-        print(  # noqa: T201
+        print(
             f"\nproducts: {len(shown)} appear (threshold {threshold}, scale {float(selection.scale):.4g}), of {len(sizes)} "
             f"in the file and {enough} with 20 customers or more; {few} with fewer; least customers of one that "
             f"appears {raw.min():.0f}; margin of customers holds {int((abs(value - bounded) <= margin).sum())} of "
@@ -154,7 +153,7 @@ def test_the_largest_markets_come_first(case: tuple[str, Release], capsys: pytes
     sizes = country_sizes()
     shown = [row["Country"] for row in release.rows("markets")]
     with capsys.disabled():
-        print("\nmarkets:", ", ".join(f"{name} ({sizes.get(name, 0)})" for name in shown))  # noqa: T201
+        print("\nmarkets:", ", ".join(f"{name} ({sizes.get(name, 0)})" for name in shown))
     assert len(set(shown)) == release.query("markets").ranking.k == 5  # type: ignore[union-attr]
     (step,) = [step for step in release.plan.steps if step.mechanism == "exponential_top_k"]
     reach = step.law.margin(1 - Fraction(1, 10**9))
@@ -185,5 +184,5 @@ def test_margins_hold_in_forty_fresh_draws(
         law = law_coverage(release, query, name)
         lines.append(told(f"{spec} {query} {name}", (value, margin), (found[0], found[1], found[2]), law))
     with capsys.disabled():
-        print(f"\n{len(draws)} draws", HEAD, *lines, sep="\n")  # noqa: T201
+        print(f"\n{len(draws)} draws", HEAD, *lines, sep="\n")
     assert [str(each) for each in lines if not each.agrees] == []

@@ -39,7 +39,7 @@ def rewritten(spec: str, folder: Path, whole: bool) -> None:
     every = 1 if whole else SAMPLES[spec]
     with duckdb.connect() as connection:
         connection.execute(
-            f"CREATE TABLE kept AS SELECT * FROM (SELECT *, row_number() OVER () AS line FROM "  # noqa: S608
+            f"CREATE TABLE kept AS SELECT * FROM (SELECT *, row_number() OVER () AS line FROM "
             f"{reader}('{source}'{named})) WHERE line % {every} = 0"
         )
         (folder / "first").mkdir()
@@ -48,7 +48,7 @@ def rewritten(spec: str, folder: Path, whole: bool) -> None:
         (folder / "second").mkdir()
         for at in range(10):
             name = folder / "second" / f"{source.stem}-{at}.{PARTS[spec]}"
-            rows = f"SELECT * EXCLUDE line FROM kept WHERE hash(line) % 10 = {at} ORDER BY hash(line + 1)"  # noqa: S608
+            rows = f"SELECT * EXCLUDE line FROM kept WHERE hash(line) % 10 = {at} ORDER BY hash(line + 1)"
             _write(connection, rows, name)
 
 

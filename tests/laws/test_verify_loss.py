@@ -251,5 +251,5 @@ def test_near_their_largest_loss_few_unequal_responses_are_known_to_all_digits(p
     losses = signs @ np.array([float(size) for size in sizes])
     masses = np.prod(1 / (1 + np.exp(-signs * np.array([float(size) for size in sizes]))), axis=1)
     truth = float(np.sum(masses * np.maximum(0, -np.expm1(float(epsilon) - losses))))
-    draws = {((Cell("pure", size),),): 1 for size in sizes}
+    draws = {pure(size): 1 for size in sizes}
     assert delta_of(draws, epsilon) == pytest.approx(truth, rel=1e-8)

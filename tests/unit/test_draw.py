@@ -15,6 +15,7 @@ from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.ledger import Charge, Ledger, StepKey, open_ledger
 from dprelease.noise import Exact, ExactHistogram, ExactKeys, Measurement
+from dprelease.noise.threshold import least_threshold
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
@@ -213,3 +214,24 @@ def test_every_pass_of_a_release_truncates_by_one_secret_that_is_in_no_plan(tmp_
     another = Zeros(units={"usual": 10**6})
     drawn(plan, reserved(plan, tmp_path / "other"), another)
     assert set(another.secrets) != {secret}
+
+
+def test_a_coin_decides_where_it_beats_a_threshold_on_laplace_noise(tmp_path: Path) -> None:
+    """With little epsilon for a key a coin shows keys of fewer units; both say so in words that verify holds them to."""
+    coin = plan_of(
+        VISITS.replace("epsilon: 5", "epsilon: 1/2").replace("delta: 1e-6}", "delta: 1e-6}\n  noise: laplace")
+    )
+    step = coin.step("terms.keys")
+    assert step.mechanism == "optimal_selection"
+    assert step.selecting is not None
+    laplace = least_threshold("laplace", step.scale, step.selecting.delta, 2)
+    assert 20 < step.selecting.threshold < laplace
+    verify(coin)
+    for lie in ({"threshold": step.selecting.threshold - 5}, {"left_out": 7}, {"delta": step.selecting.delta / 2}):
+        wrong = step.model_copy(update={"selecting": step.selecting.model_copy(update=lie)})
+        steps = tuple(wrong if each.id == step.id else each for each in coin.steps)
+        with pytest.raises(BrokenPromiseError):
+            verify(coin.model_copy(update={"steps": steps}))
+    engine = Zeros(units={"rare": 1, "usual": 10**4})
+    found = drawn(coin, reserved(coin, tmp_path), engine)
+    assert found["terms.keys"].keys == (("usual",),)
