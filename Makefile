@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest
+WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024
 
@@ -60,7 +61,7 @@ e2e: $(VENV)/.dev ## the command and the flow, as a user runs them
 	$(PYTEST) tests/e2e
 
 bench: $(VENV)/.dev ## figures, printed and never asserted
-	@set -e; for name in engine planner planning; do echo "== $$name"; $(BIN)/python -m bench.$$name; done
+	@set -e; for name in engine bounding planner planning; do echo "== $$name"; $(BIN)/python -m bench.$$name; done
 	@echo "Beside another library: $(BIN)/python -m bench.planning --peer --profile"
 
 nightly: $(VENV)/.dev ## the slow ones, in full

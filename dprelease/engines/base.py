@@ -29,6 +29,28 @@ class Engine(Protocol):
         """
         ...
 
+    def check(
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: Mapping[str, ReferenceTable],
+    ) -> None:
+        """Refuse everything that :meth:`aggregate` and :meth:`units_by_key` would refuse as ``Unsupported``.
+
+        It reads no file, so that a plan that this engine cannot run is told before anything is charged for it.
+
+        Args:
+            catalog: As for :meth:`aggregate`, and so are the others.
+            grouping: See there.
+            quantities: Of the grouping's steps; a selection of keys has none.
+            references: See there.
+
+        Raises:
+            Unsupported: Says what cannot be computed; depends on public declarations alone.
+        """
+        ...
+
     def aggregate(
         self,
         catalog: Catalog,

@@ -20,7 +20,7 @@ from dprelease.engines.base import scrubbed
 from dprelease.engines.bounding import bounded_rows
 from dprelease.engines.checked import check_rows
 from dprelease.engines.reading import Asked, answers, occurring
-from dprelease.engines.refuse import refuse
+from dprelease.engines.refuse import refuse, require_secret
 from dprelease.engines.rows import ARROW, typed
 from dprelease.engines.source import check, files, own_columns, read
 from dprelease.engines.stage import Stage
@@ -84,6 +84,16 @@ class DuckDBEngine:
         """Check the files of a table and the names in them; see :class:`dprelease.engines.base.Engine`."""
         check(table, files(table.source, self._folder, self._environment))
 
+    def check(
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: Mapping[str, ReferenceTable],
+    ) -> None:
+        """Refuse what cannot be computed; see :class:`dprelease.engines.base.Engine`."""
+        refuse(catalog, grouping, quantities, references)
+
     def aggregate(
         self,
         catalog: Catalog,
@@ -96,7 +106,8 @@ class DuckDBEngine:
         """Exact totals per cell, boxed; see :class:`dprelease.engines.base.Engine`."""
         if grouping.private == (keys is None):
             raise Unsupported("selected keys go with private keys, and only with them", code="DPR-E213")
-        refuse(catalog, grouping, quantities, references, secret)
+        self.check(catalog, grouping, quantities, references)
+        require_secret(catalog.tables[grouping.table], secret)
         if not quantities:
             return ()
         asked = Asked(catalog, grouping, tuple(quantities), references, secret)
@@ -108,7 +119,8 @@ class DuckDBEngine:
         """The keys that occur, boxed; see :class:`dprelease.engines.base.Engine`."""
         if not grouping.private:
             raise Unsupported("keys that are public are not selected", code="DPR-E213")
-        refuse(catalog, grouping, (), references, secret)
+        self.check(catalog, grouping, (), references)
+        require_secret(catalog.tables[grouping.table], secret)
         asked = Asked(catalog, grouping, (), references, secret)
         return self._scrubbed(asked, lambda stage, tables: occurring(stage, asked, tables))
 

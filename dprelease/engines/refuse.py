@@ -17,7 +17,7 @@ from dprelease.engines.steps import MOST
 from dprelease.engines.units import id_column
 from dprelease.errors import BrokenPromiseError, Unsupported
 
-__all__ = ["refuse"]
+__all__ = ["refuse", "require_secret"]
 
 _CELLS = 10**9
 _KEY_TYPES: dict[str, type] = {"text": str, "date": str, "integer": int, "boolean": bool}
@@ -28,13 +28,11 @@ def refuse(
     grouping: Grouping,
     quantities: Sequence[Quantity],
     references: Mapping[str, ReferenceTable],
-    secret: bytes,
 ) -> None:
     """Check, by public declarations alone, that the aggregate can be computed as it is defined.
 
     Raises:
         Unsupported: Says what cannot be done.
-        BrokenPromiseError: If a table with units comes without the 32 bytes that samples are drawn by.
     """
     table = catalog.tables.get(grouping.table)
     if table is None:
@@ -47,9 +45,19 @@ def refuse(
         if text is not None:
             _check_expression(table, text, types(table), "boolean")
     _check_table(catalog, table, references)
-    _check_bounds(table, grouping, secret)
+    _check_bounds(table, grouping)
     for join in table.private_joins:
         _check_private_join(catalog, table, join, references)
+
+
+def require_secret(table: Table, secret: bytes) -> None:
+    """Check that there is what samples of a unit's rows are drawn by, where they are.
+
+    Raises:
+        BrokenPromiseError: If a table with units comes without its 32 bytes.
+    """
+    if table.unit_id is not None and len(secret) != 32:
+        raise BrokenPromiseError("samples of a unit's rows are drawn by 32 secret bytes", code="DPR-B201")
 
 
 def _cannot(code: str, table: Table, what: str, hint: str) -> NoReturn:
@@ -123,7 +131,7 @@ def _check_expression(table: Table, text: str, known: Mapping[str, ColumnType], 
         found = parse(text, known).type
     except ExpressionError as error:
         _cannot("E212", table, f"{text!r} cannot be computed: {error.summary}", error.hint)
-    if found != wanted:
+    if found != wanted and (found, wanted) != ("integer", "decimal"):
         _cannot("E212", table, f"{text!r} is {found}, not {wanted}", "CAST it, or correct the type")
 
 
@@ -222,13 +230,9 @@ def _check_unit(table: Table) -> None:
             _cannot("E211", table, "`first` and `last` go by columns of the source", "give `order_by`")
 
 
-def _check_bounds(table: Table, grouping: Grouping, secret: bytes) -> None:
-    if table.unit_id is None:
-        if grouping.max_groups is not None or grouping.max_rows_per_group is not None:
-            _cannot("E211", table, "bounds need a unit id", "declare `unit_id`, or leave `bounds` out")
-        return
-    if len(secret) != 32:
-        raise BrokenPromiseError("samples of a unit's rows are drawn by 32 secret bytes", code="DPR-B201")
+def _check_bounds(table: Table, grouping: Grouping) -> None:
+    if table.unit_id is None and (grouping.max_groups is not None or grouping.max_rows_per_group is not None):
+        _cannot("E211", table, "bounds need a unit id", "declare `unit_id`, or leave `bounds` out")
 
 
 def _check_private_join(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from dprelease.catalog.table import ColumnType
 
@@ -23,7 +23,8 @@ BEYOND = 2**64  # stands for every integer above
 _NUMBER = re.compile(r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?)([0-9]+))?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:[0-9]{2})?"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
+    r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))?"
 )
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
@@ -79,9 +80,26 @@ def read_date(text: str) -> str | None:
 
 
 def read_timestamp(text: str) -> str | None:
-    """An ISO 8601 date and time if there is such a moment, as it was written; else None."""
-    stripped = text.strip(BLANKS)
-    return stripped if _TIMESTAMP.fullmatch(stripped) and _exists(stripped, datetime.fromisoformat) else None
+    """An ISO 8601 date and time as one text for each moment, in UTC where it has an offset; None where there is none.
+
+    Files write one moment in many ways; units, distinct values and the order of rows must not depend on which.
+
+    >>> read_timestamp("2024-03-07 05:06"), read_timestamp("2024-03-07T06:06:00.500+01:00")
+    ('2024-03-07T05:06:00', '2024-03-07T05:06:00.5')
+    """
+    found = _TIMESTAMP.fullmatch(text.strip(BLANKS))
+    if not found:
+        return None
+    day, clock, seconds, fraction, sign, hours, minutes = found.groups(default="")
+    try:
+        moment = datetime.fromisoformat(f"{day}T{clock}:{seconds or '00'}")
+        if sign:
+            ahead = timedelta(hours=int(hours), minutes=int(minutes))
+            moment = moment - ahead if sign == "+" else moment + ahead
+    except (ValueError, OverflowError):
+        return None
+    part = fraction.rstrip("0")
+    return moment.isoformat(timespec="seconds") + (f".{part}" if part else "")
 
 
 def _exists(text: str, parse: Callable[[str], object]) -> bool:

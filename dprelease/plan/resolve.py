@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dprelease.canonical import sha256
-from dprelease.catalog.expression import parse
 from dprelease.catalog.reference import ReferenceFileError, ReferenceTable, read_reference
 from dprelease.catalog.table import (
     Binned,
@@ -29,7 +28,7 @@ from dprelease.plan.grouping import exclusion_name
 from dprelease.spec.check_columns import check_labels
 from dprelease.spec.check_keys import check_cells, check_length
 from dprelease.spec.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec
-from dprelease.spec.expressions import types_of
+from dprelease.spec.expressions import computed, types_of
 from dprelease.spec.fields import day
 from dprelease.spec.findings import Findings
 from dprelease.spec.keys import MOST_KEYS, key_text, label_key, named_key, spelled_out
@@ -197,11 +196,7 @@ def _derivation(name: str, table: TableSpec) -> Derivation | None:
         known = tuple((value, key) for value, key in pairs if value is not None)
         return Mapped(of=column.map, pairs=known, otherwise=column.otherwise)
     if column.sql is not None:
-        known = types_of(table.columns)
-        found = parse(column.sql, known)
-        if found.type != column.type:  # a number under the other type of numbers, which the loader allows
-            found = parse(f"CAST({found.text} AS {column.type})", known)
-        return Computed(sql=found.text)
+        return Computed(sql=computed(column.sql, types_of(table.columns), column.type).text)
     return None
 
 

@@ -249,7 +249,8 @@ def tail(mechanism: str, scale: Fraction, least: int) -> float:
     width = float(scale)
     if mechanism == "laplace_threshold":
         return math.exp(-least / width) / (1 + math.exp(-1 / width))  # (1 - q) / (1 + q) (q^m + q^(m + 1) + ...)
-    if width > _SUMMED and least > width:
+    # The bound holds for every width; 40 widths out it is 0 in floats, as the sum is, which would be as long as that.
+    if least > width and (width > _SUMMED or least > 40 * width + 40):
         return math.erfc((least - 0.5) / (width * math.sqrt(2))) / 2
     far = max(least, math.ceil(12 * width)) + math.ceil(12 * width) + 40
     masses = np.exp(-((np.arange(0, far + 1) / width) ** 2) / 2)

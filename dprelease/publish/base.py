@@ -284,13 +284,15 @@ def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> Publish
 def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inputs:
     """What was measured, held against the plan; errors as of :func:`published_tables`."""
     found = {step.id: _measurement(step, measurements) for step in plan.steps}
-    selections = {step.aggregate.grouping: step.id for step in plan.steps if step.selecting is not None}
-    keys = {step: _selected(found[step], len(grouping.by)) for grouping, step in selections.items()}
+    selecting = [step for step in plan.steps if step.selecting is not None]
+    keys = {step.id: _selected(found[step.id], len(step.aggregate.by)) for step in selecting}
+    # By pass and not by grouping: a query with a budget of its own selects its keys by itself.
+    selections = {step.id: batch.selection for batch in plan.batches() for step in batch.steps}
     ranked = {step.id: _ranked(plan, step, found[step.id]) for step in plan.steps if step.mechanism == TOP_K}
     noisy = {}
     for step in plan.steps:
         if step.id not in keys and step.id not in ranked:
-            cells = len(keys[selections[step.aggregate.grouping]]) if step.cells is None else step.cells
+            cells = len(keys[selections[step.id] or ""]) if step.cells is None else step.cells
             noisy[step.id] = _noisy(step, found[step.id], cells)
     return Inputs(noisy=noisy, keys=keys, ranked=ranked)
 

@@ -115,11 +115,19 @@ class Run:
         heard(plan)  # plan_release has verified it
         for table in self._tables(plan).values():
             self._engine.describe(table)
+        self._check_computable(plan)
         heads = self._target.frozen.heads if self._target.frozen else None
         self.reservation: Reservation = self._ledger.reserve(
             plan, charges(plan, self._target.loaded), heads, environment(), "dprelease run"
         )
         self.plan = plan
+
+    def _check_computable(self, plan: ReleasePlan) -> None:
+        """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
+        references = reference_tables(plan.catalog, self._target.project.folder)
+        for batch in plan.batches():
+            asked = (part for step in batch.steps if step.id != batch.selection for part in step.parts)
+            self._engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), references)
 
     def _resume(self, known: Reservation) -> None:
         _, fingerprint = self._target.project.resolve(self._target.loaded)

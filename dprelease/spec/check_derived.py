@@ -136,8 +136,8 @@ def _check_sql(name: str, column: ColumnSpec, table: TableSpec, above: Types, at
         hint = "name columns that are declared above it" if itself else f"move this column below {shown(later[0])}"
         findings.add("DPR-S558", here, says, hint, at[:-1])
         return
-    found = read_expression(column.sql, above, here, findings, at[:-1])
-    if found is None or found.type == column.type or {found.type, column.type} == {"decimal", "integer"}:
+    found = read_expression(column.sql, above, here, findings, at[:-1], kind=column.type)
+    if found is None or found.type == column.type:
         return
     says = f"is {found.type}, and the column is {column.type}"
     findings.add("DPR-S562", here, says, f"write `type: {found.type}`, or another expression", at[:-1])

@@ -11,7 +11,7 @@ from dprelease.spec.findings import Findings
 from dprelease.spec.names import shown
 from dprelease.spec.nodes import Path
 
-__all__ = ["check_where", "read_expression", "types_of"]
+__all__ = ["check_where", "computed", "read_expression", "types_of"]
 
 
 def types_of(columns: Mapping[str, ColumnSpec]) -> dict[str, ColumnType]:
@@ -19,8 +19,30 @@ def types_of(columns: Mapping[str, ColumnSpec]) -> dict[str, ColumnType]:
     return {name: column.type for name, column in columns.items()}
 
 
+def computed(text: str, types: Mapping[str, ColumnType], kind: ColumnType) -> Expression:
+    """The expression of a computed column: a number under the other type of numbers is cast to the declared one.
+
+    Args:
+        text: As written.
+        types: The columns that it may use.
+        kind: The declared type of the column; if that is not the other type of numbers, nothing is cast.
+
+    Raises:
+        ExpressionError: If it cannot be used, or not with the cast around it: that counts towards its limits.
+    """
+    found = parse(text, types)
+    if {found.type, kind} == {"decimal", "integer"}:
+        return parse(f"CAST({found.text} AS {kind})", types)
+    return found
+
+
 def read_expression(
-    text: str, types: Mapping[str, ColumnType], at: Path, findings: Findings, *about: Path
+    text: str,
+    types: Mapping[str, ColumnType],
+    at: Path,
+    findings: Findings,
+    *about: Path,
+    kind: ColumnType | None = None,
 ) -> Expression | None:
     """An expression, or one problem and None.
 
@@ -30,9 +52,10 @@ def read_expression(
         at: Its path.
         findings: Where a problem goes.
         about: What else it depends on: the columns of the table.
+        kind: Of a computed column its declared type, see :func:`computed`; None: whatever the expression has.
     """
     try:
-        return parse(text, types)
+        return parse(text, types) if kind is None else computed(text, types, kind)
     except ExpressionError as error:
         hint = error.hint or "write columns, constants, comparisons, AND, OR, NOT, + - * / and CASE WHEN"
         findings.add("DPR-S561", at, f"cannot be used: {shown(error.summary, 200)}", shown(hint, 200), *about)

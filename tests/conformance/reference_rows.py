@@ -82,7 +82,7 @@ def truncated(table: Table, rows: Sequence[Row], most: int, secret: bytes) -> li
 def sampled(table: Table, rows: Sequence[Row], most: int | None, secret: bytes) -> list[Row]:
     """At most so many rows of one unit, by keyed hash of content and number among equal rows; ties go by content."""
     seen: Counter[str] = Counter()
-    ordered = []
+    ordered: list[tuple[str, str, int, Row]] = []
     for row in rows:
         whole = content(table, row)
         ordered.append((keyed(secret, row.unit, whole + packed([str(seen[whole])])), whole, len(ordered), row))
@@ -255,8 +255,12 @@ def _iso(text: str, kind: str) -> str | None:
     try:
         if kind == "date":
             return text if len(text) == 10 and dt.date.fromisoformat(text) and text.isascii() else None
-        return text if re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", text) and dt.datetime.fromisoformat(text) else None
-    except ValueError:
+        if not re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", text):
+            return None
+        moment = dt.datetime.fromisoformat(text)
+        moment = moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+        return moment.isoformat(timespec="microseconds").rstrip("0").rstrip(".")
+    except (ValueError, OverflowError):
         return None
 
 

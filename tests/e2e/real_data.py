@@ -18,7 +18,17 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DATA", "FILES", "QUESTIONS", "Question", "Truth", "country_sizes", "product_sizes", "truth_of"]
+__all__ = [
+    "DATA",
+    "FILES",
+    "QUESTIONS",
+    "Question",
+    "Truth",
+    "country_sizes",
+    "product_sizes",
+    "sampled_customers",
+    "truth_of",
+]
 
 Floats = npt.NDArray[np.float64]
 Cell = tuple[str, ...]
@@ -219,6 +229,19 @@ def _sorted(question: Question, value: str, cells: tuple[Cell, ...]) -> tuple[Fl
         if number is not None and tuple(key) in gathered:
             gathered[tuple(key)].append(float(number))  # type: ignore[arg-type] # a number of DuckDB
     return tuple(np.sort(np.array(gathered[cell], dtype=np.float64)) for cell in cells)
+
+
+def sampled_customers(most: int) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of the customers of each cell, of whose cells ``most`` are kept by a fair sample."""
+    groups = f"SELECT *, count(*) OVER (PARTITION BY CustomerID) AS groups FROM ({_BASKETS})"
+    sql = f"SELECT Country, month::VARCHAR, least(1, {most} / groups) AS kept FROM ({groups})"
+    mean, variance = np.zeros((2, 38 * 13))
+    place = {cell: at for at, cell in enumerate(product(_keys("retail", "Country"), _keys("retail", "month")))}
+    with duckdb.connect() as connection:
+        for country, month, kept in connection.execute(sql).fetchall():
+            mean[place[country, month]] += kept
+            variance[place[country, month]] += kept * (1 - kept)
+    return mean, np.sqrt(variance)
 
 
 def product_sizes() -> dict[str, int]:

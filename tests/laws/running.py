@@ -79,8 +79,8 @@ class _Names:
         return f'"{self.real[name]}"'
 
 
-def example(seed: int) -> Example:
-    """A valid spec with one to four queries and tables of at most some sixty rows; the same for the same seed."""
+def example(seed: int, most: int = 4) -> Example:
+    """A valid spec with 1 to ``most`` queries and tables of at most some sixty rows; the same for the same seed."""
     draw = random.Random(f"running {seed}")
     plain = ["user", *_MEANING, "band", "sector", "long", "minutes", "part", "early", "grade"]
     odd = draw.sample(_ODD, len(plain)) if draw.random() < 0.7 else plain
@@ -91,7 +91,7 @@ def example(seed: int) -> Example:
     id_type = draw.choice(["text", "integer", None]) if units else None
     visits = _visits(names, units, lent, id_type)
     tables = {"visits": visits} | ({"people": _people(names, id_type)} if lent else {})
-    queries = {f"q{at}": query_of(draw, names.real, visits) for at in range(draw.choice([1, 2, 2, 3, 4]))}
+    queries = {f"q{at}": query_of(draw, names.real, visits) for at in range(draw.randint(1, most))}
     spec = _spec(seed, draw, tables, queries)
     used = {"pages", "topics", "plans"} | ({"apart"} if any("except" in each for each in queries.values()) else set())
     spec["references"] = {name: {"file": f"{name}.csv", "columns": _columns_of(name, names)} for name in sorted(used)}
@@ -206,7 +206,9 @@ def _bounds(names: _Names) -> dict[str, Any]:
     if (truncate := draw.choice(["sample", "first", "last", None])) is not None:
         bounds["truncate"] = truncate
     if truncate in ("first", "last"):
-        bounds["order_by"] = [names[name] for name in draw.sample(["seen", "seconds", "day", "flag", "term"], draw.randint(1, 2))]
+        bounds["order_by"] = [
+            names[name] for name in draw.sample(["seen", "seconds", "day", "flag", "term"], draw.randint(1, 2))
+        ]
     return {"bounds": bounds}
 
 

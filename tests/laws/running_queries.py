@@ -69,9 +69,11 @@ def _measures(draw: random.Random, names: Names, table: dict[str, Any], query: d
     if len(parts) > 1:
         found["rate"] = {"ratio": draw.sample(parts, 2)}
     taken = {name.lower() for name in query["by"]}
-    return {f"z_{name}" if name in taken else name: each for name, each in found.items()} if not taken & {
-        f"{name}{end}" for name in _published(found) for end in ("", "_se", "_margin", "_status")
-    } else {"only_one": {"count": "rows"}}
+    return (
+        {f"z_{name}" if name in taken else name: each for name, each in found.items()}
+        if not taken & {f"{name}{end}" for name in _published(found) for end in ("", "_se", "_margin", "_status")}
+        else {"only_one": {"count": "rows"}}
+    )
 
 
 def _measure(draw: random.Random, names: Names, table: dict[str, Any]) -> dict[str, Any]:

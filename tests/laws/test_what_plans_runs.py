@@ -54,9 +54,7 @@ def ran(made: Example, folder: Path) -> bool:
     return True
 
 
-def measured(
-    plan: ReleasePlan, reservation: Reservation, ledger: Ledger, folder: Path
-) -> Mapping[str, Measurement]:
+def measured(plan: ReleasePlan, reservation: Reservation, ledger: Ledger, folder: Path) -> Mapping[str, Measurement]:
     """The committed answer of every step."""
     read = {
         name: read_reference((folder / reference.file).read_bytes(), reference.columns)
@@ -67,7 +65,12 @@ def measured(
     try:
         for table in plan.catalog.tables.values():
             engine.describe(table)
-        answers = [each for batch in plan.batches() for each in draw(batch, plan.catalog, read, engine, ledger, identity)]
+        for batch in plan.batches():
+            asked = [part for step in batch.steps if step.id != batch.selection for part in step.parts]
+            engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), read)
+        answers = [
+            each for batch in plan.batches() for each in draw(batch, plan.catalog, read, engine, ledger, identity)
+        ]
     finally:
         engine.close()
     return {answer.step: answer for answer in answers}
@@ -76,7 +79,7 @@ def measured(
 def check_shapes(plan: ReleasePlan, found: Mapping[str, Measurement]) -> None:
     """Every step has one answer, of the planned size; those over selected keys have one number for each of these."""
     assert sorted(found) == sorted(step.id for step in plan.steps)
-    selections = {step.aggregate.grouping: step.id for step in plan.steps if step.selecting is not None}
+    selections = {query.name: query.selection or "" for query in plan.queries}
     for step in plan.steps:
         answer = found[step.id]
         if step.selecting is not None:
@@ -84,7 +87,7 @@ def check_shapes(plan: ReleasePlan, found: Mapping[str, Measurement]) -> None:
             assert list(answer.keys) == sorted(set(answer.keys), key=texts)
             assert len(answer.values) == len(answer.keys)
         elif step.aggregate.private:
-            assert len(answer.values) == len(step.parts) * len(found[selections[step.aggregate.grouping]].keys or ())
+            assert len(answer.values) == len(step.parts) * len(found[selections[step.answers[0].query]].keys or ())
         else:
             assert len(answer.values) == step.numbers
 
@@ -99,10 +102,10 @@ def check_rows(plan: ReleasePlan, found: Mapping[str, Measurement], publication:
         if query.ranking is not None:
             step = found[query.ranking.step]
             known = plan.keys(query)[0].keys or ()
-            expected = [(str(rank), shown(known[at])) for rank, at in enumerate(step.values, start=1)]
+            expected = [texts((rank, known[at])) for rank, at in enumerate(step.values.tolist(), start=1)]
         else:
             keys = found[query.selection].keys or () if query.selection is not None else declared(plan, query)
-            expected = [tuple(map(shown, key)) for key in keys]
+            expected = [texts(key) for key in keys]
         assert [tuple(row[: len(expected[0])]) for row in rows] == expected if expected else rows == []
 
 

@@ -45,6 +45,9 @@ class Zeros:
     def describe(self, table: Table) -> None:
         """Nothing to check."""
 
+    def check(self, *_: object) -> None:
+        """Nothing to check."""
+
     def aggregate(
         self,
         catalog: Catalog,
