@@ -37,7 +37,7 @@ REFERENCES: dict[str, tuple[dict[str, str], bytes]] = {
 # Words of SQL, names that the engine gives to columns of its own, and names that differ by capitals alone.
 _ODD = (
     *("select", "Order", "group", "FROM", "where", "date_", "TRUE_", "Null1", "end", "case", "as", "table", "user"),
-    *("unit", "alone", "cell", "held", "whole", "nth", "place", "key", "value", "count", "index", "none", "rowid"),
+    *("unit", "alone", "cell", "held", "whole", "nth", "place", "key", "value", "count", "index", "nan", "rowid"),
     *("c0", "C0", "k0", "d0", "q0", "s0", "r0", "m0_of", "t1", "x", "X", "_", "__", "A1", "number", "out", "name"),
 )
 _MEANING: dict[str, Callable[[random.Random], str]] = {
