@@ -30,7 +30,7 @@ from tests.laws.running import Example, example
 from tests.laws.running import write as write_files
 from tests.planned import plan_of
 
-OFTEN, FULL, BLOCKS = 25, 300, 10
+OFTEN, FULL, BLOCKS = 18, 300, 10
 
 
 def ran(made: Example, folder: Path) -> bool:
@@ -124,11 +124,12 @@ def texts(key: tuple[Key, ...]) -> tuple[str, ...]:
     return tuple(map(shown, key))
 
 
+@pytest.mark.slow
 def test_whatever_is_accepted_runs_and_is_published(tmp_path: Path) -> None:
     accepted = 0
     for seed in range(OFTEN):
         (folder := tmp_path / str(seed)).mkdir()
-        accepted += ran(example(seed), folder)
+        accepted += ran(example(seed, most=1), folder)
     assert accepted >= OFTEN * 0.8  # most of them run, and are not refused
 
 

@@ -31,6 +31,7 @@ Objective = Callable[[Floats, Floats], Floats]
 
 _LOWEST, _HIGHEST = -20.0, 40.0  # natural logarithms of the excess
 _COARSE = 1e5  # excess times epsilon, from which floats are off by 1e-11 and more in ln delta
+_HIDDEN = 1e-9  # relative: a valley between the points of the grid counts where it is lower by more
 _LEAST = -10000  # natural logarithm of the smallest delta that is told apart from smaller ones
 
 
@@ -149,12 +150,34 @@ def _best(curve: RenyiCurve, objective: Objective, guesses: Iterable[float] = ()
     points = np.concatenate([np.arange(_LOWEST, _HIGHEST + 0.5), [math.log(guess) for guess in guesses]])
     points.sort()
     values = at(points)
-    low, high = np.concatenate([[np.inf], values[:-1]]), np.concatenate([values[1:], [np.inf]])
-    valleys = np.flatnonzero((values <= low) & (values <= high))
-    valleys = valleys[np.argsort(values[valleys], kind="stable")][:4]
+    valleys = _valleys(values)
     found = [_halved(at, points[max(0, k - 1) : k + 2], values[max(0, k - 1) : k + 2]) for k in valleys]
     point, value = min(found, key=lambda each: each[1])
+    for beside in valleys:
+        lower = _hidden(at, points[beside], [each for each, _ in found])
+        if lower[1] < value - _HIDDEN * abs(value):
+            point, value = lower
     return math.exp(point), value
+
+
+def _valleys(values: Floats) -> NDArray[np.intp]:
+    """The places of the lowest four values that are not above their neighbours, lowest first."""
+    low, high = np.concatenate([[np.inf], values[:-1]]), np.concatenate([values[1:], [np.inf]])
+    places = np.flatnonzero((values <= low) & (values <= high))
+    return places[np.argsort(values[places], kind="stable")][:4]
+
+
+def _hidden(at: Callable[[Floats], Floats], middle: float, known: Iterable[float]) -> tuple[float, float]:
+    """The lowest valley near a point that is none of the known ones, or a value of infinity.
+
+    Where a bounded range reaches its own epsilon its curve has a kink, and two valleys may lie between two points of
+    the coarse grid, of which halving sees one.
+    """
+    points = np.linspace(middle - 1, middle + 1, 65)
+    values = at(points)
+    new = [k for k in _valleys(values) if 0 < k < 64 and all(abs(points[k] - each) > 1 / 16 for each in known)]
+    found = [_halved(at, points[k - 1 : k + 2], values[k - 1 : k + 2]) for k in new]
+    return min(found, key=lambda each: each[1], default=(middle, math.inf))
 
 
 def _halved(at: Callable[[Floats], Floats], points: Floats, values: Floats) -> tuple[float, float]:
