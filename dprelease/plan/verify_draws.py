@@ -24,6 +24,7 @@ __all__ = ["RANGE_PARTS", "Array", "Cell", "Draw", "Loss", "Norms", "log_moments
 Array = Any
 
 _DIRECT = 3  # below this scale a discrete Gaussian is summed over its lattice
+_MOST_MOVED = 2**12  # cells of a change vector that are listed one by one
 _LATTICE = 2**18  # the largest number of different losses that are listed
 _BOUNDED = ("pure", "laplace", "range")
 
@@ -133,11 +134,18 @@ def witnesses(draw: Draw) -> Draw:
 
 
 def _moved(cell: Cell) -> tuple[Cell, ...]:
-    """As many cells as possible by as much as possible, and one more by what is left, until a norm is used up."""
+    """As many cells as possible by as much as possible, and one more by what is left, until a norm is used up.
+
+    Of more cells than ``_MOST_MOVED`` only so many: a pair that moves less is still one that can occur.
+    """
     if cell.norms is None:
         return (cell,)
-    cells, (free, l1, square, linf) = [], cell.norms
-    while free and (most := min(math.floor(linf), math.floor(l1), math.isqrt(math.floor(square)))):
+    cells: list[Cell] = []
+    free, l1, square, linf = cell.norms
+    while free and len(cells) < _MOST_MOVED:
+        most = min(math.floor(linf), math.floor(l1), math.isqrt(math.floor(square)))
+        if not most:
+            break
         cells.append(Cell(cell.kind, cell.value, most))
         free, l1, square = free - 1, l1 - most, square - most * most
     return tuple(cells)

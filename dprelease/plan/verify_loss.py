@@ -234,16 +234,28 @@ def _curve_proves(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -
 
 
 def _reaches(curve: Callable[[Array], Array], gap: float, log_delta: float) -> bool:
-    """Whether the least over theta > 0 is at most this."""
-    low, high = math.log(1e-7), math.log(1e15)
-    best = math.inf
-    for _ in range(4):
-        at = np.linspace(low, high, 81)
+    """Whether the least over theta > 0 is at most this.
+
+    A bounded range has a kink where it reaches its own epsilon, and may have a valley on either side of it: the first
+    grid is fine enough to see both (20 points for each doubling of theta), and its lowest valleys are looked into.
+    """
+
+    def height(at: Array) -> Array:
         theta = np.exp(at)
-        height = curve(theta) + theta * gap - theta * np.log1p(1 / theta) - np.log1p(theta)
-        place = int(np.argmin(height))
-        best, width = min(best, float(height[place])), (high - low) / 80
-        low, high = at[place] - width, at[place] + width
+        return curve(theta) + theta * gap - theta * np.log1p(1 / theta) - np.log1p(theta)
+
+    first = np.linspace(math.log(1e-7), math.log(1e15), 1461)
+    found = height(first)
+    inner = np.flatnonzero((found[1:-1] <= found[:-2]) & (found[1:-1] <= found[2:])) + 1
+    places = {*inner[np.argsort(found[inner])][:6].tolist(), int(np.argmin(found))}
+    best = float(np.min(found))
+    for place in places:
+        middle, width = float(first[place]), float(first[1] - first[0])
+        for _ in range(3):
+            at = np.linspace(middle - width, middle + width, 41)
+            values = height(at)
+            lowest = int(np.argmin(values))
+            best, middle, width = min(best, float(values[lowest])), float(at[lowest]), width / 20
     return best <= log_delta
 
 

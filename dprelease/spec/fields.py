@@ -18,6 +18,7 @@ from dprelease.spec.numbers import Constant, NotANumber, Numeral, rational
 __all__ = [
     "NUMBER",
     "AsWritten",
+    "Bound",
     "ColumnKey",
     "Confidence",
     "Delta",
@@ -50,6 +51,7 @@ NUMBER: dict[str, Any] = {
 _SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 _SMALLEST = Fraction(1, 10**300)
 _MOST_RELATIVE = 10
+_MOST_OF_ONE = 10**5  # rows or cells of one unit: with more no noise leaves anything to be seen
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -161,6 +163,14 @@ def _filled(value: Any) -> str:
     return text
 
 
+def _bound(value: Any) -> int:
+    number = _positive_whole(value)
+    if number > _MOST_OF_ONE:
+        hint = "write a bound near what most units have: noise grows with it, and what is beyond it is left out"
+        raise refuse("DPR-S225", "is more than 100,000", hint)
+    return number
+
+
 def _as_written(value: Any) -> str:
     if isinstance(value, Constant) and value.value is None:
         raise refuse("DPR-S215", "is empty", 'put it in quotes where that is meant: "" or "null"')
@@ -240,6 +250,9 @@ Relative = Annotated[Fraction, BeforeValidator(_relative), WithJsonSchema(NUMBER
 Delta = Annotated[Fraction, BeforeValidator(_delta), WithJsonSchema(NUMBER)]
 Confidence = Annotated[Fraction, BeforeValidator(_confidence), WithJsonSchema(NUMBER)]
 Whole = Annotated[int, BeforeValidator(_whole)]
+Bound = Annotated[
+    int, BeforeValidator(_bound), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _MOST_OF_ONE})
+]
 PositiveWhole = Annotated[int, BeforeValidator(_positive_whole), WithJsonSchema({"type": "integer", "minimum": 1})]
 Text = Annotated[str, BeforeValidator(_text)]
 Filled = Annotated[str, BeforeValidator(_filled), WithJsonSchema({"type": "string", "minLength": 1})]

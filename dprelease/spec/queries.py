@@ -19,7 +19,19 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownEr
 
 from dprelease.measures import MEASURES, AskedMeasure
 from dprelease.spec.advice import EXAMPLES
-from dprelease.spec.fields import Exact, Filled, Positive, PositiveWhole, Relative, Share, Text, exact, kind_of, refuse
+from dprelease.spec.fields import (
+    Bound,
+    Exact,
+    Filled,
+    Positive,
+    PositiveWhole,
+    Relative,
+    Share,
+    Text,
+    exact,
+    kind_of,
+    refuse,
+)
 from dprelease.spec.names import did_you_mean
 from dprelease.spec.value import SpecValue
 
@@ -109,8 +121,8 @@ class QueryBounds(SpecValue):
     """How much one unit may add to this table; what is more is left out."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra={"minProperties": 1})
-    max_groups: PositiveWhole | None = Field(None, description="In so many cells at most one unit is counted.")
-    max_rows_per_group: PositiveWhole | None = Field(None, description="So many rows at most of one unit and cell.")
+    max_groups: Bound | None = Field(None, description="In so many cells at most one unit is counted.")
+    max_rows_per_group: Bound | None = Field(None, description="So many rows at most of one unit and cell.")
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:

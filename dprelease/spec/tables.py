@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJso
 from pydantic.config import JsonDict
 
 from dprelease.spec.columns import ColumnSpec
-from dprelease.spec.fields import AsWritten, Filled, PositiveWhole, refuse
+from dprelease.spec.fields import AsWritten, Bound, Filled, refuse
 from dprelease.spec.value import SpecValue
 
 __all__ = ["BoundsSpec", "JoinSpec", "SourceSpec", "TableSpec"]
@@ -43,7 +43,7 @@ class JoinSpec(SpecValue):
     reference: Filled | None = Field(None, description="A name under `references`.")
     table: Filled | None = Field(None, description="Instead: a name under `tables`, with the same `unit_id`.")
     on: Filled = Field(description="A column of the table and of the reference, unique there; or the `unit_id`.")
-    max_matches: PositiveWhole | None = Field(None, description="With a table: how many of a unit's rows are joined.")
+    max_matches: Bound | None = Field(None, description="With a table: how many of a unit's rows are joined.")
     add: tuple[Filled, ...] = Field(description="Columns of the other side that the table declares too.", min_length=1)
 
     @model_validator(mode="after")
@@ -64,7 +64,7 @@ class JoinSpec(SpecValue):
 class BoundsSpec(SpecValue):
     """How many rows of the table one unit may have; further ones are left out."""
 
-    max_rows: PositiveWhole = Field(description="Per unit, over the whole table.")
+    max_rows: Bound = Field(description="Per unit, over the whole table.")
     truncate: Literal["sample", "first", "last"] = Field("sample", description="Which of a unit's rows stay.")
     order_by: tuple[Filled, ...] = Field((), description="For `first` and `last`: columns of the source.")
 

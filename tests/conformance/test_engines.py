@@ -161,10 +161,7 @@ def parts(draw: st.DrawFn, table: Table) -> list[bytes]:
     return made
 
 
-@pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_an_engine_gives_the_numbers_of_the_reference_engine(kind: str, data: st.DataObject) -> None:
+def agrees(kind: str, data: st.DataObject) -> None:
     table = data.draw(tables())
     files = data.draw(parts(table))
     by = tuple(data.draw(st.lists(st.sampled_from(["area", "Code", "code", "day", "region"]), unique=True, max_size=3)))
@@ -180,6 +177,21 @@ def test_an_engine_gives_the_numbers_of_the_reference_engine(kind: str, data: st
         engine.close()
         assert found == answers(ReferenceEngine(folder, {}), table, by, asked)
         assert found == again
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_an_engine_gives_the_numbers_of_the_reference_engine(kind: str, data: st.DataObject) -> None:
+    agrees(kind, data)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ENGINES)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_an_engine_gives_the_numbers_of_the_reference_engine_in_full(kind: str, data: st.DataObject) -> None:
+    agrees(kind, data)
 
 
 def test_a_row_joins_after_clamping_and_a_reference_key_as_it_is(kind: str, tmp_path: Path) -> None:

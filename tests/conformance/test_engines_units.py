@@ -71,10 +71,7 @@ def groupings(draw: st.DrawFn, lent: bool) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_an_engine_bounds_units_as_the_reference_engine_does(kind: str, data: st.DataObject) -> None:
+def agrees(kind: str, data: st.DataObject) -> None:
     shape, unit = data.draw(st.sampled_from(["csv", "parquet"])), data.draw(st.sampled_from([*IDS]))
     lent, null_id = data.draw(st.booleans()), data.draw(st.sampled_from(["drop", "unit"]))
     some = table_bounds()
@@ -95,6 +92,21 @@ def test_an_engine_bounds_units_as_the_reference_engine_does(kind: str, data: st
         with opening(kind, folder) as engine, opening("reference", folder) as reference:
             expected = asked(reference, catalog, grouping, some_of_them)
             assert asked(engine, catalog, grouping, some_of_them) == expected
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_an_engine_bounds_units_as_the_reference_engine_does(kind: str, data: st.DataObject) -> None:
+    agrees(kind, data)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ENGINES)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_an_engine_bounds_units_as_the_reference_engine_does_in_full(kind: str, data: st.DataObject) -> None:
+    agrees(kind, data)
 
 
 ROWS = [

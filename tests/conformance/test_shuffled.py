@@ -101,7 +101,7 @@ def test_order_files_and_format_change_no_byte(kind: str, case: str, bound: int,
     assert found[1:] == found[:1] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_order_changes_no_byte_of_a_large_table(kind: str, tmp_path: Path) -> None:
     """Enough rows for every thread of an engine to have its share."""
     rows, people = made_rows(200_000), made_users()

@@ -30,7 +30,7 @@ from tests.laws.running import Example, example
 from tests.laws.running import write as write_files
 from tests.planned import plan_of
 
-OFTEN, FULL, BLOCKS = 18, 300, 10
+OFTEN, FULL, BLOCKS = 7, 300, 10
 
 
 def ran(made: Example, folder: Path) -> bool:

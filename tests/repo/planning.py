@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +24,12 @@ def yaml_kind(text: str) -> Literal["spec", "policy", "project"]:
     raise AssertionError("neither a spec, nor a policy, nor a dprelease.yaml")
 
 
+@cache
 def plan_text(text: str, file: str, folder: Path = SPECS) -> ReleasePlan:
-    """The plan of a spec's text, as if it stood in the project of ``folder``; no ledger is asked, no data read."""
+    """The plan of a spec's text, as if it stood in the project of ``folder``; no ledger is asked, no data read.
+
+    Kept: several tests look at the same plan, and two names give two plans.
+    """
     return plan_release(Project.find(folder), load(text, file))
 
 

@@ -36,7 +36,7 @@ def test_every_yaml_block_of_the_documents_loads_and_is_planned(block: Block) ->
 def test_a_plan_is_a_function_and_verifies(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
-    first, second = plan_text(text, "a.yaml"), plan_text(text, "b.yaml")
+    first, second = plan_text(text, path.name), plan_text(text, "b.yaml")
 
     assert first.canonical() == second.canonical()
     assert verify(first) == first.loss[first.certified]

@@ -96,7 +96,7 @@ def test_expressions_enter_as_canonical_text() -> None:
 
     assert adult.derivation == Computed(sql="tenure >= 18 AND NOT country = 'US'")
     assert (adult.type, adult.keys, adult.null) == ("boolean", (True, False), False)
-    assert minutes.derivation == Computed(sql="seconds / 60")
+    assert minutes.derivation == Computed(sql="CAST(seconds / 60 AS INTEGER)")
     assert minutes.type == "integer"
 
 
