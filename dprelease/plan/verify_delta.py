@@ -39,6 +39,7 @@ _BLOCK = 2**16
 _MOST = 2**22
 _AGREE = 1e-6
 _MOST_LISTED = 20_000
+_FEW = 400
 _WIDE = tuple(range(-4, 9))  # powers of 4: a choice has many ways, and the peak of a few choices is no peak
 
 
@@ -145,6 +146,8 @@ def _listed(loss: Loss, gap: float) -> float | None:
     counts = np.concatenate([group.counts for group in loss.groups])
     order = np.argsort(sizes)
     rates, numbers = sizes[order].tolist(), [int(n) for n in counts[order]]
+    if sum(numbers) > _FEW:  # of many the integral knows enough digits, and numbers of ways outgrow floats
+        return None
     terms: list[float] = []
     stack = [(0, 0.0, 1.0)]  # the next response, what is in F, in how many ways
     while stack:

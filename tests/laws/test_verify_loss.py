@@ -253,3 +253,9 @@ def test_near_their_largest_loss_few_unequal_responses_are_known_to_all_digits(p
     truth = float(np.sum(masses * np.maximum(0, -np.expm1(float(epsilon) - losses))))
     draws = {pure(size): 1 for size in sizes}
     assert delta_of(draws, epsilon) == pytest.approx(truth, rel=1e-8)
+
+
+def test_hundreds_of_equal_responses_beside_others_are_not_listed() -> None:
+    """The number of ways to choose some of 5,000 is no float."""
+    draws = {pure(Fraction(1, 1000)): 5000, pure(Fraction(1, 3)): 1, pure(Fraction(2, 7)): 1}
+    assert 0 < delta_of(draws, Fraction(1, 2)) < 1
