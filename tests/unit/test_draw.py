@@ -19,6 +19,7 @@ from dprelease.noise.threshold import least_threshold
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
+from dprelease.privacy.curves.selection import partition_pi
 from dprelease.privacy.unit import Neighboring
 from dprelease.release.draw import draw
 from tests.planned import SPEC, plan_of
@@ -238,3 +239,85 @@ def test_a_coin_decides_where_it_beats_a_threshold_on_laplace_noise(tmp_path: Pa
     engine = Zeros(units={"rare": 1, "usual": 10**4})
     found = drawn(coin, reserved(coin, tmp_path), engine)
     assert found["terms.keys"].keys == (("usual",),)
+
+
+class Held(Zeros):
+    """An engine whose every cell holds the same rows, so that how often a draw falls on one value tells its scale."""
+
+    def __init__(self, value: int, rows: int, counts: Sequence[int] = ()) -> None:
+        super().__init__(units={f"key {at}": rows for at in range(6000)})
+        self.value, self.rows, self.counts = value, rows, np.array(counts, dtype=np.int64)
+
+    def aggregate(
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: Mapping[str, ReferenceTable],
+        secret: bytes = b"",
+        keys: Sequence[tuple[Key, ...]] | None = None,
+    ) -> tuple[Exact | ExactHistogram, ...]:
+        cells = (cells_of(grouping, catalog) or 0) if keys is None else len(keys)
+        place = np.arange(cells, dtype=np.int64)
+        full = (place, np.full(cells, self.value, dtype=np.int64), np.full(cells, self.rows, dtype=np.int64))
+        counts = self.counts if len(self.counts) else np.zeros(cells, dtype=np.int64)
+        return tuple(ExactHistogram(cells, *full) if q.kind == "quantile" else Exact(counts) for q in quantities)
+
+
+def only(query: str) -> ReleasePlan:
+    """A plan of one query of many cells."""
+    text = VISITS.partition("queries:")[0].replace("keys: [a, b, c]", "keys: {from: 1, to: 4000}")
+    return plan_of(text.replace("page: {type: text", "page: {type: integer") + f"queries:\n  {query}\n")
+
+
+def test_a_quantile_is_chosen_at_the_planned_scale(tmp_path: Path) -> None:
+    """All rows at the low end: it is chosen half of the time at the planned scale, 98 % at half, 11 % at twice of it."""
+    plan = only("middle: {table: visits, by: [page], measures: {m: {quantiles: seconds, at: [0.5]}}}")
+    (step,) = plan.steps
+    rows = round(2 * float(step.scale) * float(np.log(60)))  # score of the other 60 grid values: half of the rows
+    (values,) = drawn(plan, reserved(plan, tmp_path), Held(0, rows)).values()
+    hit = 1 / (1 + 60 * np.exp(-rows / 2 / float(step.scale)))
+    assert np.mean(values.values == 0) == pytest.approx(hit, abs=0.06)
+    assert 0.4 < hit < 0.6
+
+
+def test_a_list_is_chosen_at_the_planned_scale(tmp_path: Path) -> None:
+    """Half of 4,000 keys have one scale more: the first 40 draws take e / (1 + e) of them, at half the scale 88 %."""
+    plan = only("list: {table: visits, top_k: page, k: 400, bounds: {max_groups: 1}}")
+    (step,) = plan.steps
+    engine = Held(0, 0, [round(float(step.scale))] * 2000 + [0] * 2000)
+    (chosen,) = drawn(plan, reserved(plan, tmp_path), engine).values()
+    gained = float(np.exp(round(float(step.scale)) / float(step.scale)))
+    assert np.mean(chosen.values < 2000) == pytest.approx(gained / (1 + gained), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("noise", "epsilon", "mechanism"),
+    [
+        ("gaussian", "5", "gaussian_threshold"),
+        ("laplace", "5", "optimal_selection"),
+        ("laplace", "2", "laplace_threshold"),
+    ],
+)
+def test_keys_are_selected_at_the_planned_scale(tmp_path: Path, noise: str, epsilon: str, mechanism: str) -> None:
+    """6,000 keys one scale below the threshold show as often as the mass function says, not as at half the scale."""
+    text = VISITS.partition("  pages:")[0].replace("epsilon: 5", f"epsilon: {epsilon}")
+    if mechanism == "laplace_threshold":
+        text = text.replace("max_groups: 2", "max_groups: 1").replace("1e-6", "1e-8")
+    plan = plan_of(
+        text.replace("-6}", f"-6}}\n  noise: {noise}")
+        .replace("-8}", f"-8}}\n  noise: {noise}")
+        .replace("    min_units: 20\n", "")
+    )
+    step = plan.step("terms.keys")
+    assert step.selecting is not None
+    assert step.mechanism == mechanism
+    scale, below = float(step.scale), max(1, round(float(step.scale)))
+    units = step.selecting.threshold - below
+    shown = drawn(plan, reserved(plan, tmp_path), Held(0, units))["terms.keys"].keys
+    lattice = np.arange(-10_000, 10_001)
+    masses = np.exp(-np.abs(lattice) / scale) if noise == "laplace" else np.exp(-((lattice / scale) ** 2) / 2)
+    expected = float(masses[lattice >= below].sum() / masses.sum())
+    if mechanism == "optimal_selection":
+        expected = float(partition_pi(1 / step.scale, step.selecting.delta / step.sensitivity.l0, units))
+    assert len(shown or ()) / 6000 == pytest.approx(expected, abs=0.03)
