@@ -100,22 +100,7 @@ def planned(measures: Mapping[str, Measure]) -> dict[str, Measure]:
     return found
 
 
-AskedMeasure = Annotated[
-    Annotated[Count, Tag("count")]
-    | Annotated[CountDistinct, Tag("count_distinct")]
-    | Annotated[Sum, Tag("sum")]
-    | Annotated[Mean, Tag("mean")]
-    | Annotated[Variance, Tag("variance")]
-    | Annotated[Stddev, Tag("stddev")]
-    | Annotated[Quantiles, Tag("quantiles")]
-    | Annotated[Min, Tag("min")]
-    | Annotated[Max, Tag("max")]
-    | Annotated[Ratio, Tag("ratio")],
-    Discriminator(_asked),
-]
-"""What an author can write; a field that only plans have is one too many here."""
-
-AnyMeasure = Annotated[
+_Author = (
     Annotated[Count, Tag("count")]
     | Annotated[CountDistinct, Tag("count_distinct")]
     | Annotated[Sum, Tag("sum")]
@@ -126,8 +111,12 @@ AnyMeasure = Annotated[
     | Annotated[Min, Tag("min")]
     | Annotated[Max, Tag("max")]
     | Annotated[Ratio, Tag("ratio")]
-    | Annotated[Quantile, Tag("quantile")]
-    | Annotated[PlannedRatio, Tag("of")],
-    Discriminator(_any),
+)
+
+AskedMeasure = Annotated[_Author, Discriminator(_asked)]
+"""What an author can write; a field that only plans have is one too many here."""
+
+AnyMeasure = Annotated[
+    _Author | Annotated[Quantile, Tag("quantile")] | Annotated[PlannedRatio, Tag("of")], Discriminator(_any)
 ]
 """What a plan can hold: also what stands for the author's quantiles and ratios."""

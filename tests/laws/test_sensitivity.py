@@ -7,7 +7,6 @@ The verifier's own derivation, from extreme rows, must agree with it. Units with
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import ROUND_HALF_UP, Decimal
 from itertools import combinations_with_replacement, product, zip_longest
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +20,7 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.plan.verify_reach import _check_sensitivity
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
+from tests.laws.units import part
 
 Row = tuple[int | None, int | None]  # cell (None: belongs to none), value in steps (None: null)
 
@@ -51,23 +51,6 @@ def catalog(cells: int) -> Catalog:
     source = Source(file="t.csv", format="csv")
     table = Table(name="t", account="a", source=source, columns=(key, Column(name="x", type="integer")))
     return Catalog(tables={"t": table})
-
-
-def part(quantity: Quantity, value: int | None) -> int:
-    """What a row contributes, straight from the definition."""
-    if quantity.kind == "rows":
-        return 1
-    if quantity.kind == "balance":
-        return -1 if value is None else 1
-    if value is None:
-        return 0
-    if quantity.kind == "nonnull":
-        return 1
-    centred = min(max(value, quantity.low), quantity.high) - quantity.centre
-    if quantity.kind == "sum":
-        return centred
-    share = Decimal(centred * centred) / quantity.grain
-    return int(share.quantize(Decimal(1), rounding=ROUND_HALF_UP)) - quantity.offset
 
 
 def exact(quantity: Quantity, rows: tuple[Row, ...], cells: int) -> list[int]:
