@@ -248,17 +248,27 @@ class Naive(Value):
     charged: str
 
 
+class Window(Value):
+    """A cap on what may be spent on the rows of one stretch of time, beside the lifetime cap of an account."""
+
+    per: Literal["day", "week", "month", "quarter", "year"]
+    cap: Budget
+
+
 class Account(Value):
     """What the data owner's policy says of an account.
 
     Attributes:
         name: Of the account.
         unit: Whom it protects.
-        neighboring: As in the specs that use it.
+        neighboring: Its relation between data sets.
         composition: How the losses of its releases add up.
         lifetime: Its cap.
-        selecting: Of a ``zcdp`` account: the part of every delta that is kept for key selections, for ever the same
-            (``privacy.filters``). The losses of all other draws are read at the rest.
+        selecting: Of a ``zcdp`` or ``rdp`` account: the part of every delta that is kept for key selections, for ever
+            the same (``privacy.filters``). The losses of all other draws are read at the rest.
+        order: Of an ``rdp`` account: its one Renyi order, for ever the same.
+        window: A further cap, on each day, week, month, quarter or year of the rows.
+        nests: Units that specs may protect instead, to how many of them one unit of the account holds at most.
     """
 
     name: str
@@ -267,6 +277,9 @@ class Account(Value):
     composition: Composition
     lifetime: Budget
     selecting: Fraction = Field(default=Fraction(0), ge=0, lt=1)
+    order: Fraction | None = Field(default=None, gt=1)
+    window: Window | None = None
+    nests: dict[str, int] = {}
 
 
 class Publish(Value):
