@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr
+from pydantic import Field, SerializerFunctionWrapHandler, StrictBool, StrictInt, StrictStr, model_serializer
 
 from dprelease.canonical import Value
 
@@ -27,6 +28,7 @@ __all__ = [
     "Source",
     "Table",
     "TableBounds",
+    "TimeFilter",
 ]
 
 ColumnType = Literal["text", "integer", "decimal", "boolean", "date", "timestamp"]
@@ -171,6 +173,28 @@ class TableBounds(Value):
     order_by: tuple[str, ...] = ()
 
 
+class TimeFilter(Value):
+    """Only rows of the release's period are read: those whose time lies in ``[start, end)``.
+
+    A selection by a row's own value maps neighbouring data sets to neighbouring data sets (what one unit adds, removes
+    or replaces stays rows of that unit, and no more of them), so no sensitivity grows. It comes before anything counts
+    the rows of a unit, so that bounds hold per period; and it acts on every table by itself, so that a private join
+    meets only rows of the period on a side that has a time. Two periods without a common day read no row in common:
+    a window of an account is charged only by releases that may have seen its rows.
+
+    Attributes:
+        column: Of the source, declared or only named here; a null or unreadable time belongs to no period.
+        type: How it is read; a timestamp's day is that in UTC.
+        start: The first day.
+        end: The first day after it.
+    """
+
+    column: str
+    type: Literal["date", "timestamp"]
+    start: date
+    end: date
+
+
 class Source(Value):
     """Where the rows are, as written (``${env:NAME}`` stays unresolved, so that no secret enters a plan)."""
 
@@ -201,6 +225,7 @@ class Table(Value):
         null_id: What becomes of rows without an id: they are dropped, or each is a unit of its own.
         bounds: How many rows of one unit stay.
         private_joins: With confidential tables of the same units.
+        time: Which rows belong to the release's period; None: all of them.
     """
 
     name: str
@@ -212,6 +237,15 @@ class Table(Value):
     null_id: Literal["drop", "unit"] = "drop"
     bounds: TableBounds | None = None
     private_joins: tuple[PrivateJoin, ...] = ()
+    time: TimeFilter | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_no_time(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Tables without a time keep the text, and plans the fingerprint, that they had before there were times."""
+        fields: dict[str, Any] = written(self)
+        if self.time is None:
+            del fields["time"]
+        return fields
 
     @property
     def most_rows(self) -> int | None:

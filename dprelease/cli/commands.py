@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from dprelease.cli.approve import approve
+from dprelease.cli.keys import keys_app
 from dprelease.cli.ledger import ledger_app
 from dprelease.errors import DpReleaseError
 
@@ -23,6 +25,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(keys_app, name="keys")
+app.command()(approve)
 _INTERRUPTED = 130
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]

@@ -51,6 +51,31 @@ class Engine(Protocol):
         """
         ...
 
+    def present(self, table: Table) -> None:
+        """Check that the source can be read now, without reading any of it.
+
+        Raises:
+            Unavailable: If a file or an environment variable is missing, or a file may not be read.
+        """
+        ...
+
+    def fingerprint(self, table: Table, key: bytes) -> tuple[str, ...]:
+        """Keyed hashes of what the source holds now, sorted: one per file, whatever the files' names and order.
+
+        The second time is cheap where nothing was written. Taken both before a table is first read and after a call
+        of :meth:`aggregate` or :meth:`units_by_key`, it is that of the rows that the call answered from, even if this
+        engine read them earlier and kept them.
+
+        Args:
+            table: Whose source; of a source without rows its account counts too, so that no two accounts share it.
+            key: 32 secret bytes; without them the hashes tell nothing.
+
+        Raises:
+            Unavailable: If the source cannot be read now, or is written to meanwhile.
+            EngineError: If it was written to since its rows were read, whatever it holds now.
+        """
+        ...
+
     def aggregate(
         self,
         catalog: Catalog,
@@ -62,9 +87,10 @@ class Engine(Protocol):
     ) -> tuple[Exact | ExactHistogram, ...]:
         """Total every quantity in every cell of a grouping, over rows that obey the declared bounds.
 
-        The order: rows as they are typed; at most ``max_rows`` of each unit; private joins, each of which makes at
-        most ``max_matches`` rows of one; public joins and derived columns; ``where``; the cells, where a row outside
-        them is dropped; at most ``max_groups`` cells of each unit and ``max_rows_per_group`` of its rows in each.
+        The order: rows as they are typed, those of the table's ``time`` alone; at most ``max_rows`` of each unit;
+        private joins, each of which makes at most ``max_matches`` rows of one; public joins and derived columns;
+        ``where``; the cells, where a row outside them is dropped; at most ``max_groups`` cells of each unit and
+        ``max_rows_per_group`` of its rows in each.
 
         Args:
             catalog: What is declared: the table, those that it joins, the cells that are left out.

@@ -19,10 +19,11 @@ from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.bounding import bounded_rows
 from dprelease.engines.checked import check_rows
+from dprelease.engines.fingerprint import Watch, present
 from dprelease.engines.reading import Asked, answers, occurring
 from dprelease.engines.refuse import refuse, require_secret
-from dprelease.engines.rows import ARROW, typed
-from dprelease.engines.source import check, files, own_columns, read
+from dprelease.engines.rows import ARROW, in_period, typed
+from dprelease.engines.source import check, files, own_columns, read, stored_columns
 from dprelease.engines.stage import Stage
 from dprelease.engines.units import ALONE, UNIT, named, unit_name
 from dprelease.errors import EngineError, Unsupported
@@ -76,6 +77,7 @@ class DuckDBEngine:
         self._numbers = count(1)
         self._backend: Any = scrubbed("starting DuckDB", locked_connection)
         self._lasting = Stage(self._backend, self._numbers)
+        self._watch = Watch(folder, environment)
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
@@ -93,6 +95,20 @@ class DuckDBEngine:
     ) -> None:
         """Refuse what cannot be computed; see :class:`dprelease.engines.base.Engine`."""
         refuse(catalog, grouping, quantities, references)
+
+    def present(self, table: Table) -> None:
+        """Check that the files can be read; see :class:`dprelease.engines.base.Engine`."""
+        present(table, self._folder, self._environment)
+
+    def fingerprint(self, table: Table, key: bytes) -> tuple[str, ...]:
+        """Keyed hashes of the files of a table; see :class:`dprelease.engines.base.Engine`."""
+        self._check_open()
+        known = self._watch.known(table, key)  # without the lock: nobody waits for another's pass to look at a file
+        if known is not None:
+            return known
+        with self._lock:
+            self._check_open()
+            return self._watch.fingerprint(table, key, loaded=table.fingerprint() in self._loaded)
 
     def aggregate(
         self,
@@ -194,9 +210,7 @@ class DuckDBEngine:
         try:
             for path, header in zip(paths, headers, strict=True):
                 for block in read(table, path, header):
-                    pairs = zip(own, block, strict=False)
-                    arrays = [typed(column, stored, table.source.null_values) for column, stored in pairs]
-                    arrays = arrays or [pa.nulls(len(block[0]), pa.bool_())]
+                    arrays = _of_period(table, block)
                     if table.unit_id is not None:
                         arrays = _of_units(arrays, names.index(unit_name(table)), table, number)
                     self._append(name, pa.table(arrays, schema=schema))
@@ -211,6 +225,20 @@ class DuckDBEngine:
 
     def _name(self) -> str:
         return f"t{next(self._numbers)}"
+
+
+def _of_period(table: Table, block: Sequence[Any]) -> list[Any]:
+    """The table's own columns of a block, typed, without the rows that are not of the period.
+
+    Before anything else looks at the rows of a unit; a table without columns of its own has one of nulls.
+    """
+    stored = stored_columns(table)
+    arrays = [typed(column, raw, table.source.null_values) for column, raw in zip(stored, block, strict=False)]
+    if table.time is not None:
+        inside = in_period(table.time, arrays[[column.name for column in stored].index(table.time.column)])
+        arrays = [array.filter(inside) for array in arrays]
+    rows = len(arrays[0] if arrays else block[0])
+    return arrays[: len(own_columns(table))] or [pa.nulls(rows, pa.bool_())]
 
 
 def _of_units(arrays: list[Any], at: int, table: Table, number: count[int]) -> list[Any]:

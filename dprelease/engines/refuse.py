@@ -150,7 +150,19 @@ def _check_table(catalog: Catalog, table: Table, references: Mapping[str, Refere
         if not public or (column.lent_by is not None and not lenders):
             _cannot("E208", table, f"no join adds {column.name!r}", "add it under `add` of a join")
         _check_derived(table, column, {earlier.name: earlier for earlier in _before(table, at)})
+    _check_time(table, declared)
     _check_unit(table)
+
+
+def _check_time(table: Table, declared: Mapping[str, Column]) -> None:
+    time = table.time
+    if time is None:
+        return
+    column = declared.get(time.column)
+    if time.column == table.unit_id or (column is not None and not (column.in_source and column.type == time.type)):
+        _cannot("E215", table, f"{time.column!r} cannot be the time", "take a date or timestamp column of the source")
+    if time.start >= time.end:
+        _cannot("E215", table, "the period has no day", "give the first day, and the first day after the last")
 
 
 def _before(table: Table, at: int) -> list[Column]:

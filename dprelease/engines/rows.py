@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dprelease.catalog.table import Column, ColumnType
+from dprelease.catalog.table import Column, ColumnType, TimeFilter
 from dprelease.engines.csvfile import decoded
 from dprelease.engines.values import BLANKS, LIMIT, READ, number_text
 
-__all__ = ["ARROW", "typed"]
+__all__ = ["ARROW", "in_period", "typed"]
 
 ARROW: dict[ColumnType, Any] = {
     "text": pa.string(),
@@ -56,6 +56,21 @@ def typed(column: Column, stored: Any, nulls: Sequence[str] = ()) -> Any:
         return pa.nulls(len(stored), ARROW[column.type])
     encoded = stored.dictionary_encode()
     return _read(column, _texts(encoded.dictionary, column.type), nulls).take(encoded.indices)
+
+
+def in_period(time: TimeFilter, moments: Any) -> Any:
+    """Which rows lie in a period, as an Arrow array of true and false; a null lies in none.
+
+    ISO texts of years of four digits are in the order of what they say, and a day comes before every moment of it:
+    so ``[start, end)`` of days is, as texts, that of the moments in UTC too.
+
+    Args:
+        time: The period.
+        moments: Dates or timestamps as :func:`typed` gives them.
+    """
+    start, end = time.start.isoformat(), time.end.isoformat()
+    inside = pc.and_(pc.less_equal(pa.scalar(start), moments), pc.less(moments, pa.scalar(end)))
+    return pc.fill_null(inside, False)
 
 
 def _is_text(kind: Any) -> bool:

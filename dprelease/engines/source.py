@@ -16,7 +16,7 @@ from dprelease.engines.base import scrubbed
 from dprelease.engines.units import id_column
 from dprelease.errors import TableMismatch, Unavailable
 
-__all__ = ["check", "files", "own_columns", "read"]
+__all__ = ["check", "files", "own_columns", "read", "stored_columns"]
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
 _NAME = re.compile(r"\w[\w .:/()%-]{0,63}")
@@ -27,6 +27,14 @@ def own_columns(table: Table) -> tuple[Column, ...]:
     """What is read from the source: its declared columns, then the unit id where that is not one of them."""
     unit, own = id_column(table), tuple(column for column in table.columns if column.in_source)
     return own if unit is None or unit in table.columns else (*own, unit)
+
+
+def stored_columns(table: Table) -> tuple[Column, ...]:
+    """What is read of a file: its own columns, then the time of its rows where that is not one of them."""
+    own, time = own_columns(table), table.time
+    if time is None or any(column.name == time.column for column in own):
+        return own
+    return (*own, Column(name=time.column, type=time.type))
 
 
 def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
@@ -78,7 +86,7 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
             hint="save it as UTF-8 with the column names in the first line, and lines that end in \\n or \\r\\n",
             code="DPR-E303",
         )
-    declared = [column.name for column in own_columns(table)]
+    declared = [column.name for column in stored_columns(table)]
     missing = [name for name in declared if name not in names]
     if missing:
         raise TableMismatch(
@@ -120,7 +128,7 @@ def read(table: Table, path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
     A CSV column is text; a Parquet column has the type that it was written with. A table that declares no
     source column is read by the first column of its file, so that its rows can be counted.
     """
-    wanted = [column.name for column in own_columns(table)] or list(names[:1])
+    wanted = [column.name for column in stored_columns(table)] or list(names[:1])
     if table.source.format == "csv":
         yield from csvfile.blocks(path, len(names), [names.index(name) for name in wanted])
         return

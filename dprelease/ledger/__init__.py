@@ -13,15 +13,17 @@ it in the table; the conformance tests then run on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dprelease.errors import LedgerError
-from dprelease.ledger.base import Charge, Ledger, Reservation, StepKey
-from dprelease.ledger.entry import AccountFacts, Actor, Entry
-from dprelease.ledger.history import price
+from dprelease.ledger.balance import AccountFacts, Actor
+from dprelease.ledger.base import Charge, Ledger, Reservation, Sources, StepKey
+from dprelease.ledger.entry import Entry
 from dprelease.ledger.lock import ReleaseLock
 from dprelease.ledger.sqlite import SQLiteLedger
+from dprelease.ledger.store import Holder
 
 __all__ = [
     "LEDGERS",
@@ -29,24 +31,26 @@ __all__ = [
     "Actor",
     "Charge",
     "Entry",
+    "Holder",
     "Ledger",
     "ReleaseLock",
     "Reservation",
     "SQLiteLedger",
+    "Sources",
     "StepKey",
     "open_ledger",
-    "price",
 ]
 
-LEDGERS: dict[str, Callable[[Path], Ledger]] = {"sqlite": SQLiteLedger}
+LEDGERS: dict[str, Callable[[Path, Sequence[Path]], Ledger]] = {"sqlite": SQLiteLedger}
 
 
-def open_ledger(url: str, folder: Path) -> Ledger:
+def open_ledger(url: str, folder: Path, anchors: Sequence[str] = ()) -> Ledger:
     """The ledger at a URL; nothing is created until the first reservation.
 
     Args:
         url: ``sqlite:///state/ledger.db``, relative to ``folder``; four slashes make the path absolute.
         folder: The folder of the project.
+        anchors: Files, relative to ``folder`` or absolute, that its head is written to as well.
 
     Raises:
         LedgerError: If the URL is not one of a store that is there.
@@ -59,4 +63,4 @@ def open_ledger(url: str, folder: Path) -> Ledger:
             hint=f"write sqlite:///state/ledger.db; there is: {', '.join(LEDGERS)}",
             code="DPR-L143",
         )
-    return LEDGERS[scheme](folder / path)
+    return LEDGERS[scheme](folder / path, [Path(os.path.abspath(folder / anchor)) for anchor in anchors])

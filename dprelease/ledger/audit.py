@@ -1,40 +1,49 @@
-"""The full check of a ledger: chain, measurements, reservations, sums. Pure: it reads what a store hands it."""
+"""The full check of a ledger: chain, balances, reservations, measurements. It works everything out again.
+
+What stands is added up from the charges, not read from the balances; what a release costs is derived from its plan,
+not read from its charges. A book that was forged with good hashes must still add up.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import assert_never
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from dprelease.canonical import sha256
-from dprelease.errors import Corrupt, DpReleaseError
-from dprelease.ledger.base import StepKey
-from dprelease.ledger.entry import AccountFacts, Charged, Closed, Entry, Measured, Opened, Refused, Reserved, Voided
-from dprelease.ledger.history import exceeded, price
-from dprelease.noise import Measurement
+from dprelease.canonical import dumps, sha256
+from dprelease.errors import DpReleaseError
+from dprelease.ledger.balance import AccountFacts, Balance, Charged, terms_of
+from dprelease.ledger.entry import (
+    Anchored,
+    Body,
+    Closed,
+    Entry,
+    Incident,
+    Measured,
+    Opened,
+    Recovered,
+    Refused,
+    Reserved,
+    Sourced,
+    Voided,
+)
+from dprelease.ledger.history import State, charged_balance, digest_of, replay
+from dprelease.ledger.schema import identity
 from dprelease.plan.document import Account, Head, ReleasePlan
-from dprelease.privacy.accountants.base import Atoms, atoms
-from dprelease.privacy.event import Event, Repeated
+from dprelease.privacy.event import Composed
+from dprelease.privacy.filters import Spent, read, spent_on, within
 
-__all__ = ["Index", "StoredRow", "audit"]
-
+__all__ = ["Contents", "Index", "audit"]
 
 # A conversion searches its order in floats, so another machine may prove a bound that differs far behind the point.
 _SLACK = Fraction(1, 10**9)
+_QUIET = ("measure", "close", "refuse", "source")  # kinds that change no account
 
-
-@dataclass(frozen=True)
-class StoredRow:
-    """A measurement as it lies in the store, unchecked."""
-
-    key: StepKey
-    sequence: int
-    digest: str
-    payload: bytes
+Name = tuple[str, str, str]  # release, period, plan
 
 
 @dataclass(frozen=True)
@@ -42,19 +51,37 @@ class Index:
     """What a store keeps beside the entries, by the sequence number of their entry.
 
     Attributes:
-        reserved: Release, period and plan fingerprint of each reservation.
-        ended: Reservation entry and kind (``close`` or ``void``) of each ending.
+        reserved: Release, period, plan, the reservation that it restates, and the second key.
+        ended: Reservation and kind of ending.
+        sourced: Reservation.
+        measured: Release, period, plan, step, digest, and the second key.
     """
 
-    reserved: Mapping[int, tuple[str, str, str]]
-    ended: Mapping[int, tuple[int, str]]
+    reserved: Mapping[int, tuple[Any, ...]]
+    ended: Mapping[int, tuple[Any, ...]]
+    sourced: Mapping[int, tuple[Any, ...]]
+    measured: Mapping[int, tuple[Any, ...]]
+
+
+class Contents(Protocol):
+    """What is kept by digest; a look-up raises `Corrupt` where it is missing or altered."""
+
+    def text(self, digest: str) -> str:
+        """Bytes that are text."""
+        ...
+
+    def events(self, digest: str) -> Composed:
+        """Bytes that are draws."""
+        ...
 
 
 @dataclass
 class _Reservation:
-    body: Reserved
+    name: Name
     cells: Mapping[str, int | None]
-    measured: set[str] = field(default_factory=set)
+    restates: int | None = None
+    measured: dict[str, int] = field(default_factory=dict)
+    read: bool = False
     ended: str | None = None
 
 
@@ -62,196 +89,271 @@ class _Reservation:
 class _Book:
     """What the walk over the entries has learned so far."""
 
+    contents: Contents
     found: list[str] = field(default_factory=list)
-    accounts: dict[str, Account] = field(default_factory=dict)
-    opened: dict[str, int] = field(default_factory=dict)
-    spent: dict[str, Atoms] = field(default_factory=dict)
+    state: State = field(default_factory=State)
     reservations: dict[int, _Reservation] = field(default_factory=dict)
     live: dict[tuple[str, str], int] = field(default_factory=dict)
-    measures: dict[int, Measured] = field(default_factory=dict)
+    plans: set[Name] = field(default_factory=set)
+    sources: dict[int, tuple[int]] = field(default_factory=dict)
     endings: dict[int, tuple[int, str]] = field(default_factory=dict)
+    steps: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def say(self, sequence: int, what: str) -> None:
         self.found.append(f"entry {sequence}: {what}")
 
 
-def audit(entries: Iterable[Entry], rows: Iterable[StoredRow], index: Index) -> list[str]:
-    """Every finding, one line each, in the order of the entries; empty: the ledger is sound."""
-    book, head = _Book(), Head()
+def audit(entries: Iterable[Entry], index: Index, contents: Contents) -> list[str]:
+    """Every finding about these entries and what is kept beside them."""
+    book, head = _Book(contents), Head()
     for entry in entries:
         if not entry.follows(head):
             book.say(entry.sequence, f"the chain is broken: it does not follow entry {head.sequence}")
         if not entry.is_whole:
             book.say(entry.sequence, "its hash is not the hash of its content: it was altered")
         head = entry.head
-        _walk(book, entry)
-    _check_rows(book, rows)
+        try:
+            if entry.kind == "measure":
+                _measure(book, entry.sequence, json.loads(entry.text))
+            else:
+                _walk(book, entry)
+        except DpReleaseError as error:
+            book.say(entry.sequence, error.summary)
+        except (ValidationError, ValueError, KeyError, TypeError):
+            book.say(entry.sequence, f"it is not a readable `{entry.kind}` entry")
     _check_index(book, index)
     return book.found
 
 
 def _walk(book: _Book, entry: Entry) -> None:
     at = entry.sequence
-    try:
-        body = entry.unchecked_facts()
-        if body.canonical() != entry.text:
-            book.say(at, "its text is not canonical")
-        match body:
-            case Opened():
-                _open(book, at, body)
-            case Reserved():
-                _reserve(book, at, body)
-            case Measured():
-                _measure(book, at, body)
-            case Closed() | Voided():
-                _end(book, at, body)
-            case Refused():
-                pass  # charged nothing, so nothing adds up to it
-            case _:
-                assert_never(body)
-    except DpReleaseError as error:
-        book.say(at, error.summary)
+    if dumps(json.loads(entry.text)) != entry.text:
+        book.say(at, "its text is not canonical")
+    body = entry.unchecked_facts()
+    before = book.state
+    _check_pointers(book, at, body)
+    match body:
+        case Opened():
+            _open(book, at, body)
+        case Reserved():
+            _reserve(book, at, body)
+        case Sourced():
+            _source(book, at, body)
+        case Closed() | Voided():
+            _end(book, at, body)
+        case Recovered():
+            _recover(book, at, body)
+        case Anchored() | Incident() | Refused() | Measured():
+            pass
+    if entry.kind not in _QUIET:
+        whole = entry if entry.is_whole else Entry.after(Head(sequence=at - 1), body)  # named above; the sums go on
+        book.state = replay([whole], book.contents.events, before)
+        _check_balances(book, at, body)
+
+
+def _check_pointers(book: _Book, at: int, body: Body) -> None:
+    """A quiet entry says where the last loud one is; a loud one, where that of each account is."""
+    books = getattr(body, "books", None)
+    if books is not None and books != book.state.books and (books or book.state.place):
+        book.say(at, "it does not say where the last entry is that changed an account")
+
+
+def _check_balances(book: _Book, at: int, body: Body) -> None:
+    marks, told = getattr(body, "marks", None), getattr(body, "balances", ())
+    if marks is None:
+        if book.state.place is not None:
+            book.say(at, "it does not say what stands behind it")
+        return
+    heads = {name: stand.head.sequence for name, stand in book.state.accounts.items()}
+    place = book.state.place[0] if book.state.place else 0
+    if (marks.heads, marks.place) != (heads, place):
+        book.say(at, "it does not say where what stands is found")
+    for balance in told:
+        stand = book.state.accounts.get(balance.account)
+        if stand is None or _plain(stand.balance) != _plain(balance):
+            book.say(at, f"the balance of account {balance.account} is not what its charges add up to")
+    changed = {name for name, sequence in heads.items() if sequence == at}
+    if changed != {balance.account for balance in told}:
+        book.say(at, "it does not carry the balances of the accounts that it changes")
+
+
+def _plain(balance: Balance) -> Balance:
+    series = {digest: taken for digest, taken in balance.series.items() if taken}
+    return balance.model_copy(update={"series": series})
 
 
 def _open(book: _Book, at: int, body: Opened) -> None:
-    name, account = body.account, body.terms
-    before = book.accounts.get(name)
-    if body.replaces != book.opened.get(name):
+    name, stand = body.account, book.state.accounts.get(body.account)
+    if body.replaces != (stand.balance.opened if stand else None):
         book.say(at, f"account {name} is opened twice, or replaces an entry that is not its last one")
-    if before and before.model_copy(update={"lifetime": body.cap}) != account:
+    if stand and _promise(stand.account) != _promise(body.terms):
         book.say(at, f"account {name} changes its unit, relation or composition")
-    book.accounts[name], book.opened[name] = account, at
-    book.spent.setdefault(name, Counter())
+    if stand and stand.series and stand.series != body.series:
+        book.say(at, f"account {name} changes its series")
+
+
+def _promise(account: Account) -> tuple[Any, ...]:
+    window = account.window.per if account.window else None
+    return (account.unit, account.neighboring, account.composition, account.selecting, account.order, window)
 
 
 def _reserve(book: _Book, at: int, body: Reserved) -> None:
-    identity = (body.release, body.period)
-    if identity in book.live:
-        book.say(at, f"{body.release} {body.period} is already reserved by entry {book.live[identity]}")
-    book.live[identity] = at
+    key, name = (body.release, body.period), (body.release, body.period, body.plan_fingerprint)
+    last = book.live.get(key)
+    if last is not None and book.reservations[last].ended is None:
+        book.say(at, f"{body.release} {body.period} is already reserved by entry {last}")
+    elif last != body.restates:
+        book.say(at, f"{body.release} {body.period} replaces entry {body.restates}, and the last one is {last}")
+    if name in book.plans:
+        book.say(at, f"{body.release} {body.period} was reserved with this very plan before")
     plan = _plan(book, at, body)
     cells = {step.id: step.numbers for step in plan.steps} if plan else {}
-    book.reservations[at] = _Reservation(body, cells)
+    book.reservations[at] = _Reservation(name, cells, body.restates)
+    book.live[key] = at
+    book.plans.add(name)
     if plan:
-        owed = {plan.catalog.tables[step.aggregate.table].account for step in plan.steps}
-        costs = {name: plan.event_of(name) for name in owed}
-        if costs != {charge.facts.name: charge.events for charge in body.charges}:
-            book.say(at, "the charges are not what the plan costs")
+        _check_costs(book, at, plan, body)
     for charge in body.charges:
         _charge(book, at, charge)
 
 
 def _plan(book: _Book, at: int, body: Reserved) -> ReleasePlan | None:
+    text = body.plan or book.contents.text(body.plan_fingerprint)
     try:
-        plan = ReleasePlan.from_canonical(body.plan)
+        plan = ReleasePlan.from_canonical(text)
     except ValidationError:
         book.say(at, "its plan cannot be read by this version of dprelease")
         return None
     told = (body.release, body.period, body.spec_fingerprint, body.plan_fingerprint)
-    digest = sha256(body.plan.encode())
-    if told != (plan.release.name, plan.release.period, plan.spec_fingerprint, digest):
+    if told != (plan.release.name, plan.release.period, plan.spec_fingerprint, sha256(text.encode())):
         book.say(at, "its plan is of another release, spec or fingerprint")
     return plan
 
 
+def _check_costs(book: _Book, at: int, plan: ReleasePlan, body: Reserved) -> None:
+    owed = {plan.catalog.tables[step.aggregate.table].account for step in plan.steps}
+    accounts = {account.name: account for account in plan.accounts}
+    costs = {name: digest_of(plan.cost_of(accounts[name])) for name in owed}
+    told = {charge.facts.name: digest_of(charge.events) if charge.events else charge.digest for charge in body.charges}
+    if costs != told:
+        book.say(at, "the charges are not what the plan costs")
+
+
 def _charge(book: _Book, at: int, charge: Charged) -> None:
     name = charge.facts.name
-    account = book.accounts.get(name)
-    if account is None:
+    stand = book.state.accounts.get(name)
+    if stand is None:
         book.say(at, f"account {name} is charged before it is opened")
         return
-    spent = book.spent[name]
-    before = _events(spent)
-    if not _agree(charge.facts, price(account, before, charge.events, charge.facts.cap)):
-        book.say(at, f"the losses of account {name} do not add up")
-    spent.update(atoms(charge.events))
-    for cap in (charge.facts.cap, account.lifetime):
-        if exceeded(account, _events(spent), cap, _SLACK):
+    if stand.account.composition == "pld":
+        taken = stand.balance.series.get(charge.digest, 0)
+        if taken >= sum(slot.times for slot in stand.series if slot.digest == charge.digest):
+            book.say(at, f"account {name} is charged outside its series")
+        return
+    events = charge.events if charge.events else book.contents.events(charge.digest)
+    terms = terms_of(stand.account)
+    worked_out = spent_on(terms, events)
+    if charge.spent not in (None, worked_out):
+        book.say(at, f"what is added to account {name} is not what its draws cost")
+    behind = charged_balance(stand.balance, charge.model_copy(update={"spent": worked_out}))
+    pairs = [(charge.facts, stand.balance.spent, behind.spent)]
+    for facts in charge.windows:
+        before = stand.balance.windows.get(facts.window)
+        pairs.append((facts, before or Spent(), behind.windows[facts.window]))
+    for facts, before_spent, after_spent in pairs:
+        cap = facts.cap
+        found = (read(terms, before_spent, cap.delta), read(terms, after_spent, cap.delta))
+        if not _agree(facts, stand.account, found):
+            book.say(at, f"the losses of account {name} do not add up")
+        caps = (cap,) if facts.window else (cap, stand.account.lifetime)
+        if not all(within(terms, after_spent, each, _SLACK) for each in caps):
             book.say(at, f"account {name} is charged more than its cap")
-            break
 
 
-def _agree(told: AccountFacts, found: AccountFacts) -> bool:
-    pairs = ((told.before, found.before), (told.after, found.after))
-    return (told.name, told.composition) == (found.name, found.composition) and all(
+def _agree(told: AccountFacts, account: Account, found: tuple[Any, Any]) -> bool:
+    pairs = ((told.before, found[0]), (told.after, found[1]))
+    return (told.name, told.composition) == (account.name, account.composition) and all(
         a.delta == b.delta and abs(a.epsilon - b.epsilon) <= _SLACK * b.epsilon for a, b in pairs
     )
 
 
-def _events(spent: Atoms) -> tuple[Event, ...]:
-    return tuple(Repeated(event=atom, count=n) for atom, n in spent.items() if n > 0)
-
-
-def _measure(book: _Book, at: int, body: Measured) -> None:
-    book.measures[at] = body
-    found = book.reservations.get(book.live.get((body.release, body.period), 0))
-    if found is None or found.ended or found.body.plan_fingerprint != body.plan:
-        book.say(at, f"step {body.step} of {body.release} {body.period} is measured without an open reservation")
+def _source(book: _Book, at: int, body: Sourced) -> None:
+    found = book.reservations.get(body.reservation)
+    if found is None or found.ended or found.name != (body.release, body.period, body.plan):
+        book.say(at, f"{body.release} {body.period} is read without an open reservation")
         return
-    if body.step not in found.cells or found.cells[body.step] not in (None, body.cells):
-        book.say(at, f"step {body.step} of {body.release} {body.period} is not a step of the reserved plan")
-    if body.step in found.measured:
-        book.say(at, f"step {body.step} of {body.release} {body.period} is measured twice")
-    found.measured.add(body.step)
+    if found.read and not body.accepted:
+        book.say(at, f"{body.release} {body.period} is read anew, and nobody accepted that")
+    found.read = True
+    book.sources[at] = (body.reservation,)
+
+
+def _measure(book: _Book, at: int, body: dict[str, Any]) -> None:
+    books = body.get("books", 0)
+    if books != book.state.books and (books or book.state.place):
+        book.say(at, "it does not say where the last entry is that changed an account")
+    release, period, plan, step = body["release"], body["period"], body["plan"], body["step"]
+    book.steps[at] = (release, period, plan, step, body["digest"])
+    found = book.reservations.get(book.live.get((release, period), 0))
+    if found is None or found.ended or found.name[2] != plan:
+        book.say(at, f"step {step} of {release} {period} is measured without an open reservation")
+        return
+    if step not in found.cells or found.cells[step] not in (None, body["cells"]):
+        book.say(at, f"step {step} of {release} {period} is not a step of the reserved plan")
+    if step in found.measured:
+        book.say(at, f"step {step} of {release} {period} is measured twice")
+    found.measured[step] = at
 
 
 def _end(book: _Book, at: int, body: Closed | Voided) -> None:
     name = f"{body.release} {body.period}"
-    book.endings[at] = (body.reservation, body.kind)
+    gave_up = isinstance(body, Closed) and bool(body.gave_up)
+    book.endings[at] = (body.reservation, "give_up" if gave_up else body.kind)
     found = book.reservations.get(body.reservation)
-    live = book.live.get((body.release, body.period))
-    if found is None or live != body.reservation or found.ended or found.body.plan_fingerprint != body.plan:
+    key = (body.release, body.period)
+    if found is None or found.ended or found.name != (*key, body.plan) or book.live.get(key) != body.reservation:
         book.say(at, f"{name} ends without an open reservation")
         return
     found.ended = body.kind
     if isinstance(body, Closed):
-        for step in sorted(found.cells.keys() - found.measured):
+        for step in sorted(found.cells.keys() - found.measured) if not gave_up else ():
             book.say(at, f"{name} is closed and its step {step} has no measurement")
         return
-    if found.measured:
-        book.say(at, f"{name} is given back after it was measured")
-    del book.live[(body.release, body.period)]
-    for charge in found.body.charges:
-        if charge.facts.name in book.spent:
-            book.spent[charge.facts.name].subtract(atoms(charge.events))
+    if found.measured or found.read:
+        book.say(at, f"{name} is given back after it was read or measured")
+    book.plans.discard(found.name)
+    if found.restates is None:
+        del book.live[key]
+    else:
+        book.live[key] = found.restates
 
 
-def _check_rows(book: _Book, rows: Iterable[StoredRow]) -> None:
-    seen = set()
-    for row in rows:
-        body = book.measures.get(row.sequence)
-        told = body and StepKey(body.release, body.period, body.plan, body.step)
-        if body is None or told != row.key:
-            book.say(row.sequence, f"the measurement of {row.key} is an orphan: this entry does not tell of it")
-            continue
-        seen.add(row.sequence)
-        if not (sha256(row.payload) == row.digest == body.digest):
-            book.say(row.sequence, f"the measurement of {row.key} was altered")
-        else:
-            _check_payload(book, row, body)
-    for sequence in sorted(book.measures.keys() - seen):
-        book.say(sequence, f"the measurement of step {book.measures[sequence].step} is missing")
-
-
-def _check_payload(book: _Book, row: StoredRow, body: Measured) -> None:
-    try:
-        measurement = Measurement.from_bytes(row.payload)
-    except Corrupt as error:
-        book.say(row.sequence, error.summary)
-        return
-    if (measurement.step, len(measurement.values)) != (body.step, body.cells):
-        book.say(row.sequence, f"the measurement of {row.key} is of another step or shape")
+def _recover(book: _Book, at: int, body: Recovered) -> None:
+    if body.release:
+        name = (body.release, body.period, body.plan)
+        book.reservations[at] = _Reservation(name, {}, book.live.get(name[:2]), ended="give_up")
+        book.live[name[:2]] = at
+        book.plans.add(name)
+        book.endings[at] = (at, "give_up")
 
 
 def _check_index(book: _Book, index: Index) -> None:
-    reserved = {
-        at: (each.body.release, each.body.period, each.body.plan_fingerprint) for at, each in book.reservations.items()
-    }
+    for at, (reservation, kind) in index.ended.items():
+        found = book.reservations.get(reservation)
+        if kind == "give_up" and at not in book.endings and found is not None and found.ended is None:
+            book.endings[at] = (reservation, kind)  # ended by a recovery, whose entry names no single release
+    reserved = {at: (*each.name, each.restates, identity(*each.name[:2])) for at, each in book.reservations.items()}
+    measured = {at: (*names, identity(*names[:4])) for at, names in book.steps.items()}
     _compare(book, "reservations", reserved, index.reserved)
     _compare(book, "endings", book.endings, index.ended)
+    _compare(book, "sources", book.sources, index.sourced)
+    _compare(book, "measurements", measured, index.measured)
 
 
 def _compare(book: _Book, table: str, expected: Mapping[int, object], actual: Mapping[int, object]) -> None:
+    if expected == actual:
+        return
     for sequence in sorted(expected.keys() | actual.keys()):
         if expected.get(sequence) != actual.get(sequence):
-            book.say(sequence, f"the table `{table}` does not say what this entry says")
+            lost = "is missing" if sequence not in actual else "is an orphan" if sequence not in expected else "differs"
+            book.say(sequence, f"its row in the table `{table}` {lost}")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, Protocol
 
 from dprelease.canonical import Value
-from dprelease.ledger.entry import AccountFacts, Actor, Entry
+from dprelease.ledger.balance import AccountFacts, Actor
+from dprelease.ledger.entry import Entry
+from dprelease.ledger.store import Holder, Lock
 from dprelease.noise import Measurement
+from dprelease.plan.approved import Signed
 from dprelease.plan.document import Account, Head, ReleasePlan, Standing
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
 
-__all__ = ["Charge", "Ledger", "Reservation", "StepKey"]
+__all__ = ["Charge", "Ledger", "Reservation", "Sources", "StepKey"]
 
 
 class Charge(Value):
@@ -37,30 +39,54 @@ class Reservation(Value):
         period: Its period.
         plan_fingerprint: Of the plan.
         spec_fingerprint: Of the spec that the plan was made from.
-        plan: The plan as canonical JSON; ``ReleasePlan.from_canonical`` reads it.
+        plan: The plan as canonical JSON; ``ReleasePlan.from_canonical`` reads it. Empty in lists of reservations.
         sequence: The ledger entry that charged it.
         hash: The hash of that entry.
         reserved_at: When, in UTC, as ISO text.
         reserved_by: Who.
         environment: The versions that ran.
-        state: ``open`` until it is published.
+        state: ``open`` until it is ``closed`` (published) or ``given_up``; ``lost``: a recovered ledger knows of it by
+            its anchors alone, without its plan.
         accounts: What each account had lost before it and has lost with it.
+        windows: The same for each window of an account that it touches.
         manifest: Digest of the published manifest, once closed.
+        ended: Why it was given up or lost.
+        restates: The entry of the release that this one replaces, and ``reason``: why.
+        approvals: The signatures that it was run with.
     """
 
     release: str
     period: str
     plan_fingerprint: str
     spec_fingerprint: str
-    plan: str
+    plan: str = ""
     sequence: int
     hash: str
     reserved_at: str
     reserved_by: Actor
     environment: dict[str, str]
-    state: Literal["open", "closed"]
+    state: Literal["open", "closed", "given_up", "lost"]
     accounts: tuple[AccountFacts, ...]
+    windows: tuple[AccountFacts, ...] = ()
     manifest: str | None = None
+    ended: str = ""
+    restates: int | None = None
+    reason: str = ""
+    approvals: tuple[Signed, ...] = ()
+
+
+class Sources(Value):
+    """What was read for a reservation, by keyed hash.
+
+    Attributes:
+        tables: By table, one keyed hash for each file.
+        key: Names the key.
+        accepted: Why changed data were accepted, one reason each time.
+    """
+
+    tables: dict[str, tuple[str, ...]]
+    key: str
+    accepted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, order=True)
@@ -86,8 +112,29 @@ class Ledger(Protocol):
     """
 
     @property
-    def folder(self) -> Path:
-        """Where the lock files of its releases are."""
+    def place(self) -> str:
+        """Where it is, without a password."""
+        ...
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever written."""
+        ...
+
+    def lock(self, release: str, period: str, doing: str) -> Lock:
+        """The lock of a release; not taken yet."""
+        ...
+
+    def holders(self) -> tuple[Holder, ...]:
+        """The locks that are held, or were left behind."""
+        ...
+
+    def break_lock(self, holder: Holder) -> None:
+        """End what holds a lock.
+
+        Raises:
+            LedgerError: It cannot be done from here.
+        """
         ...
 
     def standing(self, accounts: Sequence[str]) -> Standing:
@@ -108,6 +155,9 @@ class Ledger(Protocol):
         heads: Mapping[str, Head] | None = None,
         environment: Mapping[str, str] | None = None,
         command: str = "",
+        *,
+        restates: str = "",
+        approvals: Sequence[Signed] = (),
     ) -> Reservation:
         """Charge a whole plan, to all of its accounts or to none.
 
@@ -121,6 +171,9 @@ class Ledger(Protocol):
             heads: The heads that the plan was frozen against; None: any head will do.
             environment: Names and versions of what runs, kept for the report.
             command: What is being run, kept beside user, host and process.
+            restates: Why this plan replaces the release of another plan for the same (release, period), which has
+                ended; it is charged again. Empty: it does not.
+            approvals: The signatures that it is run with, for the record.
 
         Raises:
             BudgetExceeded: A cap says no; a ``refuse`` entry is kept and nothing is charged.
@@ -162,6 +215,43 @@ class Ledger(Protocol):
         """
         ...
 
+    def sourced(self, release: str, period: str, plan: str) -> Sources | None:
+        """What was read for an open release; None: nothing was.
+
+        Its reservation is in every anchor when this returns, so that reading may begin.
+
+        Raises:
+            BrokenPromiseError: There is no open reservation of that plan.
+        """
+        ...
+
+    def source(
+        self,
+        release: str,
+        period: str,
+        plan: str,
+        tables: Mapping[str, tuple[str, ...]],
+        key: str,
+        accepted: str = "",
+        command: str = "",
+    ) -> None:
+        """Record what is read for an open release, before anything is drawn from it.
+
+        Args:
+            release: Its name.
+            period: Its period.
+            plan: The fingerprint of its plan.
+            tables: By table, one keyed hash for each file; ``empty:`` before that of a file without rows.
+            key: Names the key of the hashes.
+            accepted: Why other data than before are read.
+            command: What is being run.
+
+        Raises:
+            LedgerError: One of the files was read for another account.
+            BrokenPromiseError: There is no open reservation of that plan.
+        """
+        ...
+
     def close(self, release: str, period: str, plan: str, manifest_digest: str) -> None:
         """Record that a release was published; again with the same digest does nothing.
 
@@ -171,12 +261,49 @@ class Ledger(Protocol):
         """
         ...
 
-    def void(self, release: str, period: str, plan: str, why: str, command: str = "") -> None:
-        """Give a reservation back; only for failures that do not depend on the data.
+    def give_up(self, release: str, period: str, plan: str, why: str) -> None:
+        """End an open release that is not to be finished; what it was charged stays charged.
 
         Raises:
-            BrokenPromiseError: A measurement exists, or the release is closed.
+            LedgerError: That plan is not reserved, or has ended.
+        """
+        ...
+
+    def void(self, release: str, period: str, plan: str, why: str, command: str = "") -> None:
+        """Give a reservation back; only for failures before anything was read, so that they cannot depend on data.
+
+        Raises:
+            BrokenPromiseError: Something was read or measured, or the release has ended.
             LedgerError: That plan is not reserved.
+        """
+        ...
+
+    def open_account(
+        self,
+        account: Account,
+        why: str,
+        series: Sequence[tuple[Composed, int]] = (),
+        command: str = "",
+    ) -> None:
+        """Open an account, or record its caps anew, without a release.
+
+        Args:
+            account: As the policy has it.
+            why: Said in the entry.
+            series: Of a ``pld`` account: the draws of each kind of release that it will ever have, and how many.
+            command: What is being run.
+
+        Raises:
+            LedgerError: It was opened with another unit, relation, composition or series, or needs a series.
+            BudgetExceeded: The series costs more than the cap.
+        """
+        ...
+
+    def recover(self, why: str, command: str = "") -> tuple[str, ...]:
+        """Make a ledger usable that its anchors contradict, or that was moved; only ever adds spend.
+
+        Returns:
+            What was done, one line each; empty: nothing was wrong.
         """
         ...
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
 from dprelease.ledger.entry import RESTORE
 from dprelease.ledger.place import cannot_use, make_folder, require_owner
-from dprelease.ledger.schema import APPLICATION, VERSION, create, migrate
+from dprelease.ledger.schema import APPLICATION, VERSION, create
 
 __all__ = ["Connections", "translated"]
 
@@ -61,12 +61,12 @@ class Connections:
 
     Args:
         path: Absolute path of the database.
-        greet: Checks each new connection; raises to refuse it.
+        migrate: Brings the tables of an older version to this one; called with a new connection.
     """
 
-    def __init__(self, path: Path, greet: Callable[[sqlite3.Connection], None]) -> None:
+    def __init__(self, path: Path, migrate: Callable[[sqlite3.Connection], None]) -> None:
         self.path = path
-        self._greet = greet
+        self._migrate = migrate
         self._idle: list[sqlite3.Connection] = []
         self._inherited: list[list[sqlite3.Connection]] = []
         self._process = os.getpid()
@@ -74,8 +74,8 @@ class Connections:
         weakref.finalize(self, _disconnect, self._idle, self._process)
 
     @contextmanager
-    def use(self, *, make: bool = False, greet: bool = True) -> Iterator[sqlite3.Connection | None]:
-        """A connection for one call; None where the file does not exist and ``make`` is false.
+    def use(self, *, make: bool = False) -> Iterator[tuple[sqlite3.Connection, bool] | None]:
+        """A connection for one call, and whether it is a new one; None where there is no file and ``make`` is false.
 
         Raises:
             LedgerError: The place cannot be used, or the file is from a newer version.
@@ -87,8 +87,8 @@ class Connections:
             return
         connection = None
         try:
-            connection = self._take(greet)
-            yield connection
+            connection, fresh = self._take()
+            yield connection, fresh
             if connection.in_transaction:
                 raise BrokenPromiseError("a ledger transaction was left open", code="DPR-L906")
         except sqlite3.Error as error:
@@ -97,10 +97,7 @@ class Connections:
         except BaseException:
             self._drop(connection)
             raise
-        if greet:
-            self._idle.append(connection)
-        else:
-            connection.close()
+        self._idle.append(connection)
 
     def disconnect(self) -> None:
         """Close the idle connections."""
@@ -124,12 +121,11 @@ class Connections:
             self._file = (found.st_dev, found.st_ino)
         return True
 
-    def _take(self, greet: bool) -> sqlite3.Connection:
-        if greet:
-            try:
-                return self._idle.pop()
-            except IndexError:
-                pass
+    def _take(self) -> tuple[sqlite3.Connection, bool]:
+        try:
+            return self._idle.pop(), False
+        except IndexError:
+            pass
         connection = sqlite3.connect(
             f"file:{quote(str(self.path))}?mode=rw",
             uri=True,
@@ -143,12 +139,10 @@ class Connections:
             for pragma in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "secure_delete = ON"):
                 connection.execute(f"PRAGMA {pragma}")
             self._require_ours(connection)
-            if greet:
-                self._greet(connection)
         except BaseException:
             connection.close()
             raise
-        return connection
+        return connection, True
 
     def _require_ours(self, connection: sqlite3.Connection) -> None:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -166,7 +160,7 @@ class Connections:
                 code="DPR-L141",
             )
         if version < VERSION:
-            migrate(connection)
+            self._migrate(connection)
 
     def _drop(self, connection: sqlite3.Connection | None) -> None:
         if connection is not None:

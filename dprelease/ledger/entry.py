@@ -2,21 +2,29 @@
 
 Pure: a store keeps entries, this file says what they are. Bodies are canonical JSON; compatibility as for every
 format here: a kind is never removed, a new field is optional, a meaning never changes.
+
+An entry that changes an account (``open reserve void anchor recover incident``) carries the balance behind it and
+``marks``: where the last such entry of every account is. Every other entry says in ``books`` where the last one of
+these is. So what stands is found from the head by a few steps along hashes, however long the ledger is, and no index
+beside the entries is believed.
 """
 
 from __future__ import annotations
 
 import json
 from fractions import Fraction
+from json.encoder import encode_basestring
 from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import ValidationError
 
-from dprelease.canonical import Value, fingerprint
+from dprelease.canonical import Value, sha256
 from dprelease.errors import Corrupt
-from dprelease.plan.document import Account, Composition, Head
+from dprelease.ledger.balance import AccountFacts, Actor, Balance, Charged, Marks
+from dprelease.plan.approved import Signed
+from dprelease.plan.document import Account, Composition, Head, Window
 from dprelease.privacy.budget import Budget, Loss
-from dprelease.privacy.event import Composed
+from dprelease.privacy.filters import Spent
 from dprelease.privacy.unit import Neighboring
 
 __all__ = [
@@ -24,52 +32,42 @@ __all__ = [
     "KINDS",
     "RESTORE",
     "AccountFacts",
+    "Accounting",
     "Actor",
+    "Anchored",
     "Body",
     "Charged",
     "Closed",
+    "Corrected",
     "Entry",
+    "Incident",
     "Kind",
     "Measured",
     "Opened",
+    "Recovered",
     "Refused",
     "Reserved",
+    "Slot",
+    "Sourced",
     "Voided",
 ]
 
-Kind = Literal["open", "reserve", "measure", "close", "void", "refuse"]
+Kind = Literal["open", "reserve", "measure", "close", "void", "refuse", "anchor", "recover", "source", "incident"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-class Actor(Value):
-    """Who asked: user, host, process id, version of dprelease, and what was being run. All public."""
+class Slot(Value):
+    """A kind of release in the series of a ``pld`` account: the digest of its draws, and how many of them there are."""
 
-    user: str
-    host: str
-    process: int
-    version: str
-    command: str = ""
-
-
-class AccountFacts(Value):
-    """What an account had lost before a release and has lost with it, both read at the delta of ``cap``."""
-
-    name: str
-    composition: Composition
-    cap: Budget
-    before: Loss
-    after: Loss
-
-
-class Charged(Value):
-    """What one release costs one account."""
-
-    events: Composed
-    facts: AccountFacts
+    digest: str
+    times: int
 
 
 class Opened(Value):
-    """An account came into use, or its cap changed (``replaces``: the entry that this one replaces)."""
+    """An account came into use, or its caps changed (``replaces``: the entry that this one replaces).
+
+    ``series`` and ``loss`` are of a ``pld`` account: all releases that it will ever have, and what they cost together.
+    """
 
     kind: ClassVar[Kind] = "open"
     account: str
@@ -78,9 +76,17 @@ class Opened(Value):
     composition: Composition
     cap: Budget
     selecting: Fraction = Fraction(0)
+    order: Fraction | None = None
+    window: Window | None = None
+    nests: dict[str, int] = {}
+    series: tuple[Slot, ...] = ()
+    loss: Loss | None = None
+    why: str = ""
     replaces: int | None = None
     at: str
     by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
 
     @property
     def terms(self) -> Account:
@@ -92,24 +98,56 @@ class Opened(Value):
             composition=self.composition,
             lifetime=self.cap,
             selecting=self.selecting,
+            order=self.order,
+            window=self.window,
+            nests=self.nests,
         )
 
 
 class Reserved(Value):
     """A whole plan was charged.
 
-    ``plan`` is its canonical JSON, ``environment`` the versions that ran, ``at`` the time in UTC, never used
-    for order.
+    Attributes:
+        plan: Its canonical JSON, in entries of schema 1 and 2; later ones keep it under its fingerprint.
+        environment: The versions that ran.
+        at: The time in UTC, never used for order.
+        restates: The reservation whose release this one replaces; ``reason``: why.
+        approvals: The signatures that it was run with.
     """
 
     kind: ClassVar[Kind] = "reserve"
     release: str
     period: str
-    plan: str
+    plan: str = ""
     plan_fingerprint: str
     spec_fingerprint: str
     charges: tuple[Charged, ...]
     environment: dict[str, str] = {}
+    restates: int | None = None
+    reason: str = ""
+    approvals: tuple[Signed, ...] = ()
+    at: str
+    by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
+
+
+class Sourced(Value):
+    """The confidential files of a reservation were read for the first time, or (``accepted``: why) anew.
+
+    ``tables`` holds keyed hashes, which say nothing without the key; ``key`` names that key.
+    """
+
+    kind: ClassVar[Kind] = "source"
+    release: str
+    period: str
+    plan: str
+    reservation: int
+    tables: dict[str, tuple[str, ...]]
+    accounts: dict[str, str]
+    key: str
+    accepted: str = ""
+    books: int = 0
     at: str
     by: Actor
 
@@ -124,11 +162,12 @@ class Measured(Value):
     step: str
     cells: int
     digest: str
+    books: int = 0
     at: str
 
 
 class Closed(Value):
-    """The release of entry ``reservation`` was published; ``manifest`` is the digest of its manifest."""
+    """The release of entry ``reservation`` was published (``manifest``: its digest), or given up (``gave_up``: why)."""
 
     kind: ClassVar[Kind] = "close"
     release: str
@@ -136,11 +175,13 @@ class Closed(Value):
     plan: str
     reservation: int
     manifest: str
+    gave_up: str = ""
+    books: int = 0
     at: str
 
 
 class Voided(Value):
-    """Entry ``reservation`` was given back: no noise had been stored for it."""
+    """Entry ``reservation`` was given back: nothing had been read for it."""
 
     kind: ClassVar[Kind] = "void"
     release: str
@@ -150,6 +191,8 @@ class Voided(Value):
     why: str
     at: str
     by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
 
 
 class Refused(Value):
@@ -160,13 +203,115 @@ class Refused(Value):
     period: str
     plan: str
     exceeded: tuple[AccountFacts, ...]
+    books: int = 0
     at: str
     by: Actor
 
 
-Body = Opened | Reserved | Measured | Closed | Voided | Refused
-RESTORE = "restore the ledger from its backup; what was charged since then must be charged again"
-BODIES: dict[Kind, type[Body]] = {body.kind: body for body in (Opened, Reserved, Measured, Closed, Voided, Refused)}
+class Anchored(Value):
+    """Where the ledger is and where its head is written a second time: said first, and again when that changes.
+
+    The balances of all accounts stand here once more where the ledger came from an older schema.
+    """
+
+    kind: ClassVar[Kind] = "anchor"
+    ledger: str
+    place: str
+    anchors: tuple[str, ...]
+    why: str
+    at: str
+    by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
+
+
+class Recovered(Value):
+    """The ledger had lost entries, or was moved; spend was only added.
+
+    Attributes:
+        ledger: Its id, from now on.
+        place: Where it is, from now on.
+        anchors: Where its head is written, from now on.
+        why: What the operator said.
+        known: The head that the anchors had, which this ledger lacked; the empty head where it lacked nothing.
+        added: What each account was charged for what is missing.
+        release: With ``period`` and ``plan``: a release that the anchors know and this ledger had lost; its answers may
+            be known, so that it is never measured again.
+    """
+
+    kind: ClassVar[Kind] = "recover"
+    ledger: str
+    place: str
+    anchors: tuple[str, ...]
+    why: str
+    known: Head = Head()
+    added: dict[str, Spent] = {}
+    release: str = ""
+    period: str = ""
+    plan: str = ""
+    at: str
+    by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
+
+
+class Corrected(Value):
+    """What a release of the past really cost an account: its draws (by digest), and what that adds to the balance."""
+
+    reservation: int
+    account: str
+    digest: str
+    spent: Spent
+
+
+class Incident(Value):
+    """A mechanism or a version was faulty; what past releases really cost was charged.
+
+    Attributes:
+        why: What was wrong.
+        mechanism: Which mechanism; empty: all.
+        package: Which package and ``version`` of the recorded environment; empty: any.
+        factor: By how much the noise was too small: sensitivities are multiplied by it.
+        corrected: What changed.
+    """
+
+    kind: ClassVar[Kind] = "incident"
+    why: str
+    mechanism: str = ""
+    package: str = ""
+    version: str = ""
+    factor: Fraction
+    corrected: tuple[Corrected, ...]
+    at: str
+    by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
+
+
+Accounting = Opened | Reserved | Voided | Anchored | Recovered | Incident
+Body = Accounting | Sourced | Measured | Closed | Refused
+RESTORE = "restore the newest backup, then `dprelease ledger recover`, which adds what is missing and forgets nothing"
+BODIES: dict[Kind, type[Body]] = {
+    body.kind: body
+    for body in (
+        Opened,
+        Reserved,
+        Measured,
+        Closed,
+        Voided,
+        Refused,
+        Anchored,
+        Recovered,
+        Sourced,
+        Incident,
+    )
+}
+
+
+def _digest(sequence: int, previous: str, kind: str, text: str) -> str:
+    """The fingerprint of these four; their canonical JSON is written by hand, for a full check makes very many."""
+    quoted = ",".join(map(encode_basestring, (previous, kind, text)))
+    return sha256(f"[{sequence},{quoted}]".encode())
 
 
 class Entry(Value):
@@ -190,7 +335,7 @@ class Entry(Value):
     def after(cls, head: Head, body: Body) -> Entry:
         """The entry that records ``body`` behind ``head`` (the empty head: the first entry)."""
         sequence, text = head.sequence + 1, body.canonical()
-        digest = fingerprint([sequence, head.hash, body.kind, text])
+        digest = _digest(sequence, head.hash, body.kind, text)
         return cls(sequence=sequence, previous=head.hash, hash=digest, kind=body.kind, text=text)
 
     @property
@@ -201,7 +346,7 @@ class Entry(Value):
     @property
     def is_whole(self) -> bool:
         """Whether its hash is the hash of its content."""
-        return self.hash == fingerprint([self.sequence, self.previous, self.kind, self.text])
+        return self.hash == _digest(self.sequence, self.previous, self.kind, self.text)
 
     def follows(self, head: Head) -> bool:
         """Whether this is the entry right behind ``head``."""

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import socket
 from collections.abc import Callable
 from datetime import datetime
@@ -17,8 +18,9 @@ from weakref import WeakSet
 from dprelease.canonical import dumps, fingerprint
 from dprelease.errors import LedgerError, Locked
 from dprelease.ledger.place import make_folder, utc_now, utc_text
+from dprelease.ledger.store import Holder
 
-__all__ = ["ReleaseLock"]
+__all__ = ["ReleaseLock", "break_lock", "holders"]
 
 
 class ReleaseLock:
@@ -41,7 +43,7 @@ class ReleaseLock:
         self, folder: Path, release: str, period: str, doing: str, clock: Callable[[], datetime] = utc_now
     ) -> None:
         self.path = Path(os.path.abspath(folder)) / f"release-{fingerprint([release, period])[:32]}.lock"
-        self._name = f"{release} {period}"
+        self._release, self._period = release, period
         self._doing = doing
         self._clock = clock
         self._file: int | None = None
@@ -99,6 +101,8 @@ class ReleaseLock:
 
     def _describe(self, file: int) -> None:
         facts = {
+            "release": self._release,
+            "period": self._period,
             "host": socket.gethostname(),
             "process": os.getpid(),
             "since": utc_text(self._clock()),
@@ -113,8 +117,8 @@ class ReleaseLock:
             facts = json.loads(os.pread(file, 4096, 0))
             who = f"process {facts['process']} on {facts['host']} since {facts['since']}, doing: {facts['doing']}"
         return Locked(
-            f"{self._name} is held by {who}",
-            hint="wait for it or end that process; the lock ends with the process, however it ends",
+            f"{self._release} {self._period} is held by {who}",
+            hint="wait for it, or end it: `dprelease ledger unlock` asks first; a dead process holds nothing",
         )
 
     def _unusable(self, error: OSError) -> LedgerError:
@@ -136,3 +140,63 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
+
+
+def holders(folder: Path) -> tuple[Holder, ...]:
+    """What the lock files of a folder say; ``alive`` where the lock is really held now.
+
+    Words without a lock were left behind by a process that was killed: they lock nothing.
+    """
+    found = []
+    for path in sorted(folder.glob("release-*.lock")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # half-written words describe nobody
+            found.append(_read(path))
+    return tuple(found)
+
+
+def _read(path: Path) -> Holder:
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        facts = json.loads(os.pread(file, 4096, 0))
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            held = False
+        except BlockingIOError:
+            held = True
+    finally:
+        os.close(file)
+    return Holder(
+        release=facts.get("release", ""),
+        period=facts.get("period", ""),
+        host=facts["host"],
+        process=facts["process"],
+        since=facts["since"],
+        doing=facts["doing"],
+        alive=held,
+    )
+
+
+def break_lock(holder: Holder) -> None:
+    """End the process that holds a lock on this host; nothing where it is gone already.
+
+    Raises:
+        LedgerError: It runs on another host, or belongs to another user.
+    """
+    if not holder.alive:
+        return
+    if holder.host != socket.gethostname():
+        raise LedgerError(
+            f"process {holder.process} runs on {holder.host}, and this is {socket.gethostname()}",
+            hint="end it there; its lock ends with it",
+            code="DPR-L145",
+        )
+    try:
+        os.kill(holder.process, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError as error:
+        raise LedgerError(
+            f"process {holder.process} belongs to another user",
+            hint="ask that user to end it, or whoever keeps this host",
+            code="DPR-L145",
+        ) from error

@@ -54,6 +54,10 @@ class Rows(Protocol):
         """
         ...
 
+    def forget_secret(self, reservation: int) -> None:
+        """Remove the key of a reservation that has ended: the one row that a ledger ever loses."""
+        ...
+
 
 class Lock(Protocol):
     """Held while a release is planned, measured and published; taking it never waits."""

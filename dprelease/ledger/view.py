@@ -1,66 +1,77 @@
-"""Reading a SQLite ledger inside one transaction; nothing that is read is believed before its hash is checked."""
+"""Reading a ledger inside one transaction; nothing that is read is believed before its hash is checked.
+
+A row of an index is looked up by two keys, which must find the same: one damaged byte cannot hide it from both.
+"""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from dataclasses import replace
+from typing import Any
 
-from dprelease.canonical import dumps, sha256
+from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger.audit import Index, StoredRow
-from dprelease.ledger.base import Reservation, StepKey
-from dprelease.ledger.entry import RESTORE, Closed, Entry, Kind, Measured, Reserved
-from dprelease.ledger.history import History, replay
-from dprelease.ledger.schema import create, objects
+from dprelease.ledger.base import Reservation, Sources, StepKey
+from dprelease.ledger.entry import RESTORE, Anchored, Closed, Entry, Measured, Opened, Recovered, Reserved, Sourced
+from dprelease.ledger.history import Stand, State, replay
+from dprelease.ledger.schema import identity
+from dprelease.ledger.store import Rows
 from dprelease.noise import Measurement
 from dprelease.plan.document import Head
+from dprelease.privacy.event import Composed
 
 __all__ = [
     "all_entries",
+    "at",
+    "content",
+    "events",
     "find",
-    "has_measure_entries",
+    "has_measurements",
+    "hash_at",
     "head",
-    "history",
-    "index",
     "measured",
-    "open_reservation",
+    "other_account",
     "page",
+    "place",
+    "plan_text",
+    "replayed",
     "require_head",
     "reservations",
-    "storage_findings",
+    "secret",
+    "sources",
+    "state",
     "stored",
-    "stored_rows",
+    "was_planned",
+    "whole_state",
+    "with_plan",
 ]
 
-_Row = tuple[int, str, str, Kind, str]
+_LOST = "the ledger is damaged: "
 
 
-def _entry(row: _Row) -> Entry:
+def _entry(row: tuple[Any, ...]) -> Entry:
     sequence, previous, digest, kind, body = row
-    # Not validated: what was altered must reach the check of the hashes. The tables are STRICT, so types hold.
+    # Not validated: what was altered must reach the check of the hashes. The tables' types hold.
     return Entry.model_construct(sequence=sequence, previous=previous, hash=digest, kind=kind, text=body)
 
 
-def head(connection: sqlite3.Connection) -> Head:
+def head(rows: Rows) -> Head:
     """Sequence number and hash of the last entry."""
-    row = connection.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
-    return Head(sequence=row[0], hash=row[1]) if row else Head()
+    found = rows.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1")
+    return Head(sequence=found[0][0], hash=found[0][1]) if found else Head()
 
 
-def require_head(connection: sqlite3.Connection) -> None:
-    """The cheap check of every new connection: no entry is missing, and the last one is whole and in its place.
+def require_head(rows: Rows) -> Head:
+    """The head, after a look at it: the last entry is whole and in its place, and on a new connection none is missing.
 
     Raises:
         Corrupt: Names the entry.
     """
-    connection.execute("BEGIN")  # one snapshot: another process may append between the two questions
-    rows = connection.execute("SELECT * FROM entries ORDER BY sequence DESC LIMIT 2").fetchall()
-    count = connection.execute("SELECT count(*) FROM entries").fetchone()[0]
-    connection.execute("COMMIT")
-    if not rows:
-        return
-    last, before = _entry(rows[0]), _entry(rows[1]).head if len(rows) > 1 else Head()
+    found = rows.execute("SELECT * FROM entries ORDER BY sequence DESC LIMIT 2")
+    if not found:
+        return Head()
+    last, before = _entry(found[0]), _entry(found[1]).head if len(found) > 1 else Head()
+    count = rows.execute("SELECT count(*) FROM entries")[0][0] if rows.fresh else last.sequence
     if not last.is_whole or not last.follows(before) or count != last.sequence:
         raise Corrupt(
             f"the ledger's chain is broken at its head, entry {last.sequence}",
@@ -68,174 +79,299 @@ def require_head(connection: sqlite3.Connection) -> None:
             hint=RESTORE,
             code="DPR-L302",
         )
+    return last.head
 
 
-def page(connection: sqlite3.Connection, after: int, size: int) -> list[Entry]:
+def at(rows: Rows, sequence: int) -> Entry:
+    """One entry.
+
+    Raises:
+        Corrupt: It is not there.
+    """
+    found = rows.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,))
+    if not found:
+        raise Corrupt(f"entry {sequence} of the ledger is missing", hint=RESTORE, code="DPR-L302")
+    return _entry(found[0])
+
+
+def state(rows: Rows) -> State:
+    """What stands: from the head along the marks, a few entries however long the ledger is.
+
+    Raises:
+        Corrupt: An entry on the way is not whole, or is not what the mark says.
+    """
+    last = head(rows)
+    if not last.sequence:
+        return State()
+    books = _books(rows, last.sequence)
+    if not books:
+        return State(head=last)
+    body = at(rows, books).facts()
+    marks = getattr(body, "marks", None)
+    if marks is None:
+        raise Corrupt(f"entry {books} of the ledger says of no account what stands", hint=RESTORE, code="DPR-L303")
+    accounts = {name: _stand(rows, name, sequence) for name, sequence in marks.heads.items()}
+    place = None
+    if marks.place:
+        told = at(rows, marks.place).facts()
+        if not isinstance(told, Anchored | Recovered):
+            raise Corrupt(f"entry {marks.place} of the ledger does not say where it is", hint=RESTORE, code="DPR-L303")
+        place = (marks.place, told)
+    return State(head=last, books=books, place=place, accounts=accounts)
+
+
+def hash_at(rows: Rows, sequence: int) -> str:
+    """The hash of an entry; empty where there is none."""
+    found = rows.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,))
+    return str(found[0][0]) if found else ""
+
+
+def place(rows: Rows, last: Head) -> Anchored | Recovered | None:
+    """What was last said of where the ledger is; None: nothing was."""
+    if not last.sequence:
+        return None
+    books = _books(rows, last.sequence)
+    marks = getattr(at(rows, books).facts(), "marks", None) if books else None
+    told = at(rows, marks.place).facts() if marks and marks.place else None
+    return told if isinstance(told, Anchored | Recovered) else None
+
+
+def _books(rows: Rows, sequence: int) -> int:
+    body = at(rows, sequence).facts()
+    found = getattr(body, "books", None)
+    return sequence if found is None else int(found)
+
+
+def _stand(rows: Rows, name: str, sequence: int) -> Stand:
+    entry = at(rows, sequence)
+    body = entry.facts()
+    balance = next((each for each in getattr(body, "balances", ()) if each.account == name), None)
+    opened = at(rows, balance.opened).facts() if balance else None
+    if balance is None or not isinstance(opened, Opened) or opened.account != name:
+        raise Corrupt(f"entry {sequence} of the ledger has no balance of account {name}", hint=RESTORE, code="DPR-L303")
+    return Stand(account=opened.terms, balance=balance, head=entry.head, series=opened.series, loss=opened.loss)
+
+
+def content(rows: Rows, digest: str) -> bytes:
+    """The bytes that are kept under a digest.
+
+    Raises:
+        Corrupt: They are missing, or are others.
+    """
+    found = rows.execute("SELECT payload FROM contents WHERE digest = ?", (digest,))
+    if not found or sha256(bytes(found[0][0])) != digest:
+        what = "was altered" if found else "is missing"
+        raise Corrupt(f"{_LOST}what it keeps as {digest[:16]} {what}", hint=RESTORE, code="DPR-L304")
+    return bytes(found[0][0])
+
+
+def events(rows: Rows, known: dict[str, Composed], digest: str) -> Composed:
+    """The draws that are kept under a digest; ``known`` remembers them, for series of releases share theirs."""
+    if digest not in known:
+        known[digest] = Composed.from_canonical(content(rows, digest))
+    return known[digest]
+
+
+def page(rows: Rows, after: int, size: int) -> list[Entry]:
     """At most ``size`` entries behind a sequence number."""
     query = "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
-    return [_entry(row) for row in connection.execute(query, (after, size))]
+    return [_entry(row) for row in rows.execute(query, (after, size))]
 
 
-def all_entries(connection: sqlite3.Connection) -> Iterator[Entry]:
+def all_entries(rows: Rows) -> Iterator[Entry]:
     """Every entry, in order."""
-    return map(_entry, connection.execute("SELECT * FROM entries ORDER BY sequence"))
+    return map(_entry, rows.execute("SELECT * FROM entries ORDER BY sequence"))
 
 
-def history(connection: sqlite3.Connection) -> dict[str, History]:
-    """Every account as its entries tell it."""
-    query = "SELECT * FROM entries WHERE kind IN ('open', 'reserve', 'void') ORDER BY sequence"
-    return replay(map(_entry, connection.execute(query)))
+def replayed(rows: Rows) -> State:
+    """What stands, with everything ever charged, from all entries and from nothing that they say of balances."""
+    known: dict[str, Composed] = {}
+    query = """
+        SELECT * FROM entries WHERE kind IN ('open', 'reserve', 'void', 'anchor', 'recover', 'incident')
+        ORDER BY sequence"""
+    found = replay(map(_entry, rows.execute(query)), lambda digest: events(rows, known, digest))
+    return replace(found, head=head(rows))
 
 
-def find(connection: sqlite3.Connection, release: str, period: str) -> Reservation | None:
-    """The reservation of a release and period that was not given back."""
+def whole_state(rows: Rows) -> State:
+    """What stands, with everything ever charged, held against the balances in the entries.
+
+    Raises:
+        Corrupt: The sums and the balances differ.
+    """
+    found, quick = replayed(rows), state(rows)
+    for name, stand in found.accounts.items():
+        other = quick.accounts.get(name)
+        if quick.books and (other is None or (other.balance, other.head) != (stand.balance, stand.head)):
+            raise Corrupt(f"{_LOST}the balance of account {name} is not the sum of its charges", hint=RESTORE)
+    return found
+
+
+def find(rows: Rows, release: str, period: str) -> Reservation | None:
+    """The last reservation of a release and period that was not given back."""
     query = """
         SELECT r.sequence, e.sequence FROM reservations AS r
         LEFT JOIN endings AS e ON e.reservation = r.sequence
-        WHERE r.release = ? AND r.period = ? AND e.kind IS NOT 'void'"""
-    row = connection.execute(query, (release, period)).fetchone()
-    return _reservation(connection, row[0], row[1]) if row else None
+        WHERE {} AND (e.kind IS NULL OR e.kind <> 'void') ORDER BY r.sequence DESC LIMIT 1"""
+    by_name = rows.execute(query.format("r.release = ? AND r.period = ?"), (release, period))
+    by_identity = rows.execute(query.format("r.identity = ?"), (identity(release, period),))
+    if by_name != by_identity:
+        raise Corrupt(f"{_LOST}the index of {release} {period} contradicts itself", hint=RESTORE, code="DPR-L302")
+    return _reservation(rows, *by_name[0]) if by_name else None
 
 
-def open_reservation(connection: sqlite3.Connection, release: str, period: str, plan: str) -> str | None:
-    """The hash of the entry that reserved a plan which is still open; None if there is none."""
-    query = """
-        SELECT entries.hash FROM reservations AS r JOIN entries ON entries.sequence = r.sequence
-        LEFT JOIN endings AS e ON e.reservation = r.sequence
-        WHERE r.release = ? AND r.period = ? AND r.plan = ? AND e.kind IS NULL"""
-    row = connection.execute(query, (release, period, plan)).fetchone()
-    return str(row[0]) if row else None
-
-
-def reservations(connection: sqlite3.Connection) -> tuple[Reservation, ...]:
+def reservations(rows: Rows) -> tuple[Reservation, ...]:
     """Every reservation that was not given back, in ledger order."""
     query = """
         SELECT r.sequence, e.sequence FROM reservations AS r
         LEFT JOIN endings AS e ON e.reservation = r.sequence
-        WHERE e.kind IS NOT 'void' ORDER BY r.sequence"""
-    return tuple(_reservation(connection, *row) for row in connection.execute(query).fetchall())
+        WHERE e.kind IS NULL OR e.kind <> 'void' ORDER BY r.sequence"""
+    return tuple(_reservation(rows, *row) for row in rows.execute(query))
 
 
-def _at(connection: sqlite3.Connection, sequence: int) -> Entry:
-    row = connection.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)).fetchone()
-    if row is None:
-        raise Corrupt(f"entry {sequence} of the ledger is missing", hint=RESTORE, code="DPR-L302")
-    return _entry(row)
-
-
-def _reservation(connection: sqlite3.Connection, sequence: int, ending: int | None) -> Reservation:
-    entry = _at(connection, sequence)
+def _reservation(rows: Rows, sequence: int, ending: int | None) -> Reservation:
+    entry = at(rows, sequence)
     body = entry.facts()
-    closed = _at(connection, ending).facts() if ending is not None else None
-    if not isinstance(body, Reserved) or not (closed is None or isinstance(closed, Closed)):
+    if isinstance(body, Recovered) and ending == sequence:
+        return Reservation(
+            release=body.release,
+            period=body.period,
+            plan_fingerprint=body.plan,
+            spec_fingerprint="",
+            sequence=sequence,
+            hash=entry.hash,
+            reserved_at=body.at,
+            reserved_by=body.by,
+            environment={},
+            state="lost",
+            accounts=(),
+            ended=body.why,
+        )
+    closed = at(rows, ending).facts() if ending is not None else None
+    given_up = isinstance(closed, Recovered) or (isinstance(closed, Closed) and bool(closed.gave_up))
+    if not isinstance(body, Reserved) or not (closed is None or isinstance(closed, Closed | Recovered)):
         raise Corrupt(f"the index of reservation {sequence} does not fit the entries", hint=RESTORE, code="DPR-L302")
     return Reservation(
         release=body.release,
         period=body.period,
         plan_fingerprint=body.plan_fingerprint,
         spec_fingerprint=body.spec_fingerprint,
-        plan=body.plan,
         sequence=entry.sequence,
         hash=entry.hash,
         reserved_at=body.at,
         reserved_by=body.by,
         environment=body.environment,
-        state="closed" if closed else "open",
+        state="given_up" if given_up else "closed" if closed else "open",
         accounts=tuple(charge.facts for charge in body.charges),
-        manifest=closed.manifest if closed else None,
+        windows=tuple(facts for charge in body.charges for facts in charge.windows),
+        manifest=closed.manifest if isinstance(closed, Closed) and not given_up else None,
+        ended=(closed.gave_up or "") if isinstance(closed, Closed) else closed.why if closed else "",
+        restates=body.restates,
+        reason=body.reason,
+        approvals=body.approvals,
     )
 
 
-def _key(release: str, period: str, plan: str, step: str | None = None) -> str:
-    # Keys are sorted in canonical JSON, so these four stand side by side in every `measure` body. Quotes inside
-    # a value are escaped there, so the text cannot match anything else.
-    facts = {"period": period, "plan": plan, "release": release}
-    return dumps(facts)[1:-1] + "," if step is None else dumps({**facts, "step": step})[1:]
+def was_planned(rows: Rows, release: str, period: str, plan: str) -> bool:
+    """Whether this plan was ever reserved for this release and period, and not given back."""
+    query = """
+        SELECT 1 FROM reservations AS r LEFT JOIN endings AS e ON e.reservation = r.sequence
+        WHERE r.release = ? AND r.period = ? AND r.plan = ? AND (e.kind IS NULL OR e.kind <> 'void')"""
+    return bool(rows.execute(query, (release, period, plan)))
 
 
-def has_measure_entries(connection: sqlite3.Connection, found: Reservation) -> bool:
-    """Whether any step of a reservation has a ``measure`` entry."""
-    query = "SELECT 1 FROM entries WHERE kind = 'measure' AND sequence > ? AND instr(body, ?) LIMIT 1"
-    key = _key(found.release, found.period, found.plan_fingerprint)
-    return connection.execute(query, (found.sequence, key)).fetchone() is not None
+def with_plan(rows: Rows, found: Reservation) -> Reservation:
+    """The reservation with its plan; a lost one has none."""
+    return found if found.state == "lost" else found.model_copy(update={"plan": plan_text(rows, found)})
 
 
-def measured(connection: sqlite3.Connection, release: str, period: str, plan: str) -> frozenset[str]:
-    """The steps of a plan that have a measurement."""
-    query = "SELECT step FROM measurements WHERE release = ? AND period = ? AND plan = ?"
-    return frozenset(str(row[0]) for row in connection.execute(query, (release, period, plan)))
-
-
-def stored(connection: sqlite3.Connection, key: StepKey) -> Measurement | None:
-    """The committed measurement of a step, checked against its entry.
+def plan_text(rows: Rows, found: Reservation) -> str:
+    """The canonical JSON of the plan of a reservation, checked against its fingerprint.
 
     Raises:
-        Corrupt: The bytes are not what the entry says, or only one of the two is there; never a reason to
-            draw again.
+        Corrupt: It is missing or altered.
     """
-    query = """
-        SELECT sequence, digest, payload FROM measurements
-        WHERE release = ? AND period = ? AND plan = ? AND step = ?"""
-    row = connection.execute(query, (key.release, key.period, key.plan, key.step)).fetchone()
-    if row is None:
-        _require_no_entry(connection, key)
+    body = at(rows, found.sequence).facts()
+    if isinstance(body, Reserved) and body.plan:  # an entry of an older schema
+        return body.plan
+    return content(rows, found.plan_fingerprint).decode()
+
+
+def sources(rows: Rows, reservation: int) -> Sources | None:
+    """What was last fingerprinted for a reservation; None where nothing was read for it."""
+    query = "SELECT sequence FROM sources WHERE reservation = ? ORDER BY sequence"
+    found = [at(rows, row[0]).facts() for row in rows.execute(query, (reservation,))]
+    bodies = [body for body in found if isinstance(body, Sourced) and body.reservation == reservation]
+    if len(bodies) != len(found):
+        raise Corrupt(f"{_LOST}the index of sources does not fit the entries", hint=RESTORE, code="DPR-L302")
+    if not bodies:
         return None
-    sequence, digest, payload = row
-    body = _at(connection, sequence).facts()
-    same = (
-        isinstance(body, Measured)
-        and (body.release, body.period, body.plan, body.step) == (key.release, key.period, key.plan, key.step)
-        and body.digest == digest == sha256(payload)
-    )
-    if not same:
+    accepted = tuple(body.accepted for body in bodies if body.accepted)
+    return Sources(tables=bodies[-1].tables, key=bodies[-1].key, accepted=accepted)
+
+
+def other_account(rows: Rows, tables: dict[str, tuple[str, ...]], accounts: dict[str, str], key: str) -> str:
+    """The table that holds a file which another account has paid for; empty: none does. Empty files do not count."""
+    mine = {each: accounts[name] for name, files in tables.items() for each in files if not each.startswith("empty:")}
+    where = {each: name for name, files in tables.items() for each in files}
+    bodies = [_entry(row).facts() for row in rows.execute("SELECT * FROM entries WHERE kind = 'source'")]
+    for body in bodies:
+        if isinstance(body, Sourced) and body.key == key:
+            for name, files in body.tables.items():
+                for each in files:
+                    if mine.get(each, body.accounts[name]) != body.accounts[name]:
+                        return where[each]
+    inside: dict[str, str] = {}
+    for name, files in tables.items():
+        for each in files:
+            if not each.startswith("empty:") and inside.setdefault(each, accounts[name]) != accounts[name]:
+                return name
+    return ""
+
+
+def secret(rows: Rows, reservation: int) -> bytes | None:
+    """The random bytes of an open reservation; None where they were not made yet."""
+    found = rows.execute("SELECT secret FROM secrets WHERE reservation = ?", (reservation,))
+    return bytes(found[0][0]) if found else None
+
+
+def has_measurements(rows: Rows, found: Reservation) -> bool:
+    """Whether any step of a reservation was measured."""
+    return bool(measured(rows, found.release, found.period, found.plan_fingerprint))
+
+
+def measured(rows: Rows, release: str, period: str, plan: str) -> frozenset[str]:
+    """The steps of a plan that have a measurement."""
+    query = "SELECT step FROM measurements WHERE release = ? AND period = ? AND plan = ?"
+    return frozenset(str(row[0]) for row in rows.execute(query, (release, period, plan)))
+
+
+def stored(rows: Rows, key: StepKey) -> tuple[int, Measurement] | None:
+    """The entry and the committed measurement of a step, checked against it.
+
+    Raises:
+        Corrupt: The bytes are not what the entry says, or an index contradicts itself; never a reason to draw again.
+    """
+    names = (key.release, key.period, key.plan, key.step)
+    query = "SELECT sequence, digest FROM measurements WHERE "
+    found = rows.execute(f"{query} release = ? AND period = ? AND plan = ? AND step = ?", names)
+    again = rows.execute(f"{query} identity = ?", (identity(*names),))
+    if found != again:
+        raise _altered(key, "is hidden: its index contradicts itself")
+    if not found:
+        return None
+    sequence, digest = found[0]
+    body = at(rows, sequence).facts()
+    same = isinstance(body, Measured) and (body.release, body.period, body.plan, body.step) == names
+    if not same or not isinstance(body, Measured) or body.digest != digest:
         raise _altered(key, f"is not what entry {sequence} says")
-    return Measurement.from_bytes(payload)
-
-
-def _require_no_entry(connection: sqlite3.Connection, key: StepKey) -> None:
-    query = """
-        SELECT e.sequence FROM entries AS e
-        WHERE e.kind = 'measure' AND instr(e.body, ?) AND e.sequence > (
-            SELECT min(sequence) FROM reservations WHERE release = ? AND period = ? AND plan = ?)"""
-    text = _key(key.release, key.period, key.plan, key.step)
-    row = connection.execute(query, (text, key.release, key.period, key.plan)).fetchone()
-    if row is not None:
-        raise _altered(key, f"is missing; entry {row[0]} says that it was stored")
+    payload = rows.execute("SELECT payload FROM contents WHERE digest = ?", (digest,))
+    if not payload or sha256(bytes(payload[0][0])) != digest:
+        raise _altered(
+            key, f"was altered since entry {sequence}" if payload else f"is missing; entry {sequence} has it"
+        )
+    return sequence, Measurement.from_bytes(bytes(payload[0][0]))
 
 
 def _altered(key: StepKey, how: str) -> Corrupt:
     return Corrupt(f"the measurement of {key} {how}", hint=f"it is never drawn again; {RESTORE}", code="DPR-L304")
-
-
-def stored_rows(connection: sqlite3.Connection) -> Iterator[StoredRow]:
-    """Every measurement as it lies there, unchecked."""
-    query = "SELECT release, period, plan, step, sequence, digest, payload FROM measurements ORDER BY sequence"
-    for release, period, plan, step, sequence, digest, payload in connection.execute(query):
-        key = StepKey(release, period, plan, step)
-        yield StoredRow(key=key, sequence=sequence, digest=digest, payload=payload)
-
-
-def index(connection: sqlite3.Connection) -> Index:
-    """What the tables beside the entries say, unchecked."""
-    reserved = connection.execute("SELECT sequence, release, period, plan FROM reservations")
-    ended = connection.execute("SELECT sequence, reservation, kind FROM endings")
-    return Index(
-        reserved={row[0]: (row[1], row[2], row[3]) for row in reserved},
-        ended={row[0]: (row[1], row[2]) for row in ended},
-    )
-
-
-def storage_findings(connection: sqlite3.Connection) -> list[str]:
-    """What SQLite's own checks and a comparison of the schema find."""
-    found = [f"the file is damaged: {row[0]}" for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
-    found += [
-        f"row {row[1]} of {row[0]} points at a row of {row[2]} that is missing"
-        for row in connection.execute("PRAGMA foreign_key_check")
-    ]
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
-        create(fresh)
-        expected, actual = objects(fresh), objects(connection)
-    for name in sorted(expected.keys() | actual.keys()):
-        if expected.get(name) != actual.get(name):
-            found.append(f"`{name}` of the database is missing or is not as dprelease makes it")
-    return found

@@ -12,9 +12,11 @@ from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column
 from dprelease.measures import AnyMeasure
 from dprelease.noise import Law
+from dprelease.plan.approved import Approval
 from dprelease.plan.draws import Choosing, event_of, law_of
 from dprelease.plan.standing import AccountStanding, Head, Standing
 from dprelease.privacy.budget import Budget, Loss
+from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event, Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 
@@ -43,7 +45,7 @@ __all__ = [
 ]
 
 AccountantName = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
-Composition = Literal["basic", "zcdp"]
+Composition = Literal["basic", "zcdp", "rdp", "pld"]
 
 
 class ReleaseInfo(Value):
@@ -337,6 +339,16 @@ class ReleasePlan(Value):
         tables = {name for name, table in self.catalog.tables.items() if table.account == account}
         return Composed(events=tuple(step.event for step in self.steps if step.aggregate.table in tables))
 
+    def cost_of(self, account: Account) -> Composed:
+        """What the release costs an account, for one step of the account's own relation between data sets.
+
+        Raises:
+            PlanError: If the spec's unit or relation says nothing about the account's (``privacy.convert``).
+            UnsupportedEvent: If a draw proves nothing for so many units at once.
+        """
+        steps = factor(str(self.unit), self.neighboring, account.unit, account.neighboring, account.nests)
+        return Composed(events=tuple(converted(event, steps) for event in self.event_of(account.name).events))
+
     def step(self, step_id: str) -> Step:
         """The step of that id."""
         return next(step for step in self.steps if step.id == step_id)
@@ -392,7 +404,7 @@ class Batch(Value):
 class FrozenPlan(Value):
     """A plan kept for review: the plan, its fingerprint, and what it was made against.
 
-    ``spec_file`` is relative to the project's folder, with forward slashes.
+    ``spec_file`` is relative to the project's folder, with forward slashes. ``approvals`` are no part of the plan.
     """
 
     kind: Literal["dprelease-plan"] = "dprelease-plan"
@@ -400,3 +412,4 @@ class FrozenPlan(Value):
     plan_fingerprint: str
     spec_file: str
     heads: dict[str, Head]
+    approvals: tuple[Approval, ...] = ()

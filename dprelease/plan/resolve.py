@@ -21,13 +21,14 @@ from dprelease.catalog.table import (
     Source,
     Table,
     TableBounds,
+    TimeFilter,
 )
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.exclude import left_out
 from dprelease.plan.grouping import exclusion_name
 from dprelease.spec.check_columns import check_labels
 from dprelease.spec.check_keys import check_cells, check_length
-from dprelease.spec.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec
+from dprelease.spec.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec, TimeSpec
 from dprelease.spec.expressions import computed, types_of
 from dprelease.spec.fields import day
 from dprelease.spec.findings import Findings
@@ -35,6 +36,7 @@ from dprelease.spec.keys import MOST_KEYS, key_text, label_key, named_key, spell
 from dprelease.spec.load import Loaded
 from dprelease.spec.names import shown
 from dprelease.spec.nodes import Path
+from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.prune import Hidden
 
 __all__ = ["references_needed", "resolve"]
@@ -70,7 +72,8 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
     needed = references_needed(spec)
     read = {name: _read(spec, name, files.get(name), findings) for name in needed}
     found = {name: public for name, public in read.items() if public is not None}
-    tables = {name: _table(name, table, found, findings) for name, table in spec.tables.items()}
+    period = spec.release.period
+    tables = {name: _table(name, table, period, found, findings) for name, table in spec.tables.items()}
     exclusions: dict[str, tuple[int, ...]] = {}
     for name, query in spec.queries.items():
         exclusions |= _cells(name, query, tables[query.table], found, findings)
@@ -130,7 +133,7 @@ def _read(spec: ReleaseSpec, name: str, data: bytes | None, findings: Findings) 
     return public
 
 
-def _table(name: str, table: TableSpec, found: Mapping[str, ReferenceTable], findings: Findings) -> Table:
+def _table(name: str, table: TableSpec, period: str, found: Mapping[str, ReferenceTable], findings: Findings) -> Table:
     at = ("tables", name)
     for number, join in enumerate(table.join):
         public = found.get(join.reference) if join.reference is not None else None
@@ -160,7 +163,19 @@ def _table(name: str, table: TableSpec, found: Mapping[str, ReferenceTable], fin
             for join in table.join
             if join.table is not None and join.max_matches is not None
         ),
+        time=_time(table.time, period, (*at, "time"), findings),
     )
+
+
+def _time(time: TimeSpec | None, period: str, at: Path, findings: Findings) -> TimeFilter | None:
+    """The rows of the period; the loader has refused a time beside a period that has no days, and so does this."""
+    if time is None:
+        return None
+    days = span(period)
+    if days is None:
+        findings.add("DPR-S590", at, "needs a period of the calendar", f"write {CALENDAR}", ("release", "period"))
+        return None
+    return TimeFilter(column=time.column, type=time.type, start=days[0], end=days[1])
 
 
 def _column(name: str, table: TableSpec, found: Mapping[str, ReferenceTable], at: Path, findings: Findings) -> Column:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from dprelease.errors import BudgetExceeded, PlanError, StalePlan
+from dprelease.errors import BudgetExceeded, PlanError, Problem, SpecError, StalePlan
 from dprelease.plan.allocate import allocate
 from dprelease.plan.document import FrozenPlan, ReleasePlan, Standing
 from dprelease.plan.solve import Planner, WhatIf, solve, what_if
@@ -19,6 +19,7 @@ from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
 from dprelease.release.project import Project, read_text
 from dprelease.spec.load import Loaded
+from dprelease.spec.names import listed
 
 if TYPE_CHECKING:
     from dprelease.ledger import Charge
@@ -82,7 +83,7 @@ def plan_release(project: Project, loaded: Loaded) -> ReleasePlan:
 
     catalog, fingerprint = project.resolve(loaded)
     plan = allocate(loaded.spec, catalog, project.accounts(loaded), fingerprint)
-    _check_ceilings(project, plan)
+    _check_ceilings(project, loaded, plan)
     check_publishable(plan)
     verify(plan)
     return plan
@@ -111,10 +112,14 @@ def plans_at(project: Project, loaded: Loaded, epsilons: Sequence[Fraction]) -> 
     return what_if(loaded.spec, _planner(project, loaded), epsilons)
 
 
-def _check_ceilings(project: Project, plan: ReleasePlan) -> None:
+def _check_ceilings(project: Project, loaded: Loaded, plan: ReleasePlan) -> None:
     ceilings, certified = project.policy.ceilings, plan.loss[plan.certified]
     if ceilings is None:
         return
+    if ceilings.units is not None and str(plan.unit) not in ceilings.units:
+        says = f"the policy's ceilings let no release protect one {plan.unit} only"
+        hint = f"they allow one {listed(ceilings.units)}; or ask the data owner to add it"
+        raise SpecError([Problem("DPR-S416", says, hint, loaded.where("privacy", "unit"))])
     if certified.epsilon > ceilings.epsilon or certified.delta > ceilings.delta:
         raise BudgetExceeded(
             f"the release costs epsilon {float(certified.epsilon):.6g} at delta {float(certified.delta):.3g}, "

@@ -12,12 +12,16 @@ from pathlib import Path
 from dprelease.canonical import fingerprint, sha256
 from dprelease.catalog.reference import ReferenceTable, read_reference
 from dprelease.catalog.table import Catalog
-from dprelease.errors import Problem, SpecError, TableMismatch, Where
-from dprelease.plan.document import Account
+from dprelease.errors import PlanError, Problem, SpecError, TableMismatch, Where
+from dprelease.plan.document import Account, Window
 from dprelease.plan.resolve import references_needed, resolve
 from dprelease.privacy.budget import Budget
+from dprelease.privacy.convert import factor
+from dprelease.privacy.unit import Neighboring
 from dprelease.spec.load import Loaded, load
-from dprelease.spec.project import PolicySpec, ProjectSpec, load_policy, load_project
+from dprelease.spec.period import CALENDAR, span
+from dprelease.spec.place import ledger_resolved
+from dprelease.spec.project import AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
 
 __all__ = ["Project", "read_text", "reference_tables"]
 
@@ -89,6 +93,24 @@ class Project:
         """Where Prefect keeps its own database; not an audit trail."""
         return self.folder / self.settings.prefect_home
 
+    @property
+    def anchors(self) -> tuple[Path, ...]:
+        """The files that the ledger's head is copied to; none where the project wants none."""
+        return tuple(self.folder / anchor for anchor in self.settings.anchors)
+
+    @property
+    def source_key(self) -> Path:
+        """The file of the key that sources are fingerprinted with."""
+        return self.folder / self.settings.source_key
+
+    def ledger_url(self, environment: Mapping[str, str]) -> str:
+        """Where the ledger is, with variables filled in: never shown; ``settings.ledger`` is, for it has no secret.
+
+        Raises:
+            LedgerError: If a variable is not set, or gives no place of a ledger.
+        """
+        return ledger_resolved(self.settings.ledger, environment)
+
     def load(self, path: Path) -> Loaded:
         """The spec in a file of the project."""
         return load(read_text(path, str(path)), str(path))
@@ -114,9 +136,10 @@ class Project:
         """The policy's accounts that the spec's tables name, checked against the spec's unit and relation.
 
         Raises:
-            SpecError: If the policy has no such account, or it protects another unit or relation.
+            SpecError: If the policy has no such account, if the spec's unit or relation says nothing about the
+                account's (``privacy.convert``), or if its window cannot be told from the spec's tables and period.
         """
-        privacy, problems, found = loaded.spec.privacy, [], {}
+        problems, found = [], {}
         for table, described in loaded.spec.tables.items():
             name, where = described.account, loaded.where("tables", table, "account")
             account = self.policy.accounts.get(name)
@@ -125,35 +148,78 @@ class Project:
                 hint = f"the policy ({self.settings.policy}) has: {known}; its owner can add one"
                 problems.append(Problem("DPR-S410", f"no account {name!r} in the policy", hint, where))
                 continue
-            if account.unit != str(privacy.unit):
-                hint = f"the account protects one {account.unit}; write `unit: {{entity: {account.unit}}}`"
-                where = loaded.where("privacy", "unit")
-                problems.append(
-                    Problem("DPR-S411", f"unit {privacy.unit} is not that of account {name!r}", hint, where)
-                )
-            if account.neighboring != privacy.neighboring:
-                hint = f"write `neighboring: {account.neighboring.value}`, as the policy says"
-                where = loaded.where("privacy", "neighboring")
-                problems.append(Problem("DPR-S412", f"account {name!r} has another neighbouring relation", hint, where))
-            private = [query for query in loaded.spec.queries.values() if query.keys == "private"]
-            mine = [query for query in private if loaded.spec.tables[query.table].account == name]
-            if mine and account.composition == "zcdp" and not account.lifetime.selecting:
-                hint = "its owner writes `selecting` beside `delta` in the policy, before the account is first used"
-                where = loaded.where("queries", next(n for n, q in loaded.spec.queries.items() if q is mine[0]), "keys")
-                problems.append(
-                    Problem("DPR-S413", f"account {name!r} keeps no delta for `keys: private`", hint, where)
-                )
-            found[name] = Account(
-                name=name,
-                unit=account.unit,
-                neighboring=account.neighboring,
-                composition=account.composition,
-                lifetime=Budget(epsilon=account.lifetime.epsilon, delta=account.lifetime.delta),
-                selecting=account.lifetime.selecting,
-            )
+            problems += _of_unit(loaded, name, account)
+            problems += _of_selecting(loaded, name, account)
+            problems += _of_window(loaded, table, name, account)
+            found[name] = _account(name, account)
         if problems:
             raise SpecError(list(dict.fromkeys(problems)))
         return tuple(found[name] for name in sorted(found))
+
+
+def _account(name: str, account: AccountSpec) -> Account:
+    """The policy's account as plans and the ledger have it."""
+    window = account.window
+    return Account(
+        name=name,
+        unit=account.unit,
+        neighboring=account.neighboring,
+        composition=account.composition,
+        lifetime=Budget(epsilon=account.lifetime.epsilon, delta=account.lifetime.delta),
+        selecting=account.lifetime.selecting,
+        order=account.order,
+        window=None
+        if window is None
+        else Window(per=window.per, cap=Budget(epsilon=window.epsilon, delta=window.delta)),
+        nests=dict(account.nests),
+    )
+
+
+def _of_unit(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:
+    """A unit and a relation that say nothing about those of the account: each by itself, else both together."""
+    privacy = loaded.spec.privacy
+    unit, relation, larger = str(privacy.unit), privacy.neighboring, Neighboring.ADD_REMOVE
+
+    def refused(code: str, field: str, unit: str, own: Neighboring, theirs: Neighboring) -> list[Problem]:
+        try:
+            factor(unit, own, account.unit, theirs, account.nests)
+        except PlanError as error:
+            where = loaded.where("privacy", field)
+            return [Problem(code, f"account {name!r}: {error.summary}", error.hint, where)]
+        return []
+
+    each = refused("DPR-S411", "unit", unit, larger, larger)
+    each += refused("DPR-S412", "neighboring", account.unit, relation, account.neighboring)
+    return each or refused("DPR-S412", "neighboring", unit, relation, account.neighboring)
+
+
+def _of_selecting(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:
+    """Private keys on an account that keeps no delta for them."""
+    if account.composition not in ("zcdp", "rdp") or account.lifetime.selecting:
+        return []
+    tables = loaded.spec.tables
+    for label, query in loaded.spec.queries.items():
+        if query.keys == "private" and tables[query.table].account == name:
+            hint = "its owner writes `selecting` beside `delta` in the policy, before the account is first used"
+            where = loaded.where("queries", label, "keys")
+            return [Problem("DPR-S413", f"account {name!r} keeps no delta for `keys: private`", hint, where)]
+    return []
+
+
+def _of_window(loaded: Loaded, table: str, name: str, account: AccountSpec) -> list[Problem]:
+    """A table whose rows are in no window, or a period that touches none: nobody could say what to charge."""
+    if account.window is None:
+        return []
+    problems, per = [], account.window.per
+    if loaded.spec.tables[table].time is None:
+        says = f"table {table!r} has no `time`, and account {name!r} has a cap per {per} of its rows"
+        hint = "write `time: {column: COLUMN, type: date}`: the column that says when each row was"
+        problems.append(Problem("DPR-S414", says, hint, loaded.where("tables", table)))
+    if span(loaded.spec.release.period) is None:
+        period = loaded.spec.release.period
+        says = f"period {period!r} is none of the calendar, and account {name!r} has a cap per {per}"
+        problems.append(Problem("DPR-S415", says, f"write {CALENDAR}", loaded.where("release", "period")))
+    return problems
 
 
 def reference_tables(catalog: Catalog, folder: Path) -> Mapping[str, ReferenceTable]:

@@ -19,7 +19,6 @@ NOT_YET: Mapping[str, str] = {
     "invariants": "leave it out: every published number is protected",
     "schedule": "start `dprelease run` with a scheduler of your own, one period at a time",
     "tables.*.source.database": "export the rows to a CSV or Parquet file, and write `file: ...`",
-    "tables.*.time": "keep one file per period, and name it in `source.file`",
     "queries.*.totals": _BY,
     "queries.*.marginals": _BY,
     "queries.*.levels": _BY,
@@ -27,14 +26,7 @@ NOT_YET: Mapping[str, str] = {
     "publish.formats=sdmx": "use csv or parquet",
     "publish.formats=xlsx": "use csv, which spreadsheets open",
     # dprelease.yaml and policy.yaml
-    "anchors": "leave it out, and keep copies of the ledger",
     "signing_key": "leave it out: releases then say that they are unsigned",
-    "ledger=postgresql": "use a file on this host: sqlite:///state/ledger.db",
-    "accounts.*.window": "write a `lifetime`, and open a new account for the next window",
-    "accounts.*.composition=rdp": "use zcdp, or basic",
-    "accounts.*.composition=pld": "use zcdp, or basic",
-    "approvals.required": "write `required: 0`, or leave it out, and let reviews be kept by your own means",
-    "approvals.roles": "leave it out, and let reviews be kept by your own means",
 }
 
 # Fields that only another one of NOT_YET gives a meaning: one problem for both.
@@ -79,6 +71,9 @@ EXAMPLES: Mapping[str, str] = {
     "tables.*.columns.*.keys.reference": "write `keys: {reference: NAME}`, a list, or `{from: 1, to: 9}`",
     "tables.*.columns.*.keys.from": "write both ends: `keys: {from: 1, to: 9}`",
     "tables.*.columns.*.keys.to": "write both ends: `keys: {from: 1, to: 9}`",
+    "tables.*.time": "write `time: {column: seen, type: date}`",
+    "tables.*.time.column": "write `time: {column: seen, type: date}`",
+    "tables.*.time.type": "write `type: date`, or timestamp",
     "tables.*.bounds": "write `bounds: {max_rows: 100}`",
     "tables.*.bounds.max_rows": "write `bounds: {max_rows: 100}`",
     "tables.*.join.on": "write `{reference: geography, on: puma, add: [state]}`",
@@ -105,4 +100,14 @@ EXAMPLES: Mapping[str, str] = {
     "accounts.*.unit": "write `unit: person`: whom the account protects",
     "accounts.*.lifetime": "write `lifetime: {epsilon: 4, delta: 1e-8}`",
     "accounts.*.composition": "write `composition: zcdp`, or basic",
+    "accounts.*.lifetime.epsilon": "write `lifetime: {epsilon: 4, delta: 1e-8}`",
+    "accounts.*.window": "write `window: {per: year, epsilon: 4, delta: 1e-8}`",
+    "accounts.*.window.per": "write `per: year`, or day, week, month, quarter",
+    "accounts.*.window.epsilon": "write `window: {per: year, epsilon: 4, delta: 1e-8}`",
+    "accounts.*.nests": "write `nests: {person: 5}`: at most so many persons in one unit of the account",
+    "anchors": "write `anchors: [state-anchor/head.json]`, or `anchors: []` for none",
+    "ceilings": "write `ceilings: {epsilon: 4, delta: 1e-8}`",
+    "ceilings.epsilon": "write `ceilings: {epsilon: 4, delta: 1e-8}`",
+    "ceilings.delta": "write `ceilings: {epsilon: 4, delta: 1e-8}`",
+    "ceilings.units": "write `units: [person]`, or leave it out",
 }

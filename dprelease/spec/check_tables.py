@@ -6,6 +6,7 @@ from dprelease.catalog.table import ColumnType
 from dprelease.spec.check_columns import check_column
 from dprelease.spec.check_derived import check_derived
 from dprelease.spec.check_joins import check_joins
+from dprelease.spec.check_time import check_time
 from dprelease.spec.check_units import check_unit
 from dprelease.spec.document import ReleaseSpec
 from dprelease.spec.findings import Findings
@@ -29,6 +30,7 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
             findings.add("DPR-S502", ("tables", name), "is no name", NAME_RULE, key=True)
         check_unit(name, table, findings)
         check_joins(spec, name, table, findings)
+        check_time(spec, name, table, findings)
         above: dict[str, ColumnType] = {}
         for column, described in table.columns.items():
             at = ("tables", name, "columns", column)

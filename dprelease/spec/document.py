@@ -27,7 +27,7 @@ from dprelease.spec.fields import (
     refuse,
 )
 from dprelease.spec.queries import ExceptSpec, PinSpec, QueryBounds, QuerySpec, SuppressSpec, TargetSpec
-from dprelease.spec.tables import BoundsSpec, JoinSpec, SourceSpec, TableSpec
+from dprelease.spec.tables import BoundsSpec, JoinSpec, SourceSpec, TableSpec, TimeSpec
 from dprelease.spec.value import SpecValue
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "SuppressSpec",
     "TableSpec",
     "TargetSpec",
+    "TimeSpec",
 ]
 
 Formats = Literal["csv", "parquet", "html"]
@@ -184,6 +185,7 @@ MODELS: Mapping[str, type[Value]] = {
     "references.*": ReferenceSpec,
     "tables.*": TableSpec,
     "tables.*.source": SourceSpec,
+    "tables.*.time": TimeSpec,
     "tables.*.bounds": BoundsSpec,
     "tables.*.join": JoinSpec,
     "tables.*.columns.*": ColumnSpec,

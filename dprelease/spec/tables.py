@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 from pydantic.config import JsonDict
 
 from dprelease.spec.columns import ColumnSpec
 from dprelease.spec.fields import AsWritten, Bound, Filled, refuse
 from dprelease.spec.value import SpecValue
 
-__all__ = ["BoundsSpec", "JoinSpec", "SourceSpec", "TableSpec"]
+__all__ = ["BoundsSpec", "JoinSpec", "SourceSpec", "TableSpec", "TimeSpec"]
 
 _WITH_ONE: JsonDict = {"oneOf": [{"required": ["reference"]}, {"required": ["table", "max_matches"]}]}
 
@@ -69,6 +78,13 @@ class BoundsSpec(SpecValue):
     order_by: tuple[Filled, ...] = Field((), description="For `first` and `last`: columns of the source.")
 
 
+class TimeSpec(SpecValue):
+    """When each row was: only rows of the release's period are read."""
+
+    column: Filled = Field(description="Of the source; it need not be declared under `columns`.")
+    type: Literal["date", "timestamp"] = Field(description="How it is read; a timestamp's day is that in UTC.")
+
+
 def _unit_id(value: Any) -> Any:
     return None if value == "none" else value
 
@@ -84,6 +100,15 @@ class TableSpec(SpecValue):
         WithJsonSchema({"type": "string", "minLength": 1}),
     ] = Field(None, description="The column that says whose row it is; `none`, or left out: every row is one unit.")
     null_id: Literal["drop", "unit"] = Field("drop", description="Rows without an id: left out, or a unit each.")
+    time: TimeSpec | None = Field(None, description="What `release.period` filters on; left out: all rows are read.")
     bounds: BoundsSpec | None = None
     join: tuple[JoinSpec, ...] = Field((), description="Joins that add columns, one after the other.")
     columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")
+
+    @model_serializer(mode="wrap")
+    def _without_no_time(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs without a time keep the fingerprint that they had before there were times."""
+        fields: dict[str, Any] = written(self)
+        if self.time is None:
+            del fields["time"]
+        return fields

@@ -28,6 +28,9 @@ _ALSO_NAMED = {
     "tables.*.columns.*.to",
     "derive",
     "accounts",
+    "accounts.*.nests",
+    "approvals.approvers",
+    "approvals.required",
 }
 _SHAPES = {
     "model": ("a mapping", "write `name: value` lines below it"),

@@ -5,23 +5,27 @@ from __future__ import annotations
 import csv
 import random
 from collections.abc import Callable
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 
-from dprelease.catalog.table import Column, Table
+from dprelease.catalog.table import Column, Key, Table, TimeFilter
 
 __all__ = ["write_rows"]
 
 Maker = Callable[[random.Random], str]
 _ROWS_OF_ONE = 5  # rows of a unit that may have several, on average
 _NAMES = 100  # of a text without keys
+_ELSEWHEN = 0.05  # of the rows have a time outside of the period
 
 
 def write_rows(table: Table, path: Path, rows: int, seed: str) -> None:
     """Write a CSV of uniform draws from the declared keys and ranges, a few values of each column missing.
 
+    The times of a table that has one are days, or moments, of the release's period, but for a few before and after it.
+
     Args:
-        table: Whose source columns are written; columns that a join adds are left to the join.
+        table: Whose source columns are written, and its time; columns that a join adds are left to the join.
         path: The file, replaced if it exists.
         rows: How many rows.
         seed: The same seed gives the same rows.
@@ -30,9 +34,14 @@ def write_rows(table: Table, path: Path, rows: int, seed: str) -> None:
     columns = [column for column in table.columns if column.in_source]
     units = max(1, rows // _ROWS_OF_ONE)
     makers = [_names(units) if column.name == table.unit_id else _maker(column) for column in columns]
+    names, time = [column.name for column in columns], table.time
+    if time is not None:
+        keys = next((column.keys for column in columns if column.name == time.column), None)
+        at = names.index(time.column) if time.column in names else len(names)
+        names[at : at + 1], makers[at : at + 1] = [time.column], [_times(time, keys or ())]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([column.name for column in columns])
+        writer.writerow(names)
         for _ in range(rows):
             writer.writerow([make(source) if source.random() > 0.02 else "" for make in makers])
 
@@ -46,6 +55,24 @@ def _maker(column: Column) -> Maker:
         steps = int((high - low) / step)
         return lambda source: _number(low + step * source.randint(0, steps))
     return _names(_NAMES)
+
+
+def _times(time: TimeFilter, keys: tuple[Key, ...]) -> Maker:
+    """Of the period, and of its declared days where it has any; a few as far before or after as it is long."""
+    first, days = time.start.toordinal(), (time.end - time.start).days
+    declared = [date.fromisoformat(str(key)).toordinal() for key in keys]
+    inside = [day for day in declared if first <= day < first + days] or range(first, first + days)
+
+    def make(source: random.Random) -> str:
+        day = source.choice(inside)
+        if source.random() < _ELSEWHEN:
+            day += source.choice((-days, days))
+        text = date.fromordinal(min(max(day, 1), date.max.toordinal())).isoformat()
+        seconds = source.randrange(86400)
+        clock = f"T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        return text if time.type == "date" else text + clock
+
+    return make
 
 
 def _names(count: int) -> Maker:

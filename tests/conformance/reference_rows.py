@@ -102,12 +102,26 @@ def own_rows(table: Table, folder: Path, references: Mapping[str, ReferenceTable
     """Rows of the files, with what public references add; rows of nobody are dropped."""
     rows = []
     for number, raw in enumerate(stored_rows(table, folder)):
+        if not of_period(table, raw):
+            continue
         values = source_row(table, raw)
         unit = number if table.unit_id is None else canonical(values[table.unit_id])
         if unit is None and table.null_id == "drop":
             continue
         rows.append(Row(with_references(table, values, references), number if unit is None else unit))
     return rows
+
+
+def of_period(table: Table, raw: Mapping[str, Any]) -> bool:
+    """Whether the moment of a row is of the period, by arithmetic of the clock; a row without one is not."""
+    if table.time is None:
+        return True
+    column = Column(name=table.time.column, type=table.time.type)
+    text = value_of(column, text_of(raw[column.name], column), table.source.null_values)
+    if text is None:
+        return False
+    since = dt.datetime.fromisoformat(text) - dt.datetime.combine(table.time.start, dt.time())
+    return 0 <= since.days < (table.time.end - table.time.start).days
 
 
 def chosen_cells(

@@ -25,6 +25,24 @@ def test_a_project_has_defaults_for_all_but_its_ledger() -> None:
 
     assert project.ledger == "sqlite:///state/ledger.db"
     assert (project.releases, project.prefect_home, project.policy) == ("releases", "state/prefect", "policy.yaml")
+    assert (project.anchors, project.source_key) == (("state-anchor/head.json",), "state-key/source.key")
+
+
+@pytest.mark.parametrize(
+    "ledger",
+    [
+        *("postgresql://user@host/db", "postgres:///db", "${env:LEDGER}", "sqlite:///${env:STATE}/ledger.db"),
+        *("postgresql://user:${env:PASSWORD}@host:5432/db", "postgresql://${env:USER}:${env:PASSWORD}@${env:HOST}/db"),
+        *("postgresql://host/db?user=u&password=${env:PASSWORD}&sslmode=require", "postgresql://u@[::1]:5432/db"),
+    ],
+)
+def test_a_ledger_may_be_on_a_server_and_its_secrets_in_variables(ledger: str) -> None:
+    assert load_project(f'ledger: "{ledger}"\nanchors: []\n', "dprelease.yaml").ledger == ledger
+
+
+def test_anchors_may_be_several_or_none() -> None:
+    assert load_project(PROJECT + "anchors: []\n", "dprelease.yaml").anchors == ()
+    assert load_project(PROJECT + "anchors: [/mnt/a.json, b.json]\n", "f").anchors == ("/mnt/a.json", "b.json")
 
 
 def test_a_policy_is_exact() -> None:
@@ -51,10 +69,19 @@ def test_ceilings_and_approvals_may_be_left_out() -> None:
     ("text", "code", "line", "says"),
     [
         ("releases: r\n", "DPR-S201", 1, "sqlite:///state/ledger.db"),
-        ("ledger: postgresql://host/db\n", "DPR-S300", 1, "sqlite:///"),
+        ("ledger: postgresql://\n", "DPR-S220", 1, "postgresql://user@host/database"),
+        ("ledger: mysql://user:secret@host/db\n", "DPR-S220", 1, "names no place"),
+        ("ledger: postgresql://user:secret@host/db\n", "DPR-S226", 1, "${env:NAME}"),
+        ("ledger: postgresql://user:${env:A}secret@host/db\n", "DPR-S226", 1, "${env:NAME}"),
+        ("ledger: postgresql://host/db?password=secret\n", "DPR-S226", 1, "${env:NAME}"),
+        ("ledger: ${env:SERVER}:secret@host/db\n", "DPR-S226", 1, "${env:NAME}"),
+        ("ledger: postgresql://${PASSWORD}@host/db\n", "DPR-S219", 1, "${env:NAME}"),
+        (PROJECT + "anchors: a.json\n", "DPR-S203", 2, "[a.json]"),
+        (PROJECT + "anchors: [a.json, a.json]\n", "DPR-S597", 2, "once"),
+        (PROJECT + "anchors: ['${env:A}']\n", "DPR-S213", 2, "write the value here"),
+        (PROJECT + 'source_key: ""\n', "DPR-S215", 2, "empty"),
         ("ledger: state/ledger.db\n", "DPR-S220", 1, "sqlite:///"),
         ("ledger: sqlite:///\n", "DPR-S220", 1, "state/ledger.db"),
-        (PROJECT + "anchors: [a.json]\n", "DPR-S300", 2, "leave it out"),
         (PROJECT + "signing_key: ${env:KEY}\n", "DPR-S300", 2, "unsigned"),
         (PROJECT + "relases: r\n", "DPR-S200", 2, "`releases`"),
         (PROJECT + "policy:\n", "DPR-S215", 2, "empty"),
@@ -73,14 +100,12 @@ def test_a_wrong_project(text: str, code: str, line: int, says: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "line", "says"),
     [
-        ("required: 0", "required: 1", "DPR-S300", 5, "required: 0"),
-        ("required: 0", "required: 0, roles: [x]", "DPR-S300", 5, "leave it out"),
-        ("composition: zcdp", "composition: rdp", "DPR-S300", 2, "zcdp, or basic"),
+        ("required: 0", "required: 1", "DPR-S626", 5, "`approvers`"),
+        ("required: 0", "required: 0, roles: [x]", "DPR-S625", 5, "no approver"),
         ("composition: zcdp", "composition: advanced", "DPR-S202", 2, "basic"),
         ("composition: zcdp, ", "", "DPR-S201", 2, "composition: zcdp"),
         ("{epsilon: 8, delta: 1e-8}", "{epsilon: 8}", "DPR-S536", 2, "composition: basic"),
         ("{epsilon: 8, delta: 1e-8}", "{epsilon: 0, delta: 1e-8}", "DPR-S205", 2, "greater than 0"),
-        ("unit: person, neighboring", "window: {per: year}, unit: person, neighboring", "DPR-S300", 2, "lifetime"),
         ("ceilings: {epsilon: 4, delta: 1e-8}", "ceilings: {epsilon: 4}", "DPR-S201", 4, "delta"),
         ("ceilings:", "celings:", "DPR-S200", 4, "`ceilings`"),
         ("  pure:", "  acs:", "DPR-S109", 3, "2:3"),

@@ -1,0 +1,112 @@
+"""``dprelease approve``: show a frozen plan to its approver, ask, sign."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from dprelease.plan.document import FrozenPlan, ReleasePlan
+
+__all__ = ["approve"]
+
+
+def approve(
+    plan: Annotated[Path, typer.Argument(help="A plan frozen by `plan --out`.")],
+    key: Annotated[Path, typer.Option(help="Your private key, made by `keys new`.")],
+    name: Annotated[str, typer.Option(help="Your name in the policy; left out: whose key it is.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Sign without asking.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Sign a frozen plan, where the policy wants approvals; the signature is written into its file."""
+    from dprelease.cli.views import say, say_json
+    from dprelease.ledger import open_ledger
+    from dprelease.ledger.place import utc_now, utc_text
+    from dprelease.plan.approved import approval_lines
+    from dprelease.release.approval import (
+        add_approval,
+        approval_needed,
+        approver_of,
+        check_heads,
+        open_frozen,
+        signed,
+    )
+    from dprelease.signature import read_private
+
+    private = read_private(key)
+    target, frozen, fresh = open_frozen(plan)
+    policy = target.project.policy
+    ledger = open_ledger(target.project.settings.ledger, target.project.folder)
+    names = [account.name for account in fresh.accounts]
+    standing = ledger.standing(names)
+    check_heads(frozen, {account: standing.of(account).head for account in names})
+    before = signed(policy, frozen, fresh)
+    signer, role = approver_of(policy, private.public, name, before)
+    if not as_json:
+        for line in _shown(frozen, fresh):
+            say(line)
+        for line in approval_lines(before):
+            say(f"  approved   by {line}")
+        say(f"  signing    {signer} as {role}, key {private.public.fingerprint}")
+    _confirm(yes=yes, as_json=as_json)
+    made = add_approval(plan, frozen, policy, private, utc_text(utc_now()))
+    found = signed(policy, made, fresh)
+    missing = policy.approvals.missing([each.role for each in found]) if approval_needed(policy, fresh) else ()
+    if as_json:
+        say_json({**_facts(made, fresh), "approvals": approval_lines(found), "missing": list(missing)})
+        return
+    say(f"\nsigned: {plan} now has {len(found)} approval(s)")
+    say(f"still missing: {', '.join(missing)}" if missing else f"nothing is missing: `dprelease run {plan}`")
+
+
+def _facts(frozen: FrozenPlan, plan: ReleasePlan) -> dict[str, Any]:
+    return {
+        "release": plan.release.name,
+        "period": plan.release.period,
+        "plan_fingerprint": frozen.plan_fingerprint,
+        "heads": {account: head.model_dump() for account, head in frozen.heads.items()},
+    }
+
+
+def _shown(frozen: FrozenPlan, plan: ReleasePlan) -> list[str]:
+    """What is about to be signed."""
+    from dprelease.plan.explain import budget_facts, loss_facts
+
+    loss = loss_facts(plan.loss[plan.certified])
+    lines = [
+        f"{plan.release.name}/{plan.release.period}: {plan.release.title or 'untitled'}",
+        f"  protects   one {plan.unit} ({plan.neighboring.value})",
+        f"  costs      epsilon {loss['epsilon']} at delta {loss['delta']}, certified by {plan.certified}",
+        f"  publishes  {', '.join(query.name for query in plan.queries)}; {len(plan.steps)} draws",
+    ]
+    for account in plan.accounts:
+        cap = ", ".join(f"{name} {value}" for name, value in budget_facts(account.lifetime).items())
+        head = frozen.heads.get(account.name)
+        entry = f"entry {head.sequence}" if head is not None and head.sequence else "no entry yet"
+        lines.append(f"  account    {account.name} ({account.composition}): lifetime {cap}; ledger at {entry}")
+    lines.append(f"  plan       {frozen.plan_fingerprint}")
+    lines.append(f"  accuracy   see `dprelease plan {frozen.spec_file}`")
+    return lines
+
+
+def _confirm(*, yes: bool, as_json: bool) -> None:
+    """Ask on a terminal.
+
+    Raises:
+        PlanError: If there is none, or the answer is no (DPR-K115); nothing was signed.
+    """
+    from dprelease.errors import PlanError
+
+    if yes:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise PlanError(
+            "nothing was signed: nobody can be asked here",
+            hint="type it on a terminal, or add --yes once you have looked at the plan",
+            code="DPR-K115",
+        )
+    if not typer.confirm("\nSign this plan?"):
+        raise PlanError("nothing was signed", hint="the same command asks again", code="DPR-K115")

@@ -1,0 +1,310 @@
+"""The rules of every ledger, over whatever store: charged before read, drawn once, never forgotten.
+
+Every write is one transaction that is durable, and then in every anchor, before its method returns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from dprelease.canonical import sha256
+from dprelease.errors import BrokenPromiseError, Corrupt, LedgerError
+from dprelease.ledger import view
+from dprelease.ledger.balance import Actor
+from dprelease.ledger.base import Charge, Reservation, Sources, StepKey
+from dprelease.ledger.entry import RESTORE, Closed, Measured, Refused, Reserved, Sourced, Voided
+from dprelease.ledger.judge import judge, out_of_budget, require_heads, require_plan
+from dprelease.ledger.opening import Opening
+from dprelease.ledger.place import this_process
+from dprelease.ledger.reader import Reader
+from dprelease.ledger.recovery import recover
+from dprelease.ledger.rules import not_reserved, replaces, require_measured, require_same_manifest
+from dprelease.ledger.store import Rows
+from dprelease.ledger.write import Write
+from dprelease.noise import Measurement
+from dprelease.plan.approved import Signed
+from dprelease.plan.document import Account, Head, ReleasePlan
+from dprelease.points import POINTS, reach
+from dprelease.privacy.event import Composed
+
+__all__ = ["Book"]
+
+
+class Book(Reader):
+    """A `Ledger`. The public methods are described there."""
+
+    def reserve(
+        self,
+        plan: ReleasePlan,
+        charges: Sequence[Charge],
+        heads: Mapping[str, Head] | None = None,
+        environment: Mapping[str, str] | None = None,
+        command: str = "",
+        *,
+        restates: str = "",
+        approvals: Sequence[Signed] = (),
+    ) -> Reservation:
+        """Charge a whole plan, to all of its accounts or to none."""
+        release, period, by = plan.release.name, plan.release.period, this_process(command)
+        text = plan.canonical()
+        mark = sha256(text.encode())
+        reach("reserve.begun")
+        refusal = None
+        with self._writing(make=True, by=by, point="reserve") as write:
+            existing = view.find(write.rows, release, period)
+            used = view.was_planned(write.rows, release, period, mark)
+            if existing and not replaces(existing, mark, restates, used=used):
+                kept = existing
+            else:
+                require_plan(plan, charges)
+                if heads is not None:
+                    require_heads(write.state, [charge.account.name for charge in charges], heads)
+                charged, exceeded = judge(write.state, charges, period)
+                reach("reserve.judged")
+                if exceeded:
+                    refusal = out_of_budget(plan, write.state, charges, exceeded)
+                    facts = {"release": release, "period": period, "plan": mark, "exceeded": exceeded}
+                    write.append(partial(Refused, **facts, at=self._now(), by=by))
+                else:
+                    Opening(write, self._now(), by).ensure([charge.account for charge in charges])
+                    reach("reserve.opened")
+                    body = partial(
+                        Reserved,
+                        release=release,
+                        period=period,
+                        plan_fingerprint=mark,
+                        spec_fingerprint=plan.spec_fingerprint,
+                        charges=charged,
+                        environment=dict(environment or {}),
+                        restates=existing.sequence if existing else None,
+                        reason=restates,
+                        approvals=tuple(approvals),
+                        at=self._now(),
+                        by=by,
+                    )
+                    self._reserve(write, body, charges, text)
+                kept = None
+        if refusal is not None:
+            raise refusal
+        kept = kept or self.find(release, period)
+        if kept is None or kept.plan_fingerprint != mark:
+            raise Corrupt(f"{release} {period} was reserved and is not there", hint=RESTORE, code="DPR-L304")
+        return kept
+
+    def _reserve(self, write: Write, body: Callable[..., Reserved], charges: Sequence[Charge], text: str) -> None:
+        kept = body()
+        write.keep(text.encode())
+        for charge in charges:
+            write.keep(charge.events.canonical().encode())
+        entry = write.charge(body, {charge.facts.name: charge for charge in kept.charges})
+        reach("reserve.appended")
+        write.index_reservation(entry, kept.release, kept.period, kept.plan_fingerprint, kept.restates)
+        reach("reserve.indexed")
+
+    def secret(self, release: str, period: str, plan: str) -> bytes:
+        """The key of an open release, made on first use and durable before it is returned."""
+        with self._writing(point="secret") as write:
+            live = self._open(write.rows, release, period, plan)
+            fresh = os.urandom(32)
+            query = "INSERT INTO secrets VALUES (?, ?) ON CONFLICT DO NOTHING"
+            write.rows.execute(query, (live.sequence, fresh))
+            reach("secret.made")
+            return view.secret(write.rows, live.sequence) or fresh
+
+    def sourced(self, release: str, period: str, plan: str) -> Sources | None:
+        """What was read for an open release; its reservation is in every anchor when this returns."""
+        with self._reading() as rows:
+            live = self._open(rows, release, period, plan)
+            found = view.sources(rows, live.sequence) if rows else None
+            told = self._told(rows)
+        self._guard.cover(live.sequence, *told)
+        return found
+
+    def source(
+        self,
+        release: str,
+        period: str,
+        plan: str,
+        tables: Mapping[str, tuple[str, ...]],
+        key: str,
+        accepted: str = "",
+        command: str = "",
+    ) -> None:
+        """Record what is read for an open release."""
+        with self._writing(point="source") as write:
+            live = self._open(write.rows, release, period, plan)
+            accounts = {name: table.account for name, table in self._plan(write.rows, live).catalog.tables.items()}
+            mine = {name: accounts[name] for name in tables}
+            if name := view.other_account(write.rows, dict(tables), mine, key):
+                raise LedgerError(
+                    f"table {name} holds a file that another account has paid for",
+                    detail="the same rows under two accounts would lose twice what either of them shows",
+                    hint="give the table the account of its file; the release stays charged, `--give-up` ends it",
+                    code="DPR-L153",
+                )
+            body = partial(
+                Sourced,
+                release=release,
+                period=period,
+                plan=plan,
+                reservation=live.sequence,
+                tables=dict(tables),
+                accounts=mine,
+                key=key,
+                accepted=accepted,
+                at=self._now(),
+                by=this_process(command),
+            )
+            entry = write.append(body)
+            write.rows.execute("INSERT INTO sources VALUES (?, ?)", (entry.sequence, live.sequence))
+            reach("source.appended")
+
+    def commit(self, key: StepKey, measurement: Measurement) -> Measurement:
+        """Store a measurement unless the step has one already, and return what is stored."""
+        reach("commit.begun")
+        with self._writing(point="commit") as write:
+            if view.stored(write.rows, key) is None:
+                live = self._open(write.rows, key.release, key.period, key.plan)
+                self._require_step(write.rows, live, key, measurement)
+                payload = measurement.to_bytes()
+                digest = write.keep(payload)
+                reach("commit.stored")
+                facts = {"release": key.release, "period": key.period, "plan": key.plan, "step": key.step}
+                cells = len(measurement.values)
+                entry = write.append(partial(Measured, **facts, cells=cells, digest=digest, at=self._now()))
+                reach("commit.appended")
+                write.index_measurement(entry, key, digest)
+                reach("commit.indexed")
+        kept = self.stored(key)  # read back: what is handed on is what the disk has
+        if kept is None:
+            raise Corrupt(f"{key} was committed and is not there", hint=RESTORE, code="DPR-L304")
+        reach("commit.read")
+        return kept
+
+    def close(self, release: str, period: str, plan: str, manifest_digest: str) -> None:
+        """Record that a release was published."""
+        reach("close.begun")
+        with self._writing(point="close") as write:
+            found = view.find(write.rows, release, period)
+            if found is None or found.plan_fingerprint != plan:
+                raise BrokenPromiseError(f"{release} {period} is published and was not reserved", code="DPR-L901")
+            if found.state == "closed":
+                require_same_manifest(found, manifest_digest)
+                return
+            measured = view.measured(write.rows, release, period, plan)
+            require_measured(found, self._known_steps(write.rows, found), measured)
+            self._end(write, found, manifest=manifest_digest)
+        self._store.after_close()
+        self._guard.journal.shorten()
+        reach("close.shortened")
+
+    def give_up(self, release: str, period: str, plan: str, why: str) -> None:
+        """End an open release that is not to be finished."""
+        with self._writing(point="close") as write:
+            found = view.find(write.rows, release, period)
+            if found is None or found.plan_fingerprint != plan or found.state != "open":
+                raise not_reserved(release, period, plan)
+            self._end(write, found, gave_up=why or "no reason given")
+
+    def void(self, release: str, period: str, plan: str, why: str, command: str = "") -> None:
+        """Give a reservation back that nothing was read for."""
+        by = this_process(command)
+        with self._writing(by=by, point="close") as write:
+            found = view.find(write.rows, release, period)
+            if found is None or found.plan_fingerprint != plan:
+                raise not_reserved(release, period, plan)
+            read = view.sources(write.rows, found.sequence) or view.has_measurements(write.rows, found)
+            if found.state != "open" or read:
+                raise BrokenPromiseError(
+                    f"{release} {period} cannot be given back: it was read, or noise was drawn for it",
+                    hint="what may have been drawn stays charged; run the release again to go on where it stopped",
+                    code="DPR-L902",
+                )
+            reserved = view.at(write.rows, found.sequence).facts()
+            charged = reserved.charges if isinstance(reserved, Reserved) else ()
+            charges = {charge.facts.name: write.priced(charge) for charge in charged}
+            facts = {"release": release, "period": period, "plan": plan, "reservation": found.sequence}
+            entry = write.give_back(partial(Voided, **facts, why=why, at=self._now(), by=by), charges)
+            write.end(found.sequence, entry, "void", (release, period, plan))
+
+    def open_account(
+        self, account: Account, why: str, series: Sequence[tuple[Composed, int]] = (), command: str = ""
+    ) -> None:
+        """Open an account, or record its caps anew."""
+        by = this_process(command)
+        with self._writing(make=True, by=by, point="reserve") as write:
+            Opening(write, self._now(), by).open(account, why, series)
+
+    def recover(self, why: str, command: str = "") -> tuple[str, ...]:
+        """Make a ledger usable that its anchors contradict, or that was moved."""
+        return recover(self._store, self._guard, why, self._now(), this_process(command))
+
+    @contextmanager
+    def _writing(self, *, make: bool = False, by: Actor | None = None, point: str) -> Iterator[Write]:
+        born = ""
+        if make and not self.exists:
+            born = self._guard.bear(self._guard.look())
+        looked = self._guard.look()
+        with self._store.writing(make=make) as rows:
+            self._guard.admit(rows, looked)
+            if rows is None:
+                raise BrokenPromiseError("nothing was ever reserved in this ledger", code="DPR-L901")
+            write = Write(rows, view.state(rows))
+            if make:
+                self._guard.settle(write, born, self._now(), by or this_process())
+            yield write
+        if f"{point}.committed" in POINTS:
+            reach(f"{point}.committed")
+        if write.line is not None:
+            self._guard.anchor(write.line)
+            if f"{point}.anchored" in POINTS:
+                reach(f"{point}.anchored")
+
+    def _open(self, rows: Rows | None, release: str, period: str, plan: str) -> Reservation:
+        """The open reservation of a plan."""
+        found = view.find(rows, release, period) if rows else None
+        if found is None or found.plan_fingerprint != plan or found.state != "open":
+            raise BrokenPromiseError(
+                f"{release} {period} is measured without an open reservation of its plan",
+                hint="nothing was stored; please report this",
+                code="DPR-L901",
+            )
+        return found
+
+    def _plan(self, rows: Rows, found: Reservation) -> ReleasePlan:
+        return ReleasePlan.from_canonical(view.plan_text(rows, found))
+
+    def _known_steps(self, rows: Rows, found: Reservation) -> Mapping[str, int | None]:
+        """How many numbers each step of a reservation has."""
+        if found.hash not in self._steps:
+            self._steps[found.hash] = {step.id: step.numbers for step in self._plan(rows, found).steps}
+        return self._steps[found.hash]
+
+    def _require_step(self, rows: Rows, live: Reservation, key: StepKey, measurement: Measurement) -> None:
+        steps = self._known_steps(rows, live)
+        cells = steps.get(key.step)  # None also where a noisy selection decides
+        if key.step not in steps or key.step != measurement.step or cells not in (None, len(measurement.values)):
+            raise BrokenPromiseError(
+                f"what was measured is not {key}: the reserved plan has no such step of such a shape",
+                hint="nothing was stored; please report this",
+                code="DPR-L900",
+            )
+
+    def _end(self, write: Write, found: Reservation, *, manifest: str = "", gave_up: str = "") -> None:
+        body = partial(
+            Closed,
+            release=found.release,
+            period=found.period,
+            plan=found.plan_fingerprint,
+            reservation=found.sequence,
+            manifest=manifest,
+            gave_up=gave_up,
+            at=self._now(),
+        )
+        entry = write.append(body)
+        reach("close.appended")
+        write.end(found.sequence, entry, "give_up" if gave_up else "close")
+        reach("close.indexed")

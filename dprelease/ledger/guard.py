@@ -1,0 +1,143 @@
+"""Is this the ledger that it should be? Its place, its head, and everything that its anchors know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+
+from dprelease.errors import Corrupt, LedgerError
+from dprelease.ledger import view
+from dprelease.ledger.anchors import Journal, Line
+from dprelease.ledger.balance import Actor
+from dprelease.ledger.entry import RESTORE, Anchored, Recovered
+from dprelease.ledger.store import Rows, Store
+from dprelease.ledger.write import Write
+from dprelease.plan.document import Head
+
+__all__ = ["Guard", "Looked"]
+
+# What the anchors said before a snapshot was taken: by path, the highest line; None: no such file.
+Looked = Mapping[str, Line | None]
+
+
+class Guard:
+    """Lets a ledger be used only where nothing that was ever handed on is missing from it."""
+
+    def __init__(self, store: Store, journal: Journal) -> None:
+        self._store = store
+        self.journal = journal
+
+    def look(self) -> Looked:
+        """What the anchors know; asked before a snapshot is taken, for others write on meanwhile."""
+        return {str(anchor.path): anchor.last() for anchor in self.journal.anchors}
+
+    def admit(self, rows: Rows | None, looked: Looked) -> None:
+        """Refuse a ledger that is gone, damaged at its head, elsewhere than it says, or behind its anchors.
+
+        Raises:
+            Corrupt: Says which.
+            LedgerError: It is a copy.
+        """
+        if rows is None:
+            self._require_never(looked, Head())
+            return
+        head = view.require_head(rows)
+        told = view.place(rows, head)
+        if told is None:
+            self._require_never(looked, head)
+            return
+        if told.place != self._store.place:
+            raise _copied(told.place, self._store.place)
+        for path, line in looked.items():
+            self._require_known(rows, head, told, path, line)
+
+    def _require_never(self, looked: Looked, head: Head) -> None:
+        for path, line in looked.items():
+            if line is not None and line.sequence > head.sequence:
+                raise Corrupt(
+                    f"the ledger {self._store.place} is gone: its anchor {path} knows entry {line.sequence}",
+                    detail="without it nobody knows what was spent, nor which answers were given",
+                    hint=RESTORE,
+                    code="DPR-L305",
+                )
+
+    def _require_known(self, rows: Rows, head: Head, told: Anchored | Recovered, path: str, line: Line | None) -> None:
+        if line is None:
+            if path in told.anchors:
+                raise Corrupt(
+                    f"the anchor {path} is missing, and this ledger was anchored there",
+                    detail="whether the ledger was rolled back can no longer be told",
+                    hint="put it back; if it is lost for good, `dprelease ledger recover --why ...` begins a new one",
+                    code="DPR-L312",
+                )
+            return
+        if line.ledger != told.ledger:
+            if line.sequence == 0 and path not in told.anchors:
+                return
+            raise Corrupt(
+                f"the anchor {path} belongs to another ledger than {self._store.place}",
+                detail="the ledger was deleted and begun anew, or `ledger:` or `anchors:` names the wrong file",
+                hint=f"name the right one in dprelease.yaml; or {RESTORE}",
+                code="DPR-L313",
+            )
+        if line.sequence > head.sequence or (line.sequence and view.hash_at(rows, line.sequence) != line.hash):
+            lacks = "lacks" if line.sequence > head.sequence else "has another"
+            raise Corrupt(
+                f"the ledger {self._store.place} was rolled back: it {lacks} entry {line.sequence}, "
+                f"which its anchor {path} knows",
+                detail=f"it ends at entry {head.sequence}; what was spent behind that would be spent again",
+                hint=RESTORE,
+                code="DPR-L310",
+            )
+
+    def wrong(self) -> list[str]:
+        """The same as findings, for the full check and for recovery."""
+        try:
+            looked = self.look()
+            with self._store.reading() as rows:
+                self.admit(rows, looked)
+        except LedgerError as error:
+            return [error.summary]
+        return []
+
+    def bear(self, looked: Looked) -> str:
+        """The id for a ledger that is about to be made; the anchors hold it before there is anything to lose."""
+        born = next((line.ledger for line in looked.values() if line is not None), os.urandom(16).hex())
+        return self.journal.begin(born, Head())
+
+    def settle(self, write: Write, born: str, at: str, by: Actor) -> None:
+        """Say where the ledger is, where that was never said, and which anchors it has, where that changed."""
+        told = write.state.place
+        paths = self.journal.paths
+        if told is not None and told[1].anchors == paths:
+            return
+        why = "the list of anchors changed" if told else "a new ledger"
+        ledger = told[1].ledger if told else born
+        if told:
+            self.journal.begin(ledger, write.state.head)
+        facts = {"ledger": ledger, "place": self._store.place, "anchors": paths, "at": at, "by": by}
+        write.account(partial(Anchored, **facts, why=why), {}, tells_place=True)
+
+    def anchor(self, line: Line) -> None:
+        """Write what a transaction added to every anchor."""
+        if self.journal.anchors:
+            self.journal.write(line)
+
+    def cover(self, sequence: int, ledger: str, head: Head) -> None:
+        """Make sure that an entry is in every anchor before what it says is handed on.
+
+        Whoever wrote it may have died between the commit and the anchor.
+        """
+        if not self.journal.covers(sequence):
+            self.anchor(Line(ledger=ledger, sequence=head.sequence, hash=head.hash))
+
+
+def _copied(told: str, found: str) -> LedgerError:
+    return LedgerError(
+        f"the ledger {found} is a copy: it was made for {told}",
+        detail="two copies of a ledger would let the same budget be spent twice",
+        hint="use the one in its own place; if it was moved and the old one is gone, `dprelease ledger recover --why "
+        "moved`",
+        code="DPR-L306",
+    )

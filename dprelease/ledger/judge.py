@@ -1,0 +1,251 @@
+"""Whether a release may be charged: what it asks of each account, held against everything that stands. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, StalePlan
+from dprelease.ledger.balance import AccountFacts, Balance, Charged, terms_of
+from dprelease.ledger.base import Charge
+from dprelease.ledger.history import Stand, State, digest_of
+from dprelease.plan.document import Account, Head, ReleasePlan
+from dprelease.privacy.budget import Budget, round_up
+from dprelease.privacy.filters import Spent, Terms, read, spent_on, within
+from dprelease.spec.period import windows
+
+__all__ = ["judge", "out_of_budget", "require_heads", "require_plan", "require_same"]
+
+
+def require_plan(plan: ReleasePlan, charges: Sequence[Charge]) -> None:
+    """Refuse charges that are not what the plan costs.
+
+    Raises:
+        BrokenPromiseError: An account is missing, named twice, or charged other events.
+        LedgerError: The policy now has another unit, relation or composition than the plan was made for.
+    """
+    debited = sorted({plan.catalog.tables[step.aggregate.table].account for step in plan.steps})
+    named = sorted(charge.account.name for charge in charges)
+    planned = {account.name: account for account in plan.accounts}
+    wrong = named != debited or any(
+        charge.events != plan.cost_of(planned.get(charge.account.name, charge.account)) for charge in charges
+    )
+    if wrong:
+        raise BrokenPromiseError(
+            f"the plan of {plan.release.name} {plan.release.period} debits {', '.join(debited)}, and the charges "
+            "are not that",
+            hint="nothing was charged; please report this with the plan file",
+            code="DPR-L904",
+        )
+    for charge in charges:
+        if charge.account.name in planned:
+            require_same(planned[charge.account.name], charge.account, "planned", "plan the release again")
+
+
+def require_same(then: Account, now: Account, verb: str, hint: str) -> None:
+    """Refuse another unit, relation, composition, or kind of window than an account had.
+
+    Raises:
+        LedgerError: Names the account and both.
+    """
+    for what in ("unit", "neighboring", "composition", "selecting", "order", "nests"):
+        if getattr(then, what) != getattr(now, what):
+            raise LedgerError(
+                f"account {now.name} was {verb} with {what} {_shown(getattr(then, what))}, "
+                f"and the policy now says {_shown(getattr(now, what))}",
+                hint=hint,
+                code="DPR-L120",
+            )
+    if (then.window and then.window.per) != (now.window and now.window.per):
+        raise LedgerError(
+            f"account {now.name} was {verb} with {_per(then)}, and the policy now says {_per(now)}",
+            hint=hint,
+            code="DPR-L120",
+        )
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None or value == {} else str(value)
+
+
+def _per(account: Account) -> str:
+    return f"a window per {account.window.per}" if account.window else "no window"
+
+
+def require_heads(state: State, names: Iterable[str], heads: Mapping[str, Head]) -> None:
+    """Refuse a plan that was frozen against other heads.
+
+    Raises:
+        StalePlan: Names the account, the entry then and the entry now.
+    """
+    for name in names:
+        pinned = heads.get(name, Head())
+        now = state.accounts[name].head if name in state.accounts else Head()
+        if now == pinned:
+            continue
+        moved = f"moved from entry {pinned.sequence} to {now.sequence}"
+        if now.sequence == pinned.sequence:
+            moved = f"has another entry {now.sequence}: this is another ledger than the plan was made against"
+        raise StalePlan(
+            f"account {name} {moved} since the plan was made",
+            detail="what was left then may not be left now",
+            hint="plan again with `dprelease plan SPEC --out plan.json` and have that plan reviewed",
+            code="DPR-L400",
+        )
+
+
+def _require_cap(account: Account, cap: Budget) -> None:
+    if account.composition in ("zcdp", "rdp") and cap.delta == 0:
+        problem = f"adds up {account.composition} loss, which says nothing at delta 0"
+        hint = "give the cap a delta, such as 1e-9"
+    elif account.composition != "zcdp" and cap.rho is not None:
+        problem, hint = f"does not add up rho ({account.composition}), and a cap is in rho", "give epsilon and delta"
+    else:
+        return
+    raise LedgerError(
+        f"account {account.name} {problem}",
+        hint=f"{hint}, or ask for another `composition`, in policy.yaml",
+        code="DPR-L121",
+    )
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One charge against one account."""
+
+    charge: Charge
+    past: Stand | None
+    digest: str
+
+    @property
+    def terms(self) -> Terms:
+        return terms_of(self.charge.account)
+
+    def facts(self, before: Spent, asked: Spent, cap: Budget, window: str = "") -> AccountFacts:
+        account = self.charge.account
+        return AccountFacts(
+            name=account.name,
+            composition=account.composition,
+            cap=cap,
+            before=read(self.terms, before, cap.delta),
+            after=read(self.terms, before.plus(asked), cap.delta),
+            window=window,
+        )
+
+
+def judge(state: State, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountFacts, ...]]:
+    """Price every charge against everything that stands charged.
+
+    Args:
+        state: Of the ledger.
+        charges: What is asked.
+        period: Of the release; it says which windows are touched.
+
+    Returns:
+        What each account would be charged, and the facts of the accounts that cannot pay (at the cap that
+        says no); nothing may be charged unless the second is empty.
+
+    Raises:
+        LedgerError: An account was opened with another unit, relation or composition, or a cap cannot be
+            read under its composition, or the release is not in the series of a ``pld`` account.
+        UnsupportedEvent: An account's composition has no theorem for one of the events.
+    """
+    charged: list[Charged] = []
+    refused: list[AccountFacts] = []
+    for charge in charges:
+        account, past = charge.account, state.accounts.get(charge.account.name)
+        if past:
+            hint = "an account keeps these for ever: use another account name for another promise"
+            require_same(past.account, account, "opened", hint)
+        case = _Case(charge, past, digest_of(charge.events))
+        found, broken = _judge_series(case) if account.composition == "pld" else _judge_sum(case, period)
+        charged.append(found)
+        refused += broken[:1]
+    return tuple(charged), tuple(refused)
+
+
+def _judge_sum(case: _Case, period: str) -> tuple[Charged, list[AccountFacts]]:
+    charge, terms, account = case.charge, case.terms, case.charge.account
+    balance = case.past.balance if case.past else Balance(account=account.name, opened=0)
+    caps = tuple(dict.fromkeys((charge.cap, account.lifetime)))
+    for cap in caps:
+        _require_cap(account, cap)
+    asked = spent_on(terms, charge.events)
+    broken = [
+        case.facts(balance.spent, asked, cap) for cap in caps if not within(terms, balance.spent.plus(asked), cap)
+    ]
+    by_window = []
+    if account.window is not None:
+        cap = account.window.cap
+        _require_cap(account, cap)
+        for name in windows(period, account.window.per):
+            before = balance.windows.get(name, Spent())
+            by_window.append(case.facts(before, asked, cap, name))
+            if not within(terms, before.plus(asked), cap):
+                broken.append(by_window[-1])
+    facts = case.facts(balance.spent, asked, charge.cap)
+    return Charged(facts=facts, digest=case.digest, spent=asked, windows=tuple(by_window)), broken
+
+
+def _judge_series(case: _Case) -> tuple[Charged, list[AccountFacts]]:
+    account, past = case.charge.account, case.past
+    if past is None or past.loss is None:
+        raise LedgerError(
+            f"account {account.name} adds up by pld, and the series of its releases was not recorded",
+            detail="pld holds over releases only where every draw of all of them was fixed before the first one",
+            hint=f"dprelease ledger open {account.name} --series plan.json --releases 12",
+            code="DPR-L122",
+        )
+    taken = past.balance.series.get(case.digest, 0)
+    allowed = sum(slot.times for slot in past.series if slot.digest == case.digest)
+    if taken >= allowed:
+        what = f"all {allowed} releases with these draws were taken" if allowed else "no release with these draws is"
+        raise LedgerError(
+            f"this release is not in the series of account {account.name}: {what} in it",
+            hint="a series is fixed for ever: release from another account, or with exactly the draws of the series",
+            code="DPR-L122",
+        )
+    cap = case.charge.cap
+    facts = AccountFacts(name=account.name, composition="pld", cap=cap, before=past.loss, after=past.loss)
+    over = past.loss.epsilon > cap.limit or past.loss.delta > cap.delta
+    return Charged(facts=facts, digest=case.digest, spent=Spent()), [facts] if over else []
+
+
+def out_of_budget(
+    plan: ReleasePlan, state: State, charges: Sequence[Charge], facts: Sequence[AccountFacts]
+) -> BudgetExceeded:
+    """The error for accounts that cannot pay: asked, already charged, allowed and left, for each."""
+    asked = {charge.account.name: charge for charge in charges}
+    lines = [_line(asked[each.name], state.accounts.get(each.name), each) for each in facts]
+    names = ", ".join(dict.fromkeys(each.name for each in facts))
+    return BudgetExceeded(
+        f"{plan.release.name} {plan.release.period} costs more than is left in account {names}",
+        detail="\n    ".join(lines),
+        hint="nothing was charged; lower the release's budget, or ask whoever keeps policy.yaml for a higher cap",
+    )
+
+
+def _line(charge: Charge, past: Stand | None, facts: AccountFacts) -> str:
+    terms, cap = terms_of(charge.account), facts.cap
+    balance = past.balance if past else Balance(account=facts.name, opened=0)
+    spent = balance.windows.get(facts.window, Spent()) if facts.window else balance.spent
+    asked = spent_on(terms, charge.events)
+    unit = "epsilon" if cap.rho is None else "rho"
+    before = _amount(terms, spent, cap)
+    where = f", {charge.account.window.per} {facts.window}" if facts.window and charge.account.window else ""
+    return (
+        f"account {facts.name}{where}: asked {unit} {round_up(_amount(terms, asked, cap))}, already charged "
+        f"{round_up(before)}, together {round_up(_amount(terms, spent.plus(asked), cap))}, allowed "
+        f"{_down(cap.limit)} at delta {round_up(cap.delta)}, left {_down(max(Fraction(0), cap.limit - before))}"
+    )
+
+
+def _amount(terms: Terms, spent: Spent, cap: Budget) -> Fraction:
+    """In the currency of the cap."""
+    return spent.loss if cap.rho is not None else read(terms, spent, cap.delta).epsilon
+
+
+def _down(value: Fraction) -> str:
+    """Decimal text rounded down to six digits behind the point: what is left is never flattered."""
+    return round_up(Fraction(value * 10**6 // 1, 10**6), 40)

@@ -1,0 +1,93 @@
+"""Accounts come into use, and their caps change: entries that every later report can show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from dprelease.errors import BudgetExceeded, LedgerError
+from dprelease.ledger.balance import Actor, Balance
+from dprelease.ledger.entry import Opened, Slot
+from dprelease.ledger.history import Stand, digest_of
+from dprelease.ledger.judge import require_same
+from dprelease.ledger.write import Write
+from dprelease.plan.document import Account
+from dprelease.privacy.budget import Loss, round_up
+from dprelease.privacy.event import Composed
+from dprelease.privacy.filters import series_loss
+
+__all__ = ["Opening"]
+
+_FOR_EVER = "an account keeps these for ever: use another account name for another promise"
+
+
+class Opening:
+    """Opens accounts within one write."""
+
+    def __init__(self, write: Write, at: str, by: Actor) -> None:
+        self._write, self._at, self._by = write, at, by
+
+    def ensure(self, accounts: Sequence[Account]) -> None:
+        """Open those that are new, and record those whose caps are not the ones that the ledger has."""
+        for account in accounts:
+            stand = self._write.state.accounts.get(account.name)
+            if stand is None:
+                self._open(account, "first used", ())
+            elif (stand.account.lifetime, stand.account.window) != (account.lifetime, account.window):
+                self._open(account, "the policy's caps changed", stand.series, stand.loss)
+
+    def open(self, account: Account, why: str, series: Sequence[tuple[Composed, int]]) -> None:
+        """Open an account by hand; with a series, which is priced now and for ever.
+
+        Raises:
+            LedgerError: It was opened as another one, has a series already, or needs one and has none.
+            BudgetExceeded: The series costs more than the cap.
+        """
+        stand = self._write.state.accounts.get(account.name)
+        if stand is not None:
+            require_same(stand.account, account, "opened", _FOR_EVER)
+        if (account.composition == "pld") != bool(series) or (stand is not None and series):
+            raise LedgerError(
+                f"account {account.name} ({account.composition}) "
+                + ("has its series already" if stand and series else "needs a series" if not series else "takes none"),
+                detail="a pld account is opened once, with every release that it will ever have",
+                hint=f"dprelease ledger open {account.name} --series plan.json --releases 12",
+                code="DPR-L122",
+            )
+        loss = series_loss(series, account.lifetime.delta) if series else None
+        if loss is not None and loss.epsilon > account.lifetime.limit:
+            raise BudgetExceeded(
+                f"the series costs epsilon {round_up(loss.epsilon)} at delta {round_up(loss.delta)}, more than account "
+                f"{account.name} allows: {round_up(account.lifetime.limit)}",
+                hint="fix a shorter series, or smaller releases",
+            )
+        slots = tuple(Slot(digest=digest_of(events), times=times) for events, times in series)
+        for events, _ in series:
+            self._write.keep(events.canonical().encode())
+        self._open(account, why, slots, loss)
+
+    def _open(self, account: Account, why: str, series: tuple[Slot, ...], loss: Loss | None = None) -> None:
+        past = self._write.state.accounts.get(account.name)
+        at = self._write.state.head.sequence + 1
+        balance = (past.balance if past else Balance(account=account.name, opened=at)).model_copy(update={"opened": at})
+        stand = Stand(account=account, balance=balance, head=self._write.state.head, series=series, loss=loss)
+        body = partial(
+            Opened,
+            account=account.name,
+            unit=account.unit,
+            neighboring=account.neighboring,
+            composition=account.composition,
+            cap=account.lifetime,
+            selecting=account.selecting,
+            order=account.order,
+            window=account.window,
+            nests=account.nests,
+            series=series,
+            loss=loss,
+            why=why,
+            replaces=past.balance.opened if past else None,
+            at=self._at,
+            by=self._by,
+        )
+        self._write.account(body, {account.name: replace(stand)}, opened=account)

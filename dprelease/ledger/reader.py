@@ -1,0 +1,149 @@
+"""What a ledger says, whatever store it is in; nothing here writes but the anchors of what is handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from dprelease.errors import LedgerError
+from dprelease.ledger import view
+from dprelease.ledger.anchors import Journal
+from dprelease.ledger.base import Reservation, StepKey
+from dprelease.ledger.check import check
+from dprelease.ledger.entry import Entry
+from dprelease.ledger.guard import Guard
+from dprelease.ledger.place import utc_now, utc_text
+from dprelease.ledger.store import Holder, Lock, Rows, Store
+from dprelease.noise import Measurement
+from dprelease.plan.document import AccountStanding, Head, Standing
+
+__all__ = ["Reader"]
+
+_PAGE = 500
+
+
+class Reader:
+    """The methods of a `Ledger` that read. They are described there.
+
+    Args:
+        store: Where its tables are.
+        anchors: Files, elsewhere, that its head is written to.
+        clock: Tells the time for the record; never used for order.
+    """
+
+    def __init__(self, store: Store, anchors: Sequence[Path] = (), clock: Callable[[], datetime] = utc_now) -> None:
+        self._store = store
+        self._guard = Guard(store, Journal(anchors))
+        self._clock = clock
+        self._steps: dict[str, Mapping[str, int | None]] = {}  # by hash of the reserve entry, so never out of date
+
+    @property
+    def place(self) -> str:
+        """Where it is, without a password."""
+        return self._store.place
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever written."""
+        with self._reading() as rows:
+            return rows is not None
+
+    def lock(self, release: str, period: str, doing: str) -> Lock:
+        """The lock of a release."""
+        return self._store.lock(release, period, doing, self._clock)
+
+    def holders(self) -> tuple[Holder, ...]:
+        """The locks that are held, or were left behind."""
+        return self._store.holders()
+
+    def break_lock(self, holder: Holder) -> None:
+        """End what holds a lock."""
+        self._store.break_lock(holder)
+
+    def standing(self, accounts: Sequence[str]) -> Standing:
+        """Heads and charged events of these accounts."""
+        with self._reading() as rows:
+            found = view.whole_state(rows).accounts if rows else {}
+        return Standing(
+            accounts={
+                name: AccountStanding(
+                    head=found[name].head, charged=tuple(paid.events for paid in found[name].charged.values())
+                )
+                for name in accounts
+                if name in found
+            }
+        )
+
+    def find(self, release: str, period: str) -> Reservation | None:
+        """The last reservation of a release and period that was not given back."""
+        with self._reading() as rows:
+            found = view.find(rows, release, period) if rows else None
+            return view.with_plan(rows, found) if rows and found else None
+
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Every reservation that was not given back."""
+        with self._reading() as rows:
+            return view.reservations(rows) if rows else ()
+
+    def stored(self, key: StepKey) -> Measurement | None:
+        """The committed measurement of a step, checked, and in every anchor."""
+        with self._reading() as rows:
+            found = view.stored(rows, key) if rows else None
+            told = self._told(rows)
+        if found is None:
+            return None
+        self._guard.cover(found[0], *told)
+        return found[1]
+
+    def measured(self, release: str, period: str, plan: str) -> frozenset[str]:
+        """The steps of a plan that have a measurement."""
+        with self._reading() as rows:
+            return view.measured(rows, release, period, plan) if rows else frozenset()
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry, in order; read in pages, so that a slow reader holds nothing open."""
+        last = 0
+        while True:
+            with self._reading() as rows:
+                page = view.page(rows, last, _PAGE) if rows else []
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1].sequence
+
+    def check(self) -> tuple[str, ...]:
+        """Every finding of a full check."""
+        try:
+            found = [*self._store.findings(), *self._guard.wrong()]
+            with self._store.reading() as rows:
+                return (*found, *check(rows)) if rows else tuple(found)
+        except LedgerError as error:
+            return (error.summary,)
+
+    def disconnect(self) -> None:
+        """Close idle connections."""
+        self._store.disconnect()
+
+    @property
+    def folder(self) -> Path | None:
+        """Of a ledger in a file: the folder that it is in."""
+        return self._store.folder
+
+    def _now(self) -> str:
+        return utc_text(self._clock())
+
+    @staticmethod
+    def _told(rows: Rows | None) -> tuple[str, Head]:
+        """The id of the ledger, and its head."""
+        last = view.head(rows) if rows else Head()
+        place = view.place(rows, last) if rows else None
+        return place.ledger if place else "", last
+
+    @contextmanager
+    def _reading(self) -> Iterator[Rows | None]:
+        looked = self._guard.look()
+        with self._store.reading() as rows:
+            self._guard.admit(rows, looked)
+            yield rows

@@ -1,0 +1,94 @@
+"""What may follow what in the life of a release, and the errors that say so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dprelease.errors import BrokenPromiseError, LedgerError
+from dprelease.ledger.base import Reservation
+
+__all__ = ["not_reserved", "replaces", "require_measured", "require_same_manifest"]
+
+
+def not_reserved(release: str, period: str, plan: str) -> LedgerError:
+    """The error for a release that is not open with a plan."""
+    return LedgerError(
+        f"{release} {period} is not reserved with plan {plan[:12]}, or has ended",
+        hint="`dprelease ledger log` shows what is",
+        code="DPR-L130",
+    )
+
+
+def replaces(existing: Reservation, mark: str, why: str, *, used: bool) -> bool:
+    """Whether a plan replaces the one that is there; False: it is that one.
+
+    Args:
+        existing: The last one of the same release and period.
+        mark: Fingerprint of the plan.
+        why: The reason for replacing; empty: none is given.
+        used: Whether this plan was ever measured for this release and period.
+
+    Raises:
+        LedgerError: Neither.
+    """
+    name = f"{existing.release} {existing.period}"
+    same = existing.plan_fingerprint == mark and existing.state in ("open", "closed")
+    if same and (not why or existing.restates is not None):
+        return False
+    if why and used:
+        raise LedgerError(
+            f"{name} was measured with this very plan",
+            detail="the same question is answered once: asked again, it has the answer that it has",
+            hint="change the spec, if it was wrong; to render again, `dprelease publish`, which is free",
+            code="DPR-L114",
+        )
+    if why and existing.state != "open":
+        return True
+    if existing.state in ("given_up", "lost"):
+        raise LedgerError(
+            f"{name} was {existing.state.replace('_', ' ')}: {existing.ended}",
+            detail="what it cost stays charged, and its answers may be known",
+            hint="`dprelease run SPEC --restate REASON` releases it again, from a changed spec, and is charged again",
+            code="DPR-L113",
+        )
+    raise LedgerError(
+        f"{name} is {existing.state} with plan {existing.plan_fingerprint[:12]}, and this is plan {mark[:12]}",
+        detail="one release and period is measured once, from one plan",
+        hint=(
+            "finish it with the unchanged spec, or end it with `--give-up REASON`; then `--restate REASON` replaces it"
+            if existing.state == "open"
+            else "run the unchanged spec to go on; give a new `period` or `name`; or replace it, charged again, with "
+            "`--restate REASON`"
+        ),
+        code="DPR-L110",
+    )
+
+
+def require_same_manifest(found: Reservation, digest: str) -> None:
+    """A release is published once.
+
+    Raises:
+        LedgerError: It was published with another manifest.
+    """
+    if found.manifest != digest:
+        raise LedgerError(
+            f"{found.release} {found.period} was published with manifest {found.manifest}, not {digest}",
+            hint="the first publication stands; render it again with the version that made it",
+            code="DPR-L131",
+        )
+
+
+def require_measured(found: Reservation, steps: Mapping[str, int | None], measured: frozenset[str]) -> None:
+    """A release is closed once it is measured.
+
+    Raises:
+        BrokenPromiseError: It is not, or it has ended otherwise.
+    """
+    missing = [step for step in steps if step not in measured]
+    if found.state != "open" or missing:
+        what = f"{len(missing)} steps have no measurement, the first is {missing[0]}" if missing else found.state
+        raise BrokenPromiseError(
+            f"{found.release} {found.period} cannot be closed: {what}",
+            hint="run the release again: it goes on where it stopped",
+            code="DPR-L903",
+        )

@@ -1,0 +1,97 @@
+"""The calendar of periods: which days one covers, and which windows of an account it touches. Exact, pure integers.
+
+A calendar period is a year, a quarter, a month, an ISO 8601 week (Monday to Sunday; week 1 has the year's first
+Thursday) or a day of the proleptic Gregorian calendar. Weeks do not nest in months, quarters or years: one that
+begins in December and ends in January touches two of each.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from typing import Literal
+
+from dprelease.errors import PlanError
+
+__all__ = ["CALENDAR", "Per", "span", "windows"]
+
+Per = Literal["day", "week", "month", "quarter", "year"]
+CALENDAR = "2024, 2024-Q1, 2024-03, 2024-W09 or 2024-03-07"  # one of each, for messages
+
+_PERIOD = re.compile(r"([0-9]{4})(?:-Q([1-4])|-W([0-9]{2})|-([0-9]{2})(?:-([0-9]{2}))?)?")
+_MONTHS_OF_A_QUARTER = 3
+
+
+def span(period: str) -> tuple[date, date] | None:
+    """The first day of a period and the first day after it; None for text that is no calendar period.
+
+    A period whose end is beyond the calendar (9999-12-31 is its last day) is none either: no date could say it.
+
+    >>> span("2024-02"), span("2024-W09")[0].isoformat(), span("2023-W53"), span("once")
+    ((datetime.date(2024, 2, 1), datetime.date(2024, 3, 1)), '2024-02-26', None, None)
+    """
+    found = _PERIOD.fullmatch(period)
+    if found is None:
+        return None
+    year, quarter, week, month, day = (None if part is None else int(part) for part in found.groups())
+    assert year is not None  # noqa: S101 - no match without it
+    try:
+        if day is not None and month is not None:
+            first = date(year, month, day)
+            return first, first + timedelta(days=1)
+        if week is not None:
+            first = date.fromisocalendar(year, week, 1)
+            return first, first + timedelta(days=7)
+        if month is not None:
+            return _months(year, month, 1)
+        if quarter is not None:
+            return _months(year, _MONTHS_OF_A_QUARTER * (quarter - 1) + 1, _MONTHS_OF_A_QUARTER)
+        return date(year, 1, 1), date(year + 1, 1, 1)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _months(year: int, month: int, number: int) -> tuple[date, date]:
+    years, after = divmod(month - 1 + number, 12)
+    return date(year, month, 1), date(year + years, after + 1, 1)
+
+
+def windows(period: str, per: Per) -> tuple[str, ...]:
+    """Every day, week, month, quarter or year of which a period has a day, as period texts, the earliest first.
+
+    A row of the period lies in exactly one of them, so that an account which charges all of them never under-charges
+    one: a release about rows of a window has charged it.
+
+    >>> windows("2024-Q1", "month"), windows("2024-12-30", "week"), windows("2025-W01", "year")
+    (('2024-01', '2024-02', '2024-03'), ('2025-W01',), ('2024', '2025'))
+
+    Raises:
+        PlanError: If it is no calendar period: nothing would be charged, so that this must never be passed over.
+    """
+    whole = span(period)
+    if whole is None:
+        raise PlanError(
+            f"the period {period!r} is no calendar period, and an account with a window per {per} needs one",
+            hint=f"write `period: 2024-03` in the spec, or another of {CALENDAR}",
+            code="DPR-P310",
+        )
+    at, end = whole
+    found: list[str] = []
+    while at < end:
+        found.append(_window(at, per))
+        inside = span(found[-1])
+        at = end if inside is None else inside[1]  # none: it lasts to the end of the calendar, and so beyond `end`
+    return tuple(found)
+
+
+def _window(day: date, per: Per) -> str:
+    """The window of that kind which a day lies in."""
+    if per == "day":
+        return day.isoformat()
+    if per == "week":
+        year, week, _ = day.isocalendar()
+        return f"{year:04d}-W{week:02d}"
+    if per == "month":
+        return f"{day.year:04d}-{day.month:02d}"
+    quarter = (day.month - 1) // _MONTHS_OF_A_QUARTER + 1
+    return f"{day.year:04d}-Q{quarter}" if per == "quarter" else f"{day.year:04d}"

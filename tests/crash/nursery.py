@@ -1,0 +1,169 @@
+"""A warm process that forks one child per attempt: a start costs milliseconds and not the seconds of the imports.
+
+The parent has imported everything that a release imports and has opened nothing: no database, no ledger, no file of a
+project. A child runs exactly what ``dprelease run --direct`` runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from tests.crash.child import Orders, run
+from tests.project import environment
+
+__all__ = ["End", "Nursery"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_HUNG = 120.0
+# What a release imports on its way, so that no child does it again.
+_WARM = (
+    "dprelease.release.direct",
+    "dp_accounting",
+    "ibis.backends.duckdb",
+    "ibis.formats.pandas",
+    "ibis.formats.pyarrow",
+    "opendp.prelude",
+    "pandas",
+    "pyarrow.dataset",
+    "pyarrow.pandas_compat",
+    "sqlglot.dialects.duckdb",
+)
+
+
+class End(NamedTuple):
+    """How a child ended.
+
+    Attributes:
+        code: Its exit code; negative: the signal that ended it.
+        seconds: From its start to its end.
+    """
+
+    code: int
+    seconds: float
+
+    @property
+    def killed(self) -> bool:
+        """Whether SIGKILL ended it."""
+        return self.code == -signal.SIGKILL
+
+
+class Nursery:
+    """Starts the warm process; a context manager. ``errors`` is the file that the children's stderr goes to."""
+
+    def __init__(self, errors: Path) -> None:
+        self.errors = errors
+        with errors.open("ab") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.crash.nursery"],
+                cwd=_ROOT,
+                env=environment({"OPENBLAS_NUM_THREADS": "1"}),
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()
+
+    def run(self, *orders: Orders, kill: int = 0, after: float | None = None) -> list[End]:
+        """Start these children together; ``after`` so many seconds the ``kill``-th of them is killed.
+
+        Raises:
+            RuntimeError: The warm process is gone.
+        """
+        if self._process.stdin is None or self._process.stdout is None:
+            raise RuntimeError("the nursery has no pipes")
+        asked = {"orders": [asdict(each) for each in orders], "kill": kill, "after": after}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the nursery has died: see {self.errors}")
+        return [End(*each) for each in json.loads(line)]
+
+    def finish(self, orders: Orders) -> str:
+        """Run to the end; empty if it got there, and what it said if not."""
+        before = self.errors.stat().st_size
+        (end,) = self.run(orders)
+        if end.code == 0:
+            return ""
+        said = self.errors.read_bytes()[before:].decode(errors="replace").strip()
+        return f"the run ended with {end.code}: {said[-2000:]}"
+
+
+def _born(orders: Orders, inherited: Sequence[int]) -> tuple[int, int]:
+    """Fork a child; its process id, and a pipe that ends when it does."""
+    alive, held = os.pipe()
+    process = os.fork()
+    if process:
+        os.close(held)
+        return process, alive
+    code = 99
+    with contextlib.suppress(BaseException):
+        try:
+            for each in (alive, *inherited):
+                os.close(each)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, 0)
+            os.dup2(nothing, 1)
+            code = run(orders)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+    os._exit(code)
+
+
+def _ends(all_orders: Sequence[Orders], kill: int, after: float | None) -> list[End]:
+    started = time.monotonic()
+    born: list[tuple[int, int]] = []
+    for orders in all_orders:
+        born.append(_born(orders, [pipe for _, pipe in born]))
+    due, ends = (_HUNG if after is None else after), {}
+    waiting = {pipe: process for process, pipe in born}
+    while waiting:
+        ready, _, _ = select.select(list(waiting), [], [], max(0.0, started + due - time.monotonic()))
+        if not ready:
+            hung = due == _HUNG
+            for process in waiting.values() if hung else (born[kill][0],):
+                if process in waiting.values():
+                    os.kill(process, signal.SIGKILL)
+            due = 2 * _HUNG if hung else _HUNG
+        for pipe in ready:
+            process = waiting.pop(pipe)
+            os.close(pipe)
+            _, status = os.waitpid(process, 0)
+            ends[process] = End(os.waitstatus_to_exitcode(status), time.monotonic() - started)
+    return [ends[process] for process, _ in born]
+
+
+def _serve() -> None:
+    for name in _WARM:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        ends = _ends([Orders(**each) for each in asked["orders"]], asked["kill"], asked["after"])
+        print(json.dumps(ends), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()
