@@ -9,14 +9,14 @@ import numpy as np
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table
-from dprelease.ledger import Charge, Reservation, StepKey
+from dprelease.ledger import Charge, Ledger, Reservation, StepKey
 from dprelease.noise import Measurement
 from dprelease.plan.document import Account, Composition, Publish, ReleaseInfo, ReleasePlan, Step
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 
-__all__ = ["CELLS", "account", "answer", "charges", "key", "plan"]
+__all__ = ["CELLS", "account", "answer", "charges", "fill", "key", "plan"]
 
 CELLS = 3
 
@@ -29,14 +29,31 @@ def account(
     composition: Composition = "basic",
     unit: str = "person",
     neighboring: Neighboring = Neighboring.ADD_REMOVE,
+    order: str | None = None,
+    window: tuple[str, str] | None = None,
+    nests: Mapping[str, int] | None = None,
 ) -> Account:
-    """An account as a policy has it; by default epsilons add up to at most 1."""
+    """An account as a policy has it; by default epsilons add up to at most 1.
+
+    ``window`` is how long it is, and the epsilon of its cap, at the same delta.
+    """
     cap = Budget(
         epsilon=Fraction(epsilon) if rho is None and epsilon else None,
         rho=Fraction(rho) if rho else None,
         delta=Fraction(delta),
     )
-    return Account(name=name, unit=unit, neighboring=neighboring, composition=composition, lifetime=cap)
+    return Account.model_validate(
+        {
+            "name": name,
+            "unit": unit,
+            "neighboring": neighboring,
+            "composition": composition,
+            "lifetime": cap,
+            "order": Fraction(order) if order else None,
+            "window": window and {"per": window[0], "cap": Budget(epsilon=Fraction(window[1]), delta=Fraction(delta))},
+            "nests": dict(nests or {}),
+        }
+    )
 
 
 def _table(name: str) -> Table:
@@ -52,8 +69,10 @@ def plan(
     spec: str = "spec",
     mechanism: str = "discrete_laplace",
     neighboring: Neighboring = Neighboring.ADD_REMOVE,
+    accounts: Sequence[Account] = (),
+    unit: str = "person",
 ) -> ReleasePlan:
-    """A plan of counts; ``steps`` maps a step to the account that it debits.
+    """A plan of counts; ``steps`` maps a step to the account that it debits; ``accounts``: as the policy has them.
 
     Every step has sensitivity 1 and scale ``1 / cost``: with Laplace noise it costs epsilon ``cost``, with
     Gaussian noise rho ``cost^2 / 2``.
@@ -76,11 +95,12 @@ def plan(
     return ReleasePlan(
         release=ReleaseInfo(name=release, period=period),
         spec_fingerprint=spec,
-        unit=PrivacyUnit(entity="person"),
+        unit=PrivacyUnit(entity=unit),
         neighboring=neighboring,
         budget=Budget(epsilon=Fraction(1)),
         accounting="basic",
-        accounts=tuple(account(name, composition="zcdp" if "gauss" in mechanism else "basic") for name in names),
+        accounts=tuple(accounts)
+        or tuple(account(name, composition="zcdp" if "gauss" in mechanism else "basic") for name in names),
         catalog=Catalog(tables={name: _table(name) for name in names}),
         queries=(),
         steps=made,
@@ -95,10 +115,24 @@ def charges(
     of: ReleasePlan, accounts: Sequence[Account] | None = None, at_most: Budget | None = None
 ) -> tuple[Charge, ...]:
     """What the plan asks of its accounts; the plan's own unless given."""
+    planned = {each.name: each for each in of.accounts}
     return tuple(
-        Charge(account=each, events=of.event_of(each.name), cap=at_most or each.lifetime)
+        Charge(account=each, events=of.cost_of(planned.get(each.name, each)), cap=at_most or each.lifetime)
         for each in accounts or of.accounts
     )
+
+
+def fill(ledger: Ledger, made: ReleasePlan | None = None, value: int = 7) -> Reservation:
+    """A release from its reservation to its end; two steps on the account ``people`` unless a plan is given."""
+    wanted = made or plan(steps={"a": "people", "b": "people"})
+    kept = ledger.reserve(wanted, charges(wanted))
+    names = (kept.release, kept.period, kept.plan_fingerprint)
+    ledger.sourced(*names)
+    ledger.source(*names, {step.aggregate.table: (f"file of {step.aggregate.table}",) for step in wanted.steps}, "key")
+    for step in wanted.steps:
+        ledger.commit(key(kept, step.id), answer(step.id, value))
+    ledger.close(*names, "manifest")
+    return kept
 
 
 def key(reservation: Reservation, step: str = "one") -> StepKey:

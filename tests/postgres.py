@@ -20,7 +20,17 @@ from urllib.parse import quote
 
 import pytest
 
-__all__ = ["OWNER", "RUNNER", "SUPERUSER", "Database", "Server", "postgres", "postgres_server", "programs"]
+__all__ = [
+    "OWNER",
+    "RUNNER",
+    "SUPERUSER",
+    "Database",
+    "Server",
+    "postgres",
+    "postgres_server",
+    "programs",
+    "start_server",
+]
 
 SUPERUSER, OWNER, RUNNER = "postgres", "ledger_owner", "ledger_runner"
 _UNPRIVILEGED = ("postgres", "nobody")
@@ -211,8 +221,6 @@ def postgres_server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def postgres(postgres_server: Server) -> Iterator[Database]:
-    """A database of its own for one test; nothing is in it yet."""
-    database = postgres_server.new_database()
-    yield database
-    postgres_server.execute(f"DROP DATABASE IF EXISTS {database.name} WITH (FORCE)")
+def postgres(postgres_server: Server) -> Database:
+    """A database of its own for one test; nothing is in it yet. It goes with the server: a drop waits for the disk."""
+    return postgres_server.new_database()

@@ -23,9 +23,9 @@ def approve(
 ) -> None:
     """Sign a frozen plan, where the policy wants approvals; the signature is written into its file."""
     from dprelease.cli.views import say, say_json
-    from dprelease.ledger import open_ledger
     from dprelease.ledger.place import utc_now, utc_text
     from dprelease.plan.approved import approval_lines
+    from dprelease.plan.document import Head
     from dprelease.release.approval import (
         add_approval,
         approval_needed,
@@ -34,15 +34,14 @@ def approve(
         open_frozen,
         signed,
     )
+    from dprelease.release.books import open_books
     from dprelease.signature import read_private
 
     private = read_private(key)
     target, frozen, fresh = open_frozen(plan)
     policy = target.project.policy
-    ledger = open_ledger(target.project.settings.ledger, target.project.folder)
-    names = [account.name for account in fresh.accounts]
-    standing = ledger.standing(names)
-    check_heads(frozen, {account: standing.of(account).head for account in names})
+    heads = open_books(target.project).heads([account.name for account in fresh.accounts])
+    check_heads(frozen, {account.name: heads.get(account.name, Head()) for account in fresh.accounts})
     before = signed(policy, frozen, fresh)
     signer, role = approver_of(policy, private.public, name, before)
     if not as_json:

@@ -132,12 +132,31 @@ def run(
     target: Annotated[Path, typer.Argument(help="A spec, or a plan frozen by `plan --out`.")],
     direct: Annotated[bool, typer.Option("--direct", help="Without Prefect, in this process.")] = False,
     synthetic: Annotated[bool, typer.Option("--synthetic", help="Rehearse on made-up rows; spends nothing.")] = False,
+    restate: Annotated[
+        str, typer.Option("--restate", metavar="REASON", help="Replace what was released; charged again, and linked.")
+    ] = "",
+    accept_changed_data: Annotated[
+        str, typer.Option("--accept-changed-data", metavar="REASON", help="Go on with other data; the report says so.")
+    ] = "",
+    give_up: Annotated[
+        str, typer.Option("--give-up", metavar="REASON", help="End a release that was begun; its cost stays charged.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Plan, reserve the budget, measure every step once, publish. The same command resumes after any crash."""
-    from dprelease.cli.run import run_release
+    from dprelease.cli.run import give_up_release, run_release
 
-    run_release(target, direct=direct, synthetic=synthetic, as_json=as_json)
+    if give_up:
+        give_up_release(target, give_up, as_json=as_json)
+        return
+    run_release(
+        target,
+        direct=direct,
+        synthetic=synthetic,
+        restate=restate,
+        accept_changed_data=accept_changed_data,
+        as_json=as_json,
+    )
 
 
 @app.command()

@@ -9,15 +9,15 @@ from typing import Any
 from dprelease.catalog.aggregate import Quantity
 from dprelease.cli.views import columns, say, say_json, warn
 from dprelease.errors import BudgetExceeded, MissingExtra, PlanError, UnsupportedEvent
-from dprelease.ledger import open_ledger, price
+from dprelease.ledger import AccountFacts, Ledger, Reservation
 from dprelease.measures.quantile import Quantile
 from dprelease.plan.compare import compare as compare_plan
-from dprelease.plan.document import Feed, FrozenPlan, Output, PlannedQuery, ReleasePlan, Standing, Step
+from dprelease.plan.document import Feed, FrozenPlan, Output, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.explain import loss_facts, plan_facts, relative_error
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.solve import WhatIf
 from dprelease.privacy.budget import round_up
-from dprelease.privacy.event import Composed
+from dprelease.release.books import open_books
 from dprelease.release.planning import Target, charges, freeze, open_target, plan_at_least, plan_release, plans_at
 
 __all__ = ["show_plan"]
@@ -43,11 +43,10 @@ def show_plan(
         )
     plan = plan_at_least(target.project, target.loaded) if solve else plan_release(target.project, target.loaded)
     warn(target.loaded.warnings)
-    ledger = open_ledger(target.project.settings.ledger, target.project.folder)
+    ledger = open_books(target.project)
     known = ledger.find(plan.release.name, plan.release.period)
-    standing = ledger.standing([account.name for account in plan.accounts])
-    frozen = freeze(target, plan, standing)
-    accounts = _accounts(target, plan, standing, charged=known is not None)
+    frozen = freeze(target, plan, ledger.heads([account.name for account in plan.accounts]))
+    accounts = _accounts(target, plan, ledger, known)
     tried = plans_at(target.project, target.loaded, epsilons) if epsilons else ()
     if out is not None:
         out.write_text(frozen.canonical() + "\n", encoding="utf-8")
@@ -73,34 +72,44 @@ def show_plan(
     for account in accounts:
         if not account["fits"]:
             raise BudgetExceeded(
-                f"account {account['name']!r} cannot pay for this plan: "
+                f"account {account['name']!r}{_window(account)} cannot pay for this plan: "
                 f"epsilon {account['after']} would exceed {account['cap']}",
                 hint="lower the budget, or ask the data owner to raise the cap; see `dprelease ledger status`",
             )
 
 
-def _accounts(target: Target, plan: ReleasePlan, standing: Standing, *, charged: bool) -> list[dict[str, Any]]:
-    """Each account before and with this release; the same figure where the release is charged already."""
+def _accounts(target: Target, plan: ReleasePlan, ledger: Ledger, known: Reservation | None) -> list[dict[str, Any]]:
+    """Each account before and with this release; as it was charged where it is charged already."""
+    if known is not None and known.state != "lost":
+        return [_account(facts, fits=True) for facts in (*known.accounts, *known.windows)]
+    asked = charges(plan, target.loaded)
+    try:
+        charged, refused = ledger.quote(asked, plan.release.period)
+    except UnsupportedEvent as error:
+        raise BudgetExceeded(f"an account of this plan: {error.summary}", hint=error.hint) from None
     found = []
-    for charge in charges(plan, target.loaded):
-        account, earlier = charge.account, standing.of(charge.account.name).charged
-        try:
-            facts = price(account, earlier, Composed() if charged else charge.events, charge.cap)
-        except UnsupportedEvent as error:
-            raise BudgetExceeded(f"account {account.name!r}: {error.summary}", hint=error.hint) from None
-        limit = charge.cap.epsilon or Fraction(0)
-        found.append(
-            {
-                "name": account.name,
-                "composition": account.composition,
-                "before": round_up(facts.before.epsilon),
-                "after": round_up(facts.after.epsilon),
-                "cap": str(limit),
-                "delta": round_up(charge.cap.delta),
-                "fits": facts.after.epsilon <= limit,
-            }
-        )
+    for charge in charged:
+        no = {(each.name, each.window) for each in refused}
+        for facts in (charge.facts, *charge.windows):
+            found.append(_account(facts, fits=(facts.name, facts.window) not in no))
     return found
+
+
+def _account(facts: AccountFacts, *, fits: bool) -> dict[str, Any]:
+    return {
+        "name": facts.name,
+        "composition": facts.composition,
+        "before": round_up(facts.before.epsilon),
+        "after": round_up(facts.after.epsilon),
+        "cap": str(facts.cap.epsilon or Fraction(0)),
+        "delta": round_up(facts.cap.delta),
+        "fits": fits,
+        "window": facts.window,
+    }
+
+
+def _window(account: dict[str, Any]) -> str:
+    return f", {account['window']}" if account["window"] else ""
 
 
 def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]) -> None:
@@ -125,8 +134,9 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     for account in accounts:
         state = "" if account["fits"] else "   DOES NOT FIT"
         say(
-            f"account {account['name']} ({account['composition']}): epsilon {account['before']} spent, "
-            f"{account['after']} with this release, of {account['cap']} at delta {account['delta']}{state}"
+            f"account {account['name']}{_window(account)} ({account['composition']}): epsilon "
+            f"{account['before']} spent, {account['after']} with this release, of {account['cap']} "
+            f"at delta {account['delta']}{state}"
         )
 
 

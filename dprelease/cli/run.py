@@ -10,18 +10,37 @@ from pathlib import Path
 from dprelease.cli.views import say, say_json
 from dprelease.release.run import Outcome, Progress, Request
 
-__all__ = ["run_release"]
+__all__ = ["give_up_release", "run_release"]
 
 
-def run_release(target: Path, *, direct: bool, synthetic: bool, as_json: bool) -> None:
+def run_release(
+    target: Path, *, direct: bool, synthetic: bool, restate: str, accept_changed_data: str, as_json: bool
+) -> None:
     """Run a spec or a frozen plan, and say how it ended."""
-    request = Request(target=str(target.resolve()), synthetic=synthetic)
+    request = Request(
+        target=str(target.resolve()), synthetic=synthetic, restate=restate, accept_changed_data=accept_changed_data
+    )
     with _progress() as show:
         outcome = _direct(request, show) if direct else _with_prefect(request, show)
     if as_json:
         say_json(outcome.model_dump(mode="json"))
         return
     _report(outcome, rehearsal=synthetic)
+
+
+def give_up_release(target: Path, why: str, *, as_json: bool) -> None:
+    """End a release that was begun and is not to be finished; say what it cost."""
+    from dprelease.release.end import give_up
+
+    ended = give_up(target, why)
+    if as_json:
+        say_json(ended)
+        return
+    say(f"gave up {ended['release']}/{ended['period']}: {ended['why']}")
+    for account in ended["accounts"]:
+        say(
+            f"  account  {account['name']}: epsilon {account['after']} stays charged with it, {account['before']} before"
+        )
 
 
 def _direct(request: Request, show: Progress | None) -> Outcome:
@@ -72,7 +91,8 @@ def _report(outcome: Outcome, *, rehearsal: bool) -> None:
     say(f"  bundle   {outcome.folder}")
     say(f"  cost     epsilon {outcome.epsilon} at delta {outcome.delta}")
     for account in outcome.accounts:
+        window = f", {account.window}" if account.window else ""
         say(
-            f"  account  {account.name} ({account.composition}): epsilon {account.after} spent with this release, "
-            f"{account.before} before; {account.left} left of {account.cap} at delta {account.delta}"
+            f"  account  {account.name}{window} ({account.composition}): epsilon {account.after} spent with this "
+            f"release, {account.before} before; {account.left} left of {account.cap} at delta {account.delta}"
         )

@@ -63,8 +63,9 @@ class Work:
         if self._run is None:
             from dprelease.release import run as release
 
-            self._run = release.open_run(self.request, doing).__enter__()
-            self._batches = self._run.batches()
+            run = release.open_run(self.request, doing)
+            self._batches = run.batches()
+            self._run = run.__enter__()
 
     def __enter__(self) -> Self:
         return self

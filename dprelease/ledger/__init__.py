@@ -22,8 +22,9 @@ from dprelease.ledger.balance import AccountFacts, Actor
 from dprelease.ledger.base import Charge, Ledger, Reservation, Sources, StepKey
 from dprelease.ledger.entry import Entry
 from dprelease.ledger.lock import ReleaseLock
+from dprelease.ledger.rules import has_ended
 from dprelease.ledger.sqlite import SQLiteLedger
-from dprelease.ledger.store import Holder
+from dprelease.ledger.store import Holder, Lock
 
 __all__ = [
     "LEDGERS",
@@ -33,11 +34,13 @@ __all__ = [
     "Entry",
     "Holder",
     "Ledger",
+    "Lock",
     "ReleaseLock",
     "Reservation",
     "SQLiteLedger",
     "Sources",
     "StepKey",
+    "has_ended",
     "open_ledger",
 ]
 

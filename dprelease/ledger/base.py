@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from dprelease.canonical import Value
-from dprelease.ledger.balance import AccountFacts, Actor
-from dprelease.ledger.entry import Entry
+from dprelease.ledger.balance import AccountFacts, Actor, Charged
+from dprelease.ledger.entry import Entry, Opened
 from dprelease.ledger.store import Holder, Lock
 from dprelease.noise import Measurement
 from dprelease.plan.approved import Signed
@@ -144,6 +145,28 @@ class Ledger(Protocol):
         """
         ...
 
+    def heads(self, accounts: Sequence[str]) -> dict[str, Head]:
+        """The last entry that changed each of these accounts; unknown ones are left out. Quick."""
+        ...
+
+    def quote(self, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountFacts, ...]]:
+        """What these charges would come to now, and the facts of accounts that could not pay; nothing is charged.
+
+        Args:
+            charges: As for :meth:`reserve`; errors as there, but for ``BudgetExceeded``.
+            period: Of the release.
+        """
+        ...
+
+    def openings(self, account: str) -> tuple[tuple[int, Opened], ...]:
+        """The entries that opened an account or changed its caps, in order, with their sequence numbers."""
+        ...
+
+    @property
+    def folder(self) -> Path | None:
+        """Of a ledger in a file: the folder that it is in."""
+        ...
+
     def find(self, release: str, period: str) -> Reservation | None:
         """The reservation of a release and period, open or closed; None if none or if it was given back."""
         ...
@@ -231,7 +254,7 @@ class Ledger(Protocol):
         period: str,
         plan: str,
         tables: Mapping[str, tuple[str, ...]],
-        key: str,
+        key_id: str,
         accepted: str = "",
         command: str = "",
     ) -> None:
@@ -242,7 +265,7 @@ class Ledger(Protocol):
             period: Its period.
             plan: The fingerprint of its plan.
             tables: By table, one keyed hash for each file; ``empty:`` before that of a file without rows.
-            key: Names the key of the hashes.
+            key_id: Names the key of the hashes.
             accepted: Why other data than before are read.
             command: What is being run.
 

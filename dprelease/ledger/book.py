@@ -129,7 +129,7 @@ class Book(Reader):
         period: str,
         plan: str,
         tables: Mapping[str, tuple[str, ...]],
-        key: str,
+        key_id: str,
         accepted: str = "",
         command: str = "",
     ) -> None:
@@ -138,7 +138,7 @@ class Book(Reader):
             live = self._open(write.rows, release, period, plan)
             accounts = {name: table.account for name, table in self._plan(write.rows, live).catalog.tables.items()}
             mine = {name: accounts[name] for name in tables}
-            if name := view.other_account(write.rows, dict(tables), mine, key):
+            if name := view.other_account(write.rows, dict(tables), mine, key_id):
                 raise LedgerError(
                     f"table {name} holds a file that another account has paid for",
                     detail="the same rows under two accounts would lose twice what either of them shows",
@@ -153,7 +153,7 @@ class Book(Reader):
                 reservation=live.sequence,
                 tables=dict(tables),
                 accounts=mine,
-                key=key,
+                key=key_id,
                 accepted=accepted,
                 at=self._now(),
                 by=this_process(command),

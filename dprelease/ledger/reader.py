@@ -10,10 +10,13 @@ from pathlib import Path
 from dprelease.errors import LedgerError
 from dprelease.ledger import view
 from dprelease.ledger.anchors import Journal
-from dprelease.ledger.base import Reservation, StepKey
+from dprelease.ledger.balance import AccountFacts, Charged
+from dprelease.ledger.base import Charge, Reservation, StepKey
 from dprelease.ledger.check import check
-from dprelease.ledger.entry import Entry
+from dprelease.ledger.entry import Entry, Opened
 from dprelease.ledger.guard import Guard
+from dprelease.ledger.history import State
+from dprelease.ledger.judge import judge
 from dprelease.ledger.place import utc_now, utc_text
 from dprelease.ledger.store import Holder, Lock, Rows, Store
 from dprelease.noise import Measurement
@@ -75,6 +78,23 @@ class Reader:
                 if name in found
             }
         )
+
+    def heads(self, accounts: Sequence[str]) -> dict[str, Head]:
+        """The last entry that changed each of these accounts; unknown ones are left out."""
+        with self._reading() as rows:
+            found = view.state(rows).accounts if rows else {}
+        return {name: found[name].head for name in accounts if name in found}
+
+    def quote(self, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountFacts, ...]]:
+        """What these charges would come to now, and the facts of accounts that could not pay; nothing is charged."""
+        with self._reading() as rows:
+            state = view.state(rows) if rows else State()
+        return judge(state, charges, period)
+
+    def openings(self, account: str) -> tuple[tuple[int, Opened], ...]:
+        """The entries that opened an account or changed its caps, in order."""
+        with self._reading() as rows:
+            return view.openings(rows, account) if rows else ()
 
     def find(self, release: str, period: str) -> Reservation | None:
         """The last reservation of a release and period that was not given back."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.ledger.base import Reservation
 
-__all__ = ["not_reserved", "replaces", "require_measured", "require_same_manifest"]
+__all__ = ["has_ended", "not_reserved", "replaces", "require_measured", "require_same_manifest"]
 
 
 def not_reserved(release: str, period: str, plan: str) -> LedgerError:
@@ -16,6 +16,16 @@ def not_reserved(release: str, period: str, plan: str) -> LedgerError:
         f"{release} {period} is not reserved with plan {plan[:12]}, or has ended",
         hint="`dprelease ledger log` shows what is",
         code="DPR-L130",
+    )
+
+
+def has_ended(existing: Reservation) -> LedgerError:
+    """The error for a release that was given up or lost: it is never gone on with."""
+    return LedgerError(
+        f"{existing.release} {existing.period} was {existing.state.replace('_', ' ')}: {existing.ended}",
+        detail="what it cost stays charged, and its answers may be known",
+        hint="`dprelease run SPEC --restate REASON` releases it again, from a changed spec, and is charged again",
+        code="DPR-L113",
     )
 
 
@@ -45,12 +55,7 @@ def replaces(existing: Reservation, mark: str, why: str, *, used: bool) -> bool:
     if why and existing.state != "open":
         return True
     if existing.state in ("given_up", "lost"):
-        raise LedgerError(
-            f"{name} was {existing.state.replace('_', ' ')}: {existing.ended}",
-            detail="what it cost stays charged, and its answers may be known",
-            hint="`dprelease run SPEC --restate REASON` releases it again, from a changed spec, and is charged again",
-            code="DPR-L113",
-        )
+        raise has_ended(existing)
     raise LedgerError(
         f"{name} is {existing.state} with plan {existing.plan_fingerprint[:12]}, and this is plan {mark[:12]}",
         detail="one release and period is measured once, from one plan",

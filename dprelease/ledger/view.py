@@ -30,6 +30,7 @@ __all__ = [
     "hash_at",
     "head",
     "measured",
+    "openings",
     "other_account",
     "page",
     "place",
@@ -150,6 +151,20 @@ def _stand(rows: Rows, name: str, sequence: int) -> Stand:
     if balance is None or not isinstance(opened, Opened) or opened.account != name:
         raise Corrupt(f"entry {sequence} of the ledger has no balance of account {name}", hint=RESTORE, code="DPR-L303")
     return Stand(account=opened.terms, balance=balance, head=entry.head, series=opened.series, loss=opened.loss)
+
+
+def openings(rows: Rows, account: str) -> tuple[tuple[int, Opened], ...]:
+    """The entries that opened an account or changed its caps, back along what each of them replaces."""
+    stand = state(rows).accounts.get(account)
+    found: list[tuple[int, Opened]] = []
+    sequence = stand.balance.opened if stand else None
+    while sequence is not None:
+        body = at(rows, sequence).facts()
+        if not isinstance(body, Opened) or body.account != account:
+            raise Corrupt(f"entry {sequence} of the ledger does not open account {account}", hint=RESTORE)
+        found.append((sequence, body))
+        sequence = body.replaces
+    return tuple(reversed(found))
 
 
 def content(rows: Rows, digest: str) -> bytes:

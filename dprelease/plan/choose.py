@@ -304,7 +304,9 @@ def _burden(
         events = [event for name, event in charged if name == account.name]
         try:
             delta = problem.budget.delta or account.lifetime.delta
-            loss = account_loss(account.composition, events, delta, kept=min(account.selecting, delta / 2))
+            loss = account_loss(
+                account.composition, events, delta, kept=min(account.selecting, delta / 2), order=account.order
+            )
         except UnsupportedEvent:
             return math.inf
         most = max(most, float(loss.epsilon / budget.epsilon))

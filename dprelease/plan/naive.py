@@ -58,7 +58,7 @@ def _charged(problem: Problem, lowered: Lowered, epsilon: Fraction) -> str:
         measures = sum(len(query.measures) for query in lowered.queries if query.table in tables)
         events = [Repeated(event=Approximate(epsilon=epsilon), count=measures)] if measures else []
         delta = problem.budget.delta or account.lifetime.delta
-        most = max(most, account_loss(account.composition, events, delta).epsilon)
+        most = max(most, account_loss(account.composition, events, delta, order=account.order).epsilon)
     return round_up(most, 4)
 
 

@@ -19,7 +19,7 @@ from dprelease.publish.base import (
 from dprelease.publish.check import Check, check_bundle
 from dprelease.publish.derive import check_derived
 from dprelease.publish.derive_sql import Columns, check_derive
-from dprelease.publish.folder import folder_for, write
+from dprelease.publish.folder import folder_for, require_no_bundles, set_aside, write
 from dprelease.publish.package import FORMATS, check_publishable, render
 
 __all__ = [
@@ -37,5 +37,7 @@ __all__ = [
     "folder_for",
     "published_tables",
     "render",
+    "require_no_bundles",
+    "set_aside",
     "write",
 ]

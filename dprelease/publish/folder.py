@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from dprelease.errors import PublishError
+from dprelease.errors import LedgerError, PublishError
+from dprelease.points import reach
 from dprelease.publish.base import Publication
 from dprelease.publish.package import MANIFEST_FILE, Manifest
 
-__all__ = ["files_in", "folder_for", "write"]
+__all__ = ["files_in", "folder_for", "require_no_bundles", "set_aside", "write"]
 
 
 def folder_for(releases: Path, release: str, period: str) -> Path:
@@ -45,6 +46,7 @@ def write(publication: Publication, folder: Path) -> None:
         PublishError: If the folder is a link or a file (DPR-W202), holds anything but a bundle of this release
             (DPR-W203), or cannot be written (DPR-W204).
     """
+    reach("write.begun")
     try:
         _check_target(publication, folder)
         if _same(publication, folder):
@@ -62,6 +64,41 @@ def write(publication: Publication, folder: Path) -> None:
         raise _unwritable(folder, error) from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def set_aside(folder: Path, plan: str) -> None:
+    """Keep the bundle of another plan, which this release replaces, beside its old place; nothing where there is none.
+
+    It goes to ``<period>.superseded-<plan>``, whole and as it was published.
+
+    Raises:
+        PublishError: If it cannot be moved (DPR-W204).
+    """
+    old = _manifest(folder)
+    if old is None or old.get("plan_fingerprint") == plan:
+        return
+    try:
+        folder.rename(folder.with_name(f"{folder.name}.superseded-{str(old.get('plan_fingerprint'))[:12]}"))
+        _sync(folder.parent)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def require_no_bundles(releases: Path) -> None:
+    """Refuse to begin a ledger where releases were published: the one that charged them must be somewhere.
+
+    Raises:
+        LedgerError: Names one of them.
+    """
+    for path in sorted(releases.glob(f"*/*/{MANIFEST_FILE}")):
+        found = _manifest(path.parent)
+        if found is not None and not found.get("rehearsal"):
+            raise LedgerError(
+                f"{path.parent} was released, and the ledger that was charged for it is not there",
+                detail="a new ledger would spend again what that one has spent",
+                hint="put the ledger back, or name the right one under `ledger:` in dprelease.yaml",
+                code="DPR-L307",
+            )
 
 
 def _check_target(publication: Publication, folder: Path) -> None:
@@ -125,18 +162,22 @@ def _fill(publication: Publication, made: Path) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+    reach("write.written")
     for inner in {made, *((made / path).parent for path in publication.files)}:
         _sync(inner)
+    reach("write.synced")
 
 
 def _swap(made: Path, folder: Path) -> None:
     if not folder.exists():
         made.rename(folder)
+        reach("write.moved")
         _sync(folder.parent)
         return
     aside = Path(tempfile.mkdtemp(prefix=".dprelease-", suffix=".old", dir=folder.parent))
     try:
         folder.rename(aside)  # onto an empty folder: one step on POSIX
+        reach("write.replaced")
         made.rename(folder)
     except BaseException:
         if any(aside.iterdir()):

@@ -94,8 +94,8 @@ def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:
 def _alone(plan: ReleasePlan, facts: AccountFacts) -> Loss:
     """What this release alone costs an account, in its own composition and at its own delta."""
     account = next(each for each in plan.accounts if each.name == facts.name)
-    events = [plan.event_of(facts.name)]
-    return account_loss(account.composition, events, facts.after.delta, kept=account.selecting)
+    events = [plan.cost_of(account)]
+    return account_loss(account.composition, events, facts.after.delta, kept=account.selecting, order=account.order)
 
 
 def accounting_json(content: Content) -> bytes:

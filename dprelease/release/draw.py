@@ -32,28 +32,38 @@ from dprelease.noise import (
     OptimalSelection,
 )
 from dprelease.plan.document import Batch, Step
+from dprelease.points import reach
+from dprelease.release.sources import Pinned, read_by
 
-__all__ = ["draw"]
+__all__ = ["Source", "draw"]
 
 Box = Exact | ExactHistogram
 Keys = tuple[tuple[Key, ...], ...]
 
 
-def draw(
-    batch: Batch,
-    catalog: Catalog,
-    references: Mapping[str, ReferenceTable],
-    engine: Engine,
-    ledger: Ledger,
-    identity: tuple[str, str, str],
-) -> tuple[Measurement, ...]:
+@dataclass(frozen=True)
+class Source:
+    """Where the rows of a release come from.
+
+    Attributes:
+        catalog: The tables, with their sources as the engine shall read them.
+        references: Public references, already held against the plan.
+        engine: What reads and aggregates.
+        pinned: The state of the data that the release is measured from.
+    """
+
+    catalog: Catalog
+    references: Mapping[str, ReferenceTable]
+    engine: Engine
+    pinned: Pinned
+
+
+def draw(batch: Batch, source: Source, ledger: Ledger, identity: tuple[str, str, str]) -> tuple[Measurement, ...]:
     """Read, aggregate, add noise and commit every step of a batch that has no answer yet.
 
     Args:
         batch: Steps that share one pass over a table.
-        catalog: The tables, with their sources as the engine shall read them.
-        references: Public references, already held against the plan.
-        engine: What reads and aggregates.
+        source: Where the rows come from.
         ledger: What remembers; the reservation must be open.
         identity: (release, period, plan fingerprint).
 
@@ -64,7 +74,7 @@ def draw(
         DpReleaseError: Errors of engine and ledger, which hold no data.
         BrokenPromiseError: For anything else, by class and step only: its own text may hold a value.
     """
-    run = _Run(batch, catalog, references, engine, ledger, identity)
+    run = _Run(batch, source, ledger, identity)
     stored = {step.id: ledger.stored(run.key(step)) for step in batch.steps}
     missing = [step for step in batch.steps if stored[step.id] is None]
     unexpected = ""
@@ -89,9 +99,7 @@ class _Run:
     """One batch on its way."""
 
     batch: Batch
-    catalog: Catalog
-    references: Mapping[str, ReferenceTable]
-    engine: Engine
+    source: Source
     ledger: Ledger
     identity: tuple[str, str, str]
 
@@ -99,7 +107,8 @@ class _Run:
         return StepKey(*self.identity, step.id)
 
     def measure(self, missing: Sequence[Step], stored: Mapping[str, Measurement | None]) -> dict[str, Measurement]:
-        truncates = self.catalog.tables[self.batch.table].unit_id is not None
+        reach("draw.begun")
+        truncates = self.source.catalog.tables[self.batch.table].unit_id is not None
         secret = self.ledger.secret(*self.identity) if truncates else b""
         committed: dict[str, Measurement] = {}
         keys: Keys | None = None
@@ -113,8 +122,10 @@ class _Run:
         rest = [step for step in missing if step.id != self.batch.selection]
         asked = tuple(dict.fromkeys(quantity for step in rest for quantity in step.parts))
         boxes = self._aggregate(asked, secret, keys)
+        reach("draw.aggregated")
         for step in rest:
             noisy = Measurement(step.id, _hidden(step, [boxes[quantity] for quantity in step.parts]))
+            reach("draw.drawn")
             numbers = step.numbers if keys is None else len(keys) * len(step.parts)
             if len(noisy.values) != numbers:
                 raise BrokenPromiseError(f"step {step.id} has another number of cells than planned")
@@ -124,16 +135,22 @@ class _Run:
     def _aggregate(self, asked: Sequence[Quantity], secret: bytes, keys: Keys | None) -> dict[Quantity, Box]:
         if not asked:
             return {}
-        found = self.engine.aggregate(
-            self.catalog, self.batch.grouping, asked, self.references, secret=secret, keys=keys
-        )
+        source = self.source
+        with source.pinned.reading(read_by(source.catalog, self.batch.table)):
+            found = source.engine.aggregate(
+                source.catalog, self.batch.grouping, asked, source.references, secret=secret, keys=keys
+            )
         return dict(zip(asked, found, strict=True))
 
     def _select(self, step: Step, secret: bytes) -> Measurement:
         """Which keys appear; the ones that do not are known to nobody afterwards."""
         if step.selecting is None:
             raise BrokenPromiseError(f"step {step.id} selects keys without a threshold")
-        occurring = self.engine.units_by_key(self.catalog, self.batch.grouping, self.references, secret=secret)
+        source = self.source
+        with source.pinned.reading(read_by(source.catalog, self.batch.table)):
+            occurring = source.engine.units_by_key(
+                source.catalog, self.batch.grouping, source.references, secret=secret
+            )
         if step.mechanism == "optimal_selection":
             each = step.selecting.delta / step.sensitivity.l0
             keys = OptimalSelection().draw(occurring, 1 / step.scale, each, step.selecting.left_out)

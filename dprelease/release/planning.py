@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from dprelease.errors import BudgetExceeded, PlanError, Problem, SpecError, StalePlan
 from dprelease.plan.allocate import allocate
-from dprelease.plan.document import FrozenPlan, ReleasePlan, Standing
+from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
 from dprelease.plan.solve import Planner, WhatIf, solve, what_if
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
@@ -139,11 +139,11 @@ def charges(plan: ReleasePlan, loaded: Loaded) -> tuple[Charge, ...]:
         cap = account.lifetime
         if at_most is not None and cap.epsilon is not None:
             cap = Budget(epsilon=min(cap.epsilon, at_most.epsilon), delta=min(cap.delta, at_most.delta))
-        found.append(Charge(account=account, events=plan.event_of(account.name), cap=cap))
+        found.append(Charge(account=account, events=plan.cost_of(account), cap=cap))
     return tuple(found)
 
 
-def freeze(target: Target, plan: ReleasePlan, standing: Standing) -> FrozenPlan:
+def freeze(target: Target, plan: ReleasePlan, heads: Mapping[str, Head]) -> FrozenPlan:
     """The plan with its fingerprint and the heads of the accounts that it was made against."""
     # The folder is resolved, as the project's was; the file itself may be a link to elsewhere.
     relative = (target.spec_file.parent.resolve() / target.spec_file.name).relative_to(target.project.folder)
@@ -151,7 +151,7 @@ def freeze(target: Target, plan: ReleasePlan, standing: Standing) -> FrozenPlan:
         plan=plan,
         plan_fingerprint=plan.fingerprint(),
         spec_file=relative.as_posix(),
-        heads={account.name: standing.of(account.name).head for account in plan.accounts},
+        heads={account.name: heads.get(account.name, Head()) for account in plan.accounts},
     )
 
 

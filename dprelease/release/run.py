@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol, Self
@@ -15,19 +16,23 @@ from typing import Literal, Protocol, Self
 from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import ENGINES, Engine
-from dprelease.errors import LedgerError
-from dprelease.ledger import Ledger, ReleaseLock, Reservation, StepKey, open_ledger
+from dprelease.errors import DpReleaseError, LedgerError
+from dprelease.ledger import Ledger, Lock, Reservation, StepKey, has_ended
 from dprelease.noise import Measurement
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.explain import left_text, loss_facts
 from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
-from dprelease.publish import AccountFacts, Facts, Publication, folder_for, render, write
-from dprelease.release.draw import draw
+from dprelease.points import reach
+from dprelease.publish import AccountFacts, Facts, Publication, folder_for, render, require_no_bundles, set_aside, write
+from dprelease.release.approval import require_approvals
+from dprelease.release.books import open_books, open_rehearsal_books
+from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
 from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
 from dprelease.release.project import Project, reference_tables
 from dprelease.release.rehearsal import Rehearsal
+from dprelease.release.sources import SourceKey, Sources
 
 __all__ = ["Executor", "Outcome", "Progress", "Request", "Run", "open_run"]
 
@@ -40,10 +45,14 @@ class Request(Value):
     Attributes:
         target: Path of a spec or of a frozen plan.
         synthetic: Rehearse on made-up rows, with a ledger that is thrown away.
+        restate: Why it replaces what was released for the same name and period; empty: it does not.
+        accept_changed_data: Why a release that was begun goes on although its data have changed; empty: it does not.
     """
 
     target: str
     synthetic: bool = False
+    restate: str = ""
+    accept_changed_data: str = ""
 
 
 class AccountLine(Value):
@@ -56,6 +65,7 @@ class AccountLine(Value):
     cap: str
     left: str
     delta: str
+    window: str = ""
 
 
 class Outcome(Value):
@@ -84,10 +94,15 @@ class Executor(Protocol):
 class Run:
     """An open release: planned, locked and reserved. A context manager; leaving it frees the lock and the engine."""
 
-    def __init__(self, target: Target, ledger: Ledger, lock: ReleaseLock, rehearsal: Rehearsal | None) -> None:
-        self._target, self._ledger, self._lock, self._rehearsal = target, ledger, lock, rehearsal
+    def __init__(
+        self, request: Request, target: Target, ledger: Ledger, lock: Lock, rehearsal: Rehearsal | None
+    ) -> None:
+        self._request, self._target, self._ledger, self._lock = request, target, ledger, lock
+        self._rehearsal = rehearsal
         self._folder = rehearsal.folder if rehearsal else target.project.folder
         self._reused: frozenset[str] = frozenset()
+        self._sources = Sources()
+        self._mine = False  # whether this run has made the reservation
 
     def __enter__(self) -> Self:
         return self
@@ -107,20 +122,70 @@ class Run:
         """Find the open or closed release of this name and period, or plan it and charge it in full."""
         release = self._target.loaded.spec.release
         known = self._ledger.find(release.name, release.period)
-        if known is not None:
+        if known is not None and not self._restates(known):
             self._resume(known)
             return
         plan = plan_release(self._target.project, self._target.loaded)
         check_fresh(self._target, plan)
+        project = self._target.project
+        approvals = () if self._rehearsal else require_approvals(project.policy, self._target.frozen, plan)
         heard(plan)  # plan_release has verified it
         for table in self._tables(plan).values():
             self._engine.describe(table)
         self._check_computable(plan)
+        if not self._rehearsal and not self._ledger.exists:
+            require_no_bundles(project.releases)
+        reach("run.planned")
         heads = self._target.frozen.heads if self._target.frozen else None
         self.reservation: Reservation = self._ledger.reserve(
-            plan, charges(plan, self._target.loaded), heads, environment(), "dprelease run"
+            plan,
+            charges(plan, self._target.loaded),
+            heads,
+            environment(),
+            "dprelease run",
+            restates=self._request.restate,
+            approvals=approvals,
         )
-        self.plan = plan
+        self.plan, self._mine = plan, True
+
+    def _restates(self, known: Reservation) -> bool:
+        """Whether to plan anew: it was asked for, and what is there is not this very restatement."""
+        _, fingerprint = self._target.project.resolve(self._target.loaded)
+        return bool(self._request.restate) and (known.restates is None or fingerprint != known.spec_fingerprint)
+
+    def pin(self) -> None:
+        """Fingerprint what is about to be read, or hold it against what was read before; nothing where all is measured.
+
+        Raises:
+            LedgerError: The data are not those that the release was begun with.
+            Unavailable: A source cannot be read.
+        """
+        pending = self._pending()
+        if self.closed or not pending:
+            return
+        # Made here, by one thread, and shared by those that measure.
+        self._references = reference_tables(self.plan.catalog, self._target.project.folder)
+        tables = self._tables(self.plan)
+        self._catalog = self.plan.catalog.model_copy(update={"tables": {**self.plan.catalog.tables, **tables}})
+        key = SourceKey.thrown_away() if self._rehearsal else self._source_key()
+        accept = self._request.accept_changed_data
+        self._pinned = self._sources.pin(self._ledger, self._identity, tables, self._engine, key, accept)
+
+    def _source_key(self) -> SourceKey:
+        project = self._target.project
+        apart = [project.releases, *([self._ledger.folder] if self._ledger.folder else [])]
+        return SourceKey.of(project.folder / project.settings.source_key, apart)
+
+    def give_back(self, error: BaseException) -> None:
+        """After a failure before the first read: the budget that this run has just reserved is returned.
+
+        Nothing was read, so the failure cannot depend on the data. Whatever fails later stays charged.
+        """
+        if not self._mine or self._sources.begun:
+            return
+        why = "cancelled" if not isinstance(error, Exception) else getattr(error, "code", type(error).__name__)
+        with suppress(DpReleaseError):  # it stays charged then, and can be resumed
+            self._ledger.void(*self._identity, f"before the first read: {why}", "dprelease run")
 
     def _check_computable(self, plan: ReleasePlan) -> None:
         """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
@@ -130,13 +195,16 @@ class Run:
             self._engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), references)
 
     def _resume(self, known: Reservation) -> None:
+        if known.state in ("given_up", "lost"):
+            raise has_ended(known)
         _, fingerprint = self._target.project.resolve(self._target.loaded)
         frozen = self._target.frozen
         if fingerprint != known.spec_fingerprint or (frozen and frozen.plan_fingerprint != known.plan_fingerprint):
             raise LedgerError(
                 f"{known.release}/{known.period} is already {known.state} with another spec",
                 detail="a period is released once; its plan and answers are kept as they are",
-                hint="release under another `period`, or put the spec back as it was",
+                hint="release under another `period`; put the spec back as it was; or, once that one has ended, "
+                "replace it with `--restate REASON`, which is charged again",
                 code="DPR-L110",
             )
         self.plan = ReleasePlan.from_canonical(known.plan)
@@ -157,14 +225,11 @@ class Run:
     def batches(self) -> tuple[Batch, ...]:
         """Batches that still have a step without an answer; called once, before any is measured."""
         self._reused = self._ledger.measured(*self._identity)
-        pending = [batch for batch in self.plan.batches() if any(step.id not in self._reused for step in batch.steps)]
-        if pending:
-            # Made here, by one thread, and shared by those that measure.
-            self._references = reference_tables(self.plan.catalog, self._target.project.folder)
-            tables = {**self.plan.catalog.tables, **self._tables(self.plan)}
-            self._sources = self.plan.catalog.model_copy(update={"tables": tables})
-            _ = self._engine
-        return tuple(pending)
+        return self._pending()
+
+    def _pending(self) -> tuple[Batch, ...]:
+        done = self._ledger.measured(*self._identity)
+        return tuple(batch for batch in self.plan.batches() if any(step.id not in done for step in batch.steps))
 
     @property
     def _identity(self) -> tuple[str, str, str]:
@@ -172,13 +237,18 @@ class Run:
 
     def measure(self, batch: Batch) -> int:
         """Measure a batch; returns the number of its steps, all of which now have a committed answer."""
-        return len(draw(batch, self._sources, self._references, self._engine, self._ledger, self._identity))
+        source = Source(self._catalog, self._references, self._engine, self._pinned)
+        return len(draw(batch, source, self._ledger, self._identity))
 
     def publish(self) -> Outcome:
         """Render from the committed answers, write the bundle, close the release."""
         reused = len(self._reused)
+        reach("publish.begun")
         publication = rendered(self._ledger, self.reservation, rehearsal=self._rehearsal is not None)
+        reach("publish.rendered")
         folder = self._bundle_folder()
+        if self.reservation.restates is not None:
+            set_aside(folder, self.reservation.plan_fingerprint)
         write(publication, folder)
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
         if not self.closed:
@@ -201,15 +271,16 @@ def open_run(request: Request, doing: str) -> Run:
     """
     target = open_target(Path(request.target))
     rehearsal = Rehearsal.begin() if request.synthetic else None
-    home = rehearsal.folder if rehearsal else target.project.folder
-    ledger = open_ledger("sqlite:///ledger.db" if rehearsal else target.project.settings.ledger, home)
+    ledger = open_rehearsal_books(rehearsal.folder) if rehearsal else open_books(target.project)
     release = target.loaded.spec.release
-    lock = ReleaseLock(ledger.folder, release.name, release.period, doing)
+    lock = ledger.lock(release.name, release.period, doing)
     lock.acquire()
-    run = Run(target, ledger, lock, rehearsal)
+    run = Run(request, target, ledger, lock, rehearsal)
     try:
         run.reserve()
-    except BaseException:
+        run.pin()
+    except BaseException as error:
+        run.give_back(error)
         run.__exit__()
         raise
     return run
@@ -285,8 +356,9 @@ def outcome(
                 cap=str(each.cap.epsilon),
                 left=left_text(each.cap, each.after),
                 delta=loss_facts(each.after)["delta"],
+                window=each.window,
             )
-            for each in reservation.accounts
+            for each in (*reservation.accounts, *reservation.windows)
         ),
     )
 
@@ -297,7 +369,7 @@ def publish_again(project: Project, release: str, period: str | None) -> Outcome
     Raises:
         LedgerError: If there is no such release, several periods match, or it is not measured to its end.
     """
-    ledger = open_ledger(project.settings.ledger, project.folder)
+    ledger = open_books(project)
     found = [each for each in ledger.reservations() if each.release == release and period in (None, each.period)]
     if len(found) != 1:
         known = ", ".join(f"{each.release}/{each.period}" for each in found or ledger.reservations()) or "none"

@@ -279,9 +279,9 @@ class Sources:
         reach("source.read")
         if recorded is None:
             ledger.source(*identity, found, key.id)
-        elif recorded.key != key.id or _differing(recorded, found):
+        elif differing := _differing(recorded, found):  # with another key, all of them
             if not accept:
-                raise _changed(release, _differing(recorded, found))
+                raise _changed(release, differing)
             ledger.source(*identity, found, key.id, accepted=accept)
         # Another process may have recorded its own at the same moment: what stands in the ledger counts.
         recorded = ledger.sourced(*identity)

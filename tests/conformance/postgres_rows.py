@@ -44,5 +44,5 @@ def end(rows: Rows, reservation: int, kind: str) -> int:
     """The end of a reservation; the number of its entry."""
     at = append(rows, "void" if kind == "void" else "close", reservation=reservation)
     rows.execute("INSERT INTO endings VALUES (?, ?, ?)", (reservation, at, kind))
-    rows.execute("DELETE FROM secrets WHERE reservation = ?", (reservation,))
+    rows.forget_secret(reservation)
     return at

@@ -108,13 +108,12 @@ class Campaign:
 
     def _release(self, flavour: Flavour, victim: Victim, periods: list[str]) -> Iterator[dict[str, Any]]:
         """Kill the release of the last period until it survives; one result for every kill."""
-        period, results = periods[-1], []
+        period = periods[-1]
+        results: list[dict[str, Any]] = []
         for _ in range(_RANDOM.randint(1, _DEEPEST)):
             moment = _RANDOM.uniform(0, self._seconds[flavour])
             unlocked = flavour == "pair" and _RANDOM.random() < 0.5
-            orders = Orders(
-                str(victim.spec(period)), str(victim.note), unlocked=unlocked, prefect=flavour == "prefect"
-            )
+            orders = Orders(str(victim.spec(period)), str(victim.note), unlocked=unlocked, prefect=flavour == "prefect")
             ends = self._start(flavour, [orders] * (1 + (flavour == "pair")), _RANDOM.randint(0, 1), moment)
             if not any(end.killed for end in ends):
                 break  # it was faster this time: nobody was killed

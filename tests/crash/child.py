@@ -7,6 +7,7 @@ What it runs is the product: two functions are wrapped so that what they return 
 from __future__ import annotations
 
 import fcntl
+import importlib
 import itertools
 import json
 import os
@@ -99,8 +100,7 @@ def _die() -> None:
 
 
 def _note_answers(orders: Orders) -> None:
-    from dprelease.release import run as product
-
+    product: Any = importlib.import_module("dprelease.release.run")
     draw, batches = product.draw, itertools.count(1)
 
     def noting(batch: Any, *rest: Any, **named: Any) -> Any:

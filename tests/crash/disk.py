@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.crash.trace import Operation
 
-__all__ = ["Disk", "lay_down", "snapshot"]
+__all__ = ["Disk", "after", "lay_down", "snapshot"]
 
 _SECTOR = 512
 
@@ -60,9 +60,9 @@ def _put(data: bytearray, at: int, what: bytes) -> None:
     data[at : at + len(what)] = what
 
 
-def _after(data: bytes, changes: object) -> bytes:
+def _after(data: bytes, changes: Iterable[Operation]) -> bytes:
     made = bytearray(data)
-    for each in changes:  # type: ignore[attr-defined]
+    for each in changes:
         if each.kind == "cut":
             del made[each.at :]
             made.extend(bytes(each.at - len(made)))
@@ -108,7 +108,7 @@ class Disk:
 
     def in_order(self) -> dict[str, bytes | None]:
         """Every operation has reached the disk."""
-        return {path: file and file.now() or (None if file is None else b"") for path, file in self._names.items()}
+        return {path: None if file is None else file.now() for path, file in self._names.items()}
 
     def torn(self, chosen: random.Random) -> dict[str, bytes | None]:
         """One of the states that losing power now may leave."""

@@ -67,7 +67,9 @@ class Inspector:
         folder = folder_for(project.releases, of.release, of.period)
         plan = ReleasePlan.from_canonical(of.plan)
         # Plans of two periods differ in nothing that their loss is derived from.
-        priced = plan.model_copy(update={"release": ReleaseInfo(name="", period=""), "spec_fingerprint": ""}).canonical()
+        priced = plan.model_copy(
+            update={"release": ReleaseInfo(name="", period=""), "spec_fingerprint": ""}
+        ).canonical()
         for check in check_bundle(folder) if priced in self._derived else check_release(folder):
             if not check.passed:
                 yield f"the bundle of {of.period}: {check.name}: {check.detail}"

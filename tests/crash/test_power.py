@@ -35,7 +35,7 @@ class Recorded:
 PERIOD = "2024-09"
 
 
-@pytest.fixture(scope="module", params=["first release", "second release"])
+@pytest.fixture(scope="module", params=["first release", pytest.param("second release", marks=pytest.mark.nightly)])
 def recorded(request: pytest.FixtureRequest, nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     if reason := why_not():
         pytest.skip(reason)
@@ -81,7 +81,9 @@ def _lost(nursery: Nursery, recorded: Recorded, cuts: list[tuple[int, int | None
 
 def test_power_is_lost_at_some_writes(nursery: Nursery, recorded: Recorded) -> None:
     chosen = random.Random(512)
-    cuts: list[tuple[int, int | None]] = [(count, chosen.choice((None, 0))) for count in chosen.sample(recorded.cuts, 4)]
+    cuts: list[tuple[int, int | None]] = [
+        (count, chosen.choice((None, 0))) for count in chosen.sample(recorded.cuts, 6)
+    ]
     assert _lost(nursery, recorded, cuts) == {}
 
 

@@ -67,7 +67,19 @@ def record(orders: Orders, folder: Path, file: Path) -> list[Operation]:
     Raises:
         RuntimeError: The run failed, or it did what is not understood here.
     """
-    command = ["strace", "-f", "-y", "-xx", "--seccomp-bpf", "-s", str(1 << 24), "-e", f"trace={_CALLS}", "-o", str(file)]
+    command = [
+        "strace",
+        "-f",
+        "-y",
+        "-xx",
+        "--seccomp-bpf",
+        "-s",
+        str(1 << 24),
+        "-e",
+        f"trace={_CALLS}",
+        "-o",
+        str(file),
+    ]
     child = [sys.executable, "-m", "tests.crash.child", orders.text()]
     done = subprocess.run(
         [*command, *child], cwd=_ROOT, env=environment(), capture_output=True, text=True, timeout=300, check=False
@@ -167,9 +179,11 @@ class _Reader:
             at = int(told.rpartition(",")[2])
             self._found.append(Operation("write", path, at=at, data=self._data(told, result)))
         elif name == "write":
-            at = self._next.get(number, 0)
-            self._found.append(Operation("write", path, at=-1 if at is None else at, data=self._data(told, result)))
-            self._next[number] = None if at is None else at + result
+            following = self._next.get(number, 0)
+            self._found.append(
+                Operation("write", path, at=-1 if following is None else following, data=self._data(told, result))
+            )
+            self._next[number] = None if following is None else following + result
         else:
             self._found.append(Operation("sync", path, began=began))
 
