@@ -168,7 +168,7 @@ def publish(
     """Render a measured release again from the ledger: free, byte-identical."""
     from dprelease.cli.views import say, say_json
     from dprelease.release.project import Project
-    from dprelease.release.run import publish_again
+    from dprelease.release.publishing import publish_again
 
     name, _, period = release.partition("/")
     outcome = publish_again(Project.find(project), name, period or None)

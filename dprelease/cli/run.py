@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dprelease.cli.views import say, say_json
-from dprelease.release.run import Outcome, Progress, Request
+from dprelease.release.publishing import Outcome
+from dprelease.release.run import Progress, Request
 
 __all__ = ["give_up_release", "run_release"]
 
@@ -38,9 +39,7 @@ def give_up_release(target: Path, why: str, *, as_json: bool) -> None:
         return
     say(f"gave up {ended['release']}/{ended['period']}: {ended['why']}")
     for account in ended["accounts"]:
-        say(
-            f"  account  {account['name']}: epsilon {account['after']} stays charged with it, {account['before']} before"
-        )
+        say(f"  account  {account['name']}: epsilon {account['after']} with it, {account['before']} before; charged")
 
 
 def _direct(request: Request, show: Progress | None) -> Outcome:

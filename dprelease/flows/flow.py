@@ -34,7 +34,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from dprelease.flows.work import StepFailed, Work, given, giving
 
 if TYPE_CHECKING:
-    from dprelease.release.run import Outcome
+    from dprelease.release.publishing import Outcome
 
 __all__ = ["dprelease", "walk", "walk_steps"]
 

@@ -17,7 +17,8 @@ from dprelease.flows.settings import api_in_use, prepared
 from dprelease.flows.work import StepFailed, Work
 
 if TYPE_CHECKING:
-    from dprelease.release.run import Outcome, Progress, Request
+    from dprelease.release.publishing import Outcome
+    from dprelease.release.run import Progress, Request
 
 __all__ = ["execute"]
 

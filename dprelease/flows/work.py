@@ -19,7 +19,8 @@ from dprelease.errors import BrokenPromiseError, DpReleaseError, Retryable
 
 if TYPE_CHECKING:
     from dprelease.plan.document import Batch
-    from dprelease.release.run import Outcome, Progress, Request, Run
+    from dprelease.release.publishing import Outcome
+    from dprelease.release.run import Progress, Request, Run
 
 __all__ = ["StepFailed", "Work", "given", "giving"]
 

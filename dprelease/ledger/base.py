@@ -54,6 +54,7 @@ class Reservation(Value):
         ended: Why it was given up or lost.
         restates: The entry of the release that this one replaces, and ``reason``: why.
         approvals: The signatures that it was run with.
+        accepted: Why it was gone on with after its data had changed, one reason each time.
     """
 
     release: str
@@ -74,6 +75,7 @@ class Reservation(Value):
     restates: int | None = None
     reason: str = ""
     approvals: tuple[Signed, ...] = ()
+    accepted: tuple[str, ...] = ()
 
 
 class Sources(Value):

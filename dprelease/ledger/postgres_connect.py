@@ -22,24 +22,24 @@ except ImportError:
         code="DPR-X102",
     ) from None
 
-__all__ = ["CREATE", "WAIT", "Address", "Session", "translated", "unusable"]
+__all__ = ["CREATE", "Address", "Session", "translated", "unusable"]
 
-WAIT = "60s"
+_WAIT, _STOPPED = "60s", "300s"
 CREATE = "the owner of the database runs `dprelease ledger create --role NAME`, NAME being the role that runs releases"
 
-# A host that has vanished is noticed within a minute, on either side; a stopped process does not hold up the others
-# for longer than they wait. Parameters of a URL come before these.
+# A host that has vanished is noticed within a minute, on either side; a process that stops in the middle, within five.
+# Parameters of a URL come before the defaults.
 _SIGNS_OF_LIFE = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
 _DEFAULTS = {"connect_timeout": "10", "tcp_user_timeout": "60000", **_SIGNS_OF_LIFE}
 _SETTINGS = {
     "search_path": "dprelease, pg_temp",
     "client_encoding": "UTF8",
     "synchronous_commit": "on",
-    "statement_timeout": WAIT,
-    "lock_timeout": WAIT,
-    "idle_in_transaction_session_timeout": WAIT,
+    "statement_timeout": _WAIT,
+    "lock_timeout": _WAIT,
+    "idle_in_transaction_session_timeout": _STOPPED,
     "idle_session_timeout": "0",
-    "tcp_user_timeout": WAIT,
+    "tcp_user_timeout": _WAIT,
     **{f"tcp_{name}": seconds for name, seconds in _SIGNS_OF_LIFE.items()},
 }
 _FACTS = """
@@ -58,7 +58,7 @@ _ALTERED = ("3F000", "42P01", "42703", "42883")
 _BROKEN = ("23", "P0001")
 
 # Words of a server that is about to answer, or has too many to answer to.
-_SOON = re.compile("starting up|shutting down|recovery|too many|remaining connection slots")
+_SOON = re.compile("starting up|shutting down|not yet accepting|not accepting|recovery|too many|remaining connection")
 
 
 def _numbered(sql: str) -> str:
@@ -176,8 +176,8 @@ class Address:
         return session
 
     def _unreached(self, error: psycopg.Error) -> DpReleaseError:
-        words = str(error).strip().splitlines()
-        said = words[0] if words else type(error).__name__
+        lines = str(error).splitlines()  # one for each address that was tried
+        said = next((line for line in lines if "FATAL" in line), lines[0] if lines else type(error).__name__).strip()
         for secret in ("password", "sslpassword"):
             if self._parts.get(secret):
                 said = said.replace(self._parts[secret], "***")

@@ -296,8 +296,11 @@ def was_planned(rows: Rows, release: str, period: str, plan: str) -> bool:
 
 
 def with_plan(rows: Rows, found: Reservation) -> Reservation:
-    """The reservation with its plan; a lost one has none."""
-    return found if found.state == "lost" else found.model_copy(update={"plan": plan_text(rows, found)})
+    """The reservation with its plan, and with what was accepted of its data; a lost one has neither."""
+    if found.state == "lost":
+        return found
+    read = sources(rows, found.sequence)
+    return found.model_copy(update={"plan": plan_text(rows, found), "accepted": read.accepted if read else ()})
 
 
 def plan_text(rows: Rows, found: Reservation) -> str:

@@ -12,6 +12,7 @@ from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column
 from dprelease.measures import AnyMeasure
 from dprelease.noise import Law
+from dprelease.plan.account import Account, Composition, Window
 from dprelease.plan.approved import Approval
 from dprelease.plan.draws import Choosing, event_of, law_of
 from dprelease.plan.standing import AccountStanding, Head, Standing
@@ -26,6 +27,7 @@ __all__ = [
     "Answer",
     "Batch",
     "Choosing",
+    "Composition",
     "Considered",
     "Derived",
     "Feed",
@@ -42,10 +44,10 @@ __all__ = [
     "Selecting",
     "Standing",
     "Step",
+    "Window",
 ]
 
 AccountantName = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
-Composition = Literal["basic", "zcdp", "rdp", "pld"]
 
 
 class ReleaseInfo(Value):
@@ -248,40 +250,6 @@ class Naive(Value):
     accounts_for: str
     noise: str
     charged: str
-
-
-class Window(Value):
-    """A cap on what may be spent on the rows of one stretch of time, beside the lifetime cap of an account."""
-
-    per: Literal["day", "week", "month", "quarter", "year"]
-    cap: Budget
-
-
-class Account(Value):
-    """What the data owner's policy says of an account.
-
-    Attributes:
-        name: Of the account.
-        unit: Whom it protects.
-        neighboring: Its relation between data sets.
-        composition: How the losses of its releases add up.
-        lifetime: Its cap.
-        selecting: Of a ``zcdp`` or ``rdp`` account: the part of every delta that is kept for key selections, for ever
-            the same (``privacy.filters``). The losses of all other draws are read at the rest.
-        order: Of an ``rdp`` account: its one Renyi order, for ever the same.
-        window: A further cap, on each day, week, month, quarter or year of the rows.
-        nests: Units that specs may protect instead, to how many of them one unit of the account holds at most.
-    """
-
-    name: str
-    unit: str
-    neighboring: Neighboring
-    composition: Composition
-    lifetime: Budget
-    selecting: Fraction = Field(default=Fraction(0), ge=0, lt=1)
-    order: Fraction | None = Field(default=None, gt=1)
-    window: Window | None = None
-    nests: dict[str, int] = {}
 
 
 class Publish(Value):

@@ -12,8 +12,10 @@ from __future__ import annotations
 from dprelease.publish.base import (
     NOTICE,
     AccountFacts,
+    CapChange,
     Facts,
     Publication,
+    Restated,
     published_tables,
 )
 from dprelease.publish.check import Check, check_bundle
@@ -26,10 +28,12 @@ __all__ = [
     "FORMATS",
     "NOTICE",
     "AccountFacts",
+    "CapChange",
     "Check",
     "Columns",
     "Facts",
     "Publication",
+    "Restated",
     "check_bundle",
     "check_derive",
     "check_derived",

@@ -14,16 +14,19 @@ from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.estimate import RANK, PublishedTable, estimate, full_product, ranking
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
+from dprelease.plan.approved import Signed
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.privacy.budget import Budget, Loss
 
 __all__ = [
     "NOTICE",
     "AccountFacts",
+    "CapChange",
     "Content",
     "Facts",
     "Inputs",
     "Publication",
+    "Restated",
     "check_queries",
     "columns",
     "header",
@@ -47,7 +50,10 @@ _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 class AccountFacts(Value):
-    """One account as the ledger saw it when the release was charged; losses are read at the cap's delta."""
+    """One account as the ledger saw it when the release was charged; losses are read at the cap's delta.
+
+    ``window`` names the stretch of time that the cap is about; empty: for ever.
+    """
 
     name: str
     unit: str
@@ -55,6 +61,25 @@ class AccountFacts(Value):
     cap: Budget
     before: Loss
     after: Loss
+    window: str = ""
+
+
+class CapChange(Value):
+    """A cap that the data owner changed before the release was charged, and the ledger entry that says so."""
+
+    account: str
+    sequence: int
+    at: str
+    before: Budget
+    after: Budget
+
+
+class Restated(Value):
+    """What a release replaces: the plan and the ledger entry of the one before it, and why."""
+
+    plan_fingerprint: str
+    sequence: int
+    reason: str
 
 
 class Facts(Value):
@@ -66,7 +91,12 @@ class Facts(Value):
         ledger_sequence: The entry of the charge.
         ledger_hash: Its hash.
         accounts: Every account that was charged.
+        windows: The same for each window of an account that the period touches.
         environment: Versions of packages, the sampler, the source of entropy.
+        approvals: Who signed the plan.
+        restates: What it replaces.
+        changed_data: Why it was gone on with after its data had changed, one reason each time.
+        cap_changes: Of its accounts, up to its charge.
         rehearsal: The data was made up; every page and table then says so.
     """
 
@@ -75,7 +105,12 @@ class Facts(Value):
     ledger_sequence: int
     ledger_hash: str
     accounts: tuple[AccountFacts, ...]
+    windows: tuple[AccountFacts, ...] = ()
     environment: dict[str, str]
+    approvals: tuple[Signed, ...] = ()
+    restates: Restated | None = None
+    changed_data: tuple[str, ...] = ()
+    cap_changes: tuple[CapChange, ...] = ()
     rehearsal: bool = False
 
 

@@ -31,7 +31,18 @@ from dprelease.publish.report import planned
 
 __all__ = ["Check", "check_bundle"]
 
-_LEDGER_KEYS = {"accounts", "environment", "ledger", "rehearsal", "notice"}
+_LEDGER_KEYS = {
+    "accounts",
+    "approvals",
+    "cap_changes",
+    "changed_data",
+    "environment",
+    "ledger",
+    "notice",
+    "rehearsal",
+    "restates",
+    "windows",
+}
 
 
 @dataclass(frozen=True)

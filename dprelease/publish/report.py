@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from dprelease.plan.approved import approval_lines
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import budget_facts, loss_facts, plan_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
-from dprelease.publish.base import NOTICE, AccountFacts, Content
+from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
 from dprelease.publish.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
 from dprelease.publish.derive import derived_of
 from dprelease.publish.numbers import at_most, odds_factor, percent, surest_guess
@@ -71,11 +72,45 @@ def accounting(content: Content) -> dict[str, Any]:
     return {
         **planned(content.plan),
         "accounts": [_account(content.plan, each) for each in facts.accounts],
+        "windows": [{**_account(content.plan, each), "window": each.window} for each in facts.windows],
+        "approvals": [each.model_dump(mode="json") for each in facts.approvals],
+        "restates": facts.restates.model_dump(mode="json") if facts.restates else None,
+        "changed_data": list(facts.changed_data),
+        "cap_changes": [_cap_change(each) for each in facts.cap_changes],
         "environment": dict(sorted(facts.environment.items())),
         "ledger": {"sequence": facts.ledger_sequence, "hash": facts.ledger_hash, "reserved_at": facts.reserved_at},
         "rehearsal": facts.rehearsal,
         "notice": NOTICE if facts.rehearsal else "",
     }
+
+
+def _cap_change(each: CapChange) -> dict[str, Any]:
+    return {
+        "account": each.account,
+        "sequence": each.sequence,
+        "at": each.at,
+        "before": budget_facts(each.before),
+        "after": budget_facts(each.after),
+    }
+
+
+def _events_of_the_ledger(facts: Facts) -> list[str]:
+    """What a reader must know of how the release came about, in sentences."""
+    found = [f"Approved by {line}." for line in approval_lines(facts.approvals)]
+    if facts.restates is not None:
+        found.append(
+            f"This release replaces the one of ledger entry {facts.restates.sequence} (plan "
+            f"{facts.restates.plan_fingerprint[:12]}), and was charged again: {facts.restates.reason}"
+        )
+    found += [f"The data changed while it was measured, and that was accepted: {why}" for why in facts.changed_data]
+    for each in facts.cap_changes:
+        before = _budget(each.before.epsilon, each.before.rho, each.before.delta)
+        after = _budget(each.after.epsilon, each.after.rho, each.after.delta)
+        found.append(
+            f"The cap of account {each.account} was changed from {before} to {after} by ledger entry {each.sequence}, "
+            f"{utc(each.at)}."
+        )
+    return found
 
 
 def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:
@@ -136,7 +171,8 @@ def accounting_page(content: Content) -> bytes:
         steps=[draw(step) for step in plan.steps[:MOST_ROWS]],
         laws_of_loss=laws_of_loss(plan),
         joins=joins(plan),
-        accounts=[_account_row(plan, each) for each in facts.accounts],
+        accounts=[_account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
+        happened=_events_of_the_ledger(facts),
         outputs=asked_and_planned(plan, MOST_ROWS),
         targets=any(query.goal.targets for query in plan.queries),
         other_ways=other_ways(plan),
@@ -157,7 +193,7 @@ def _budget(epsilon: Any, rho: Any, delta: Any) -> str:
 def _account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
     alone = _alone(plan, facts)
     return {
-        "name": facts.name,
+        "name": f"{facts.name}, {facts.window}" if facts.window else facts.name,
         "unit": facts.unit,
         "composition": facts.composition,
         "before": at_most(facts.before.epsilon, 6),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from dprelease.release.run import Outcome, Progress, Request, open_run
+from dprelease.release.publishing import Outcome
+from dprelease.release.run import Progress, Request, open_run
 
 __all__ = ["execute"]
 

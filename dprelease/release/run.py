@@ -17,20 +17,19 @@ from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.errors import DpReleaseError, LedgerError
-from dprelease.ledger import Ledger, Lock, Reservation, StepKey, has_ended
-from dprelease.noise import Measurement
+from dprelease.ledger import Ledger, Lock, Reservation, has_ended
 from dprelease.plan.document import Batch, ReleasePlan
-from dprelease.plan.explain import left_text, loss_facts
 from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
 from dprelease.points import reach
-from dprelease.publish import AccountFacts, Facts, Publication, folder_for, render, require_no_bundles, set_aside, write
+from dprelease.publish import folder_for, require_no_bundles, set_aside, write
 from dprelease.release.approval import require_approvals
 from dprelease.release.books import open_books, open_rehearsal_books
 from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
 from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
-from dprelease.release.project import Project, reference_tables
+from dprelease.release.project import reference_tables
+from dprelease.release.publishing import Outcome, outcome, rendered
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.sources import SourceKey, Sources
 
@@ -53,34 +52,6 @@ class Request(Value):
     synthetic: bool = False
     restate: str = ""
     accept_changed_data: str = ""
-
-
-class AccountLine(Value):
-    """One account as decimal text: epsilon before, after, and the cap, at the cap's delta."""
-
-    name: str
-    composition: str
-    before: str
-    after: str
-    cap: str
-    left: str
-    delta: str
-    window: str = ""
-
-
-class Outcome(Value):
-    """How a run ended; public."""
-
-    release: str
-    period: str
-    folder: str
-    plan_fingerprint: str
-    state: Literal["published", "exists"]
-    drawn: int
-    reused: int
-    epsilon: str
-    delta: str
-    accounts: tuple[AccountLine, ...]
 
 
 class Executor(Protocol):
@@ -244,7 +215,9 @@ class Run:
         """Render from the committed answers, write the bundle, close the release."""
         reused = len(self._reused)
         reach("publish.begun")
-        publication = rendered(self._ledger, self.reservation, rehearsal=self._rehearsal is not None)
+        # As it is known now: what was accepted of its data came after the reservation.
+        release = self._ledger.find(*self._identity[:2]) or self.reservation
+        publication = rendered(self._ledger, release, rehearsal=self._rehearsal is not None)
         reach("publish.rendered")
         folder = self._bundle_folder()
         if self.reservation.restates is not None:
@@ -284,103 +257,3 @@ def open_run(request: Request, doing: str) -> Run:
         run.__exit__()
         raise
     return run
-
-
-def rendered(ledger: Ledger, reservation: Reservation, *, rehearsal: bool = False) -> Publication:
-    """The bundle of a release from its stored plan and answers; the same bytes every time.
-
-    Raises:
-        LedgerError: If a step has no answer yet.
-    """
-    plan = ReleasePlan.from_canonical(reservation.plan)
-    identity = (reservation.release, reservation.period, reservation.plan_fingerprint)
-    measurements: dict[str, Measurement] = {}
-    for step in plan.steps:
-        stored = ledger.stored(StepKey(*identity, step.id))
-        if stored is None:
-            raise LedgerError(
-                f"{reservation.release}/{reservation.period} is not measured to its end: {step.id} has no answer",
-                hint="`dprelease run` with its spec resumes it",
-                code="DPR-L111",
-            )
-        measurements[step.id] = stored
-    units = {account.name: account.unit for account in plan.accounts}
-    facts = Facts(
-        plan_fingerprint=reservation.plan_fingerprint,
-        reserved_at=reservation.reserved_at,
-        ledger_sequence=reservation.sequence,
-        ledger_hash=reservation.hash,
-        accounts=tuple(
-            AccountFacts(
-                name=each.name,
-                unit=units[each.name],
-                composition=each.composition,
-                cap=each.cap,
-                before=each.before,
-                after=each.after,
-            )
-            for each in reservation.accounts
-        ),
-        environment=dict(reservation.environment),
-        rehearsal=rehearsal,
-    )
-    return render(plan, measurements, facts)
-
-
-def outcome(
-    reservation: Reservation,
-    plan: ReleasePlan,
-    folder: Path,
-    state: Literal["published", "exists"],
-    drawn: int,
-    reused: int,
-) -> Outcome:
-    """The public summary of a finished run."""
-    certified = loss_facts(plan.loss[plan.certified])
-    return Outcome(
-        release=reservation.release,
-        period=reservation.period,
-        folder=str(folder),
-        plan_fingerprint=reservation.plan_fingerprint,
-        state=state,
-        drawn=drawn,
-        reused=reused,
-        epsilon=certified["epsilon"],
-        delta=certified["delta"],
-        accounts=tuple(
-            AccountLine(
-                name=each.name,
-                composition=each.composition,
-                before=loss_facts(each.before)["epsilon"],
-                after=loss_facts(each.after)["epsilon"],
-                cap=str(each.cap.epsilon),
-                left=left_text(each.cap, each.after),
-                delta=loss_facts(each.after)["delta"],
-                window=each.window,
-            )
-            for each in (*reservation.accounts, *reservation.windows)
-        ),
-    )
-
-
-def publish_again(project: Project, release: str, period: str | None) -> Outcome:
-    """Render a measured release again from the ledger: free, and byte-identical.
-
-    Raises:
-        LedgerError: If there is no such release, several periods match, or it is not measured to its end.
-    """
-    ledger = open_books(project)
-    found = [each for each in ledger.reservations() if each.release == release and period in (None, each.period)]
-    if len(found) != 1:
-        known = ", ".join(f"{each.release}/{each.period}" for each in found or ledger.reservations()) or "none"
-        what = "several periods of" if found else "no release"
-        raise LedgerError(
-            f"{what} {release if period is None else f'{release}/{period}'} in the ledger",
-            hint=f"name one as NAME/PERIOD; the ledger has: {known}",
-            code="DPR-L112",
-        )
-    (reservation,) = found
-    folder = folder_for(project.releases, reservation.release, reservation.period)
-    write(rendered(ledger, reservation), folder)
-    plan = ReleasePlan.from_canonical(reservation.plan)
-    return outcome(reservation, plan, folder, "exists", 0, len(plan.steps))

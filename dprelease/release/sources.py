@@ -116,7 +116,7 @@ class SourceKey:
                     f"the key of source fingerprints {path} lies in {folder}",
                     detail="a copy of that folder would hold both, and guesses of the data could be tested with it",
                     hint="move it to a folder of its own and name that: `source_key:` in dprelease.yaml",
-                    code="DPR-L153",
+                    code="DPR-L154",
                 )
         try:
             found = _read(path)

@@ -25,7 +25,7 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.verify import verify
 from dprelease.publish import Publication, check_bundle, check_publishable, write
 from dprelease.release.draw import draw
-from dprelease.release.run import rendered
+from dprelease.release.publishing import rendered
 from tests.laws.running import Example, example
 from tests.laws.running import write as write_files
 from tests.planned import plan_of

@@ -319,7 +319,7 @@ def test_a_closed_engine_says_so(folder: Path) -> None:
 ACTS = st.lists(st.sampled_from(["write a", "write b", "compare", "load"]), min_size=3, max_size=12)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(acts=ACTS)
 def test_what_is_given_out_after_loading_is_the_fingerprint_of_the_rows_in_memory(acts: list[str]) -> None:
     """Every order of writing, comparing and loading, on a file system whose times show every write.

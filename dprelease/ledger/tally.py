@@ -1,0 +1,204 @@
+"""Everything that stands charged, release by release, for people who ask: one pass over the entries that matter.
+
+Quick, for a ledger may have a hundred thousand entries: bodies of reservations are read as plain JSON, draws once for
+each digest. Every entry's hash is checked, and what the releases add up to is held against the balance of the account.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from dprelease.errors import Corrupt
+from dprelease.ledger import view
+from dprelease.ledger.balance import terms_of
+from dprelease.ledger.entry import RESTORE, Entry, Incident, Opened, Recovered
+from dprelease.ledger.history import Stand, State, digest_of
+from dprelease.ledger.store import Rows
+from dprelease.privacy.budget import Loss
+from dprelease.privacy.event import Composed
+from dprelease.privacy.filters import Spent, spent_on
+
+__all__ = ["Part", "Taken", "Tally", "tally"]
+
+_GRAIN = Fraction(1, 10**40)  # sums of thousands of odd fractions are rounded up, far behind the point
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one release costs one account: its draws by digest, what they add, and the windows that they touch."""
+
+    digest: str
+    spent: Spent
+    windows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One reservation that stands.
+
+    Attributes:
+        sequence: Its entry.
+        release: Name.
+        period: Period.
+        plan: Fingerprint of the plan.
+        at: When, in UTC.
+        ended: ``close``, ``give_up``, or nothing: it is open.
+        parts: By account, as corrected by incidents.
+        claimed: What the plan says that the release costs; that of the first release with the same draws.
+    """
+
+    sequence: int
+    release: str
+    period: str
+    plan: str
+    at: str
+    ended: str
+    parts: Mapping[str, Part]
+    claimed: Loss | None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What a ledger says.
+
+    Attributes:
+        state: What stands, from the balances.
+        taken: Every reservation that stands, in order.
+        opened: Every opening of an account, by entry.
+        recovered: Every recovery, by entry.
+        incidents: Every incident, by entry.
+        draws: By digest, all that stand charged.
+    """
+
+    state: State = field(default_factory=State)
+    taken: tuple[Taken, ...] = ()
+    opened: Mapping[int, Opened] = field(default_factory=dict)
+    recovered: Mapping[int, Recovered] = field(default_factory=dict)
+    incidents: Mapping[int, Incident] = field(default_factory=dict)
+    draws: Mapping[str, Composed] = field(default_factory=dict)
+
+
+def tally(rows: Rows) -> Tally:
+    """Read it all.
+
+    Raises:
+        Corrupt: An entry was altered, or the releases do not add up to the balances.
+    """
+    return _Walk(rows).run()
+
+
+class _Walk:
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._state = view.state(rows)
+        self._ended = dict(rows.execute("SELECT reservation, kind FROM endings"))
+        self._spent: dict[tuple[str, str], Spent] = {}
+        self._draws: dict[str, Composed] = {}
+        self._claimed: dict[tuple[str, ...], Loss | None] = {}
+        self._taken: dict[int, Taken] = {}
+
+    def run(self) -> Tally:
+        opened: dict[int, Opened] = {}
+        recovered: dict[int, Recovered] = {}
+        incidents: dict[int, Incident] = {}
+        query = """
+            SELECT sequence, previous, hash, kind, body FROM entries
+            WHERE kind IN ('open', 'reserve', 'recover', 'incident') ORDER BY sequence"""
+        for at, previous, digest, kind, text in self._rows.execute(query):
+            entry = Entry.model_construct(sequence=at, previous=previous, hash=digest, kind=kind, text=text)
+            if kind == "reserve":
+                if self._ended.get(at) != "void":
+                    self._reserve(entry)
+                continue
+            body = entry.facts()
+            if isinstance(body, Opened):
+                opened[at] = body
+            elif isinstance(body, Recovered):
+                recovered[at] = body
+            elif isinstance(body, Incident):
+                incidents[at] = body
+                self._correct(body)
+        found = Tally(self._state, tuple(self._taken.values()), opened, recovered, incidents, self._draws)
+        _require_sums(found)
+        return found
+
+    def _reserve(self, entry: Entry) -> None:
+        if not entry.is_whole:
+            entry.facts()  # raises, and says what is wrong
+        body = json.loads(entry.text)
+        parts = {charge["facts"]["name"]: self._part(charge) for charge in body["charges"]}
+        self._taken[entry.sequence] = Taken(
+            sequence=entry.sequence,
+            release=body["release"],
+            period=body["period"],
+            plan=body["plan_fingerprint"],
+            at=body["at"],
+            ended=self._ended.get(entry.sequence, ""),
+            parts=parts,
+            claimed=self._claim(body, tuple(part.digest for part in parts.values())),
+        )
+
+    def _part(self, charge: Mapping[str, Any]) -> Part:
+        windows = tuple(facts["window"] for facts in charge.get("windows", ()))
+        if not charge.get("digest"):  # an entry of an older schema
+            events = Composed.model_validate(charge["events"])
+            self._draws[digest_of(events)] = events
+            terms = terms_of(self._state.accounts[charge["facts"]["name"]].account)
+            return Part(digest_of(events), spent_on(terms, events), windows)
+        digest, spent = charge["digest"], charge.get("spent") or {}
+        view.events(self._rows, self._draws, digest)
+        key = (spent.get("loss", "0"), spent.get("reveals", "0"))
+        if key not in self._spent:
+            self._spent[key] = Spent.model_validate(spent)
+        return Part(digest, self._spent[key], windows)
+
+    def _claim(self, body: Mapping[str, Any], digests: tuple[str, ...]) -> Loss | None:
+        if digests not in self._claimed:
+            text = body.get("plan") or view.content(self._rows, body["plan_fingerprint"]).decode()
+            plan = json.loads(text)
+            loss = plan.get("loss", {}).get(plan.get("certified"))
+            self._claimed[digests] = Loss.model_validate(loss) if loss else None
+        return self._claimed[digests]
+
+    def _correct(self, body: Incident) -> None:
+        for each in body.corrected:
+            taken = self._taken.get(each.reservation)
+            if taken is None or each.account not in taken.parts:
+                raise Corrupt(f"an incident corrects entry {each.reservation}, which does not stand", hint=RESTORE)
+            view.events(self._rows, self._draws, each.digest)
+            part = taken.parts[each.account]
+            changed = replace(part, digest=each.digest, spent=part.spent.plus(each.spent))
+            self._taken[each.reservation] = replace(taken, parts={**taken.parts, each.account: changed})
+
+
+def _require_sums(found: Tally) -> None:
+    """Hold what the releases add up to against the balances."""
+    for name, stand in found.state.accounts.items():
+        total = Counter(taken.parts[name].spent for taken in found.taken if name in taken.parts)
+        for body in found.recovered.values():
+            if name in body.added:
+                total[body.added[name]] += 1
+        loss = sum((n * spent.loss for spent, n in total.items()), Fraction(0))
+        reveals = sum((n * spent.reveals for spent, n in total.items()), Fraction(0))
+        if not (_near(stand.balance.spent.loss, loss) and _near(stand.balance.spent.reveals, reveals)):
+            raise _apart(stand)
+        if stand.balance.releases != sum(name in taken.parts for taken in found.taken):
+            raise _apart(stand)
+
+
+def _near(told: Fraction, found: Fraction) -> bool:
+    return abs(told - found) <= _GRAIN
+
+
+def _apart(stand: Stand) -> Corrupt:
+    name = stand.account.name
+    return Corrupt(
+        f"the ledger is damaged: the balance of account {name} is not the sum of its releases",
+        detail="`dprelease ledger check` names what does not fit",
+        hint=RESTORE,
+    )

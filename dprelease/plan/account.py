@@ -1,0 +1,49 @@
+"""What the data owner's policy says of an account, as a plan and a ledger keep it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+from pydantic import Field
+
+from dprelease.canonical import Value
+from dprelease.privacy.budget import Budget
+from dprelease.privacy.filters import Composition
+from dprelease.privacy.unit import Neighboring
+
+__all__ = ["Account", "Composition", "Window"]
+
+
+class Window(Value):
+    """A cap on what may be spent on the rows of one stretch of time, beside the lifetime cap of an account."""
+
+    per: Literal["day", "week", "month", "quarter", "year"]
+    cap: Budget
+
+
+class Account(Value):
+    """What the data owner's policy says of an account.
+
+    Attributes:
+        name: Of the account.
+        unit: Whom it protects.
+        neighboring: Its relation between data sets.
+        composition: How the losses of its releases add up.
+        lifetime: Its cap.
+        selecting: Of a ``zcdp`` or ``rdp`` account: the part of every delta that is kept for key selections, for ever
+            the same (``privacy.filters``). The losses of all other draws are read at the rest.
+        order: Of an ``rdp`` account: its one Renyi order, for ever the same.
+        window: A further cap, on each day, week, month, quarter or year of the rows.
+        nests: Units that specs may protect instead, to how many of them one unit of the account holds at most.
+    """
+
+    name: str
+    unit: str
+    neighboring: Neighboring
+    composition: Composition
+    lifetime: Budget
+    selecting: Fraction = Field(default=Fraction(0), ge=0, lt=1)
+    order: Fraction | None = Field(default=None, gt=1)
+    window: Window | None = None
+    nests: dict[str, int] = {}

@@ -1,0 +1,69 @@
+"""What a bundle says that its plan does not: the ledger's word for how the release came about."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from dprelease.ledger import AccountFacts as Charged
+from dprelease.ledger import Ledger, Reservation
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish import AccountFacts, CapChange, Facts, Restated
+
+__all__ = ["facts_of"]
+
+
+def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, rehearsal: bool = False) -> Facts:
+    """The facts of a release as they stood when it was charged, and of its data as it was measured: for ever the same.
+
+    Args:
+        ledger: That charged it.
+        reservation: Its entry.
+        plan: That was measured.
+        rehearsal: On made-up rows.
+    """
+    units = {account.name: account.unit for account in plan.accounts}
+    return Facts(
+        plan_fingerprint=reservation.plan_fingerprint,
+        reserved_at=reservation.reserved_at,
+        ledger_sequence=reservation.sequence,
+        ledger_hash=reservation.hash,
+        accounts=tuple(_account(each, units) for each in reservation.accounts),
+        windows=tuple(_account(each, units) for each in reservation.windows),
+        environment=dict(reservation.environment),
+        approvals=reservation.approvals,
+        restates=_restated(ledger, reservation),
+        changed_data=reservation.accepted,
+        cap_changes=_cap_changes(ledger, reservation),
+        rehearsal=rehearsal,
+    )
+
+
+def _account(facts: Charged, units: dict[str, str]) -> AccountFacts:
+    return AccountFacts(
+        name=facts.name,
+        unit=units[facts.name],
+        composition=facts.composition,
+        cap=facts.cap,
+        before=facts.before,
+        after=facts.after,
+        window=facts.window,
+    )
+
+
+def _restated(ledger: Ledger, reservation: Reservation) -> Restated | None:
+    if reservation.restates is None:
+        return None
+    before = next(each for each in ledger.reservations() if each.sequence == reservation.restates)
+    return Restated(plan_fingerprint=before.plan_fingerprint, sequence=before.sequence, reason=reservation.reason)
+
+
+def _cap_changes(ledger: Ledger, reservation: Reservation) -> tuple[CapChange, ...]:
+    found = []
+    for name in sorted({each.name for each in reservation.accounts}):
+        known = [each for each in ledger.openings(name) if each[0] < reservation.sequence]
+        for (_, before), (sequence, after) in pairwise(known):
+            if before.cap != after.cap:
+                found.append(
+                    CapChange(account=name, sequence=sequence, at=after.at, before=before.cap, after=after.cap)
+                )
+    return tuple(found)
