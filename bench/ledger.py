@@ -152,7 +152,7 @@ def reserve(ledger: SQLiteLedger, plans: Iterator[ReleasePlan]) -> None:
 
 
 def measure(folder: Path, releases: int, steps: int, *, sourced: bool, rounds: int) -> None:
-    from dprelease.release.status import accounts_of
+    from dprelease.release.status import status_facts
 
     path, anchor = folder / "state" / "ledger.db", folder / "anchors" / "head.json"
     ledger = SQLiteLedger(path, [anchor])
@@ -163,7 +163,7 @@ def measure(folder: Path, releases: int, steps: int, *, sourced: bool, rounds: i
 
     def status() -> None:
         fresh = SQLiteLedger(path, [anchor])
-        accounts_of(fresh, {"people": PEOPLE})
+        status_facts(fresh, {"people": PEOPLE})
         fresh.disconnect()
 
     def check() -> None:

@@ -65,8 +65,12 @@ class Work:
             from dprelease.release import run as release
 
             run = release.open_run(self.request, doing)
-            self._batches = run.batches()
-            self._run = run.__enter__()
+            try:
+                self._batches = run.batches()
+            except BaseException:
+                run.__exit__()  # a retry begins with its lock
+                raise
+            self._run = run
 
     def __enter__(self) -> Self:
         return self

@@ -10,94 +10,24 @@ writing it had not handed anything on. Any other line that is not whole is damag
 
 from __future__ import annotations
 
+import errno
 import fcntl
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from dprelease.canonical import Value, sha256
 from dprelease.errors import Corrupt, LedgerError
-from dprelease.ledger.balance import Balance
-from dprelease.ledger.history import State
+from dprelease.ledger.known import Known, Line, known_from, merged
 from dprelease.ledger.place import make_folder
-from dprelease.plan.document import Account, Head
+from dprelease.plan.document import Head
 from dprelease.points import reach
 
-__all__ = ["Anchor", "Journal", "Known", "Line"]
+__all__ = ["Anchor", "Journal"]
 
 _TAIL = 1 << 16
+_LATEST = 16  # lines: of processes that write at once, the highest one is among so many
 _LONG = 1 << 20
-_CHECK = 16
-
-
-class Line(Value):
-    """What one write leaves in an anchor.
-
-    Attributes:
-        ledger: The id of the ledger.
-        sequence: Of its last entry; 0: it is about to be made.
-        hash: Of that entry.
-        balances: Of the accounts that the write changed.
-        terms: Accounts that it opened, or whose caps it changed.
-        release: With ``period`` and ``plan``: what it reserved.
-        ended: With them: how that release ended.
-    """
-
-    ledger: str
-    sequence: int
-    hash: str
-    balances: tuple[Balance, ...] = ()
-    terms: tuple[Account, ...] = ()
-    release: str = ""
-    period: str = ""
-    plan: str = ""
-    ended: str = ""
-
-    @property
-    def head(self) -> Head:
-        """The head that it knows."""
-        return Head(sequence=self.sequence, hash=self.hash)
-
-    def to_bytes(self) -> bytes:
-        """The bytes of the line."""
-        text = self.canonical()
-        return f"{sha256(text.encode())[:_CHECK]} {text}\n".encode()
-
-    @classmethod
-    def from_bytes(cls, line: bytes) -> Line | None:
-        """Read a line; None if it is not whole."""
-        check, _, text = line.partition(b" ")
-        if sha256(text)[:_CHECK].encode() != check:
-            return None
-        try:
-            return cls.from_canonical(text)
-        except (ValidationError, json.JSONDecodeError):
-            return None
-
-
-class Known(Value):
-    """All that an anchor knows: the head, every account with its last balance, every release with how it ended."""
-
-    ledger: str
-    head: Head
-    balances: dict[str, Balance]
-    terms: dict[str, Account]
-    releases: dict[str, Line]
-
-    def to_lines(self) -> tuple[Line, ...]:
-        """The shortest lines that say as much."""
-        last = Line(
-            ledger=self.ledger,
-            sequence=self.head.sequence,
-            hash=self.head.hash,
-            balances=tuple(self.balances[name] for name in sorted(self.balances)),
-            terms=tuple(self.terms[name] for name in sorted(self.terms)),
-        )
-        return (*self.releases.values(), last)
 
 
 class Anchor:
@@ -120,15 +50,17 @@ class Anchor:
             LedgerError: The file cannot be read.
         """
         try:
-            found = self.path.stat()
-            key = (found.st_ino, found.st_size, found.st_mtime_ns)
-            if key != self._seen:
-                with self.path.open("rb") as file:
-                    start = max(0, found.st_size - _TAIL)
-                    file.seek(start)
-                    lines = self._lines(file.read(), whole=start == 0)
-                self._last = max(lines, key=lambda line: line.sequence, default=None)
-                self._seen = key
+            # Opened first: a file that is shortened meanwhile is another one behind the same name.
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                found = os.fstat(file)
+                key = (found.st_ino, found.st_size, found.st_mtime_ns)
+                if key != self._seen:
+                    lines = self._lines(_end_of(file))
+                    self._last = max(lines, key=lambda line: line.sequence, default=None)
+                    self._seen = key
+            finally:
+                os.close(file)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -148,9 +80,9 @@ class Anchor:
             return None
         except OSError as error:
             raise self._unusable(error) from error
-        return _known(lines) if lines else None
+        return known_from(lines) if lines else None
 
-    def write(self, line: Line) -> None:
+    def write(self, *lines: Line) -> None:
         """Append, and sync; one line for one write of the ledger, so that only the last one can be torn.
 
         Raises:
@@ -160,7 +92,8 @@ class Anchor:
         try:
             with self._locked() as file:
                 self._cut_torn(file)
-                os.write(file, line.to_bytes())
+                for line in lines:
+                    _put(file, line.to_bytes())
                 reach("anchor.written")
                 os.fsync(file)
         except OSError as error:
@@ -174,7 +107,7 @@ class Anchor:
                 if (known := self.last()) is not None:
                     return known
                 self._cut_torn(file)
-                os.write(file, line.to_bytes())
+                _put(file, line.to_bytes())
                 os.fsync(file)
         except OSError as error:
             raise self._unusable(error) from error
@@ -186,7 +119,7 @@ class Anchor:
             if self.path.stat().st_size < _LONG:
                 return
             with self._locked():
-                self._lines(self.path.read_bytes(), whole=True)
+                self._lines(self.path.read_bytes())
                 known = self.all()
                 if known is not None:
                     self._replace(known.to_lines())
@@ -200,13 +133,13 @@ class Anchor:
             LedgerError: It cannot be written.
         """
         try:
-            number = 1
-            while (aside := self.path.with_name(f"{self.path.name}.{number}")).exists():
-                number += 1
-            make_folder(self.path.parent)
-            if self.path.exists():
-                os.link(self.path, aside)
-            self._replace(lines)
+            with self._locked() as file:
+                if os.fstat(file).st_size:
+                    number = 1
+                    while (aside := self.path.with_name(f"{self.path.name}.{number}")).exists():
+                        number += 1
+                    os.link(self.path, aside)
+                self._replace(lines)
         except OSError as error:
             raise self._unusable(error) from error
 
@@ -245,21 +178,18 @@ class Anchor:
 
     @staticmethod
     def _cut_torn(file: int) -> None:
-        size = os.fstat(file).st_size
-        start = max(0, size - _TAIL)
-        parts = os.pread(file, _TAIL, start).split(b"\n")
-        torn = len(parts[-1])
-        for part in reversed(parts[1 if start else 0 : -1]):
-            if Line.from_bytes(part) is not None:
-                break
-            torn += len(part) + 1
+        *_, last, rest = (b"", *_end_of(file).split(b"\n"))
+        torn = len(rest) if rest or not last or Line.from_bytes(last) is not None else len(last) + 1
         if torn:
-            os.ftruncate(file, size - torn)
+            os.ftruncate(file, os.fstat(file).st_size - torn)
 
-    def _lines(self, data: bytes, *, whole: bool) -> list[Line]:
-        parts = data.split(b"\n")[0 if whole else 1 :]  # the reading may have begun within a line
+    def _lines(self, data: bytes) -> list[Line]:
+        """Every line but a torn last one; it may lack its end, or have one behind bytes that never reached the disk."""
+        parts = data.split(b"\n")
+        if not parts[-1]:
+            parts.pop()
         found = [Line.from_bytes(part) for part in parts]
-        while found and found[-1] is None:
+        if found and found[-1] is None:
             found.pop()
         lines = [line for line in found if line is not None]
         if len(lines) != len(found) or len({line.ledger for line in lines}) > 1:
@@ -280,25 +210,20 @@ class Anchor:
         )
 
 
-def _known(lines: Sequence[Line]) -> Known:
-    balances: dict[str, Balance] = {}
-    releases: dict[str, Line] = {}
-    terms: dict[str, Account] = {}
-    for line in sorted(lines, key=lambda line: line.sequence):
-        terms |= {account.name: account for account in line.terms}
-        for balance in line.balances:
-            balances[balance.account] = balance
-        if line.release:
-            key = f"{line.release}/{line.period}/{line.plan}"
-            releases[key] = line.model_copy(update={"balances": (), "terms": ()})
-    top = max(lines, key=lambda line: line.sequence)
-    return Known(
-        ledger=top.ledger,
-        head=top.head,
-        balances=balances,
-        terms=terms,
-        releases=releases,
-    )
+def _put(file: int, data: bytes) -> None:
+    if os.write(file, data) != len(data):  # a full disk takes what fits, and says nothing
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _end_of(file: int) -> bytes:
+    """The end of a file, from the beginning of a line on: the latest lines, however long each is."""
+    size, length = os.fstat(file).st_size, _TAIL
+    while length < size:
+        data = os.pread(file, length, size - length)
+        if data.count(b"\n") > _LATEST:
+            return data.partition(b"\n")[2]
+        length *= 2
+    return os.pread(file, size, 0)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -315,52 +240,75 @@ class Journal:
     def __init__(self, paths: Sequence[Path]) -> None:
         self.anchors = tuple(Anchor(path) for path in paths)
         self._highest = 0
+        self._told: dict[tuple[str, str, str], int] = {}
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Where they are."""
         return tuple(str(anchor.path) for anchor in self.anchors)
 
-    def write(self, line: Line) -> None:
+    def write(self, *lines: Line) -> None:
         """Append to all of them; each is synced before the next one."""
         for anchor in self.anchors:
-            anchor.write(line)
-        self._highest = max(self._highest, line.sequence)
+            anchor.write(*lines)
+        for line in lines:
+            self._highest = max(self._highest, line.sequence)
+            self._told[line.release, line.period, line.plan] = -1 if line.ended else line.sequence
 
-    def begin(self, ledger: str, head: Head) -> str:
+    def begin(self, ledger: str) -> str:
         """Write a first line where an anchor has none, so that a missing file can be told from one not yet made.
 
+        Args:
+            ledger: The id for a ledger that is about to be made.
+
         Returns:
-            The id that they now hold: of several processes that begin at once, one is the first.
+            The id that all of them now hold; that of a beginning that came to nothing, where there was one.
         """
-        for anchor in self.anchors:
-            ledger = anchor.begin(Line(ledger=ledger, sequence=head.sequence, hash=head.hash)).ledger
+        lines = [anchor.last() for anchor in self.anchors]
+        ledger = next((line.ledger for line in lines if line is not None), ledger)
+        first = Line(ledger=ledger, sequence=0, hash="")
+        for anchor, line in zip(self.anchors, lines, strict=True):
+            if line is None:
+                anchor.begin(first)
+            elif line.ledger != ledger:
+                anchor.renew([first])
         return ledger
 
-    def known(self) -> Known | None:
-        """What the anchor that knows most knows; damaged lines are passed over."""
-        found = [known for anchor in self.anchors if (known := anchor.all()) is not None]
-        return max(found, key=lambda known: known.head.sequence, default=None)
-
-    def renew(self, line: Line, known: Known | None, state: State) -> None:
-        """Begin all anchors anew behind a recovery: with its last line, all balances, and all releases ever known."""
-        full = Known(
-            ledger=line.ledger,
-            head=line.head,
-            balances={name: stand.balance for name, stand in state.accounts.items()},
-            terms={name: stand.account for name, stand in state.accounts.items()},
-            releases={
-                key: each.model_copy(update={"ledger": line.ledger, "sequence": 0, "hash": ""})
-                for key, each in (known.releases if known else {}).items()
-            },
-        )
+    def join(self, paths: Sequence[str], known: Known) -> None:
+        """Write everything to anchors that are new in the list; what another ledger began there is set aside."""
         for anchor in self.anchors:
-            anchor.renew(full.to_lines())
-        self._highest = line.sequence
+            if str(anchor.path) in paths:
+                last = anchor.last()
+                if last is not None and last.ledger == known.ledger:
+                    anchor.write(*known.to_lines())
+                else:
+                    anchor.renew(known.to_lines())
 
-    def covers(self, sequence: int) -> bool:
-        """Whether every anchor is known to have this entry or a later one."""
-        return not self.anchors or self._highest >= sequence
+    def known(self) -> tuple[Known, ...]:
+        """What the anchors know, one for each course of events; damaged lines are passed over.
+
+        Anchors of one ledger know one course, some of them less of it; those of two ledgers, or of two copies that
+        went on by themselves, know two.
+        """
+        courses: list[Known] = []
+        found = [known for anchor in self.anchors if (known := anchor.all()) is not None]
+        for known in sorted(found, key=lambda known: -known.head.sequence):
+            same = [each for each in courses if each.ledger == known.ledger and known.head in (*each.heads, Head())]
+            if same:
+                courses[courses.index(same[0])] = merged(same[0], known)
+            else:
+                courses.append(known)
+        return tuple(courses)
+
+    def renew(self, known: Known) -> None:
+        """Begin all anchors anew behind a recovery."""
+        for anchor in self.anchors:
+            anchor.renew(known.to_lines())
+        self._highest = known.head.sequence
+
+    def covers(self, sequence: int, release: tuple[str, str, str] | None = None) -> bool:
+        """Whether every anchor is known to have this entry or a later one, and what it says of a release."""
+        return not self.anchors or (self._told.get(release, 0) if release else self._highest) >= sequence
 
     def shorten(self) -> None:
         """Shorten those that have become long."""

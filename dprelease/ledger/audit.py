@@ -331,17 +331,23 @@ def _end(book: _Book, at: int, body: Closed | Voided) -> None:
 def _recover(book: _Book, at: int, body: Recovered) -> None:
     if body.release:
         name = (body.release, body.period, body.plan)
-        book.reservations[at] = _Reservation(name, {}, book.live.get(name[:2]), ended="give_up")
+        last = book.live.get(name[:2])
+        found = book.reservations.get(last or 0)
+        if found is not None and last is not None and found.ended is None:  # it was open, and ends here
+            if found.name != name:
+                book.say(at, f"{body.release} {body.period} ends without an open reservation")
+            found.ended = "give_up"
+            book.endings[at] = (last, "give_up")
+            return
+        if name in book.plans:
+            book.say(at, f"{body.release} {body.period} is lost here, and was reserved with this very plan before")
+        book.reservations[at] = _Reservation(name, {}, last, ended="give_up")
         book.live[name[:2]] = at
         book.plans.add(name)
         book.endings[at] = (at, "give_up")
 
 
 def _check_index(book: _Book, index: Index) -> None:
-    for at, (reservation, kind) in index.ended.items():
-        found = book.reservations.get(reservation)
-        if kind == "give_up" and at not in book.endings and found is not None and found.ended is None:
-            book.endings[at] = (reservation, kind)  # ended by a recovery, whose entry names no single release
     reserved = {at: (*each.name, each.restates, identity(*each.name[:2])) for at, each in book.reservations.items()}
     measured = {at: (*names, identity(*names[:4])) for at, names in book.steps.items()}
     _compare(book, "reservations", reserved, index.reserved)

@@ -119,8 +119,9 @@ class Book(Reader):
         with self._reading() as rows:
             live = self._open(rows, release, period, plan)
             found = view.sources(rows, live.sequence) if rows else None
-            told = self._told(rows)
-        self._guard.cover(live.sequence, *told)
+            entry = Head(sequence=live.sequence, hash=live.hash)
+            lines = self._guard.lacking(rows, entry, (release, period, plan)) if rows else ()
+        self._guard.anchor(*lines)
         return found
 
     def source(
@@ -244,22 +245,23 @@ class Book(Reader):
 
     @contextmanager
     def _writing(self, *, make: bool = False, by: Actor | None = None, point: str) -> Iterator[Write]:
-        born = ""
-        if make and not self.exists:
-            born = self._guard.bear(self._guard.look())
+        if make:
+            with self._reading():
+                pass  # a ledger that is gone is refused before anything is made in its place
         looked = self._guard.look()
         with self._store.writing(make=make) as rows:
             self._guard.admit(rows, looked)
             if rows is None:
                 raise BrokenPromiseError("nothing was ever reserved in this ledger", code="DPR-L901")
             write = Write(rows, view.state(rows))
-            if make:
-                self._guard.settle(write, born, self._now(), by or this_process())
+            before = write.state.head.sequence
+            self._guard.settle(write, self._now(), by or this_process())
             yield write
+            line = self._guard.whole(write, before, looked)
         if f"{point}.committed" in POINTS:
             reach(f"{point}.committed")
-        if write.line is not None:
-            self._guard.anchor(write.line)
+        if line is not None:
+            self._guard.anchor(line)
             if f"{point}.anchored" in POINTS:
                 reach(f"{point}.anchored")
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger import view
-from dprelease.ledger.anchors import Journal, Line
+from dprelease.ledger.anchors import Journal
 from dprelease.ledger.balance import Actor
 from dprelease.ledger.entry import RESTORE, Anchored, Recovered
+from dprelease.ledger.history import State
+from dprelease.ledger.known import Line, everything
 from dprelease.ledger.store import Rows, Store
 from dprelease.ledger.write import Write
 from dprelease.plan.document import Head
@@ -101,36 +104,61 @@ class Guard:
             return [error.summary]
         return []
 
-    def bear(self, looked: Looked) -> str:
-        """The id for a ledger that is about to be made; the anchors hold it before there is anything to lose."""
-        born = next((line.ledger for line in looked.values() if line is not None), os.urandom(16).hex())
-        return self.journal.begin(born, Head())
+    def settle(self, write: Write, at: str, by: Actor) -> None:
+        """Say where the ledger is, where that was never said, and which anchors it has, where that changed.
 
-    def settle(self, write: Write, born: str, at: str, by: Actor) -> None:
-        """Say where the ledger is, where that was never said, and which anchors it has, where that changed."""
+        The anchors of a new ledger hold its id, and a new anchor holds everything, before there is anything to lose.
+        """
         told = write.state.place
         paths = self.journal.paths
         if told is not None and told[1].anchors == paths:
             return
-        why = "the list of anchors changed" if told else "a new ledger"
-        ledger = told[1].ledger if told else born
-        if told:
-            self.journal.begin(ledger, write.state.head)
+        if told is None:
+            ledger, why = self.journal.begin(os.urandom(16).hex()), "a new ledger"
+        else:
+            ledger, why = told[1].ledger, "the list of anchors changed"
+            fresh = [path for path in paths if path not in told[1].anchors]
+            self.journal.join(fresh, everything(write.rows, write.state))
         facts = {"ledger": ledger, "place": self._store.place, "anchors": paths, "at": at, "by": by}
         write.account(partial(Anchored, **facts, why=why), {}, tells_place=True)
 
-    def anchor(self, line: Line) -> None:
-        """Write what a transaction added to every anchor."""
-        if self.journal.anchors:
-            self.journal.write(line)
+    def whole(self, write: Write, before: int, looked: Looked) -> Line | None:
+        """What the anchors get of a write; with all balances where one of them lacks an entry from before it.
 
-    def cover(self, sequence: int, ledger: str, head: Head) -> None:
-        """Make sure that an entry is in every anchor before what it says is handed on.
-
-        Whoever wrote it may have died between the commit and the anchor.
+        Whoever wrote that one may have died between the commit and the anchor, so that an anchor which has a head
+        always knows what stood behind it.
         """
-        if not self.journal.covers(sequence):
-            self.anchor(Line(ledger=ledger, sequence=head.sequence, hash=head.hash))
+        lags = any(line is None or line.sequence < before for line in looked.values())
+        return write.line.model_copy(update=_standing(write.state)) if write.line and lags else write.line
+
+    def lacking(self, rows: Rows, entry: Head, release: tuple[str, str, str] | None = None) -> tuple[Line, ...]:
+        """What the anchors must get before what an entry says is handed on; nothing where they are known to have it.
+
+        Args:
+            rows: The transaction.
+            entry: The head of the ledger that ends with it.
+            release: Name, period and plan, where the entry reserved it.
+        """
+        if self.journal.covers(entry.sequence, release):
+            return ()
+        state = view.state(rows)
+        ledger = state.place[1].ledger if state.place else ""
+        last = Line(ledger=ledger, sequence=state.head.sequence, hash=state.head.hash, **_standing(state))
+        if release is None:
+            return (last,)
+        name, period, plan = release
+        told = {"release": name, "period": period, "plan": plan}
+        return Line(ledger=ledger, sequence=entry.sequence, hash=entry.hash, **told), last
+
+    def anchor(self, *lines: Line) -> None:
+        """Write what a transaction added to every anchor."""
+        if self.journal.anchors and lines:
+            self.journal.write(*lines)
+
+
+def _standing(state: State) -> dict[str, Any]:
+    stands = [state.accounts[name] for name in sorted(state.accounts)]
+    return {"balances": tuple(each.balance for each in stands), "terms": tuple(each.account for each in stands)}
 
 
 def _copied(told: str, found: str) -> LedgerError:

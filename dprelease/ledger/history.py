@@ -25,7 +25,18 @@ from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Approximate, Composed, Concentrated, Event
 from dprelease.privacy.filters import Spent, Terms, spent_on
 
-__all__ = ["Contents", "Paid", "Stand", "State", "as_event", "charged_balance", "digest_of", "given_back", "replay"]
+__all__ = [
+    "Contents",
+    "Paid",
+    "Stand",
+    "State",
+    "as_event",
+    "charged_balance",
+    "digest_of",
+    "given_back",
+    "higher",
+    "replay",
+]
 
 Contents = Callable[[str], Composed]
 
@@ -128,6 +139,24 @@ def given_back(before: Balance, charge: Charged) -> Balance:
     )
 
 
+def higher(one: Balance, other: Balance) -> Balance:
+    """A balance of the first account in which nothing is less than in either."""
+    none = Spent()
+    windows = one.windows.keys() | other.windows.keys()
+    series = one.series.keys() | other.series.keys()
+    return one.model_copy(
+        update={
+            "spent": _most(one.spent, other.spent),
+            "windows": {name: _most(one.windows.get(name, none), other.windows.get(name, none)) for name in windows},
+            "series": {digest: max(one.series.get(digest, 0), other.series.get(digest, 0)) for digest in series},
+        }
+    )
+
+
+def _most(one: Spent, other: Spent) -> Spent:
+    return Spent(loss=max(one.loss, other.loss), reveals=max(one.reveals, other.reveals))
+
+
 def replay(entries: Iterable[Entry], contents: Contents, state: State | None = None) -> State:
     """The state behind these entries, worked out from what they say, not from the balances that they carry.
 
@@ -159,6 +188,10 @@ def _step(state: State, entry: Entry, contents: Contents) -> State:
     elif isinstance(body, Recovered):
         for name, spent in body.added.items():
             accounts[name] = _added(_known(accounts, name), spent, at, head)
+        for balance in body.balances:  # windows and series are told there; a recovery can raise them, and no more
+            stand = _known(accounts, balance.account)
+            raised = higher(stand.balance, balance).model_copy(update={"spent": stand.balance.spent})
+            accounts[balance.account] = replace(stand, balance=raised)
     elif isinstance(body, Incident):
         for each in body.corrected:
             accounts[each.account] = _corrected(_known(accounts, each.account), each, head, contents)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from dprelease.errors import BudgetExceeded, LedgerError
@@ -47,22 +46,23 @@ class Opening:
         stand = self._write.state.accounts.get(account.name)
         if stand is not None:
             require_same(stand.account, account, "opened", _FOR_EVER)
-        if (account.composition == "pld") != bool(series) or (stand is not None and series):
+        known = stand.series if stand is not None else ()
+        if (account.composition == "pld") != bool(series or known) or (stand is not None and series):
             raise LedgerError(
                 f"account {account.name} ({account.composition}) "
-                + ("has its series already" if stand and series else "needs a series" if not series else "takes none"),
+                + ("has its series already" if known else "takes none" if series else "needs a series"),
                 detail="a pld account is opened once, with every release that it will ever have",
                 hint=f"dprelease ledger open {account.name} --series plan.json --releases 12",
                 code="DPR-L122",
             )
-        loss = series_loss(series, account.lifetime.delta) if series else None
+        loss = series_loss(series, account.lifetime.delta) if series else stand.loss if stand else None
         if loss is not None and loss.epsilon > account.lifetime.limit:
             raise BudgetExceeded(
                 f"the series costs epsilon {round_up(loss.epsilon)} at delta {round_up(loss.delta)}, more than account "
                 f"{account.name} allows: {round_up(account.lifetime.limit)}",
                 hint="fix a shorter series, or smaller releases",
             )
-        slots = tuple(Slot(digest=digest_of(events), times=times) for events, times in series)
+        slots = known or tuple(Slot(digest=digest_of(events), times=times) for events, times in series)
         for events, _ in series:
             self._write.keep(events.canonical().encode())
         self._open(account, why, slots, loss)
@@ -90,4 +90,4 @@ class Opening:
             at=self._at,
             by=self._by,
         )
-        self._write.account(body, {account.name: replace(stand)}, opened=account)
+        self._write.account(body, {account.name: stand})

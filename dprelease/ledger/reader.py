@@ -111,11 +111,9 @@ class Reader:
         """The committed measurement of a step, checked, and in every anchor."""
         with self._reading() as rows:
             found = view.stored(rows, key) if rows else None
-            told = self._told(rows)
-        if found is None:
-            return None
-        self._guard.cover(found[0], *told)
-        return found[1]
+            lines = self._guard.lacking(rows, Head(sequence=found[0])) if rows and found else ()
+        self._guard.anchor(*lines)  # whoever wrote it may have died before that
+        return found[1] if found else None
 
     def measured(self, release: str, period: str, plan: str) -> frozenset[str]:
         """The steps of a plan that have a measurement."""
@@ -153,13 +151,6 @@ class Reader:
 
     def _now(self) -> str:
         return utc_text(self._clock())
-
-    @staticmethod
-    def _told(rows: Rows | None) -> tuple[str, Head]:
-        """The id of the ledger, and its head."""
-        last = view.head(rows) if rows else Head()
-        place = view.place(rows, last) if rows else None
-        return place.ledger if place else "", last
 
     @contextmanager
     def _reading(self) -> Iterator[Rows | None]:

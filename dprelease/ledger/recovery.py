@@ -1,26 +1,27 @@
 """A ledger that its anchors contradict, or that was moved, made usable again. Nothing here ever takes spend away.
 
-What the anchors know is more than what a rolled-back ledger has: balances that are higher, releases that it has never
-heard of. Balances are raised to the anchors'; releases that were lost, and those that are open in what is left, end
-here: their answers may have been handed on, and a second answer would be a second draw.
+What the anchors know is more than what a rolled-back ledger has: charges and releases that it has never heard of. These
+charges are added; releases that were lost, and those that are open in what is left, end here: their answers may have
+been handed on, and a second answer would be a second draw.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
 from dprelease.errors import Corrupt
 from dprelease.ledger import view
-from dprelease.ledger.anchors import Journal, Known, Line
-from dprelease.ledger.balance import Actor, Balance
-from dprelease.ledger.entry import Opened, Recovered
+from dprelease.ledger.anchors import Journal
+from dprelease.ledger.balance import Actor, Balance, terms_of
+from dprelease.ledger.entry import Entry, Opened, Recovered, Reserved
 from dprelease.ledger.guard import Guard
-from dprelease.ledger.history import Stand
-from dprelease.ledger.store import Store
+from dprelease.ledger.history import Stand, charged_balance
+from dprelease.ledger.known import Known, Line, everything
+from dprelease.ledger.store import Rows, Store
 from dprelease.ledger.write import Write
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.filters import Spent
@@ -47,27 +48,27 @@ def recover(store: Store, guard: Guard, why: str, at: str, by: Actor) -> tuple[s
     wrong = guard.wrong()
     if not wrong:
         return ()
-    known = guard.journal.known()
-    with store.writing(make=known is not None) as rows:
+    courses = guard.journal.known()
+    with store.writing(make=any(known.head.sequence for known in courses)) as rows:
         if rows is None:
             return ()
         view.require_head(rows)
-        work = _Recovery(Write(rows, view.state(rows)), store, guard.journal, known, why, at, by)
+        work = _Recovery(Write(rows, view.state(rows)), store, guard.journal, courses, why, at, by)
         done = work.run()
-    if work.write.line is not None:
-        guard.journal.renew(work.write.line, known, work.write.state)
+        known = everything(rows, work.write.state)
+    guard.journal.renew(known)
     return (*wrong, *done)
 
 
 class _Recovery:
     def __init__(
-        self, write: Write, store: Store, journal: Journal, known: Known | None, why: str, at: str, by: Actor
+        self, write: Write, store: Store, journal: Journal, courses: Sequence[Known], why: str, at: str, by: Actor
     ) -> None:
-        self.write, self._known, self._at, self._by = write, known, at, by
+        self.write, self._at, self._by = write, at, by
+        self._lost_courses = [known for known in courses if not self._has(known.head)]
         told = write.state.place
-        self.ledger = told[1].ledger if told else known.ledger if known else os.urandom(16).hex()
         self._facts = {
-            "ledger": self.ledger,
+            "ledger": told[1].ledger if told else courses[0].ledger if courses else os.urandom(16).hex(),
             "place": store.place,
             "anchors": journal.paths,
             "why": why,
@@ -76,25 +77,41 @@ class _Recovery:
         }
 
     def run(self) -> list[str]:
-        known = self._known
-        behind = known is not None and not self._has(known.head)
+        if not self._lost_courses:
+            self.write.account(partial(Recovered, **self._facts), {}, tells_place=True)
         said: list[str] = []
-        lacked = known.head if known is not None and behind else Head()
-        for account in known.terms.values() if known is not None and behind else ():
-            if account.name not in self.write.state.accounts:
-                self._open(account)
-                said.append(f"account {account.name} was opened anew")
-        added = self._missing(known.balances) if known is not None and behind else {}
-        stands = {name: self._raised(name, spent) for name, spent in added.items()}
-        make = partial(Recovered, **self._facts, known=lacked, added=added)
-        self.write.account(make, stands, tells_place=True)
-        said += [f"account {name} was charged what is missing" for name in added]
-        if known is not None and behind:
-            said += self._end_open() + self._lost(known.releases)
+        for known in self._lost_courses:
+            said += self._add(known)
+        if self._lost_courses:
+            said += self._end_open()
+        for known in self._lost_courses:
+            said += self._lost(known.releases)
         return said
 
     def _has(self, head: Head) -> bool:
         return head.sequence == 0 or view.hash_at(self.write.rows, head.sequence) == head.hash
+
+    def _add(self, known: Known) -> list[str]:
+        """Open the accounts that are missing, and charge what was spent behind the last entry that both know."""
+        said: list[str] = []
+        for name, account in known.terms.items():
+            stand = self.write.state.accounts.get(name)
+            if stand is None:
+                self._open(account)
+                said.append(f"account {name} was opened anew")
+            elif terms_of(stand.account) != terms_of(account):
+                raise Corrupt(
+                    f"the anchors know account {name} as another one: it adds up by {account.composition} there, "
+                    f"and by {stand.account.composition} here",
+                    hint="name the anchors of this ledger in dprelease.yaml, or put back the ledger that they are of",
+                    code="DPR-L314",
+                )
+        added = {} if _was_added(self.write.rows, known.head) else self._missing(known)
+        stands = {name: self._raised(name, more) for name, more in added.items()}
+        spent = {name: more.spent for name, more in added.items()}
+        make = partial(Recovered, **self._facts, known=known.head, added=spent)
+        self.write.account(make, stands, tells_place=True)
+        return said + [f"account {name} was charged what is missing" for name in added]
 
     def _open(self, account: Account) -> None:
         at = self.write.state.head.sequence + 1
@@ -114,37 +131,47 @@ class _Recovery:
             at=self._at,
             by=self._by,
         )
-        self.write.account(body, {account.name: stand}, opened=account)
+        self.write.account(body, {account.name: stand})
 
-    def _missing(self, balances: Mapping[str, Balance]) -> dict[str, Spent]:
-        """What each account had spent by its anchors above what the ledger has; in whole or, per window, the most."""
+    def _missing(self, known: Known) -> dict[str, Balance]:
+        """By account, what the anchors saw charged behind the last entry that both know.
+
+        Not what they have above the ledger's balance: a copy that went on by itself has spent in its own way since.
+        Let S stand charged at that entry, let the anchors' course have given back A of it and charged N, and the
+        ledger's own course have given back D of it and charged M. The anchors' balance is S - A + N, the ledger's is
+        S - D + M. What may have been read is at most S + N + M, less what both gave back. Whatever is in A or in D is
+        added to the anchors' balance first, so that the sum is at least S - A - D + (A or D) + N + M, which is that.
+        """
+        rows = self.write.rows
+        common = next((head for head in known.heads if head.sequence and self._has(head)), Head())
+        before = view.state(rows, common).accounts if common.sequence else {}
+        balances = dict(known.balances)
+        for sequence in _given_back_since(rows, common.sequence, known):
+            body = view.at(rows, sequence).facts()
+            for charge in body.charges if isinstance(body, Reserved) else ():
+                if (name := charge.facts.name) in balances:
+                    balances[name] = charged_balance(balances[name], self.write.priced(charge))
         found = {}
         for name, balance in balances.items():
-            stand = self.write.state.accounts.get(name)
-            if stand is None:
+            if name not in self.write.state.accounts:
                 raise Corrupt(f"the anchors know account {name}, and nothing of its terms", code="DPR-L314")
-            lacks = _above(balance.spent, stand.balance.spent)
-            if lacks != Spent() or _windows(stand.balance, balance):
-                found[name] = lacks
+            base = before[name].balance if name in before else Balance(account=name, opened=0)
+            more = _above(balance, base)
+            if more.spent != Spent() or more.windows or more.series:
+                found[name] = more
         return found
 
-    def _raised(self, name: str, spent: Spent) -> Stand:
+    def _raised(self, name: str, more: Balance) -> Stand:
         stand = self.write.state.accounts[name]
-        told = self._known.balances[name] if self._known else stand.balance
-        windows = {
-            window: stand.balance.windows.get(window, Spent()).plus(more)
-            for window, more in _windows(stand.balance, told).items()
-        }
-        series = {
-            digest: max(stand.balance.series.get(digest, 0), told.series.get(digest, 0))
-            for digest in stand.balance.series.keys() | told.series.keys()
-        }
+        have = stand.balance
+        windows = {each: have.windows.get(each, Spent()).plus(spent) for each, spent in more.windows.items()}
+        series = {digest: have.series.get(digest, 0) + taken for digest, taken in more.series.items()}
         update = {
-            "spent": stand.balance.spent.plus(spent),
-            "windows": {**stand.balance.windows, **windows},
-            "series": series,
+            "spent": have.spent.plus(more.spent),
+            "windows": {**have.windows, **windows},
+            "series": {**have.series, **series},
         }
-        return replace(stand, balance=stand.balance.model_copy(update=update))
+        return replace(stand, balance=have.model_copy(update=update))
 
     def _end_open(self) -> list[str]:
         """Every open release ends: steps of it may have been answered in what is lost."""
@@ -152,34 +179,64 @@ class _Recovery:
         for each in view.reservations(self.write.rows):
             if each.state == "open":
                 release = (each.release, each.period, each.plan_fingerprint)
-                make = partial(Recovered, **self._facts)
-                entry = self.write.account(make, {}, tells_place=True)
-                self.write.end(each.sequence, entry, "give_up", release)
+                self.write.end(each.sequence, self._ending(*release), "give_up", release)
                 said.append(f"{each.release} {each.period} was ended: answers of it may be lost")
         return said
 
     def _lost(self, releases: Mapping[str, Line]) -> list[str]:
         said = []
         for line in releases.values():
-            if line.ended == "void" or view.was_planned(self.write.rows, line.release, line.period, line.plan):
+            release = (line.release, line.period, line.plan)
+            if line.ended == "void" or view.was_planned(self.write.rows, *release):
                 continue
-            names = {"release": line.release, "period": line.period, "plan": line.plan}
             before = view.find(self.write.rows, line.release, line.period)
-            entry = self.write.account(partial(Recovered, **self._facts, **names), {}, tells_place=True)
-            self.write.index_reservation(
-                entry, line.release, line.period, line.plan, before.sequence if before else None
-            )
-            self.write.end(entry.sequence, entry, "give_up", (line.release, line.period, line.plan))
+            entry = self._ending(*release)
+            self.write.index_reservation(entry, *release, before.sequence if before else None)
+            self.write.end(entry.sequence, entry, "give_up", release)
             said.append(f"{line.release} {line.period} is lost: it is charged, and never measured again")
         return said
 
+    def _ending(self, release: str, period: str, plan: str) -> Entry:
+        """The entry with which a release ends here, whether the ledger had it open or had lost it."""
+        make = partial(Recovered, **self._facts, release=release, period=period, plan=plan)
+        return self.write.account(make, {}, tells_place=True)
 
-def _windows(have: Balance, told: Balance) -> dict[str, Spent]:
-    found = {name: _above(spent, have.windows.get(name, Spent())) for name, spent in told.windows.items()}
-    return {name: spent for name, spent in found.items() if spent != Spent()}
+
+def _was_added(rows: Rows, known: Head) -> bool:
+    """Whether an earlier recovery, which did not come to renewing the anchors, has charged what is lost up to there."""
+    found = [
+        view.at(rows, row[0]).facts() for row in rows.execute("SELECT sequence FROM entries WHERE kind = 'recover'")
+    ]
+    return any(isinstance(body, Recovered) and body.known == known for body in found)
 
 
-def _above(one: Spent, other: Spent) -> Spent:
-    """By how much one total is above another."""
+def _given_back_since(rows: Rows, common: int, known: Known) -> list[int]:
+    """Reservations that stood at an entry and were given back behind it, here or in the course that anchors know."""
+    query = """
+        SELECT r.sequence, r.release, r.period, r.plan, e.kind FROM reservations AS r
+        LEFT JOIN endings AS e ON e.reservation = r.sequence
+        WHERE r.sequence <= ? AND (e.kind IS NULL OR e.kind <> 'void' OR e.sequence > ?) ORDER BY r.sequence"""
+    found = []
+    for sequence, release, period, plan, kind in rows.execute(query, (common, common)):
+        line = known.releases.get(f"{release}/{period}/{plan}")
+        if kind == "void" or (line is not None and line.sequence > common):
+            found.append(sequence)
+    return found
+
+
+def _above(one: Balance, other: Balance) -> Balance:
+    """By how much a balance is above another one of the same account."""
+    windows = {name: _more(spent, other.windows.get(name, Spent())) for name, spent in one.windows.items()}
+    series = {digest: taken - other.series.get(digest, 0) for digest, taken in one.series.items()}
+    return Balance(
+        account=one.account,
+        opened=one.opened,
+        spent=_more(one.spent, other.spent),
+        windows={name: spent for name, spent in windows.items() if spent != Spent()},
+        series={digest: taken for digest, taken in series.items() if taken > 0},
+    )
+
+
+def _more(one: Spent, other: Spent) -> Spent:
     zero = Fraction(0)
     return Spent(loss=max(zero, one.loss - other.loss), reveals=max(zero, one.reveals - other.reveals))

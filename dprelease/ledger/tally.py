@@ -6,12 +6,13 @@ each digest. Every entry's hash is checked, and what the releases add up to is h
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
+
+from pydantic_core import from_json
 
 from dprelease.errors import Corrupt
 from dprelease.ledger import view
@@ -97,7 +98,7 @@ class _Walk:
         self._rows = rows
         self._state = view.state(rows)
         self._ended = dict(rows.execute("SELECT reservation, kind FROM endings"))
-        self._spent: dict[tuple[str, str], Spent] = {}
+        self._parts: dict[tuple[str, ...], Part] = {}
         self._draws: dict[str, Composed] = {}
         self._claimed: dict[tuple[str, ...], Loss | None] = {}
         self._taken: dict[int, Taken] = {}
@@ -111,9 +112,9 @@ class _Walk:
             WHERE kind IN ('open', 'reserve', 'recover', 'incident') ORDER BY sequence"""
         for at, previous, digest, kind, text in self._rows.execute(query):
             entry = Entry.model_construct(sequence=at, previous=previous, hash=digest, kind=kind, text=text)
-            if kind == "reserve":
+            if kind == "reserve" and entry.is_whole:
                 if self._ended.get(at) != "void":
-                    self._reserve(entry)
+                    self._reserve(at, text)
                 continue
             body = entry.facts()
             if isinstance(body, Opened):
@@ -127,18 +128,16 @@ class _Walk:
         _require_sums(found)
         return found
 
-    def _reserve(self, entry: Entry) -> None:
-        if not entry.is_whole:
-            entry.facts()  # raises, and says what is wrong
-        body = json.loads(entry.text)
+    def _reserve(self, at: int, text: str) -> None:
+        body = from_json(text)
         parts = {charge["facts"]["name"]: self._part(charge) for charge in body["charges"]}
-        self._taken[entry.sequence] = Taken(
-            sequence=entry.sequence,
+        self._taken[at] = Taken(
+            sequence=at,
             release=body["release"],
             period=body["period"],
             plan=body["plan_fingerprint"],
             at=body["at"],
-            ended=self._ended.get(entry.sequence, ""),
+            ended=self._ended.get(at, ""),
             parts=parts,
             claimed=self._claim(body, tuple(part.digest for part in parts.values())),
         )
@@ -152,15 +151,15 @@ class _Walk:
             return Part(digest_of(events), spent_on(terms, events), windows)
         digest, spent = charge["digest"], charge.get("spent") or {}
         view.events(self._rows, self._draws, digest)
-        key = (spent.get("loss", "0"), spent.get("reveals", "0"))
-        if key not in self._spent:
-            self._spent[key] = Spent.model_validate(spent)
-        return Part(digest, self._spent[key], windows)
+        key = (digest, spent.get("loss", "0"), spent.get("reveals", "0"), *windows)
+        if key not in self._parts:
+            self._parts[key] = Part(digest, Spent.model_validate(spent), windows)
+        return self._parts[key]
 
     def _claim(self, body: Mapping[str, Any], digests: tuple[str, ...]) -> Loss | None:
         if digests not in self._claimed:
             text = body.get("plan") or view.content(self._rows, body["plan_fingerprint"]).decode()
-            plan = json.loads(text)
+            plan = from_json(text)
             loss = plan.get("loss", {}).get(plan.get("certified"))
             self._claimed[digests] = Loss.model_validate(loss) if loss else None
         return self._claimed[digests]

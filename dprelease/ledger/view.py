@@ -95,13 +95,17 @@ def at(rows: Rows, sequence: int) -> Entry:
     return _entry(found[0])
 
 
-def state(rows: Rows) -> State:
+def state(rows: Rows, last: Head | None = None) -> State:
     """What stands: from the head along the marks, a few entries however long the ledger is.
+
+    Args:
+        rows: The transaction.
+        last: An earlier head; None: the last one.
 
     Raises:
         Corrupt: An entry on the way is not whole, or is not what the mark says.
     """
-    last = head(rows)
+    last = last or head(rows)
     if not last.sequence:
         return State()
     books = _books(rows, last.sequence)

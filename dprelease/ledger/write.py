@@ -10,11 +10,11 @@ from functools import partial
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger import view
-from dprelease.ledger.anchors import Line
 from dprelease.ledger.balance import Actor, Balance, Charged, terms_of
 from dprelease.ledger.base import StepKey
 from dprelease.ledger.entry import Accounting, Anchored, Body, Entry, Recovered
 from dprelease.ledger.history import Stand, State, charged_balance, given_back
+from dprelease.ledger.known import Line
 from dprelease.ledger.schema import identity
 from dprelease.ledger.store import Rows
 from dprelease.plan.document import Account
@@ -46,7 +46,6 @@ class Write:
         make: Callable[..., Accounting],
         changed: Mapping[str, Stand],
         *,
-        opened: Account | None = None,
         tells_place: bool = False,
     ) -> Entry:
         """An entry that changes accounts, or says where the ledger is.
@@ -54,7 +53,6 @@ class Write:
         Args:
             make: Called with the marks, and the balances of what changed.
             changed: Accounts as they stand behind it; their heads are set here.
-            opened: The account that it opens.
             tells_place: Whether it says where the ledger is.
         """
         at = self.state.head.sequence + 1
@@ -66,7 +64,7 @@ class Write:
         stands = {name: replace(stand, head=entry.head) for name, stand in changed.items()}
         accounts = {**self.state.accounts, **stands}
         self.state = replace(self.state, books=at, place=place, accounts=accounts)
-        self._tell(balances, opened)
+        self._tell(balances, tuple(changed[name].account for name in sorted(changed)))
         return entry
 
     def charge(self, make: Callable[..., Accounting], charges: Mapping[str, Charged]) -> Entry:
@@ -129,12 +127,17 @@ class Write:
         self.line = told.model_copy(update=update)
         return entry
 
-    def _tell(self, balances: tuple[Balance, ...], opened: Account | None) -> None:
+    def _tell(self, balances: tuple[Balance, ...], terms: tuple[Account, ...]) -> None:
+        # A balance never goes without its terms: the line that opened the account may never have been written.
         if self.line is not None:
             known = {each.account: each for each in (*self.line.balances, *balances)}
-            terms = (*self.line.terms, opened) if opened else self.line.terms
-            update = {"balances": tuple(known[name] for name in sorted(known)), "terms": terms}
-            self.line = self.line.model_copy(update=update)
+            named = {each.name: each for each in (*self.line.terms, *terms)}
+            self.line = self.line.model_copy(
+                update={
+                    "balances": tuple(known[name] for name in sorted(known)),
+                    "terms": tuple(named[name] for name in sorted(named)),
+                }
+            )
 
     def _tell_release(self, release: str, period: str, plan: str, ended: str = "") -> None:
         if self.line is not None:

@@ -117,7 +117,7 @@ class Run:
             restates=self._request.restate,
             approvals=approvals,
         )
-        self.plan, self._mine = plan, True
+        self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
 
     def _restates(self, known: Reservation) -> bool:
         """Whether to plan anew: it was asked for, and what is there is not this very restatement."""

@@ -1,65 +1,328 @@
-"""The ledger as people read it: accounts with what is spent and left, and the log line by line."""
+"""The ledger as people read it: accounts with what is spent, reserved and left, and the log line by line."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
+from dprelease.errors import UnsupportedEvent
 from dprelease.ledger import Ledger
-from dprelease.plan.explain import left_text
-from dprelease.privacy.accountants import losses
-from dprelease.privacy.budget import Budget, round_up
-from dprelease.privacy.event import Composed
-from dprelease.privacy.filters import account_loss
-from dprelease.release.project import Project
+from dprelease.ledger.balance import Balance, terms_of
+from dprelease.ledger.entry import Entry, Kind
+from dprelease.ledger.history import Stand
+from dprelease.ledger.tally import Taken, Tally
+from dprelease.plan.document import Account, Head
+from dprelease.plan.explain import budget_facts
+from dprelease.privacy.accountants import ACCOUNTANTS
+from dprelease.privacy.budget import Budget, Loss, round_up
+from dprelease.privacy.event import Composed, Repeated
+from dprelease.privacy.filters import Spent, Terms, read, within
+from dprelease.release.project import Project, _account
 
-__all__ = ["account_status", "log_lines"]
+__all__ = ["UNBOUNDED", "account_status", "accounts_of", "draws_of", "log_lines", "policy_accounts", "status_facts"]
+
+UNBOUNDED = "unbounded"
+_MOST = 10**9  # releases that are looked for; nobody makes more
+
+
+def policy_accounts(project: Project) -> dict[str, Account]:
+    """The accounts of the policy, by name."""
+    return {name: _account(name, account) for name, account in project.policy.accounts.items()}
 
 
 def account_status(project: Project, ledger: Ledger) -> list[dict[str, Any]]:
-    """Every account of the policy: spent, cap and left at the cap's delta, under its own composition.
+    """Every account of the policy and of the ledger; see `status_facts`."""
+    return accounts_of(ledger.tally(), policy_accounts(project))
 
-    The figures of the other accountants are what the same draws would have cost had they all been fixed
-    before the first one; they grant nothing.
+
+def status_facts(ledger: Ledger, policy: Mapping[str, Account]) -> dict[str, Any]:
+    """What stands: accounts, open releases, locks, incidents; amounts are decimal text, rounded against the reader.
+
+    Of an account ``spent`` is everything that stands charged, ``reserved`` what open releases have of it, and ``left``
+    the rest of the cap of the policy, all read at the cap's delta under the account's own composition. The figures in
+    ``hypothetical`` are what the same draws would have cost had they all been fixed before the first one; they grant
+    nothing. ``plain_sum`` adds up what the releases' plans claim; it is shown to be compared, and charges nothing.
     """
-    names = sorted(project.policy.accounts)
-    standing = ledger.standing(names)
-    found = []
-    for name in names:
-        account, charged = project.policy.accounts[name], standing.of(name).charged
-        cap = account.lifetime
-        spent = account_loss(account.composition, charged, cap.delta, kept=cap.selecting)
-        other = losses(Composed(events=charged), cap.delta) if charged else {}
-        found.append(
+    found = ledger.tally()
+    return {
+        "ledger": ledger.place,
+        "entries": found.state.head.sequence,
+        "accounts": accounts_of(found, policy),
+        "open": [_release(taken) for taken in found.taken if not taken.ended],
+        "locks": [holder.model_dump(mode="json") for holder in ledger.holders()],
+        "incidents": [
             {
-                "name": name,
-                "unit": account.unit,
-                "neighboring": account.neighboring.value,
-                "composition": account.composition,
-                "releases": len(charged),
-                "spent": round_up(spent.epsilon),
-                "left": left_text(Budget(epsilon=cap.epsilon, delta=cap.delta), spent),
-                "cap": str(cap.epsilon),
-                "delta": round_up(cap.delta),
-                "hypothetical": {kind: round_up(epsilon) for kind, epsilon in other.items()},
+                "entry": at,
+                "at": body.at,
+                "why": body.why,
+                "corrected": len({each.reservation for each in body.corrected}),
             }
-        )
-    return found
+            for at, body in found.incidents.items()
+        ],
+    }
 
 
-def log_lines(ledger: Ledger) -> list[dict[str, Any]]:
-    """Every entry: sequence, time, kind, what it is about, hash."""
-    lines = []
-    for entry in ledger.entries():
-        body = entry.body
-        about = [str(body[key]) for key in ("account", "release", "period", "step") if body.get(key)]
-        lines.append(
-            {
-                "sequence": entry.sequence,
-                "at": str(body.get("at", "")),
-                "kind": entry.kind,
-                "what": "/".join(about),
-                "hash": entry.hash,
-                "body": body,
-            }
-        )
-    return lines
+def accounts_of(found: Tally, policy: Mapping[str, Account]) -> list[dict[str, Any]]:
+    """Every account of the policy, and every one that only the ledger knows, by name."""
+    stands = found.state.accounts
+    names = sorted(policy.keys() | stands.keys())
+    return [_account_facts(found, name, policy.get(name), stands.get(name)) for name in names]
+
+
+def _account_facts(found: Tally, name: str, policy: Account | None, stand: Stand | None) -> dict[str, Any]:
+    account = policy or (stand and stand.account)
+    if account is None:
+        raise ValueError(f"no account {name}")
+    stand = stand or Stand(account=account, balance=Balance(account=name, opened=0), head=Head())
+    terms, cap, releases = terms_of(account), account.lifetime, _parts(found, name)
+    reserved = _sum([taken.parts[name].spent for taken in releases if not taken.ended])
+    return {
+        "name": name,
+        "in_policy": policy is not None,
+        "unit": account.unit,
+        "neighboring": account.neighboring.value,
+        "composition": account.composition,
+        "order": None if account.order is None else str(account.order),
+        "releases": stand.balance.releases,
+        **_amounts(terms, stand, stand.balance.spent, reserved, cap),
+        "plain_sum": _plain_sum(releases),
+        "hypothetical": _hypothetical(found, name, cap.delta),
+        "fits": _fits(terms, stand, releases[-1] if releases else None, account),
+        "windows": _windows(terms, stand, releases, account),
+        "raised": _raised(found, name),
+        "recovered": _recovered(found, terms, name, cap.delta),
+        "incidents": [
+            {"entry": at, "why": body.why, "corrected": sum(each.account == name for each in body.corrected)}
+            for at, body in found.incidents.items()
+            if any(each.account == name for each in body.corrected)
+        ],
+    }
+
+
+def _parts(found: Tally, name: str) -> list[Taken]:
+    return [taken for taken in found.taken if name in taken.parts]
+
+
+def _sum(spent: list[Spent]) -> Spent:
+    counted = Counter(spent)
+    return Spent(
+        loss=sum((n * each.loss for each, n in counted.items()), Fraction(0)),
+        reveals=sum((n * each.reveals for each, n in counted.items()), Fraction(0)),
+    )
+
+
+def _epsilon(terms: Terms, spent: Spent, delta: Fraction) -> Fraction | None:
+    """A total as epsilon at delta; None: no finite one holds."""
+    try:
+        return read(terms, spent, delta).epsilon
+    except UnsupportedEvent:
+        return None
+
+
+def _amounts(terms: Terms, stand: Stand, spent: Spent, reserved: Spent, cap: Budget) -> dict[str, Any]:
+    """Spent, reserved and left in the currency of the cap."""
+    if terms.composition == "pld":
+        loss = stand.loss if stand.balance.releases or stand.series else Loss(epsilon=Fraction(0), delta=cap.delta)
+        total = None if loss is None or loss.delta > cap.delta else loss.epsilon
+        rest = total
+    elif cap.rho is not None:
+        total = spent.loss if spent.reveals <= min(terms.selecting, cap.delta) else None
+        rest = total and max(Fraction(0), total - reserved.loss)
+    else:
+        total = _epsilon(terms, spent, cap.delta)
+        rest = _epsilon(terms, _without(spent, reserved), cap.delta)
+    left = Fraction(0) if total is None else max(Fraction(0), cap.limit - total)
+    return {
+        "spent": _text(total),
+        "reserved": "0" if reserved == Spent() else _text(None if total is None or rest is None else total - rest),
+        "left": _down(left),
+        "cap": str(cap.limit),
+        "currency": "epsilon" if cap.rho is None else "rho",
+        "delta": round_up(cap.delta),
+        "over_cap": total is None or total > cap.limit,
+    }
+
+
+def _without(spent: Spent, part: Spent) -> Spent:
+    return Spent(
+        loss=max(Fraction(0), spent.loss - part.loss), reveals=max(Fraction(0), spent.reveals - part.reveals)
+    )
+
+
+def _text(value: Fraction | None) -> str:
+    return UNBOUNDED if value is None else round_up(value)
+
+
+def _down(value: Fraction) -> str:
+    """Decimal text rounded down to six digits behind the point: what is left is never flattered."""
+    return round_up(Fraction(value * 10**6 // 1, 10**6), 40)
+
+
+def _plain_sum(releases: list[Taken]) -> dict[str, Any]:
+    """What one would get by adding up what the plans claim; releases that were lost have no claim."""
+    claims = Counter(taken.claimed for taken in releases if taken.claimed is not None)
+    return {
+        "epsilon": round_up(sum((n * loss.epsilon for loss, n in claims.items()), Fraction(0))),
+        "delta": round_up(sum((n * loss.delta for loss, n in claims.items()), Fraction(0))),
+    }
+
+
+def draws_of(found: Tally, name: str) -> Composed:
+    """Everything that stands charged to an account, equal releases as one repeated event."""
+    counted = Counter(taken.parts[name].digest for taken in _parts(found, name))
+    return Composed(events=tuple(Repeated(event=found.draws[digest], count=n) for digest, n in counted.items()))
+
+
+def _hypothetical(found: Tally, name: str, delta: Fraction) -> dict[str, str]:
+    draws = draws_of(found, name)
+    shown = {}
+    for kind, accountant in ACCOUNTANTS.items() if draws.events else ():
+        try:
+            shown[kind] = round_up(accountant.epsilon(draws, delta))
+        except UnsupportedEvent:
+            shown[kind] = UNBOUNDED
+    return shown
+
+
+def _fits(terms: Terms, stand: Stand, last: Taken | None, account: Account) -> int | None:
+    """How many more releases like the last one the caps allow, by the very check of a reservation.
+
+    None: there was none, or no number of them fills the account. Windows count that the last release touches.
+    """
+    if last is None:
+        return None
+    part = last.parts[account.name]
+    if terms.composition == "pld":
+        allowed = sum(slot.times for slot in stand.series if slot.digest == part.digest)
+        open_ = stand.loss is not None and stand.loss.epsilon <= account.lifetime.limit
+        return max(0, allowed - stand.balance.series.get(part.digest, 0)) if open_ else 0
+    checked = [(stand.balance.spent, account.lifetime)]
+    if account.window is not None:
+        totals = [stand.balance.windows.get(name, Spent()) for name in part.windows]
+        checked += [(total, account.window.cap) for total in totals]
+    found = [_times(terms, spent, part.spent, cap) for spent, cap in checked]
+    numbers = [number for number in found if number is not None]
+    return min(numbers) if numbers else None
+
+
+def _times(terms: Terms, spent: Spent, one: Spent, cap: Budget) -> int | None:
+    def holds(n: int) -> bool:
+        return within(terms, spent.plus(Spent(loss=n * one.loss, reveals=n * one.reveals)), cap)
+
+    if one == Spent():
+        return None if holds(1) else 0
+    low, high = 0, 1
+    while high <= _MOST and holds(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _windows(terms: Terms, stand: Stand, releases: list[Taken], account: Account) -> list[dict[str, Any]]:
+    window = account.window
+    shown = []
+    for name, spent in sorted(stand.balance.windows.items()):
+        still = [taken.parts[account.name] for taken in releases if not taken.ended]
+        reserved = _sum([part.spent for part in still if name in part.windows])
+        if window is not None and spent != Spent():
+            amounts = _amounts(terms, stand, spent, reserved, window.cap)
+            shown.append({"window": name, "per": window.per, **amounts})
+    return shown
+
+
+def _raised(found: Tally, name: str) -> list[dict[str, Any]]:
+    """Every opening that allows more than the one before it."""
+    shown = []
+    for at, body in found.opened.items():
+        before = found.opened.get(body.replaces) if body.account == name and body.replaces else None
+        if before is None:
+            continue
+        caps = [("lifetime", before.cap, body.cap)]
+        if before.window is not None:
+            caps.append(("window", before.window.cap, body.window.cap if body.window else None))
+        for what, then, now in caps:
+            if now is None or _allows_more(then, now):
+                told = {"entry": at, "at": body.at, "why": body.why, "cap": what, "from": budget_facts(then)}
+                shown.append({**told, "to": budget_facts(now) if now else None})
+    return shown
+
+
+def _allows_more(then: Budget, now: Budget) -> bool:
+    same = (then.rho is None) == (now.rho is None)
+    return not same or now.limit > then.limit or now.delta > then.delta
+
+
+def _recovered(found: Tally, terms: Terms, name: str, delta: Fraction) -> list[dict[str, Any]]:
+    """Spend that a recovery added: it stands charged, and nobody knows its draws."""
+    return [
+        {
+            "entry": at,
+            "at": body.at,
+            "why": body.why,
+            "epsilon": _text(_epsilon(terms, body.added[name], delta)),
+            "delta": round_up(delta),
+        }
+        for at, body in found.recovered.items()
+        if name in body.added and terms.composition != "pld"
+    ]
+
+
+def _release(taken: Taken) -> dict[str, Any]:
+    state = {"close": "closed", "give_up": "given_up"}.get(taken.ended, "open")
+    return {
+        "release": taken.release,
+        "period": taken.period,
+        "state": state,
+        "plan": taken.plan[:16],
+        "entry": taken.sequence,
+        "since": taken.at,
+    }
+
+
+def log_lines(
+    ledger: Ledger, account: str = "", release: str = "", kind: Kind | None = None, since: int = 0, last: int = 0
+) -> list[dict[str, Any]]:
+    """Entries: sequence, time, kind, what it is about, hash, and the body.
+
+    Args:
+        ledger: Which is read.
+        account: Only those that open, charge or correct it.
+        release: ``NAME`` or ``NAME/PERIOD``: only those about it.
+        kind: Only those of it.
+        since: Only from this entry on.
+        last: Only so many, the newest ones; 0: all.
+    """
+    found = [line for entry in ledger.entries() for line in _line(entry, account, release, kind, since)]
+    return found[-last:] if last else found
+
+
+def _line(entry: Entry, account: str, release: str, kind: Kind | None, since: int) -> Iterator[dict[str, Any]]:
+    if entry.sequence < since or (kind and entry.kind != kind):
+        return
+    body = entry.body
+    name, _, period = release.partition("/")
+    if release and (body.get("release") != name or (period and body.get("period") != period)):
+        return
+    if account and account not in _accounts_in(body):
+        return
+    about = [str(body[key]) for key in ("account", "release", "period", "step") if body.get(key)]
+    yield {
+        "sequence": entry.sequence,
+        "at": str(body.get("at", "")),
+        "kind": entry.kind,
+        "what": "/".join(about) or str(body.get("why", "")),
+        "hash": entry.hash,
+        "body": body,
+    }
+
+
+def _accounts_in(body: Mapping[str, Any]) -> set[str]:
+    named = {str(body["account"])} if "account" in body else set()
+    named |= {str(each["account"]) for each in body.get("balances", ())}
+    named |= {str(each["facts"]["name"]) for each in body.get("charges", ())}
+    named |= {str(each["name"]) for each in body.get("exceeded", ())}
+    return named | set(map(str, body.get("accounts", {}).values()))

@@ -105,7 +105,7 @@ def _note_answers(orders: Orders) -> None:
 
     def noting(batch: Any, *rest: Any, **named: Any) -> Any:
         answers = draw(batch, *rest, **named)
-        release, period, plan = next(each for each in (*rest, *named.values()) if isinstance(each, tuple))
+        release, period, plan = next(each for each in (*rest, *named.values()) if type(each) is tuple)
         for each in answers:
             about = {"release": release, "period": period, "plan": plan, "step": each.step, "digest": each.digest}
             append(orders.note, about)

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from dprelease.canonical import sha256
+from dprelease.errors import DpReleaseError
 from dprelease.ledger import Ledger, Reservation, StepKey
 from dprelease.plan.document import ReleaseInfo, ReleasePlan
 from dprelease.privacy.filters import account_loss
@@ -48,20 +48,28 @@ class Inspector:
             finished: The periods that must be released by now.
         """
         project, ledger = opened(victim.folder)
-        found = [f"ledger check: {each}" for each in ledger.check()]
-        known = {(each.release, each.period): each for each in ledger.reservations()}
+        found: list[str] = []
+        try:
+            found += [f"ledger check: {each}" for each in ledger.check()]
+            found += self._look(victim, project, ledger, finished)
+        except DpReleaseError as error:
+            found.append(f"the ledger cannot be read: {error}")
+        ledger.disconnect()
+        return found
+
+    def _look(self, victim: Victim, project: Project, ledger: Ledger, finished: Iterable[str]) -> Iterator[str]:
+        listed = [ledger.find(each.release, each.period) for each in ledger.reservations()]
+        known = {(each.release, each.period): each for each in listed if each is not None}
         for period in finished:
             reservation = known.get(("crash", period))
             if reservation is None or reservation.state != "closed":
-                found.append(f"{period} is not closed")
+                yield f"{period} is not closed"
             else:
-                found += self._bundle(project, reservation)
-        found += _steps(ledger, known.values())
-        found += _answers(ledger, known, victim.handed())
-        found += _charged(project, ledger, known.values())
-        found += _anchored(project, ledger)
-        ledger.disconnect()
-        return found
+                yield from self._bundle(project, reservation)
+        yield from _steps(ledger, known.values())
+        yield from _answers(ledger, known, victim.handed())
+        yield from _charged(project, ledger, known.values())
+        yield from _anchored(project, ledger)
 
     def _bundle(self, project: Project, of: Reservation) -> Iterator[str]:
         folder = folder_for(project.releases, of.release, of.period)
@@ -136,23 +144,15 @@ def _anchored(project: Project, ledger: Ledger) -> Iterator[str]:
                 yield f"there is no anchor {file.name} beside a ledger with entries"
             continue
         heads = list(_heads(file))
-        if not heads:
+        if entries and not heads:
             yield f"the anchor {file.name} names no head"
         yield from (f"the anchor names {head}, which the ledger lacks" for head in heads if head not in entries)
 
 
 def _heads(file: Path) -> Iterator[tuple[int, str]]:
-    """Every {sequence, hash} in a file of JSON lines; half a last line is none."""
-    for line in file.read_text(encoding="utf-8").splitlines():
-        try:
-            yield from _inside(json.loads(line))
-        except ValueError:
-            continue
-
-
-def _inside(found: Any) -> Iterator[tuple[int, str]]:
-    if isinstance(found, dict):
-        if isinstance(found.get("sequence"), int) and isinstance(found.get("hash"), str) and found["sequence"]:
-            yield found["sequence"], found["hash"]
-        for each in found.values():
-            yield from _inside(each)
+    """Sequence number and hash of every line, which is JSON behind a check sum; half a last line is none."""
+    for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            told = json.loads(line[line.index("{") :])
+            if told["sequence"]:  # 0: the ledger was about to be made
+                yield told["sequence"], told["hash"]

@@ -6,20 +6,23 @@ Everything that a run writes is inside the project's folder; what the killed pro
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dprelease.ledger import Ledger, open_ledger
+from dprelease.ledger import Ledger
+from dprelease.release.books import open_books
 from dprelease.release.project import Project
-from dprelease.spec.project import ProjectSpec
 
 __all__ = ["FULL", "SMALL", "Handed", "Victim", "anchor_files", "opened"]
 
-_SETTINGS = "ledger: sqlite:///state/ledger.db\nreleases: releases\nprefect_home: prefect\npolicy: policy.yaml\n"
-_ANCHORS = "anchors: [anchor/head.json]\n"
+_SETTINGS = """ledger: sqlite:///state/ledger.db
+anchors: [anchor/head.json]
+source_key: key/source.key
+releases: releases
+prefect_home: prefect
+policy: policy.yaml
+"""
 _POLICY = """accounts:
   people:
     unit: person
@@ -113,9 +116,8 @@ class Victim:
         visits = ["person,town,sex,amount"]
         visits += [f"{k // 3},{'w' if k % 7 else 'xyz'[k % 3]},{1 + k // 3 % 2},{k % 100}" for k in range(200)]
         people = ["region,sex,age", *(f"{'abc'[k % 3]},{1 + k % 2},{k % 90}" for k in range(200))]
-        settings = _SETTINGS + (_ANCHORS if "anchors" in ProjectSpec.model_fields else "")
         for name, content in {
-            "dprelease.yaml": settings,
+            "dprelease.yaml": _SETTINGS,
             "policy.yaml": _POLICY,
             "visits.csv": "\n".join(visits) + "\n",
             "people.csv": "\n".join(people) + "\n",
@@ -155,10 +157,9 @@ class Victim:
 def opened(folder: Path) -> tuple[Project, Ledger]:
     """The project and its ledger, opened as the command does it."""
     project = Project.open(folder)
-    return project, open_ledger(project.settings.ledger, project.folder)
+    return project, open_books(project)
 
 
 def anchor_files(project: Project) -> tuple[Path, ...]:
-    """The anchor files of a project: none where it names none."""
-    settings: Mapping[str, Any] = project.settings.model_dump()
-    return tuple(project.folder / os.fspath(name) for name in settings.get("anchors") or ())
+    """The anchor files of a project."""
+    return tuple(project.folder / name for name in project.settings.anchors)

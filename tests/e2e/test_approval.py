@@ -85,7 +85,8 @@ def test_keys_are_made_and_shown_and_the_line_is_one_of_a_policy(tmp_path: Path)
 def test_a_plan_is_frozen_approved_by_two_and_run(project: Path) -> None:
     refused = typed(project, "run", "spec.yaml", "--direct", code=3)
     assert "DPR-K120" in refused
-    assert "dprelease plan spec.yaml --out plan.json" in refused
+    for words in ("--out plan.json`", "`dprelease approve plan.json --key KEYFILE`", "`dprelease run plan.json`"):
+        assert words in refused
     assert "rehearsed" in typed(project, "run", "spec.yaml", "--direct", "--synthetic")
 
     typed(project, "plan", "spec.yaml", "--out", "plan.json")
@@ -103,6 +104,11 @@ def test_a_plan_is_frozen_approved_by_two_and_run(project: Path) -> None:
     assert approvals(project) == ["alice", "carol"]
 
     assert "published" in command(project, "run", "plan.json", "--direct")
+    bundle = project / "releases" / "survey" / "2024"
+    for page in ("accounting.json", "accounting.html"):
+        report = (bundle / page).read_text(encoding="utf-8")
+        assert "Approved by alice (data-owner)" in report
+        assert "Approved by carol (privacy-officer)" in report
     # What is reserved is not asked about again, by plan or by spec, whoever has left the policy since.
     write_policy(project, people=("bob", "carol"))
     assert "nothing drawn" in typed(project, "run", "plan.json", "--direct")

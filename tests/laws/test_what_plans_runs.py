@@ -24,8 +24,9 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.verify import verify
 from dprelease.publish import Publication, check_bundle, check_publishable, write
-from dprelease.release.draw import draw
+from dprelease.release.draw import Source, draw
 from dprelease.release.publishing import rendered
+from dprelease.release.sources import SourceKey, Sources
 from tests.laws.running import Example, example
 from tests.laws.running import write as write_files
 from tests.planned import plan_of
@@ -43,7 +44,7 @@ def ran(made: Example, folder: Path) -> bool:
     check_publishable(plan)
     write_files(made, folder)
     ledger = open_ledger("sqlite:///ledger.db", folder)
-    charges = [Charge(account=each, events=plan.event_of(each.name), cap=each.lifetime) for each in plan.accounts]
+    charges = [Charge(account=each, events=plan.cost_of(each), cap=each.lifetime) for each in plan.accounts]
     reservation = ledger.reserve(plan, charges)
     found = measured(plan, reservation, ledger, folder)
     check_shapes(plan, found)
@@ -68,9 +69,9 @@ def measured(plan: ReleasePlan, reservation: Reservation, ledger: Ledger, folder
         for batch in plan.batches():
             asked = [part for step in batch.steps if step.id != batch.selection for part in step.parts]
             engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), read)
-        answers = [
-            each for batch in plan.batches() for each in draw(batch, plan.catalog, read, engine, ledger, identity)
-        ]
+        pinned = Sources().pin(ledger, identity, plan.catalog.tables, engine, SourceKey.thrown_away())
+        source = Source(plan.catalog, read, engine, pinned)
+        answers = [each for batch in plan.batches() for each in draw(batch, source, ledger, identity)]
     finally:
         engine.close()
     return {answer.step: answer for answer in answers}

@@ -16,12 +16,13 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.ledger import Charge, Ledger, StepKey, open_ledger
 from dprelease.noise import Exact, ExactHistogram, ExactKeys, Measurement
 from dprelease.noise.threshold import least_threshold
-from dprelease.plan.document import Account, ReleasePlan
+from dprelease.plan.document import Account, Batch, ReleasePlan
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.curves.selection import partition_pi
 from dprelease.privacy.unit import Neighboring
-from dprelease.release.draw import draw
+from dprelease.release.draw import Source, draw
+from dprelease.release.sources import SourceKey, Sources
 from tests.planned import SPEC, plan_of
 
 CELLS = 20_000
@@ -78,20 +79,31 @@ class Zeros:
         self.secrets.append(secret)
         return ExactKeys(tuple((key,) for key in self.units), np.array(list(self.units.values()), dtype=np.int64))
 
+    def present(self, table: Table) -> None:
+        """There is no file."""
+
+    def fingerprint(self, table: Table, key: bytes) -> tuple[str, ...]:
+        return ()
+
     def close(self) -> None:
         """Nothing to forget."""
 
 
 def reserved(plan: ReleasePlan, folder: Path) -> Ledger:
     ledger = open_ledger("sqlite:///ledger.db", folder)
-    ledger.reserve(plan, [Charge(account=a, events=plan.event_of(a.name), cap=a.lifetime) for a in plan.accounts])
+    ledger.reserve(plan, [Charge(account=a, events=plan.cost_of(a), cap=a.lifetime) for a in plan.accounts])
     return ledger
 
 
-def measured(plan: ReleasePlan, ledger: Ledger, engine: Zeros) -> list[list[int]]:
+def drawn_of(batch: Batch, plan: ReleasePlan, ledger: Ledger, engine: Zeros) -> tuple[Measurement, ...]:
     identity = (plan.release.name, plan.release.period, plan.fingerprint())
+    pinned = Sources().pin(ledger, identity, plan.catalog.tables, engine, SourceKey(bytes(32)))
+    return draw(batch, Source(plan.catalog, {}, engine, pinned), ledger, identity)
+
+
+def measured(plan: ReleasePlan, ledger: Ledger, engine: Zeros) -> list[list[int]]:
     (batch,) = plan.batches()
-    answers = draw(batch, plan.catalog, {}, engine, ledger, identity)
+    answers = drawn_of(batch, plan, ledger, engine)
     return [answer.values.tolist() for answer in answers]
 
 
@@ -171,8 +183,7 @@ queries:
 
 
 def drawn(plan: ReleasePlan, ledger: Ledger, engine: Zeros) -> dict[str, Measurement]:
-    identity = (plan.release.name, plan.release.period, plan.fingerprint())
-    answers = [answer for batch in plan.batches() for answer in draw(batch, plan.catalog, {}, engine, ledger, identity)]
+    answers = [answer for batch in plan.batches() for answer in drawn_of(batch, plan, ledger, engine)]
     return {answer.step: answer for answer in answers}
 
 
@@ -203,8 +214,7 @@ def test_a_run_that_was_cut_off_after_the_selection_counts_over_the_keys_that_we
     key = StepKey(plan.release.name, plan.release.period, plan.fingerprint(), "terms.keys")
     ledger.commit(key, Measurement("terms.keys", np.ones(2, dtype=np.int64), keys=(("old",), ("older",))))
     engine = Zeros(units={"new": 10**6})
-    identity = (plan.release.name, plan.release.period, plan.fingerprint())
-    answers = draw(batch, plan.catalog, {}, engine, ledger, identity)
+    answers = drawn_of(batch, plan, ledger, engine)
     assert [len(answer.values) for answer in answers] == [2, 2, 2]
     assert (engine.selections, engine.calls) == (0, 1)
 
