@@ -57,7 +57,7 @@ class Book(Reader):
             existing = view.find(write.rows, release, period)
             used = view.was_planned(write.rows, release, period, mark)
             if existing and not replaces(existing, mark, restates, used=used):
-                kept = existing
+                kept = view.with_plan(write.rows, existing)
             else:
                 require_plan(plan, charges)
                 if heads is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.canonical import Value
 from dprelease.privacy.budget import Budget
@@ -47,3 +47,12 @@ class Account(Value):
     order: Fraction | None = Field(default=None, gt=1)
     window: Window | None = None
     nests: dict[str, int] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Plans that were made before there were these fields keep their fingerprints.
+        written: dict[str, Any] = plain(self)
+        for name in ("order", "window", "nests"):
+            if not written[name]:
+                del written[name]
+        return written

@@ -9,6 +9,7 @@ runs it before the reservation, the report prints its number.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, timedelta
 from fractions import Fraction
 
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
@@ -29,6 +30,7 @@ def verify(plan: ReleasePlan) -> Loss:
             or the certified loss exceeds the budget. Nothing may be drawn from such a plan.
     """
     _check_shape(plan)
+    _check_times(plan)
     for step in plan.steps:
         check_reach(plan, step)
     _check_goals(plan)
@@ -47,6 +49,29 @@ def verify(plan: ReleasePlan) -> Loss:
         rho = total_rho(draws_of(plan.steps))
         require(rho <= float(plan.budget.rho or 0) * (1 + _TOLERANCE), "rho above the budget's")
     return certified
+
+
+def _check_times(plan: ReleasePlan) -> None:
+    """What is charged to the windows of a period is read from that period: no table is filtered by another one.
+
+    The days are worked out by ISO text, apart from the calendar of ``spec.period``.
+    """
+    windowed = {account.name for account in plan.accounts if account.window is not None}
+    for table in plan.catalog.tables.values():
+        require(table.time is not None or table.account not in windowed, f"{table.name} is read whole, of all windows")
+        if table.time is not None:
+            days = [table.time.start + timedelta(days=n) for n in (0, (table.time.end - table.time.start).days - 1)]
+            first, last = (_names(day) for day in days)
+            before, after = (_names(day) for day in (days[0] - timedelta(days=1), days[1] + timedelta(days=1)))
+            whole = plan.release.period in first & last - before - after
+            require(whole, f"{table.name} is filtered by another period than the release's")
+
+
+def _names(day: date) -> set[str]:
+    """Every period that a day lies in, by name."""
+    year, week, _ = day.isocalendar()
+    quarter = f"{day.year:04d}-Q{(day.month + 2) // 3}"
+    return {f"{day.year:04d}", quarter, f"{day:%Y-%m}", f"{year:04d}-W{week:02d}", day.isoformat()}
 
 
 def _check_shape(plan: ReleasePlan) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from dprelease.errors import LedgerError
 from dprelease.spec.fields import kind_of, refuse
@@ -62,7 +61,7 @@ def ledger_resolved(written: str, environment: Mapping[str, str]) -> str:
                 code="DPR-L145",
             )
         given = environment[found[1]]
-        return quote(given, safe="") if found.end() <= before and written.startswith(_SERVERS) else given
+        return _encoded(given) if found.end() <= before and written.startswith(_SERVERS) else given
 
     place = _VARIABLE.sub(value, written)
     if not _is_place(place) or "\0" in place:
@@ -85,3 +84,8 @@ def _user_part(text: str) -> str:
     _, slashes, rest = text.partition("//")
     authority = (rest if slashes else text).split("?")[0]
     return authority.rpartition("@")[0]
+
+
+def _encoded(text: str) -> str:
+    """Percent-encoded for the part of a URL before its host (RFC 3986, section 2.1); letters and digits as they are."""
+    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in text.encode())

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
-from dprelease.ledger import LEDGERS, SQLiteLedger, open_ledger
+from dprelease.ledger import LEDGERS, SQLiteLedger, open_ledger, schema
 from dprelease.ledger.connect import translated
 from dprelease.ledger.schema import VERSION
 from dprelease.ledger.view import require_head
 from tests.ledgers import answer, charges, key, plan
+from tests.ledgers import fill as whole
 
 
 @pytest.fixture
@@ -27,18 +28,14 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ledger(path: Path) -> Iterator[SQLiteLedger]:
-    made = SQLiteLedger(path, lambda: datetime(2024, 3, 7, 5, 6, 7, tzinfo=UTC))
+    made = SQLiteLedger(path, (), lambda: datetime(2024, 3, 7, 5, 6, 7, tzinfo=UTC))
     yield made
     made.disconnect()
 
 
 def fill(ledger: SQLiteLedger, period: str = "2024", cost: str = "1/10") -> None:
-    """One release with two steps, from its reservation (entry 2, or later) to its end."""
-    made = plan(period=period, steps={"a": "people", "b": "people"}, cost=cost)
-    kept = ledger.reserve(made, charges(made))
-    for step in ("a", "b"):
-        ledger.commit(key(kept, step), answer(step))
-    ledger.close("survey", period, kept.plan_fingerprint, "manifest")
+    """One release with two steps, from its reservation (entry 3, or later) to its end."""
+    whole(ledger, plan(period=period, steps={"a": "people", "b": "people"}, cost=cost))
 
 
 @contextmanager
@@ -76,8 +73,9 @@ def test_files_and_folder_are_for_the_owner_alone(ledger: SQLiteLedger, path: Pa
 
 def test_the_file_says_what_it_is_and_commits_reach_the_disk(ledger: SQLiteLedger, path: Path) -> None:
     fill(ledger)
-    with ledger._connections.use() as connection:
-        assert connection is not None
+    with ledger._store._connections.use() as connected:  # type: ignore[attr-defined]  # it is a SQLiteStore
+        assert connected is not None
+        connection, _ = connected
         found = {
             name: connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in (
@@ -106,7 +104,14 @@ def test_times_are_in_the_entries_in_utc(ledger: SQLiteLedger) -> None:
     assert ledger.reservations()[0].reserved_at == "2024-03-07T05:06:07Z"
 
 
-TABLES = ("entries", "reservations", "endings", "measurements")
+TABLES = {
+    "entries": "sequence",
+    "reservations": "sequence",
+    "endings": "sequence",
+    "measurements": "sequence",
+    "sources": "sequence",
+    "contents": "payload",
+}
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -114,13 +119,31 @@ def test_the_database_itself_refuses_every_change(ledger: SQLiteLedger, path: Pa
     fill(ledger)
     with raw(path) as connection:
         for change in (
-            f"UPDATE {table} SET sequence = sequence + 100",
+            f"UPDATE {table} SET {TABLES[table]} = {TABLES[table]} || '1'",
             f"DELETE FROM {table}",
             f"INSERT OR REPLACE INTO {table} SELECT * FROM {table} LIMIT 1",
-        ):
+        )[: 2 if table == "contents" else 3]:  # the same bytes under the same digest are nothing new
             with pytest.raises(sqlite3.IntegrityError, match=f"{table}: "):
                 connection.execute(change)
     assert ledger.check() == ()
+
+
+def test_the_database_itself_refuses_other_bytes_under_a_digest(ledger: SQLiteLedger, path: Path) -> None:
+    fill(ledger)
+    with raw(path) as connection, pytest.raises(sqlite3.IntegrityError, match="contents: "):
+        connection.execute("INSERT OR REPLACE INTO contents SELECT digest, x'00' FROM contents LIMIT 1")
+    assert ledger.check() == ()
+
+
+def test_the_database_itself_gives_back_nothing_that_was_read(ledger: SQLiteLedger, path: Path) -> None:
+    """Not even for a program with a bug: a reservation with a source is not voided."""
+    made = plan()
+    kept = ledger.reserve(made, charges(made))
+    ledger.source("survey", "2024", kept.plan_fingerprint, {"people": ("hash",)}, "key")
+    with raw(path) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        with pytest.raises(sqlite3.IntegrityError, match="has ended, or was measured"):
+            connection.execute("INSERT INTO endings VALUES (?, 99, 'void')", (kept.sequence,))
 
 
 def test_the_database_itself_refuses_a_second_reservation_and_a_measurement_without_one(
@@ -130,11 +153,13 @@ def test_the_database_itself_refuses_a_second_reservation_and_a_measurement_with
     kept = ledger.reserve(made, charges(made))
     with raw(path) as connection:
         entry = connection.execute("SELECT hash FROM entries ORDER BY sequence DESC").fetchone()[0]
-        connection.execute("INSERT INTO entries VALUES (3, ?, 'h', 'reserve', '{}')", (entry,))
-        with pytest.raises(sqlite3.IntegrityError, match="already reserved"):
-            connection.execute("INSERT INTO reservations VALUES (3, 'survey', '2024', 'another plan')")
+        connection.execute("INSERT INTO entries VALUES (4, ?, 'h', 'reserve', '{}')", (entry,))
+        for restates in (None, kept.sequence):
+            with pytest.raises(sqlite3.IntegrityError, match="already reserved"):
+                row = (4, "survey", "2024", "another plan", restates, "i")
+                connection.execute("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?)", row)
         for plan_of in ("another plan", kept.plan_fingerprint):
-            row = ("survey", "2025", plan_of, "one", 3, "d", b"")
+            row = ("survey", "2025", plan_of, "one", 4, "d", "i")
             with pytest.raises(sqlite3.IntegrityError, match="not reserved"):
                 connection.execute("INSERT INTO measurements VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
@@ -194,7 +219,7 @@ def test_an_open_release_has_one_key_that_goes_when_it_ends(ledger: SQLiteLedger
     ledger.close(*identity, "manifest")
     with raw(path) as connection:
         assert connection.execute("SELECT count(*) FROM secrets").fetchone() == (0,)
-    with pytest.raises(BrokenPromiseError, match="has no key"):
+    with pytest.raises(BrokenPromiseError, match="DPR-L901"):
         ledger.secret(*identity)
     other = plan(period="2025", steps={"a": "people"})
     again = ledger.reserve(other, charges(other))
@@ -202,16 +227,36 @@ def test_an_open_release_has_one_key_that_goes_when_it_ends(ledger: SQLiteLedger
     assert ledger.check() == ()
 
 
-def test_a_ledger_of_the_first_schema_is_brought_up_to_date(ledger: SQLiteLedger, path: Path) -> None:
-    fill(ledger)
-    ledger.disconnect()
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_ledger_of_an_older_schema_is_brought_up_to_date_and_goes_on(path: Path, version: int) -> None:
+    """What its answers and its spend are then is in `tests/crash/test_old_ledgers.py`."""
+    path.parent.mkdir()
     with raw(path) as connection:
-        connection.execute("DROP TABLE secrets")
-        connection.execute("PRAGMA user_version = 1")
-    newer = SQLiteLedger(path)
-    assert newer.check() == ()
-    fill(newer, period="2025")
-    assert [each.period for each in newer.reservations()] == ["2024", "2025"]
+        connection.executescript((FIXTURES / f"ledger_v{version}.sql").read_text(encoding="utf-8"))
+    ledger = SQLiteLedger(path, [path.parent / "head"])
+    assert ledger.check() == ()
+    last = list(ledger.entries())[-1].body
+    assert (last["why"], last["place"]) == (f"the tables came from schema {version}", f"sqlite:{path}")
+    kept = ledger.find("survey", "2025")
+    assert kept is not None
+    for step in "ac":
+        ledger.commit(key(kept, step), answer(step))
+    ledger.close("survey", "2025", kept.plan_fingerprint, "manifest")
+    fill(ledger, period="2026")
+    assert ledger.check() == ()
+    ledger.disconnect()
+    with raw(path) as connection, raw(path.parent / "fresh.db") as fresh:
+        schema.create(fresh)
+        assert schema.objects(connection) == schema.objects(fresh)
+    path.unlink()
+    again = SQLiteLedger(path, [path.parent / "head"])
+    again.recover("deleted")
+    lost = {(each.period, each.state) for each in again.reservations()}
+    assert lost == {("2021", "lost"), ("2022", "lost"), ("2025", "lost"), ("2026", "lost")}
+    assert again.check() == ()
 
 
 def test_a_ledger_that_disappears_or_is_replaced_is_noticed(ledger: SQLiteLedger, path: Path, tmp_path: Path) -> None:
@@ -221,7 +266,7 @@ def test_a_ledger_that_disappears_or_is_replaced_is_noticed(ledger: SQLiteLedger
     fill(ledger, period="2025")
     ledger.disconnect()
     os.replace(tmp_path / "copy.db", path)
-    assert [each.period for each in ledger.reservations()] == ["2024"]
+    assert [each.period for each in ledger.reservations()] == ["2024"]  # no anchor tells that it was rolled back
     path.unlink()
     with pytest.raises(Corrupt, match="has disappeared"):
         ledger.standing(["people"])
@@ -311,7 +356,7 @@ def test_a_forked_child_makes_its_own_connections(ledger: SQLiteLedger) -> None:
 def test_no_connection_is_left_open_by_a_ledger_that_is_dropped(path: Path) -> None:
     ledger = SQLiteLedger(path)
     fill(ledger)
-    idle = ledger._connections._idle
+    idle = ledger._store._connections._idle  # type: ignore[attr-defined]  # it is a SQLiteStore
     assert len(idle) == 1
     del ledger
     assert idle == []

@@ -1,0 +1,44 @@
+"""The verifier holds the days that a table is read from against the period that is charged, by another calendar."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+
+from dprelease.catalog.table import TimeFilter
+from dprelease.errors import BrokenPromiseError
+from dprelease.plan.document import ReleasePlan, Window
+from dprelease.plan.verify import verify
+from dprelease.privacy.budget import Budget
+from dprelease.spec.period import span
+from tests.planned import SPEC, plan_of
+
+PLAN = plan_of(SPEC)
+PERIODS = ("2024", "2024-Q1", "2024-Q4", "2024-03", "2024-12", "2024-W09", "2024-W01", "2020-W53", "2024-02-29", "0999")
+
+
+def timed(period: str, start: date, end: date) -> ReleasePlan:
+    (name, *_) = PLAN.catalog.tables
+    time = TimeFilter(column="seen", type="date", start=start, end=end)
+    tables = {**PLAN.catalog.tables, name: PLAN.catalog.tables[name].model_copy(update={"time": time})}
+    release = PLAN.release.model_copy(update={"period": period})
+    return PLAN.model_copy(update={"release": release, "catalog": PLAN.catalog.model_copy(update={"tables": tables})})
+
+
+@pytest.mark.parametrize("period", PERIODS)
+def test_only_the_days_of_the_period_are_accepted(period: str) -> None:
+    found = span(period)
+    assert found is not None
+    start, end = found
+    verify(timed(period, start, end))
+    for before, after in ((1, 0), (-1, 0), (0, 1), (0, -1), (366, 366)):
+        with pytest.raises(BrokenPromiseError):
+            verify(timed(period, start + timedelta(days=before), end + timedelta(days=after)))
+
+
+def test_a_table_of_an_account_with_windows_is_never_read_whole() -> None:
+    window = Window(per="year", cap=Budget(epsilon=1))  # type: ignore[arg-type]  # an integer is a rational
+    accounts = tuple(account.model_copy(update={"window": window}) for account in PLAN.accounts)
+    with pytest.raises(BrokenPromiseError, match="of all windows"):
+        verify(PLAN.model_copy(update={"accounts": accounts}))
