@@ -44,26 +44,50 @@ __all__ = [
     "open_ledger",
 ]
 
-LEDGERS: dict[str, Callable[[Path, Sequence[Path]], Ledger]] = {"sqlite": SQLiteLedger}
+
+def _sqlite(url: str, folder: Path, anchors: Sequence[Path]) -> Ledger:
+    path = url.removeprefix("sqlite:///")
+    if path == url or not path.strip("/"):
+        raise _no_store(url)
+    return SQLiteLedger(folder / path, anchors)
+
+
+def _postgres(url: str, folder: Path, anchors: Sequence[Path]) -> Ledger:
+    from dprelease.ledger.postgres import PostgresLedger  # a driver that not every installation has
+
+    return PostgresLedger(url, anchors)
+
+
+LEDGERS: dict[str, Callable[[str, Path, Sequence[Path]], Ledger]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgres,
+    "postgres": _postgres,
+}
 
 
 def open_ledger(url: str, folder: Path, anchors: Sequence[str] = ()) -> Ledger:
     """The ledger at a URL; nothing is created until the first reservation.
 
     Args:
-        url: ``sqlite:///state/ledger.db``, relative to ``folder``; four slashes make the path absolute.
+        url: ``sqlite:///state/ledger.db``, relative to ``folder`` (four slashes make the path absolute), or
+            ``postgresql://user@host:port/database``.
         folder: The folder of the project.
         anchors: Files, relative to ``folder`` or absolute, that its head is written to as well.
 
     Raises:
         LedgerError: If the URL is not one of a store that is there.
+        MissingExtra: If its driver is not installed.
     """
-    scheme, mark, path = url.partition(":///")
-    if scheme not in LEDGERS or not mark or not path.strip("/"):
-        # A URL may hold a password, so only its scheme is shown.
-        raise LedgerError(
-            f"`ledger:` names no store that is there: {scheme.partition(':')[0]}",
-            hint=f"write sqlite:///state/ledger.db; there is: {', '.join(LEDGERS)}",
-            code="DPR-L143",
-        )
-    return LEDGERS[scheme](folder / path, [Path(os.path.abspath(folder / anchor)) for anchor in anchors])
+    scheme, mark, _ = url.partition("://")
+    if scheme not in LEDGERS or not mark:
+        raise _no_store(url)
+    return LEDGERS[scheme](url, folder, [Path(os.path.abspath(folder / anchor)) for anchor in anchors])
+
+
+def _no_store(url: str) -> LedgerError:
+    # A URL may hold a password, so only its scheme is shown.
+    return LedgerError(
+        f"`ledger:` names no store that is there: {url.partition(':')[0]}",
+        hint="write sqlite:///state/ledger.db, or postgresql://user@host/database",
+        code="DPR-L143",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from dprelease.canonical import Value
 from dprelease.ledger.balance import AccountFacts, Actor, Charged
@@ -16,6 +16,10 @@ from dprelease.plan.approved import Signed
 from dprelease.plan.document import Account, Head, ReleasePlan, Standing
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
+
+if TYPE_CHECKING:  # both read ledgers, by means of what is here
+    from dprelease.ledger.incident import Fault, Outcome
+    from dprelease.ledger.tally import Tally
 
 __all__ = ["Charge", "Ledger", "Reservation", "Sources", "StepKey"]
 
@@ -330,6 +334,23 @@ class Ledger(Protocol):
         Returns:
             What was done, one line each; empty: nothing was wrong.
         """
+        ...
+
+    def incident(self, fault: Fault, *, dry: bool = False, command: str = "") -> Outcome:
+        """Charge what releases of the past really cost, because of a fault; twice under the same one does nothing.
+
+        Args:
+            fault: What was wrong, and in which draws.
+            dry: Only say what would change.
+            command: What is being run.
+
+        Raises:
+            UnsupportedEvent: What less noise would have meant cannot be said of one of the draws.
+        """
+        ...
+
+    def tally(self) -> Tally:
+        """Everything that stands charged, release by release, quickly; for people who ask, not for a decision."""
         ...
 
     def reservations(self) -> tuple[Reservation, ...]:

@@ -16,6 +16,7 @@ from dprelease.ledger import view
 from dprelease.ledger.balance import Actor
 from dprelease.ledger.base import Charge, Reservation, Sources, StepKey
 from dprelease.ledger.entry import RESTORE, Closed, Measured, Refused, Reserved, Sourced, Voided
+from dprelease.ledger.incident import Fault, Outcome, changes, record, recorded
 from dprelease.ledger.judge import judge, out_of_budget, require_heads, require_plan
 from dprelease.ledger.opening import Opening
 from dprelease.ledger.place import this_process
@@ -23,6 +24,7 @@ from dprelease.ledger.reader import Reader
 from dprelease.ledger.recovery import recover
 from dprelease.ledger.rules import not_reserved, replaces, require_measured, require_same_manifest
 from dprelease.ledger.store import Rows
+from dprelease.ledger.tally import Tally, tally
 from dprelease.ledger.write import Write
 from dprelease.noise import Measurement
 from dprelease.plan.approved import Signed
@@ -242,6 +244,23 @@ class Book(Reader):
     def recover(self, why: str, command: str = "") -> tuple[str, ...]:
         """Make a ledger usable that its anchors contradict, or that was moved."""
         return recover(self._store, self._guard, why, self._now(), this_process(command))
+
+    def incident(self, fault: Fault, *, dry: bool = False, command: str = "") -> Outcome:
+        """Charge what past releases really cost, or (``dry``) only say it."""
+        if dry:
+            with self._reading() as rows:
+                return Outcome(changes(rows, fault), recorded(rows, fault)) if rows else Outcome(())
+        by = this_process(command)
+        with self._writing(by=by, point="incident") as write:
+            found = changes(write.rows, fault)
+            if found:
+                record(write, fault, found, self._now(), by)
+            return Outcome(found, recorded(write.rows, fault))
+
+    def tally(self) -> Tally:
+        """Everything that stands charged, release by release."""
+        with self._reading() as rows:
+            return tally(rows) if rows else Tally()
 
     @contextmanager
     def _writing(self, *, make: bool = False, by: Actor | None = None, point: str) -> Iterator[Write]:

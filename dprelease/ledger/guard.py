@@ -18,7 +18,7 @@ from dprelease.ledger.store import Rows, Store
 from dprelease.ledger.write import Write
 from dprelease.plan.document import Head
 
-__all__ = ["Guard", "Looked"]
+__all__ = ["Guard", "Looked", "require_indexed"]
 
 # What the anchors said before a snapshot was taken: by path, the highest line; None: no such file.
 Looked = Mapping[str, Line | None]
@@ -46,6 +46,7 @@ class Guard:
             self._require_never(looked, Head())
             return
         head = view.require_head(rows)
+        require_indexed(rows)
         told = view.place(rows, head)
         if told is None:
             self._require_never(looked, head)
@@ -154,6 +155,22 @@ class Guard:
         """Write what a transaction added to every anchor."""
         if self.journal.anchors and lines:
             self.journal.write(*lines)
+
+
+def require_indexed(rows: Rows) -> None:
+    """Refuse an index that lacks rows: what it hides would be reserved, or drawn, a second time.
+
+    Counted once on a new connection, for it takes as long as the ledger is long.
+
+    Raises:
+        Corrupt: Names the table.
+    """
+    if not rows.fresh:
+        return
+    for kind, table in (("reserve", "reservations"), ("source", "sources"), ("measure", "measurements")):
+        query = f"SELECT (SELECT count(*) FROM entries WHERE kind = ?) - (SELECT count(*) FROM {table})"  # noqa: S608
+        if rows.execute(query, (kind,))[0][0] > 0:
+            raise Corrupt(f"the ledger is damaged: rows of its table `{table}` are missing", hint=RESTORE, code="DPR-L302")
 
 
 def _standing(state: State) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from dprelease.ledger import view
 from dprelease.ledger.anchors import Journal
 from dprelease.ledger.balance import Actor, Balance, terms_of
 from dprelease.ledger.entry import Entry, Opened, Recovered, Reserved
-from dprelease.ledger.guard import Guard
+from dprelease.ledger.guard import Guard, require_indexed
 from dprelease.ledger.history import Stand, charged_balance
 from dprelease.ledger.known import Known, Line, everything
 from dprelease.ledger.store import Rows, Store
@@ -53,6 +53,7 @@ def recover(store: Store, guard: Guard, why: str, at: str, by: Actor) -> tuple[s
         if rows is None:
             return ()
         view.require_head(rows)
+        require_indexed(rows)
         work = _Recovery(Write(rows, view.state(rows)), store, guard.journal, courses, why, at, by)
         done = work.run()
         known = everything(rows, work.write.state)

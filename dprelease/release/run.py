@@ -18,6 +18,7 @@ from dprelease.catalog.table import Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.errors import DpReleaseError, LedgerError
 from dprelease.ledger import Ledger, Lock, Reservation, has_ended
+from dprelease.plan.approved import Signed
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
@@ -98,16 +99,15 @@ class Run:
             return
         plan = plan_release(self._target.project, self._target.loaded)
         check_fresh(self._target, plan)
-        project = self._target.project
-        approvals = () if self._rehearsal else require_approvals(project.policy, self._target.frozen, plan)
+        approvals = self._approvals(plan)
         heard(plan)  # plan_release has verified it
         for table in self._tables(plan).values():
             self._engine.describe(table)
         self._check_computable(plan)
         if not self._rehearsal and not self._ledger.exists:
-            require_no_bundles(project.releases)
+            require_no_bundles(self._target.project.releases)
         reach("run.planned")
-        heads = self._target.frozen.heads if self._target.frozen else None
+        heads = self._target.frozen.heads if self._target.frozen and not self._rehearsal else None
         self.reservation: Reservation = self._ledger.reserve(
             plan,
             charges(plan, self._target.loaded),
@@ -118,6 +118,13 @@ class Run:
             approvals=approvals,
         )
         self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
+
+    def _approvals(self, plan: ReleasePlan) -> tuple[Signed, ...]:
+        """The signatures that the policy demands, checked; a rehearsal needs none."""
+        target = self._target
+        if self._rehearsal:
+            return ()
+        return require_approvals(target.project.policy, target.frozen, plan, target.spec_file.name)
 
     def _restates(self, known: Reservation) -> bool:
         """Whether to plan anew: it was asked for, and what is there is not this very restatement."""

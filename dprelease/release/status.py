@@ -10,7 +10,7 @@ from typing import Any
 from dprelease.errors import UnsupportedEvent
 from dprelease.ledger import Ledger
 from dprelease.ledger.balance import Balance, terms_of
-from dprelease.ledger.entry import Entry, Kind
+from dprelease.ledger.entry import Entry
 from dprelease.ledger.history import Stand
 from dprelease.ledger.tally import Taken, Tally
 from dprelease.plan.document import Account, Head
@@ -67,20 +67,20 @@ def status_facts(ledger: Ledger, policy: Mapping[str, Account]) -> dict[str, Any
 def accounts_of(found: Tally, policy: Mapping[str, Account]) -> list[dict[str, Any]]:
     """Every account of the policy, and every one that only the ledger knows, by name."""
     stands = found.state.accounts
-    names = sorted(policy.keys() | stands.keys())
-    return [_account_facts(found, name, policy.get(name), stands.get(name)) for name in names]
+    known = {**{name: stand.account for name, stand in stands.items()}, **policy}
+    shown = []
+    for name, account in sorted(known.items()):
+        empty = Stand(account=account, balance=Balance(account=name, opened=0), head=Head())
+        shown.append({**_account_facts(found, account, stands.get(name, empty)), "in_policy": name in policy})
+    return shown
 
 
-def _account_facts(found: Tally, name: str, policy: Account | None, stand: Stand | None) -> dict[str, Any]:
-    account = policy or (stand and stand.account)
-    if account is None:
-        raise ValueError(f"no account {name}")
-    stand = stand or Stand(account=account, balance=Balance(account=name, opened=0), head=Head())
+def _account_facts(found: Tally, account: Account, stand: Stand) -> dict[str, Any]:
+    name = account.name
     terms, cap, releases = terms_of(account), account.lifetime, _parts(found, name)
     reserved = _sum([taken.parts[name].spent for taken in releases if not taken.ended])
     return {
         "name": name,
-        "in_policy": policy is not None,
         "unit": account.unit,
         "neighboring": account.neighboring.value,
         "composition": account.composition,
@@ -146,9 +146,7 @@ def _amounts(terms: Terms, stand: Stand, spent: Spent, reserved: Spent, cap: Bud
 
 
 def _without(spent: Spent, part: Spent) -> Spent:
-    return Spent(
-        loss=max(Fraction(0), spent.loss - part.loss), reveals=max(Fraction(0), spent.reveals - part.reveals)
-    )
+    return Spent(loss=max(Fraction(0), spent.loss - part.loss), reveals=max(Fraction(0), spent.reveals - part.reveals))
 
 
 def _text(value: Fraction | None) -> str:
@@ -241,7 +239,7 @@ def _raised(found: Tally, name: str) -> list[dict[str, Any]]:
         before = found.opened.get(body.replaces) if body.account == name and body.replaces else None
         if before is None:
             continue
-        caps = [("lifetime", before.cap, body.cap)]
+        caps: list[tuple[str, Budget, Budget | None]] = [("lifetime", before.cap, body.cap)]
         if before.window is not None:
             caps.append(("window", before.window.cap, body.window.cap if body.window else None))
         for what, then, now in caps:
@@ -284,7 +282,7 @@ def _release(taken: Taken) -> dict[str, Any]:
 
 
 def log_lines(
-    ledger: Ledger, account: str = "", release: str = "", kind: Kind | None = None, since: int = 0, last: int = 0
+    ledger: Ledger, account: str = "", release: str = "", kind: str = "", since: int = 0, last: int = 0
 ) -> list[dict[str, Any]]:
     """Entries: sequence, time, kind, what it is about, hash, and the body.
 
@@ -300,7 +298,7 @@ def log_lines(
     return found[-last:] if last else found
 
 
-def _line(entry: Entry, account: str, release: str, kind: Kind | None, since: int) -> Iterator[dict[str, Any]]:
+def _line(entry: Entry, account: str, release: str, kind: str, since: int) -> Iterator[dict[str, Any]]:
     if entry.sequence < since or (kind and entry.kind != kind):
         return
     body = entry.body

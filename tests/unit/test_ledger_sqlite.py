@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import stat
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
-from dprelease.ledger import LEDGERS, SQLiteLedger, open_ledger, schema
+from dprelease.ledger import LEDGERS, SQLiteLedger, open_ledger, schema, sqlite
 from dprelease.ledger.connect import translated
 from dprelease.ledger.schema import VERSION
 from dprelease.ledger.view import require_head
@@ -105,12 +106,8 @@ def test_times_are_in_the_entries_in_utc(ledger: SQLiteLedger) -> None:
 
 
 TABLES = {
-    "entries": "sequence",
-    "reservations": "sequence",
-    "endings": "sequence",
-    "measurements": "sequence",
-    "sources": "sequence",
-    "contents": "payload",
+    **dict.fromkeys(("entries", "reservations", "endings", "measurements", "sources"), "sequence = sequence + 100"),
+    "contents": "payload = x'00'",
 }
 
 
@@ -119,7 +116,7 @@ def test_the_database_itself_refuses_every_change(ledger: SQLiteLedger, path: Pa
     fill(ledger)
     with raw(path) as connection:
         for change in (
-            f"UPDATE {table} SET {TABLES[table]} = {TABLES[table]} || '1'",
+            f"UPDATE {table} SET {TABLES[table]}",
             f"DELETE FROM {table}",
             f"INSERT OR REPLACE INTO {table} SELECT * FROM {table} LIMIT 1",
         )[: 2 if table == "contents" else 3]:  # the same bytes under the same digest are nothing new
@@ -174,7 +171,9 @@ def test_an_entry_that_is_written_while_a_connection_opens_is_no_broken_chain(le
                 fill(ledger, next(periods))
 
         connection.set_trace_callback(meanwhile)
-        require_head(connection)
+        connection.execute("BEGIN")
+        require_head(sqlite._Rows(connection, fresh=True))
+        connection.execute("ROLLBACK")
     assert [each.period for each in ledger.reservations()] == ["2024", "2025"]
 
 
@@ -202,9 +201,14 @@ def test_a_newer_schema_is_refused(ledger: SQLiteLedger, path: Path) -> None:
     ledger.disconnect()
     with raw(path) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
-    for use in (lambda: ledger.standing(["people"]), ledger.check):
-        with pytest.raises(LedgerError, match="from a newer dprelease"):
+    made = plan(period="2025")
+    for use in (lambda: ledger.standing(["people"]), lambda: ledger.reserve(made, charges(made))):
+        with pytest.raises(LedgerError, match="DPR-L141 .* from a newer dprelease"):
             use()
+    (finding,) = ledger.check()
+    assert "from a newer dprelease" in finding
+    with raw(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION + 1,)
 
 
 def test_an_open_release_has_one_key_that_goes_when_it_ends(ledger: SQLiteLedger, path: Path) -> None:
@@ -359,5 +363,6 @@ def test_no_connection_is_left_open_by_a_ledger_that_is_dropped(path: Path) -> N
     idle = ledger._store._connections._idle  # type: ignore[attr-defined]  # it is a SQLiteStore
     assert len(idle) == 1
     del ledger
+    gc.collect()  # the store and its connections know each other
     assert idle == []
     assert [each.name for each in path.parent.iterdir()] == ["ledger.db"]

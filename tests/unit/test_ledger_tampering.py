@@ -11,7 +11,8 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt
 from dprelease.ledger import SQLiteLedger
-from tests.ledgers import answer, charges, key, plan
+from dprelease.ledger.history import digest_of
+from tests.ledgers import answer, charges, fill, key, plan
 
 
 @pytest.fixture
@@ -24,15 +25,6 @@ def ledger(path: Path) -> Iterator[SQLiteLedger]:
     made = SQLiteLedger(path)
     yield made
     made.disconnect()
-
-
-def fill(ledger: SQLiteLedger) -> None:
-    """One release with two steps: opened, reserved, measured twice, closed."""
-    made = plan(steps={"a": "people", "b": "people"})
-    kept = ledger.reserve(made, charges(made))
-    for step in ("a", "b"):
-        ledger.commit(key(kept, step), answer(step))
-    ledger.close("survey", "2024", kept.plan_fingerprint, "manifest")
 
 
 @contextmanager
@@ -52,10 +44,13 @@ def tamper(path: Path, change: str, *values: object) -> None:
 
 
 def copied(ledger: SQLiteLedger, path: Path, to: Path) -> SQLiteLedger:
-    """A second ledger with the same content, to be spoilt."""
-    with raw(path) as source, raw(to) as target:
+    """The same ledger with the same content at the same place, in a folder of its own name, to be spoilt."""
+    to.mkdir(parents=True)
+    with raw(path) as source, raw(to / "ledger.db") as target:
         source.backup(target)
-    return SQLiteLedger(to)
+    moved = SQLiteLedger(to / "ledger.db")
+    moved.recover("moved")
+    return moved
 
 
 def flipped(data: bytes, at: int) -> bytes:
@@ -67,10 +62,10 @@ def test_any_altered_byte_of_an_entry_is_found_and_its_entry_named(
 ) -> None:
     fill(ledger)
     texts = {entry.sequence: entry.text.encode() for entry in ledger.entries()}
-    assert len(texts) == 5
+    assert [entry.kind for entry in ledger.entries()] == [*"anchor open reserve source measure measure close".split()]
     for sequence, text in texts.items():
         for at in {0, len(text) // 7, len(text) // 3, len(text) // 2, len(text) - 1}:
-            spoilt = copied(ledger, path, tmp_path / f"{sequence}-{at}.db")
+            spoilt = copied(ledger, path, tmp_path / f"{sequence}-{at}")
             tamper(
                 spoilt.path, "UPDATE entries SET body = CAST(? AS TEXT) WHERE sequence = ?", flipped(text, at), sequence
             )
@@ -78,22 +73,47 @@ def test_any_altered_byte_of_an_entry_is_found_and_its_entry_named(
             assert any(line.startswith(f"entry {sequence}: its hash") for line in findings), (sequence, at, findings)
 
 
+_PLAN = plan(steps={"a": "people", "b": "people"})
+IS_ANSWER_A = f"digest = '{answer('a').digest}'"
+IS_PLAN = f"digest = '{_PLAN.fingerprint()}'"
+IS_EVENT = f"digest = '{digest_of(_PLAN.event)}'"
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ("UPDATE entries SET hash = 'x' WHERE sequence = 2", "entry 3: the chain is broken"),
-        ("UPDATE entries SET previous = 'x' WHERE sequence = 2", "entry 2: the chain is broken"),
-        ("UPDATE entries SET kind = 'other' WHERE sequence = 2", "entry 2"),
-        ("DELETE FROM entries WHERE sequence = 2", "entry 3: the chain is broken: it does not follow entry 1"),
-        ("DELETE FROM entries WHERE sequence = 5", "entry 5: the table `endings`"),
-        ("DELETE FROM reservations", "entry 2: the table `reservations`"),
-        ("UPDATE reservations SET period = '2025'", "entry 2: the table `reservations`"),
-        ("DELETE FROM endings", "entry 5: the table `endings`"),
-        ("DELETE FROM measurements WHERE step = 'a'", "entry 3: the measurement of step a is missing"),
-        ("UPDATE measurements SET step = 'c' WHERE step = 'a'", "entry 3: the measurement of step c"),
-        ("UPDATE measurements SET digest = 'x' WHERE step = 'b'", "entry 4: the measurement of step b"),
-        ("UPDATE measurements SET sequence = 1 WHERE step = 'b'", "entry 1: the measurement of step b"),
+        ("UPDATE entries SET hash = 'x' WHERE sequence = 3", "entry 4: the chain is broken"),
+        ("UPDATE entries SET previous = 'x' WHERE sequence = 3", "entry 3: the chain is broken"),
+        ("UPDATE entries SET kind = 'other' WHERE sequence = 3", "entry 3"),
+        ("DELETE FROM entries WHERE sequence = 3", "entry 4: the chain is broken: it does not follow entry 2"),
+        ("DELETE FROM entries WHERE sequence = 7", "entry 7: its row in the table `endings` is an orphan"),
+        ("DELETE FROM reservations", "entry 3: its row in the table `reservations` is missing"),
+        ("UPDATE reservations SET period = '2025'", "entry 3: its row in the table `reservations` differs"),
+        ("UPDATE reservations SET identity = 'x'", "entry 3: its row in the table `reservations` differs"),
+        ("UPDATE reservations SET restates = 3", "entry 3: its row in the table `reservations` differs"),
+        ("UPDATE reservations SET plan = 'x'", "entry 3: its row in the table `reservations` differs"),
+        ("DELETE FROM endings", "entry 7: its row in the table `endings` is missing"),
+        ("UPDATE endings SET kind = 'give_up'", "entry 7: its row in the table `endings` differs"),
+        ("UPDATE endings SET kind = 'void'", "entry 7: its row in the table `endings` differs"),
+        ("UPDATE endings SET sequence = 6", "entry 6: its row in the table `endings` is an orphan"),
+        ("INSERT INTO endings VALUES (2, 2, 'give_up')", "entry 2: its row in the table `endings` is an orphan"),
+        ("DELETE FROM sources", "entry 4: its row in the table `sources` is missing"),
+        ("UPDATE sources SET reservation = 2", "entry 4: its row in the table `sources` differs"),
+        ("INSERT INTO sources VALUES (5, 3)", "entry 5: its row in the table `sources` is an orphan"),
+        ("DELETE FROM measurements WHERE step = 'a'", "entry 5: its row in the table `measurements` is missing"),
+        ("UPDATE measurements SET step = 'c' WHERE step = 'a'", "entry 5: its row in the table `measurements` differs"),
+        ("UPDATE measurements SET digest = 'x' WHERE step = 'b'", "entry 6: its row in the table `measurements` differs"),
+        ("UPDATE measurements SET digest = 'x' WHERE step = 'b'", "entry 6: the measurement of step b is missing"),
+        ("UPDATE measurements SET sequence = 1 WHERE step = 'b'", "entry 1: its row in the table `measurements` is an"),
+        ("UPDATE measurements SET identity = 'x' WHERE step = 'b'", "entry 6: its row in the table `measurements`"),
+        (f"DELETE FROM contents WHERE {IS_ANSWER_A}", "entry 5: the measurement of step a is missing"),
+        (f"UPDATE contents SET payload = x'00' WHERE {IS_ANSWER_A}", "entry 5: the measurement of step a was altered"),
+        (f"DELETE FROM contents WHERE {IS_PLAN}", "entry 3: the ledger is damaged: what it keeps as"),
+        (f"UPDATE contents SET payload = x'00' WHERE {IS_PLAN}", "entry 3: the ledger is damaged: what it keeps as"),
+        (f"DELETE FROM contents WHERE {IS_EVENT}", "entry 3: the ledger is damaged: what it keeps as"),
+        (f"UPDATE contents SET payload = x'00' WHERE {IS_EVENT}", "entry 3: the ledger is damaged: what it keeps as"),
         ("DROP INDEX entries_by_kind", "`entries_by_kind`"),
+        ("DROP INDEX reservations_by_identity", "`reservations_by_identity`"),
     ],
 )
 def test_what_was_altered_is_named(ledger: SQLiteLedger, path: Path, change: str, named: str) -> None:
@@ -105,7 +125,7 @@ def test_what_was_altered_is_named(ledger: SQLiteLedger, path: Path, change: str
 def test_dropped_rules_are_found(ledger: SQLiteLedger, path: Path) -> None:
     fill(ledger)
     tamper(path, "SELECT 1")
-    assert len(ledger.check()) == 12
+    assert len(ledger.check()) == 3 * 6
     assert all("is missing or is not as dprelease makes it" in line for line in ledger.check())
 
 
@@ -116,9 +136,9 @@ def test_any_altered_byte_of_an_answer_is_found_and_it_is_never_drawn_again(
     at = key(ledger.reservations()[0], "a")
     payload = answer("a").to_bytes()
     for position in range(len(payload)):
-        spoilt = copied(ledger, path, tmp_path / f"{position}.db")
-        tamper(spoilt.path, "UPDATE measurements SET payload = ? WHERE step = 'a'", flipped(payload, position))
-        assert any("entry 3: the measurement of step a of survey 2024 was altered" in line for line in spoilt.check())
+        spoilt = copied(ledger, path, tmp_path / f"{position}")
+        tamper(spoilt.path, f"UPDATE contents SET payload = ? WHERE {IS_ANSWER_A}", flipped(payload, position))
+        assert any("entry 5: the measurement of step a was altered" in line for line in spoilt.check())
         with pytest.raises(Corrupt, match="step a of survey 2024"):
             spoilt.stored(at)
         with pytest.raises(Corrupt, match="step a of survey 2024"):
@@ -126,25 +146,35 @@ def test_any_altered_byte_of_an_answer_is_found_and_it_is_never_drawn_again(
 
 
 @pytest.mark.parametrize(
-    "change",
-    ["DELETE FROM measurements WHERE step = 'a'", "UPDATE measurements SET step = 'z' WHERE step = 'a'"],
+    ("change", "how"),
+    [
+        (f"DELETE FROM contents WHERE {IS_ANSWER_A}", "is missing; entry 4 has it"),
+        ("UPDATE measurements SET step = 'z' WHERE step = 'a'", "is hidden: its index contradicts itself"),
+        ("UPDATE measurements SET identity = 'z' WHERE step = 'a'", "is hidden: its index contradicts itself"),
+        ("UPDATE measurements SET period = '2025' WHERE step = 'a'", "is hidden: its index contradicts itself"),
+        ("UPDATE measurements SET sequence = 3 WHERE step = 'a'", "is not what entry 3 says"),
+        ("UPDATE measurements SET digest = 'z' WHERE step = 'a'", "is not what entry 4 says"),
+    ],
 )
-def test_an_answer_that_went_missing_is_never_drawn_again(ledger: SQLiteLedger, path: Path, change: str) -> None:
+def test_an_answer_that_went_missing_is_never_drawn_again(
+    ledger: SQLiteLedger, path: Path, change: str, how: str
+) -> None:
     made = plan(steps={"a": "people", "b": "people"})
     kept = ledger.reserve(made, charges(made))
     ledger.commit(key(kept, "a"), answer("a"))
     tamper(path, change)
-    with pytest.raises(Corrupt, match="step a of survey 2024 is missing; entry 3"):
+    with pytest.raises(Corrupt, match=f"step a of survey 2024 {how}"):
         ledger.stored(key(kept, "a"))
-    with pytest.raises(Corrupt, match="step a of survey 2024 is missing; entry 3"):
+    with pytest.raises(Corrupt, match=f"step a of survey 2024 {how}"):
         ledger.commit(key(kept, "a"), answer("a", 8))
-    with pytest.raises(BrokenPromiseError, match="DPR-L902"):
-        ledger.void("survey", "2024", kept.plan_fingerprint, "nothing is there")
+    if "period" not in change:  # then nothing but the entry says that something was drawn
+        with pytest.raises(BrokenPromiseError, match="DPR-L902"):
+            ledger.void("survey", "2024", kept.plan_fingerprint, "nothing is there")
     assert ledger.stored(key(kept, "b")) is None
 
 
 @pytest.mark.parametrize(
-    "change", ["UPDATE entries SET body = '{}' WHERE sequence = 5", "DELETE FROM entries WHERE sequence = 3"]
+    "change", ["UPDATE entries SET body = '{}' WHERE sequence = 7", "DELETE FROM entries WHERE sequence = 4"]
 )
 def test_a_broken_head_or_a_gap_stops_every_use_but_the_check(ledger: SQLiteLedger, path: Path, change: str) -> None:
     fill(ledger)
@@ -160,7 +190,66 @@ def test_a_broken_head_or_a_gap_stops_every_use_but_the_check(ledger: SQLiteLedg
 
 def test_a_charge_that_was_altered_is_not_believed(ledger: SQLiteLedger, path: Path) -> None:
     fill(ledger)
-    tamper(path, 'UPDATE entries SET body = replace(body, \'"scale":"10"\', \'"scale":"99"\') WHERE sequence = 2')
-    for use in (lambda: ledger.standing(["people"]), lambda: ledger.find("survey", "2024")):
-        with pytest.raises(Corrupt, match="entry 2 of the ledger was altered"):
+    tamper(path, 'UPDATE entries SET body = replace(body, \'"loss":"1/5"\', \'"loss":"1/9"\') WHERE sequence = 3')
+    made = plan(period="2025")
+    for use in (
+        lambda: ledger.standing(["people"]),
+        lambda: ledger.find("survey", "2024"),
+        lambda: ledger.quote(charges(made), "2025"),
+        lambda: ledger.reserve(made, charges(made)),
+    ):
+        with pytest.raises(Corrupt, match="entry 3 of the ledger was altered"):
             use()
+
+
+def test_draws_that_were_altered_are_not_believed(ledger: SQLiteLedger, path: Path) -> None:
+    """What a past release cost, as `status` shows it, is what its draws say, and these are kept by their digest."""
+    fill(ledger)
+    tamper(path, f"UPDATE contents SET payload = x'00' WHERE {IS_EVENT}")
+    with pytest.raises(Corrupt, match="what it keeps as .* was altered"):
+        ledger.standing(["people"])
+
+
+def test_a_plan_that_was_altered_is_never_run(ledger: SQLiteLedger, path: Path) -> None:
+    made = plan()
+    kept = ledger.reserve(made, charges(made))
+    tamper(path, f"UPDATE contents SET payload = x'00' WHERE digest = '{made.fingerprint()}'")
+    for use in (lambda: ledger.find("survey", "2024"), lambda: SQLiteLedger(path).commit(key(kept), answer())):
+        with pytest.raises(Corrupt, match="DPR-L304"):
+            use()
+
+
+def test_a_reservation_that_is_hidden_from_one_index_is_found_by_the_other(ledger: SQLiteLedger, path: Path) -> None:
+    """One damaged byte must not free a release to be reserved, and drawn, anew."""
+    made = plan()
+    ledger.reserve(made, charges(made))
+    for change in ("period = '2025'", "release = 'x'", "identity = 'x'"):
+        spoilt = copied(ledger, path, path.parent / change.partition(" ")[0])
+        tamper(spoilt.path, f"UPDATE reservations SET {change}")
+        for use in (lambda: spoilt.find("survey", "2024"), lambda: spoilt.reserve(made, charges(made))):  # noqa: B023
+            with pytest.raises(Corrupt, match="contradicts itself"):
+                use()
+
+
+@pytest.mark.parametrize("table", ["reservations", "sources", "measurements"])
+def test_a_whole_row_that_went_missing_stops_every_use_but_the_check(
+    ledger: SQLiteLedger, path: Path, table: str
+) -> None:
+    """A row can go without a byte of the others being touched: then the entries are counted against the rows."""
+    made = plan(steps={"a": "people", "b": "people"})
+    kept = ledger.reserve(made, charges(made))
+    ledger.source("survey", "2024", kept.plan_fingerprint, {"people": ("hash",)}, "key")
+    ledger.commit(key(kept, "a"), answer("a"))
+    ledger.disconnect()
+    tamper(path, f"DELETE FROM {table}")
+    for use in (
+        lambda: SQLiteLedger(path).stored(key(kept, "a")),
+        lambda: SQLiteLedger(path).commit(key(kept, "a"), answer("a", 8)),
+        lambda: SQLiteLedger(path).void("survey", "2024", kept.plan_fingerprint, "nothing is there"),
+        lambda: SQLiteLedger(path).reserve(made, charges(made)),
+    ):
+        with pytest.raises(Corrupt, match=f"rows of its table `{table}` are missing"):
+            use()
+    assert any(f"its row in the table `{table}` is missing" in line for line in SQLiteLedger(path).check())
+    with pytest.raises(Corrupt, match=f"rows of its table `{table}` are missing"):
+        SQLiteLedger(path).recover("never mind")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from fractions import Fraction
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_only_the_days_of_the_period_are_accepted(period: str) -> None:
 
 
 def test_a_table_of_an_account_with_windows_is_never_read_whole() -> None:
-    window = Window(per="year", cap=Budget(epsilon=1))  # type: ignore[arg-type]  # an integer is a rational
+    window = Window(per="year", cap=Budget(epsilon=Fraction(1)))
     accounts = tuple(account.model_copy(update={"window": window}) for account in PLAN.accounts)
     with pytest.raises(BrokenPromiseError, match="of all windows"):
         verify(PLAN.model_copy(update={"accounts": accounts}))
