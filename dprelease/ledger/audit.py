@@ -74,6 +74,10 @@ class Contents(Protocol):
         """Bytes that are draws."""
         ...
 
+    def cells(self, digest: str) -> int | None:
+        """How many numbers the measurement has that is kept as this; None where that is not to be told."""
+        ...
+
 
 @dataclass
 class _Reservation:
@@ -300,6 +304,8 @@ def _measure(book: _Book, at: int, body: dict[str, Any]) -> None:
         return
     if step not in found.cells or found.cells[step] not in (None, body["cells"]):
         book.say(at, f"step {step} of {release} {period} is not a step of the reserved plan")
+    if book.contents.cells(body["digest"]) not in (None, body["cells"]):
+        book.say(at, f"the measurement of step {step} is of another step or shape")
     if step in found.measured:
         book.say(at, f"step {step} of {release} {period} is measured twice")
     found.measured[step] = at

@@ -170,7 +170,8 @@ def require_indexed(rows: Rows) -> None:
     for kind, table in (("reserve", "reservations"), ("source", "sources"), ("measure", "measurements")):
         query = f"SELECT (SELECT count(*) FROM entries WHERE kind = ?) - (SELECT count(*) FROM {table})"  # noqa: S608
         if rows.execute(query, (kind,))[0][0] > 0:
-            raise Corrupt(f"the ledger is damaged: rows of its table `{table}` are missing", hint=RESTORE, code="DPR-L302")
+            what = f"rows of its table `{table}` are missing"
+            raise Corrupt(f"the ledger is damaged: {what}", hint=RESTORE, code="DPR-L302")
 
 
 def _standing(state: State) -> dict[str, Any]:

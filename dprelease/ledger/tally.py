@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -29,17 +29,23 @@ __all__ = ["Part", "Taken", "Tally", "tally"]
 _GRAIN = Fraction(1, 10**40)  # sums of thousands of odd fractions are rounded up, far behind the point
 
 
-@dataclass(frozen=True)
-class Part:
-    """What one release costs one account: its draws by digest, what they add, and the windows that they touch."""
+class Part(NamedTuple):
+    """What one release costs one account.
+
+    Attributes:
+        digest: Of its draws, as corrected by incidents.
+        spent: What they add to the account.
+        windows: That they touch.
+        asked: The digest of the draws that were reserved.
+    """
 
     digest: str
     spent: Spent
-    windows: tuple[str, ...] = ()
+    windows: tuple[str, ...]
+    asked: str
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(NamedTuple):
     """One reservation that stands.
 
     Attributes:
@@ -148,12 +154,12 @@ class _Walk:
             events = Composed.model_validate(charge["events"])
             self._draws[digest_of(events)] = events
             terms = terms_of(self._state.accounts[charge["facts"]["name"]].account)
-            return Part(digest_of(events), spent_on(terms, events), windows)
+            return Part(digest_of(events), spent_on(terms, events), windows, digest_of(events))
         digest, spent = charge["digest"], charge.get("spent") or {}
         view.events(self._rows, self._draws, digest)
         key = (digest, spent.get("loss", "0"), spent.get("reveals", "0"), *windows)
         if key not in self._parts:
-            self._parts[key] = Part(digest, Spent.model_validate(spent), windows)
+            self._parts[key] = Part(digest, Spent.model_validate(spent), windows, digest)
         return self._parts[key]
 
     def _claim(self, body: Mapping[str, Any], digests: tuple[str, ...]) -> Loss | None:
@@ -171,8 +177,8 @@ class _Walk:
                 raise Corrupt(f"an incident corrects entry {each.reservation}, which does not stand", hint=RESTORE)
             view.events(self._rows, self._draws, each.digest)
             part = taken.parts[each.account]
-            changed = replace(part, digest=each.digest, spent=part.spent.plus(each.spent))
-            self._taken[each.reservation] = replace(taken, parts={**taken.parts, each.account: changed})
+            changed = part._replace(digest=each.digest, spent=part.spent.plus(each.spent))
+            self._taken[each.reservation] = taken._replace(parts={**taken.parts, each.account: changed})
 
 
 def _require_sums(found: Tally) -> None:

@@ -24,7 +24,7 @@ from dprelease.release.project import Project, _account
 __all__ = ["UNBOUNDED", "account_status", "accounts_of", "draws_of", "log_lines", "policy_accounts", "status_facts"]
 
 UNBOUNDED = "unbounded"
-_MOST = 10**9  # releases that are looked for; nobody makes more
+_MOST = 10**9  # releases that are looked for; nobody will make more
 
 
 def policy_accounts(project: Project) -> dict[str, Account]:
@@ -193,9 +193,9 @@ def _fits(terms: Terms, stand: Stand, last: Taken | None, account: Account) -> i
         return None
     part = last.parts[account.name]
     if terms.composition == "pld":
-        allowed = sum(slot.times for slot in stand.series if slot.digest == part.digest)
+        allowed = sum(slot.times for slot in stand.series if slot.digest == part.asked)
         open_ = stand.loss is not None and stand.loss.epsilon <= account.lifetime.limit
-        return max(0, allowed - stand.balance.series.get(part.digest, 0)) if open_ else 0
+        return max(0, allowed - stand.balance.series.get(part.asked, 0)) if open_ else 0
     checked = [(stand.balance.spent, account.lifetime)]
     if account.window is not None:
         totals = [stand.balance.windows.get(name, Spent()) for name in part.windows]
@@ -211,8 +211,10 @@ def _times(terms: Terms, spent: Spent, one: Spent, cap: Budget) -> int | None:
 
     if one == Spent():
         return None if holds(1) else 0
+    if holds(_MOST):
+        return _MOST
     low, high = 0, 1
-    while high <= _MOST and holds(high):
+    while holds(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def race(ledger: Ledger, plan_file: str, rounds: str) -> None:
     """Reserve and measure the same releases as everybody else."""
     for plan, made in plans(plan_file, (f"p{n}" for n in range(int(rounds)))):
         ledger.reserve(plan, made)
-        measure(ledger, plan)
+        measure(ledger, plan)  # the ledger's keys alone decide, whatever was read and recorded before
 
 
 def grant(ledger: Ledger, plan_file: str, who: str, rounds: str) -> None:
@@ -65,6 +66,18 @@ def grant(ledger: Ledger, plan_file: str, who: str, rounds: str) -> None:
             say("refused", plan.release.period)
         else:
             say("granted", plan.release.period)
+
+
+def watch(ledger: Ledger, cap: str) -> None:
+    """Look, until everything is granted: what is charged, and that every sum is that of its charges."""
+    while not ledger.exists:
+        time.sleep(0.01)
+    count = 0
+    while count < int(cap):
+        # It raises where the balances are not the sums of the charges, and where the anchors know more.
+        count = len(ledger.standing(["people"]).of("people").charged)
+        assert len(ledger.reservations()) >= count
+        say("saw", count)
 
 
 def churn(ledger: Ledger, plan_file: str, who: str) -> None:
@@ -88,8 +101,8 @@ def hold(ledger: Ledger, release: str, period: str) -> None:
         sys.stdin.read()
 
 
-MODES: dict[str, Callable[..., None]] = {"race": race, "grant": grant, "churn": churn, "hold": hold}
+MODES: dict[str, Callable[..., None]] = {"race": race, "grant": grant, "watch": watch, "churn": churn, "hold": hold}
 
 if __name__ == "__main__":
     mode, url, folder, *rest = sys.argv[1:]
-    MODES[mode](open_ledger(url, Path(folder)), *rest)
+    MODES[mode](open_ledger(url, Path(folder), ["anchors/head"]), *rest)

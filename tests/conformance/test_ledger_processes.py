@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
 import signal
@@ -15,14 +16,23 @@ import pytest
 
 from dprelease.ledger import LEDGERS, Ledger, open_ledger
 from dprelease.plan.document import ReleasePlan
+from tests import postgres as servers
 from tests.ledgers import key, plan
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
 
 
-@pytest.fixture(params=list(LEDGERS))
+postgres_server, postgres = servers.postgres_server, servers.postgres  # fixtures
+
+
+@pytest.fixture(params=[name for name in LEDGERS if name != "postgres"])  # another name for postgresql
 def url(request: pytest.FixtureRequest) -> str:
-    return f"{request.param}:///state/ledger.db"
+    """Of a ledger that nothing was ever written to; a server's has its tables, for a release never makes them."""
+    if request.param == "sqlite":
+        return "sqlite:///state/ledger.db"
+    database = request.getfixturevalue("postgres")
+    importlib.import_module("dprelease.ledger.postgres").create(database.owner, servers.RUNNER)
+    return str(database.runner)
 
 
 def kinds(ledger: Ledger) -> list[str]:
@@ -57,24 +67,60 @@ def test_two_processes_that_race_hand_on_one_answer_per_step(url: str, tmp_path:
     assert [process.returncode for process in racing] == [0, 0]
     assert handed[0] == handed[1]
     assert len(handed[0]) == 60
-    ledger = open_ledger(url, tmp_path)
+    ledger = open_ledger(url, tmp_path, ["anchors/head"])
     assert kinds(ledger).count("reserve") == 30
     assert ledger.check() == ()
 
 
+def _share(url: str, folder: Path, processes: int, asked: int, cap: int) -> None:
+    """So many processes ask for so many releases of one unit each, of a cap that is less; a reader looks on."""
+    text = _write(plan(cost=f"1/{cap}"), folder)
+    asking = [_start("grant", url, folder, text, f"w{n}", str(asked)) for n in range(processes)]
+    watching = _start("watch", url, folder, str(cap))
+    said = [line for process in asking for line in _lines(process, 900)]
+    seen = _lines(watching, 60)
+    assert [process.returncode for process in (*asking, watching)] == [0] * (processes + 1)
+    assert len(said) == processes * asked
+    granted = sorted(line[1] for line in said if line[0] == "granted")
+    ledger = open_ledger(url, folder, ["anchors/head"])
+    assert len(granted) == cap
+    assert granted == sorted(kept.period for kept in ledger.reservations())
+    assert charged(ledger) == cap
+    assert kinds(ledger).count("refuse") == processes * asked - cap
+    assert ledger.check() == ()
+    # Whoever looked never saw more than the cap, nor less than before, nor a state that does not add up.
+    counts = [count for _, count in seen]
+    assert counts == sorted(counts)
+    assert counts[-1] == cap
+    assert len(counts) > 3
+
+
 @pytest.mark.slow
 def test_eight_processes_never_get_more_than_the_cap_together(url: str, tmp_path: Path) -> None:
-    text = _write(plan(cost="1/100"), tmp_path)
-    asking = [_start("grant", url, tmp_path, text, f"w{n}", "20") for n in range(8)]
-    said = [line for process in asking for line in _lines(process, 300)]
-    granted = sorted(line[1] for line in said if line[0] == "granted")
-    ledger = open_ledger(url, tmp_path)
-    assert len(said) == 160
-    assert len(granted) == 100
-    assert granted == sorted(kept.period for kept in ledger.reservations())
-    assert charged(ledger) == 100
-    assert kinds(ledger).count("refuse") == 60
-    assert ledger.check() == ()
+    _share(url, tmp_path, 8, 20, 100)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("time_", range(20))
+def test_sixty_four_processes_never_get_more_than_a_thousand_units_together(
+    url: str, tmp_path: Path, time_: int
+) -> None:
+    _share(url, tmp_path, 64, 100, 1000)
+
+
+def test_processes_that_begin_at_once_make_one_ledger_with_one_id(url: str, tmp_path: Path) -> None:
+    """The first reservation of all makes the ledger, and both of its anchors."""
+    for attempt in range(5 if url.startswith("sqlite") else 1):  # a database is there before, and is one
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        text = _write(plan(cost="1/100"), folder)
+        asking = [_start("grant", url, folder, text, f"w{n}", "2") for n in range(6)]
+        said = [line for process in asking for line in _lines(process)]
+        assert [process.returncode for process in asking] == [0] * 6
+        assert [line[0] for line in said] == ["granted"] * 12
+        ledger = open_ledger(url, folder, ["anchors/head"])
+        assert kinds(ledger).count("anchor") == 1
+        assert ledger.check() == ()
 
 
 @pytest.mark.slow
@@ -93,7 +139,7 @@ def test_killing_the_writer_at_random_moments_changes_no_answer(url: str, tmp_pa
                 handed[rest[0], rest[1]] = rest[2]
             else:
                 closed.add(rest[0])
-        ledger = open_ledger(url, tmp_path)
+        ledger = open_ledger(url, tmp_path, ["anchors/head"])
         assert ledger.check() == ()
     kept = {each.period: each for each in ledger.reservations()}
     assert len(handed) > 20

@@ -26,7 +26,7 @@ TWO = {"a": "people", "b": "visits"}
 postgres_server, postgres = servers.postgres_server, servers.postgres  # fixtures
 
 
-@pytest.fixture(params=list(LEDGERS))
+@pytest.fixture(params=[name for name in LEDGERS if name != "postgres"])  # another name for postgresql
 def url(request: pytest.FixtureRequest) -> str:
     """Of a ledger that nothing was ever written to; a server's has its tables, for a release never makes them."""
     if request.param == "sqlite":
@@ -43,9 +43,9 @@ def ledger(url: str, tmp_path: Path) -> Ledger:
 
 def kinds(ledger: Ledger) -> list[str]:
     """What happened, without the first entry, which says where the ledger is."""
-    first, *rest = [entry.kind for entry in ledger.entries()] or ["anchor"]
-    assert first == "anchor"
-    return rest
+    found: list[str] = [entry.kind for entry in ledger.entries()]
+    assert found[:1] in ([], ["anchor"])
+    return found[1:]
 
 
 def charged(ledger: Ledger, name: str = "people") -> int:

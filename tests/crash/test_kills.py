@@ -20,11 +20,11 @@ def _out(tmp_path: Path) -> Path:
 
 
 def test_a_killed_release_goes_on(nursery: Nursery, tmp_path: Path) -> None:
-    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("direct", 11) == []
+    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("direct", 12) == []
 
 
 def test_one_of_two_is_killed(nursery: Nursery, tmp_path: Path) -> None:
-    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("pair", 4) == []
+    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("pair", 3) == []
 
 
 @pytest.mark.nightly

@@ -13,7 +13,7 @@ from dprelease.points import POINTS
 from tests.crash.child import Orders
 from tests.crash.invariants import Inspector
 from tests.crash.nursery import Nursery
-from tests.crash.victim import SMALL, Victim
+from tests.crash.victim import SMALL, TINY, Victim
 
 PERIOD = "2024"
 
@@ -78,11 +78,11 @@ def test_killed_once_at_every_point_a_release_goes_on(nursery: Nursery, comings:
     """In chains of kills, each in a run that resumes the one before; what a chain misses has a release of its own."""
     inspector, found, missed = Inspector(), {}, []
     for chain in _chains(sorted((point for point in POINTS if comings.first[point]), key=_in_order)):
-        victim = Victim.make(tmp_path / "-".join(chain))
+        victim = Victim.make(tmp_path / "-".join(chain), TINY)
         missed += [point for point in chain if _kill(nursery, victim, point)]
         found["-".join(chain)] = _finished(nursery, victim, inspector)
     for point in missed:
-        victim = Victim.make(tmp_path / point)
+        victim = Victim.make(tmp_path / point, TINY)
         found[point] = _kill(nursery, victim, point) + _finished(nursery, victim, inspector)
     for point in (point for point in POINTS if not comings.first[point] and comings.again[point]):
         found[point] = _killed_again(nursery, tmp_path / point, inspector, point, 1)
@@ -90,7 +90,7 @@ def test_killed_once_at_every_point_a_release_goes_on(nursery: Nursery, comings:
 
 
 def _killed_again(nursery: Nursery, folder: Path, inspector: Inspector, point: str, hit: int) -> list[str]:
-    victim = Victim.make(folder)
+    victim = Victim.make(folder, TINY)
     before = _finished(nursery, victim, inspector)
     _spoil(victim)
     return before + _kill(nursery, victim, point, hit) + _finished(nursery, victim, inspector)

@@ -82,7 +82,7 @@ def _lost(nursery: Nursery, recorded: Recorded, cuts: list[tuple[int, int | None
 def test_power_is_lost_at_some_writes(nursery: Nursery, recorded: Recorded) -> None:
     chosen = random.Random(512)
     cuts: list[tuple[int, int | None]] = [
-        (count, chosen.choice((None, 0))) for count in chosen.sample(recorded.cuts, 6)
+        (count, chosen.choice((None, 0))) for count in chosen.sample(recorded.cuts, 4)
     ]
     assert _lost(nursery, recorded, cuts) == {}
 

@@ -14,7 +14,7 @@ from dprelease.ledger import Ledger
 from dprelease.release.books import open_books
 from dprelease.release.project import Project
 
-__all__ = ["FULL", "SMALL", "Handed", "Victim", "anchor_files", "opened"]
+__all__ = ["FULL", "SMALL", "TINY", "Handed", "Victim", "anchor_files", "opened"]
 
 _SETTINGS = """ledger: sqlite:///state/ledger.db
 anchors: [anchor/head.json]
@@ -58,15 +58,18 @@ queries:
     bounds: {max_groups: 1}
     measures: {persons: {count: units}}
     share: 6
-  visits:
+"""
+_VISITS = """  visits:
     table: visits
     by: [sex]
     bounds: {max_groups: 2}
     measures: {visits: {count: rows}}
 """
 _TAIL = "publish: {formats: [csv]}\n"
-# Three steps in two batches, one of them a selection of private keys; every read needs the release's secret.
-SMALL = _HEAD + _TOWNS + _TAIL
+# Two steps in one batch, the first a selection of private keys; every read needs the release's secret.
+TINY = _HEAD + _TOWNS + _TAIL
+# Three steps in two batches, which two threads measure.
+SMALL = _HEAD + _TOWNS + _VISITS + _TAIL
 # Eight steps of six queries.
 FULL = (
     _HEAD
@@ -79,6 +82,7 @@ FULL = (
       age: {type: integer, range: [0, 120]}
 """
     + _TOWNS
+    + _VISITS
     + """  amounts:
     table: visits
     by: [sex]

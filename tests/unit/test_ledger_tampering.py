@@ -62,7 +62,8 @@ def test_any_altered_byte_of_an_entry_is_found_and_its_entry_named(
 ) -> None:
     fill(ledger)
     texts = {entry.sequence: entry.text.encode() for entry in ledger.entries()}
-    assert [entry.kind for entry in ledger.entries()] == [*"anchor open reserve source measure measure close".split()]
+    kinds = " ".join(entry.kind for entry in ledger.entries())
+    assert kinds == "anchor open reserve source measure measure close"
     for sequence, text in texts.items():
         for at in {0, len(text) // 7, len(text) // 3, len(text) // 2, len(text) - 1}:
             spoilt = copied(ledger, path, tmp_path / f"{sequence}-{at}")
@@ -102,7 +103,10 @@ IS_EVENT = f"digest = '{digest_of(_PLAN.event)}'"
         ("INSERT INTO sources VALUES (5, 3)", "entry 5: its row in the table `sources` is an orphan"),
         ("DELETE FROM measurements WHERE step = 'a'", "entry 5: its row in the table `measurements` is missing"),
         ("UPDATE measurements SET step = 'c' WHERE step = 'a'", "entry 5: its row in the table `measurements` differs"),
-        ("UPDATE measurements SET digest = 'x' WHERE step = 'b'", "entry 6: its row in the table `measurements` differs"),
+        (
+            "UPDATE measurements SET digest = 'x' WHERE step = 'b'",
+            "entry 6: its row in the table `measurements` differs",
+        ),
         ("UPDATE measurements SET digest = 'x' WHERE step = 'b'", "entry 6: the measurement of step b is missing"),
         ("UPDATE measurements SET sequence = 1 WHERE step = 'b'", "entry 1: its row in the table `measurements` is an"),
         ("UPDATE measurements SET identity = 'x' WHERE step = 'b'", "entry 6: its row in the table `measurements`"),
@@ -206,7 +210,7 @@ def test_draws_that_were_altered_are_not_believed(ledger: SQLiteLedger, path: Pa
     """What a past release cost, as `status` shows it, is what its draws say, and these are kept by their digest."""
     fill(ledger)
     tamper(path, f"UPDATE contents SET payload = x'00' WHERE {IS_EVENT}")
-    with pytest.raises(Corrupt, match="what it keeps as .* was altered"):
+    with pytest.raises(Corrupt, match=r"what it keeps as .* was altered"):
         ledger.standing(["people"])
 
 
@@ -214,9 +218,10 @@ def test_a_plan_that_was_altered_is_never_run(ledger: SQLiteLedger, path: Path) 
     made = plan()
     kept = ledger.reserve(made, charges(made))
     tamper(path, f"UPDATE contents SET payload = x'00' WHERE digest = '{made.fingerprint()}'")
-    for use in (lambda: ledger.find("survey", "2024"), lambda: SQLiteLedger(path).commit(key(kept), answer())):
-        with pytest.raises(Corrupt, match="DPR-L304"):
-            use()
+    with pytest.raises(Corrupt, match="DPR-L304"):
+        ledger.find("survey", "2024")
+    with pytest.raises(Corrupt, match="DPR-L304"):
+        SQLiteLedger(path).commit(key(kept), answer())
 
 
 def test_a_reservation_that_is_hidden_from_one_index_is_found_by_the_other(ledger: SQLiteLedger, path: Path) -> None:
