@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -54,7 +55,14 @@ class Guard:
         if told.place != self._store.place:
             raise _copied(told.place, self._store.place)
         for path, line in looked.items():
+            if (line is None or line.ledger != told.ledger) and self._is_of(path, told):
+                continue  # it was made between the look and the snapshot, which is not behind anything seen there
             self._require_known(rows, head, told, path, line)
+
+    def _is_of(self, path: str, told: Anchored | Recovered) -> bool:
+        """Whether an anchor, looked at once more, belongs to this ledger; it may know more than the snapshot by now."""
+        now = next(anchor.last() for anchor in self.journal.anchors if str(anchor.path) == path)
+        return path in told.anchors and now is not None and now.ledger == told.ledger
 
     def _require_never(self, looked: Looked, head: Head) -> None:
         for path, line in looked.items():
@@ -68,7 +76,7 @@ class Guard:
 
     def _require_known(self, rows: Rows, head: Head, told: Anchored | Recovered, path: str, line: Line | None) -> None:
         if line is None:
-            if path in told.anchors:
+            if self._name(path) in told.anchors:
                 raise Corrupt(
                     f"the anchor {path} is missing, and this ledger was anchored there",
                     detail="whether the ledger was rolled back can no longer be told",
@@ -77,7 +85,7 @@ class Guard:
                 )
             return
         if line.ledger != told.ledger:
-            if line.sequence == 0 and path not in told.anchors:
+            if line.sequence == 0 and self._name(path) not in told.anchors:
                 return
             raise Corrupt(
                 f"the anchor {path} belongs to another ledger than {self._store.place}",
@@ -111,17 +119,28 @@ class Guard:
         The anchors of a new ledger hold its id, and a new anchor holds everything, before there is anything to lose.
         """
         told = write.state.place
-        paths = self.journal.paths
-        if told is not None and told[1].anchors == paths:
+        names = self.named(told[1] if told else None)
+        if told is not None and set(told[1].anchors) == set(names):
             return
         if told is None:
             ledger, why = self.journal.begin(os.urandom(16).hex()), "a new ledger"
         else:
             ledger, why = told[1].ledger, "the list of anchors changed"
-            fresh = [path for path in paths if path not in told[1].anchors]
+            fresh = [path for path in self.journal.paths if self._name(path) not in told[1].anchors]
             self.journal.join(fresh, everything(write.rows, write.state))
-        facts = {"ledger": ledger, "place": self._store.place, "anchors": paths, "at": at, "by": by}
+        facts = {"ledger": ledger, "place": self._store.place, "anchors": names, "at": at, "by": by}
         write.account(partial(Anchored, **facts, why=why), {}, tells_place=True)
+
+    def named(self, told: Anchored | Recovered | None) -> tuple[str, ...]:
+        """Its anchors as entries name them: those of this host, and those that other hosts of the same server have."""
+        mine = tuple(map(self._name, self.journal.paths))
+        if told is None or self._store.folder is not None:
+            return mine
+        return (*(name for name in told.anchors if not name.startswith(_host())), *mine)
+
+    def _name(self, path: str) -> str:
+        # Every host of a server has anchors of its own, in its own files, which no other one can look for.
+        return path if self._store.folder is not None else f"{_host()}{path}"
 
     def whole(self, write: Write, before: int, looked: Looked) -> Line | None:
         """What the anchors get of a write; with all balances where one of them lacks an entry from before it.
@@ -172,6 +191,10 @@ def require_indexed(rows: Rows) -> None:
         if rows.execute(query, (kind,))[0][0] > 0:
             what = f"rows of its table `{table}` are missing"
             raise Corrupt(f"the ledger is damaged: {what}", hint=RESTORE, code="DPR-L302")
+
+
+def _host() -> str:
+    return f"{socket.gethostname()}:"
 
 
 def _standing(state: State) -> dict[str, Any]:

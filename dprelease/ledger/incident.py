@@ -181,7 +181,12 @@ def is_unprotected(event: Event) -> bool:
 
 
 def spent_more(terms: Terms, before: Composed, after: Composed) -> Spent:
-    """What corrected draws add to an account that was charged for them as they were thought to be; never negative."""
+    """What corrected draws add to an account that was charged for them as they were thought to be; never negative.
+
+    Nothing to a ``pld`` account, which has no sum: its series is priced anew.
+    """
+    if terms.composition == "pld":
+        return Spent()
     then = Spent() if is_unprotected(before) else spent_on(terms, before)
     if is_unprotected(after):
         # What the other draws add is of no account any more: a delta of 1 is above every cap.

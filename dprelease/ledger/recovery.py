@@ -15,7 +15,6 @@ from functools import partial
 
 from dprelease.errors import Corrupt
 from dprelease.ledger import view
-from dprelease.ledger.anchors import Journal
 from dprelease.ledger.balance import Actor, Balance, terms_of
 from dprelease.ledger.entry import Entry, Opened, Recovered, Reserved
 from dprelease.ledger.guard import Guard, require_indexed
@@ -54,7 +53,7 @@ def recover(store: Store, guard: Guard, why: str, at: str, by: Actor) -> tuple[s
             return ()
         view.require_head(rows)
         require_indexed(rows)
-        work = _Recovery(Write(rows, view.state(rows)), store, guard.journal, courses, why, at, by)
+        work = _Recovery(Write(rows, view.state(rows)), store, guard, courses, why, at, by)
         done = work.run()
         known = everything(rows, work.write.state)
     guard.journal.renew(known)
@@ -63,7 +62,7 @@ def recover(store: Store, guard: Guard, why: str, at: str, by: Actor) -> tuple[s
 
 class _Recovery:
     def __init__(
-        self, write: Write, store: Store, journal: Journal, courses: Sequence[Known], why: str, at: str, by: Actor
+        self, write: Write, store: Store, guard: Guard, courses: Sequence[Known], why: str, at: str, by: Actor
     ) -> None:
         self.write, self._at, self._by = write, at, by
         self._lost_courses = [known for known in courses if not self._has(known.head)]
@@ -71,7 +70,7 @@ class _Recovery:
         self._facts = {
             "ledger": told[1].ledger if told else courses[0].ledger if courses else os.urandom(16).hex(),
             "place": store.place,
-            "anchors": journal.paths,
+            "anchors": guard.named(told[1] if told else None),
             "why": why,
             "at": at,
             "by": by,

@@ -194,8 +194,9 @@ def _fits(terms: Terms, stand: Stand, last: Taken | None, account: Account) -> i
     part = last.parts[account.name]
     if terms.composition == "pld":
         allowed = sum(slot.times for slot in stand.series if slot.digest == part.asked)
-        open_ = stand.loss is not None and stand.loss.epsilon <= account.lifetime.limit
-        return max(0, allowed - stand.balance.series.get(part.asked, 0)) if open_ else 0
+        cap, loss = account.lifetime, stand.loss
+        grants = loss is not None and loss.epsilon <= cap.limit and loss.delta <= cap.delta
+        return max(0, allowed - stand.balance.series.get(part.asked, 0)) if grants else 0
     checked = [(stand.balance.spent, account.lifetime)]
     if account.window is not None:
         totals = [stand.balance.windows.get(name, Spent()) for name in part.windows]

@@ -108,16 +108,17 @@ def test_sixty_four_processes_never_get_more_than_a_thousand_units_together(
     _share(url, tmp_path, 64, 100, 1000)
 
 
+@pytest.mark.slow
 def test_processes_that_begin_at_once_make_one_ledger_with_one_id(url: str, tmp_path: Path) -> None:
     """The first reservation of all makes the ledger, and both of its anchors."""
-    for attempt in range(5 if url.startswith("sqlite") else 1):  # a database is there before, and is one
+    for attempt in range(4 if url.startswith("sqlite") else 1):  # a database is there before, and is one
         folder = tmp_path / str(attempt)
         folder.mkdir()
         text = _write(plan(cost="1/100"), folder)
-        asking = [_start("grant", url, folder, text, f"w{n}", "2") for n in range(6)]
+        asking = [_start("grant", url, folder, text, f"w{n}", "2") for n in range(4)]
         said = [line for process in asking for line in _lines(process)]
-        assert [process.returncode for process in asking] == [0] * 6
-        assert [line[0] for line in said] == ["granted"] * 12
+        assert [process.returncode for process in asking] == [0] * 4
+        assert [line[0] for line in said] == ["granted"] * 8
         ledger = open_ledger(url, folder, ["anchors/head"])
         assert kinds(ledger).count("anchor") == 1
         assert ledger.check() == ()

@@ -1,0 +1,534 @@
+"""The second memory: lines that are only appended, torn at most at the end, and in step with what is handed on."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprelease.errors import Corrupt, LedgerError
+from dprelease.ledger import SQLiteLedger, anchors
+from dprelease.ledger.anchors import Anchor, Journal
+from dprelease.ledger.balance import Balance
+from dprelease.ledger.entry import Anchored
+from dprelease.ledger.known import Line, known_from
+from dprelease.plan.document import Head
+from dprelease.privacy.filters import Spent
+from tests.ledgers import account, answer, charges, fill, key, plan
+
+
+def line(sequence: int, ledger: str = "id", **facts: Any) -> Line:
+    return Line(ledger=ledger, sequence=sequence, hash=f"hash {sequence}", **facts)
+
+
+def balance(loss: int, name: str = "people", **facts: Any) -> Balance:
+    return Balance(account=name, opened=1, spent=Spent(loss=Fraction(loss)), **facts)
+
+
+@pytest.fixture
+def anchor(tmp_path: Path) -> Anchor:
+    return Anchor(tmp_path / "anchors" / "head")
+
+
+# --- One file ---
+
+
+def test_a_line_is_read_back_and_any_altered_byte_of_it_is_seen() -> None:
+    made = line(7, balances=(balance(3),), terms=(account(),), release="survey", period="2024", plan="p")
+    data = made.to_bytes()
+    assert data.endswith(b"\n")
+    assert data.count(b"\n") == 1
+    assert Line.from_bytes(data[:-1]) == made
+    for at in range(len(data) - 1):
+        assert Line.from_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 : -1]) is None
+        assert Line.from_bytes(data[:at]) is None
+
+
+def test_a_file_that_is_not_there_or_empty_knows_nothing(anchor: Anchor) -> None:
+    assert (anchor.last(), anchor.all()) == (None, None)
+    anchor.path.parent.mkdir()
+    anchor.path.touch()
+    assert (anchor.last(), anchor.all()) == (None, None)
+
+
+def test_the_highest_line_counts_in_whatever_order_processes_write(anchor: Anchor) -> None:
+    for sequence in (1, 3, 2):
+        anchor.write(line(sequence))
+    assert anchor.last() == Anchor(anchor.path).last() == line(3)
+    known = anchor.all()
+    assert known is not None
+    assert known.head == Head(sequence=3, hash="hash 3")
+    assert [head.sequence for head in known.heads] == [3, 2, 1]
+
+
+@pytest.mark.parametrize("long", [1, 5_000])
+def test_a_torn_last_line_is_cut_off_by_whoever_writes_next(anchor: Anchor, long: int) -> None:
+    """A crash leaves any part of the line that was being written; nobody was told what it says."""
+    lasting = line(1, balances=tuple(balance(1, f"account {n}") for n in range(long // 10)))
+    torn = line(2, balances=tuple(balance(2, f"account {n}") for n in range(long))).to_bytes()
+    ends = range(len(torn)) if long == 1 else (1, 1000, 70_000, len(torn) // 2, len(torn) - 1)
+    for end in ends:
+        anchor.path.unlink(missing_ok=True)
+        anchor.write(lasting)
+        with anchor.path.open("ab") as file:
+            file.write(torn[:end])
+        fresh = Anchor(anchor.path)
+        last = fresh.last()
+        assert last is not None
+        assert last.sequence == (2 if end == len(torn) - 1 else 1)  # all of it but the end of line is all of it
+        fresh.write(line(3))
+        assert anchor.path.read_bytes() == lasting.to_bytes() + line(3).to_bytes()
+        assert fresh.last() == line(3)
+
+
+def test_a_last_line_whose_beginning_never_reached_the_disk_is_torn_too(anchor: Anchor) -> None:
+    anchor.write(line(1))
+    data = line(2).to_bytes()
+    with anchor.path.open("ab") as file:
+        file.write(b"\0" * (len(data) - 5) + data[-5:])
+    assert Anchor(anchor.path).last() == line(1)
+    anchor.write(line(3))
+    assert anchor.path.read_bytes() == line(1).to_bytes() + line(3).to_bytes()
+
+
+@pytest.mark.parametrize("spoilt", [0, 1, 2])
+def test_damage_before_the_last_line_is_damage(anchor: Anchor, spoilt: int) -> None:
+    """One write leaves one torn line; more than that is no crash."""
+    for sequence in range(1, 5):
+        anchor.write(line(sequence))
+    lines = anchor.path.read_bytes().splitlines(keepends=True)
+    lines[spoilt] = lines[spoilt].replace(b"hash", b"hush")
+    anchor.path.write_bytes(b"".join(lines))
+    with pytest.raises(Corrupt, match="DPR-L311"):
+        Anchor(anchor.path).last()
+    known = Anchor(anchor.path).all()  # for a recovery, what is whole is better than nothing
+    assert known is not None
+    assert known.head.sequence == 4
+
+
+def test_two_damaged_lines_at_the_end_are_damage(anchor: Anchor) -> None:
+    for sequence in range(1, 5):
+        anchor.write(line(sequence))
+    data = anchor.path.read_bytes()
+    cut = len(line(3).to_bytes()) + len(line(4).to_bytes())
+    anchor.path.write_bytes(data[:-cut] + b"\0" * (cut - 1) + b"\n")
+    assert Anchor(anchor.path).last() == line(2)  # one line of nothing: what a crash leaves
+    anchor.path.write_bytes(data[:-cut] + b"\0" * 9 + b"\n" + b"\0" * 9 + b"\n")
+    with pytest.raises(Corrupt, match="DPR-L311"):
+        Anchor(anchor.path).last()
+
+
+def test_lines_of_two_ledgers_are_damage(anchor: Anchor) -> None:
+    anchor.write(line(1))
+    anchor.write(line(2, "another"))
+    with pytest.raises(Corrupt, match="by two ledgers"):
+        anchor.last()
+
+
+@pytest.mark.parametrize("accounts", [10, 600, 5_000])
+def test_lines_of_any_length_are_found_at_the_end(anchor: Anchor, accounts: int) -> None:
+    """A line with many accounts, or windows, is longer than what one look takes in."""
+    for sequence in (1, 2):
+        anchor.write(line(sequence, balances=tuple(balance(sequence, f"account {n}") for n in range(accounts))))
+    last = Anchor(anchor.path).last()
+    assert last is not None
+    assert (last.sequence, len(last.balances)) == (2, accounts)
+    anchor.write(line(3))
+    assert Anchor(anchor.path).last() == line(3)
+
+
+def test_one_of_several_that_begin_is_the_first(anchor: Anchor) -> None:
+    def begin(n: int) -> str:
+        return Anchor(anchor.path).begin(line(0, f"id {n}")).ledger
+
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(begin, range(40)))
+    assert len(found) == 1
+    assert len(anchor.path.read_bytes().splitlines()) == 1
+
+
+def test_shortening_keeps_what_matters(anchor: Anchor, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(1, 40):
+        anchor.write(line(4 * n, balances=(balance(n),), terms=(account(),), release="survey", period=str(n), plan="p"))
+        anchor.write(*(line(4 * n + more) for more in (1, 2)))
+        if n % 3 == 0:
+            names = {"release": "survey", "period": str(n), "plan": "p", "ended": "void"}
+            anchor.write(line(4 * n + 3, balances=(balance(n - 1),), **names))
+    before, size = anchor.all(), anchor.path.stat().st_size
+    anchor.shorten()
+    assert anchor.path.stat().st_size == size  # it is not long yet
+    monkeypatch.setattr(anchors, "_LONG", 1)
+    anchor.shorten()
+    after = anchor.all()
+    assert before is not None
+    assert after is not None
+    assert anchor.path.stat().st_size < size
+    assert after.model_copy(update={"heads": ()}) == before.model_copy(update={"heads": ()})
+    assert set(after.heads) < set(before.heads)
+    assert after.head in after.heads
+    assert anchor.last() == Anchor(anchor.path).last()
+    assert not list(anchor.path.parent.glob("*.new"))
+
+
+def test_nothing_is_lost_while_some_append_and_others_shorten(anchor: Anchor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anchors, "_LONG", 3_000)
+
+    def work(n: int) -> None:
+        mine = Anchor(anchor.path)
+        for k in range(25):
+            sequence = 25 * n + k + 1
+            mine.write(line(sequence, release="survey", period=str(sequence), plan="p"))
+            assert mine.last() is not None, "a file that is being replaced must not look empty"
+            if k % 5 == n % 5:
+                mine.shorten()
+
+    anchor.write(line(0))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    known = anchor.all()
+    assert known is not None
+    assert {each.sequence for each in known.releases.values()} == set(range(1, 201))
+    assert known.head.sequence == 200
+
+
+def test_a_damaged_file_is_not_shortened(anchor: Anchor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anchors, "_LONG", 1)
+    for sequence in range(1, 4):
+        anchor.write(line(sequence))
+    anchor.path.write_bytes(anchor.path.read_bytes().replace(b"hash 2", b"hush 2"))
+    data = anchor.path.read_bytes()
+    anchor.shorten()
+    assert anchor.path.read_bytes() == data
+
+
+def test_what_is_begun_anew_is_set_aside_and_never_removed(anchor: Anchor) -> None:
+    for sequence in (1, 2, 3):
+        anchor.write(line(sequence))
+        anchor.renew([line(sequence + 10)])
+    assert anchor.last() == line(13)
+    kept = [anchor.path.with_name(f"head.{n}").read_bytes() for n in (1, 2, 3)]
+    assert kept[0] == line(1).to_bytes()
+    assert kept[2] == line(12).to_bytes() + line(3).to_bytes()
+
+
+_FULL = """
+import resource, sys
+from pathlib import Path
+from dprelease.errors import LedgerError
+from dprelease.ledger.anchors import Anchor
+from dprelease.ledger.known import Line
+anchor = Anchor(Path(sys.argv[1]))
+size = anchor.path.stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, size + 40))
+try:
+    anchor.write(Line(ledger="id", sequence=2, hash="h"))
+except LedgerError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_takes_half_a_line_is_a_full_disk(anchor: Anchor) -> None:
+    """`write` then says how much it took, and raises nothing: an anchor that believed it would not be one."""
+    anchor.write(line(1))
+    run = subprocess.run([sys.executable, "-c", _FULL, str(anchor.path)], capture_output=True, text=True, check=True)
+    assert "DPR-L144" in run.stdout
+    assert Anchor(anchor.path).last() == line(1)
+    anchor.write(line(3))
+    assert Anchor(anchor.path).last() == line(3)
+
+
+def test_anchors_of_one_course_are_put_together_and_those_of_two_are_not(tmp_path: Path) -> None:
+    journal = Journal([tmp_path / name for name in "abc"])
+    one, two, three = journal.anchors
+    one.write(line(1, balances=(balance(1),)))
+    two.write(line(1), line(2, balances=(balance(2, "visits"),), release="survey", period="2024", plan="p"))
+    three.write(line(1), Line(ledger="id", sequence=2, hash="of a copy that went on by itself"))
+    found = journal.known()
+    assert [known.head.hash for known in found] == ["hash 2", "of a copy that went on by itself"]
+    assert set(found[0].balances) == {"people", "visits"}
+    assert list(found[0].releases) == ["survey/2024/p"]
+    assert Journal([]).known() == ()
+    known = known_from([line(1, balances=(balance(4),)), line(2, balances=(balance(3),))])
+    assert known.balances["people"].spent.loss == 3  # given back since
+
+
+# --- With a ledger ---
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "ledger.db"
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Path:
+    return tmp_path / "anchors" / "head"
+
+
+class Dies(BaseException):
+    """The process dies here."""
+
+
+@pytest.fixture
+def opened(path: Path, head: Path) -> Iterator[Callable[..., SQLiteLedger]]:
+    """A new process; with no other list, the one anchor."""
+    made: list[SQLiteLedger] = []
+
+    def new(*others: Path) -> SQLiteLedger:
+        made.append(SQLiteLedger(path, others or [head]))
+        return made[-1]
+
+    yield new
+    for ledger in made:
+        ledger.disconnect()
+
+
+def dies_before_its_anchor(ledger: SQLiteLedger, do: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the commit and the anchor."""
+
+    def die(*_: object) -> None:
+        raise Dies
+
+    with monkeypatch.context() as context:
+        context.setattr(ledger._guard, "anchor", die)
+        with pytest.raises(Dies):
+            do()
+    ledger.disconnect()
+
+
+def knows(head: Path) -> int:
+    last = Anchor(head).last()
+    return last.sequence if last else -1
+
+
+def test_every_write_is_in_the_anchor_before_anything_is_handed_on(
+    opened: Callable[..., SQLiteLedger], head: Path
+) -> None:
+    ledger, made = opened(), plan()
+    kept = ledger.reserve(made, charges(made))
+    names = (kept.release, kept.period, kept.plan_fingerprint)
+    assert knows(head) == kept.sequence == 3
+    ledger.source(*names, {"people": ("hash",)}, "key")
+    assert knows(head) == 4
+    ledger.secret(*names)
+    ledger.commit(key(kept), answer())
+    assert knows(head) == 5
+    ledger.close(*names, "manifest")
+    assert knows(head) == 6
+    told = Anchor(head).all()
+    assert told is not None
+    assert told.balances["people"].spent.loss == Fraction(1, 10)
+    assert list(told.releases) == [f"survey/2024/{kept.plan_fingerprint}"]
+    assert (head.stat().st_mode & 0o777, head.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_an_answer_that_was_committed_by_a_dead_process_is_anchored_before_it_is_handed_on(
+    opened: Callable[..., SQLiteLedger], head: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, made = opened(), plan()
+    kept = ledger.reserve(made, charges(made))
+    ledger.source(kept.release, kept.period, kept.plan_fingerprint, {"people": ("hash",)}, "key")
+    dies_before_its_anchor(ledger, lambda: ledger.commit(key(kept), answer()), monkeypatch)
+    assert knows(head) == 4
+    another = opened()
+    dies_before_its_anchor(another, lambda: another.stored(key(kept)), monkeypatch)
+    assert knows(head) == 4
+    assert opened().stored(key(kept)) is not None
+    assert knows(head) == 5
+    size = head.stat().st_size
+    reader = opened()
+    for _ in range(3):
+        reader.stored(key(kept))
+    assert head.stat().st_size > size  # a process tells once what it has not written itself
+    size = head.stat().st_size
+    reader.stored(key(kept))
+    assert head.stat().st_size == size
+
+
+@pytest.mark.parametrize("between", ["nothing", "another release", "another answer"])
+def test_a_reservation_of_a_dead_process_is_in_the_anchor_with_its_cost_before_it_is_read(
+    opened: Callable[..., SQLiteLedger],
+    head: Path,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    between: str,
+) -> None:
+    """Whoever goes on with it has nothing to reserve; and the anchor's head may be behind it by somebody else's write."""
+    ledger, other, made = opened(), plan(release="other", steps={"one": "visits"}), plan(cost="3/10")
+    theirs = ledger.reserve(other, charges(other))
+    ledger.source("other", "2024", theirs.plan_fingerprint, {"visits": ("hash",)}, "key")
+    ledger.disconnect()
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(path.parent / "old.db")) as target:
+        source.backup(target)
+    dead = opened()
+    dies_before_its_anchor(dead, lambda: dead.reserve(made, charges(made)), monkeypatch)
+    going_on = opened()
+    if between == "another release":
+        more = plan(release="more", steps={"one": "visits"})
+        going_on.reserve(more, charges(more))
+    elif between == "another answer":
+        going_on.commit(key(theirs), answer())
+    kept = going_on.reserve(made, charges(made))
+    going_on.sourced(kept.release, kept.period, kept.plan_fingerprint)
+    told = Anchor(head).all()
+    assert told is not None
+    assert told.balances["people"].spent.loss == Fraction(3, 10)
+    assert f"survey/2024/{kept.plan_fingerprint}" in told.releases
+    assert going_on.check() == ()
+
+
+def test_an_anchor_that_cannot_be_written_lets_nothing_be_handed_on(
+    opened: Callable[..., SQLiteLedger], head: Path, tmp_path: Path
+) -> None:
+    ledger, made = opened(), plan()
+    kept = ledger.reserve(made, charges(made))
+    aside = tmp_path / "aside"
+    head.rename(aside)
+    head.mkdir()
+    for use in (
+        lambda: ledger.commit(key(kept), answer()),
+        lambda: opened().stored(key(kept)),
+        lambda: opened().sourced(kept.release, kept.period, kept.plan_fingerprint),
+        lambda: opened().standing(["people"]),
+    ):
+        with pytest.raises(LedgerError, match="DPR-L144"):
+            use()
+    head.rmdir()
+    aside.rename(head)
+    assert opened().stored(key(kept)) is None
+
+
+def test_the_first_reservation_is_not_made_where_the_anchor_cannot_be(path: Path, tmp_path: Path) -> None:
+    made = plan()
+    (tmp_path / "file").write_text("")
+    ledger = SQLiteLedger(path, [tmp_path / "file" / "head"])
+    with pytest.raises(LedgerError, match="DPR-L1"):
+        ledger.reserve(made, charges(made))
+    assert tuple(SQLiteLedger(path).entries()) == ()
+
+
+def test_a_link_in_the_place_of_an_anchor_is_not_followed(
+    opened: Callable[..., SQLiteLedger], head: Path, tmp_path: Path
+) -> None:
+    made = plan()
+    head.parent.mkdir()
+    head.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LedgerError, match="DPR-L144"):
+        opened().reserve(made, charges(made))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_several_anchors_all_know_and_each_of_them_speaks_up(
+    opened: Callable[..., SQLiteLedger], tmp_path: Path, path: Path
+) -> None:
+    three = [tmp_path / name / "head" for name in "abc"]
+    ledger = opened(*three)
+    fill(ledger)
+    assert [knows(each) for each in three] == [7, 7, 7]
+    data = path.read_bytes()
+    fill(ledger, plan(period="2025"))
+    ledger.disconnect()
+    path.write_bytes(data)
+    for each in three:
+        told = each.read_bytes()
+        each.write_bytes(b"".join(told.splitlines(keepends=True)[:3]))
+        with pytest.raises(Corrupt, match="was rolled back"):
+            opened(*three).standing(["people"])
+        each.write_bytes(told)
+
+
+def anchored(ledger: SQLiteLedger) -> list[tuple[str, ...]]:
+    found = (entry.facts() for entry in ledger.entries() if entry.kind == "anchor")
+    return [body.anchors for body in found if isinstance(body, Anchored)]
+
+
+def test_a_changed_list_of_anchors_is_an_entry_and_a_new_one_learns_everything(
+    opened: Callable[..., SQLiteLedger], tmp_path: Path, path: Path
+) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    fill(opened(one))
+    made = plan(period="2025")
+    kept = opened(one, two).reserve(made, charges(made))
+    opened(two).commit(key(kept), answer())  # not only a reservation notices
+    opened(one, two).close("survey", "2025", kept.plan_fingerprint, "manifest")
+    assert anchored(opened(one, two)) == [
+        (str(one),), (str(one), str(two)), (str(two),), (str(one), str(two)),
+    ]  # fmt: skip
+    assert opened(one, two).check() == ()
+    told = [Anchor(each).all() for each in (one, two)]
+    assert told[0] is not None
+    assert told[1] is not None
+    for what in ("head", "balances", "terms", "ledger"):
+        assert getattr(told[0], what) == getattr(told[1], what)
+    assert set(told[0].releases) == set(told[1].releases)
+    path.unlink()
+    ledger = SQLiteLedger(path, [two])
+    ledger.recover("deleted")
+    assert len(ledger.reservations()) == 2
+    assert ledger.check() == ()
+
+
+def test_without_anchors_a_ledger_works_and_may_get_them_later(
+    opened: Callable[..., SQLiteLedger], path: Path, head: Path
+) -> None:
+    bare = SQLiteLedger(path, [])
+    fill(bare)
+    assert (bare.check(), anchored(bare)) == ((), [()])
+    assert not head.parent.exists()
+    bare.disconnect()
+    ledger, made = opened(), plan(period="2025")
+    kept = ledger.reserve(made, charges(made))
+    assert anchored(ledger) == [(), (str(head),)]
+    known = Anchor(head).all()
+    assert known is not None
+    assert known.balances["people"].releases == 2
+    assert len(known.releases) == 2
+    assert ledger.find("survey", "2025") == kept
+
+
+def test_what_another_ledger_began_and_never_used_is_set_aside(
+    opened: Callable[..., SQLiteLedger], path: Path, head: Path
+) -> None:
+    """A first attempt under a wrong `ledger:` leaves the anchor begun."""
+    bare = SQLiteLedger(path, [])
+    fill(bare)
+    bare.disconnect()
+    Anchor(head).begin(line(0, "of a ledger that never came"))
+    fill(opened(), plan(period="2025"))
+    assert opened().check() == ()
+    assert head.with_name("head.1").exists()
+    assert knows(head) == list(opened().entries())[-1].sequence
+
+
+def test_an_anchor_of_another_ledger_is_refused(path: Path, head: Path, tmp_path: Path) -> None:
+    fill(SQLiteLedger(tmp_path / "other" / "ledger.db", [head]))
+    bare = SQLiteLedger(path, [])
+    fill(bare)
+    bare.disconnect()
+    with pytest.raises(Corrupt, match="DPR-L313"):
+        SQLiteLedger(path, [head]).standing(["people"])
+    made, new = plan(), SQLiteLedger(tmp_path / "new" / "ledger.db", [head])
+    with pytest.raises(Corrupt, match="DPR-L305"):
+        new.reserve(made, charges(made))
+    assert not new.path.exists(), "nothing is made in the place of a ledger that is gone"
+
+
+def test_half_a_beginning_is_gone_on_with(opened: Callable[..., SQLiteLedger], head: Path, path: Path) -> None:
+    """The tables were made, and nothing was ever written: whoever comes next begins."""
+    with opened()._store.writing(make=True) as rows:
+        assert rows is not None
+    fill(opened())
+    assert opened().check() == ()
+    path.unlink()
+    ledger = opened()
+    with pytest.raises(Corrupt, match="DPR-L305"):
+        ledger.standing(["people"])
+    assert head.exists()
