@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from dprelease.ledger.incident import Change, Outcome
+    from collections.abc import Sequence
+
+    from dprelease.ledger.incident import Change, Fault, Outcome
+    from dprelease.plan.document import Account
+    from dprelease.privacy.event import Composed
+    from dprelease.release.project import Project
 
 __all__ = ["create", "incident", "open_account", "recover", "unlock"]
 
@@ -68,7 +73,6 @@ def open_account(
     from dprelease.cli.views import say, say_json
     from dprelease.errors import LedgerError
     from dprelease.release.books import open_books
-    from dprelease.release.planning import open_target
     from dprelease.release.project import Project
     from dprelease.release.status import policy_accounts
 
@@ -84,19 +88,7 @@ def open_account(
             hint=f"it has: {known}; whoever keeps {found.settings.policy} can add one",
             code="DPR-L115",
         )
-    kinds = []
-    for path, n in zip(plans, times, strict=True):
-        frozen = open_target(path).frozen
-        if frozen is None:
-            raise typer.BadParameter(f"{path} is no frozen plan: `dprelease plan SPEC --out plan.json`")
-        events = frozen.plan.cost_of(accounts[account])
-        if not events.events:
-            raise LedgerError(
-                f"the plan in {path} costs account {account} nothing",
-                hint="give the frozen plan of a release from this account",
-                code="DPR-L122",
-            )
-        kinds.append((events, n))
+    kinds = _series(accounts[account], plans, times)
     ledger = open_books(found)
     ledger.open_account(accounts[account], _said(why), kinds, "dprelease ledger open")
     body = next(entry for entry in reversed(list(ledger.entries())) if entry.kind == "open")
@@ -105,6 +97,27 @@ def open_account(
         return
     shown = ", ".join(f"{n} x {path}" for path, n in zip(plans, times, strict=True))
     say(f"account {account} is recorded in entry {body.sequence}" + (f"; its series: {shown}" if shown else ""))
+
+
+def _series(account: Account, plans: Sequence[Path], times: Sequence[int]) -> list[tuple[Composed, int]]:
+    """What each of these frozen plans costs the account, and how often."""
+    from dprelease.errors import LedgerError
+    from dprelease.release.planning import open_target
+
+    kinds = []
+    for path, n in zip(plans, times, strict=True):
+        frozen = open_target(path).frozen
+        if frozen is None:
+            raise typer.BadParameter(f"{path} is no frozen plan: `dprelease plan SPEC --out plan.json`")
+        events = frozen.plan.cost_of(account)
+        if not events.events:
+            raise LedgerError(
+                f"the plan in {path} costs account {account.name} nothing",
+                hint="give the frozen plan of a release from this account",
+                code="DPR-L122",
+            )
+        kinds.append((events, n))
+    return kinds
 
 
 def unlock(
@@ -212,10 +225,7 @@ def incident(
     as_json: Json = False,
 ) -> None:
     """Record that draws were faulty: charge what they really cost, and write errata beside their bundles."""
-    from dprelease.cli.views import say, say_json
     from dprelease.ledger.incident import Fault
-    from dprelease.release.books import open_books
-    from dprelease.release.errata import errata, write_errata
     from dprelease.release.project import Project
 
     if version and not package:
@@ -230,8 +240,16 @@ def incident(
         period=period,
         factor=_factor(factor, unprotected=unprotected),
     )
-    found = Project.find(project)
-    ledger = open_books(found)
+    _record(Project.find(project), fault, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def _record(project: Project, fault: Fault, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Show what would change, ask, record it, and write the errata."""
+    from dprelease.cli.views import say, say_json
+    from dprelease.release.books import open_books
+    from dprelease.release.errata import errata, write_errata
+
+    ledger = open_books(project)
     outcome = ledger.incident(fault, dry=True)
     if not as_json:
         for line in _change_lines(outcome):
@@ -243,7 +261,7 @@ def incident(
     if outcome.changed:
         _confirm("Record it? It cannot be taken back.", yes=yes, as_json=as_json)
         outcome = ledger.incident(fault, command="dprelease ledger incident")
-    paths = write_errata(found.releases, errata(outcome.recorded))
+    paths = write_errata(project.releases, errata(outcome.recorded))
     if as_json:
         say_json({"dry_run": False, **_facts(outcome), "errata": [str(path) for path in paths]})
         return

@@ -270,7 +270,7 @@ class Ledger(Protocol):
             release: Its name.
             period: Its period.
             plan: The fingerprint of its plan.
-            tables: By table, one keyed hash for each file; ``empty:`` before that of a file without rows.
+            tables: By table, one keyed hash for each file.
             key_id: Names the key of the hashes.
             accepted: Why other data than before are read.
             command: What is being run.

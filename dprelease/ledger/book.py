@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from functools import partial
 
 from dprelease.canonical import sha256
-from dprelease.errors import BrokenPromiseError, Corrupt, LedgerError
+from dprelease.errors import BrokenPromiseError, Corrupt
 from dprelease.ledger import view
 from dprelease.ledger.balance import Actor
 from dprelease.ledger.base import Charge, Reservation, Sources, StepKey
-from dprelease.ledger.entry import RESTORE, Closed, Measured, Refused, Reserved, Sourced, Voided
+from dprelease.ledger.entry import RESTORE, Closed, Measured, Refused, Reserved, Voided
 from dprelease.ledger.incident import Fault, Outcome, changes, record, recorded
 from dprelease.ledger.judge import judge, out_of_budget, require_heads, require_plan
 from dprelease.ledger.opening import Opening
@@ -23,6 +23,7 @@ from dprelease.ledger.place import this_process
 from dprelease.ledger.reader import Reader
 from dprelease.ledger.recovery import recover
 from dprelease.ledger.rules import not_reserved, replaces, require_measured, require_same_manifest
+from dprelease.ledger.sourcing import record_source
 from dprelease.ledger.store import Rows
 from dprelease.ledger.tally import Tally, tally
 from dprelease.ledger.write import Write
@@ -141,29 +142,7 @@ class Book(Reader):
             live = self._open(write.rows, release, period, plan)
             accounts = {name: table.account for name, table in self._plan(write.rows, live).catalog.tables.items()}
             mine = {name: accounts[name] for name in tables}
-            if name := view.other_account(write.rows, dict(tables), mine, key_id):
-                raise LedgerError(
-                    f"table {name} holds a file that another account has paid for",
-                    detail="the same rows under two accounts would lose twice what either of them shows",
-                    hint="give the table the account of its file; the release stays charged, `--give-up` ends it",
-                    code="DPR-L153",
-                )
-            body = partial(
-                Sourced,
-                release=release,
-                period=period,
-                plan=plan,
-                reservation=live.sequence,
-                tables=dict(tables),
-                accounts=mine,
-                key=key_id,
-                accepted=accepted,
-                at=self._now(),
-                by=this_process(command),
-            )
-            entry = write.append(body)
-            write.rows.execute("INSERT INTO sources VALUES (?, ?)", (entry.sequence, live.sequence))
-            reach("source.appended")
+            record_source(write, live, tables, mine, key_id, accepted, self._now(), this_process(command))
 
     def commit(self, key: StepKey, measurement: Measurement) -> Measurement:
         """Store a measurement unless the step has one already, and return what is stored."""

@@ -94,6 +94,9 @@ class Connections:
         except sqlite3.Error as error:
             self._drop(connection)
             raise translated(error, self.path) from error
+        except UnicodeDecodeError:  # SQLite's own message, which quotes bytes of a damaged page
+            self._drop(connection)
+            raise Corrupt(f"the ledger {self.path} is damaged", hint=RESTORE) from None
         except BaseException:
             self._drop(connection)
             raise

@@ -62,7 +62,7 @@ class Guard:
     def _is_of(self, path: str, told: Anchored | Recovered) -> bool:
         """Whether an anchor, looked at once more, belongs to this ledger; it may know more than the snapshot by now."""
         now = next(anchor.last() for anchor in self.journal.anchors if str(anchor.path) == path)
-        return path in told.anchors and now is not None and now.ledger == told.ledger
+        return self._name(path) in told.anchors and now is not None and now.ledger == told.ledger
 
     def _require_never(self, looked: Looked, head: Head) -> None:
         for path, line in looked.items():

@@ -31,7 +31,6 @@ __all__ = [
     "head",
     "measured",
     "openings",
-    "other_account",
     "page",
     "place",
     "plan_text",
@@ -52,7 +51,9 @@ _LOST = "the ledger is damaged: "
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     sequence, previous, digest, kind, body = row
-    # Not validated: what was altered must reach the check of the hashes. The tables' types hold.
+    # Not validated: what was altered must reach the check of the hashes. But a damaged page keeps no types.
+    if type(sequence) is not int or not all(isinstance(each, str) for each in (previous, digest, kind, body)):
+        raise Corrupt(f"entry {sequence} of the ledger cannot be read", hint=RESTORE, code="DPR-L302")
     return Entry.model_construct(sequence=sequence, previous=previous, hash=digest, kind=kind, text=body)
 
 
@@ -89,7 +90,7 @@ def at(rows: Rows, sequence: int) -> Entry:
     Raises:
         Corrupt: It is not there.
     """
-    found = rows.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,))
+    found = rows.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)) if type(sequence) is int else []
     if not found:
         raise Corrupt(f"entry {sequence} of the ledger is missing", hint=RESTORE, code="DPR-L302")
     return _entry(found[0])
@@ -330,25 +331,6 @@ def sources(rows: Rows, reservation: int) -> Sources | None:
         return None
     accepted = tuple(body.accepted for body in bodies if body.accepted)
     return Sources(tables=bodies[-1].tables, key=bodies[-1].key, accepted=accepted)
-
-
-def other_account(rows: Rows, tables: dict[str, tuple[str, ...]], accounts: dict[str, str], key: str) -> str:
-    """The table that holds a file which another account has paid for; empty: none does. Empty files do not count."""
-    mine = {each: accounts[name] for name, files in tables.items() for each in files if not each.startswith("empty:")}
-    where = {each: name for name, files in tables.items() for each in files}
-    bodies = [_entry(row).facts() for row in rows.execute("SELECT * FROM entries WHERE kind = 'source'")]
-    for body in bodies:
-        if isinstance(body, Sourced) and body.key == key:
-            for name, files in body.tables.items():
-                for each in files:
-                    if mine.get(each, body.accounts[name]) != body.accounts[name]:
-                        return where[each]
-    inside: dict[str, str] = {}
-    for name, files in tables.items():
-        for each in files:
-            if not each.startswith("empty:") and inside.setdefault(each, accounts[name]) != accounts[name]:
-                return name
-    return ""
 
 
 def secret(rows: Rows, reservation: int) -> bytes | None:

@@ -39,12 +39,15 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger
 from dprelease.ledger.tally import Tally
+from dprelease.plan.document import Account
 from dprelease.plan.explain import budget_facts
 from dprelease.privacy.accountants.base import Atom, atoms, rest_epsilon, zcdp_rho
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from dprelease.privacy.filters import Spent
 
 __all__ = ["FORMAT", "events_of", "export"]
 
@@ -73,8 +76,6 @@ def export(ledger: Ledger, account: str = "") -> dict[str, Any]:
     Raises:
         LedgerError: The ledger has no such account.
     """
-    from dprelease.errors import LedgerError
-
     found = ledger.tally()
     if account and account not in found.state.accounts:
         known = ", ".join(sorted(found.state.accounts)) or "none"
@@ -91,26 +92,17 @@ def export(ledger: Ledger, account: str = "") -> dict[str, Any]:
 
 def _account(found: Tally, name: str) -> dict[str, Any]:
     stand = found.state.accounts[name]
-    account = stand.account
     taken = [each for each in found.taken if name in each.parts]
     counted = Counter(each.parts[name].digest for each in taken)
     draws = {digest: events_of(found.draws[digest]) for digest in counted}
-    extra = [body.added[name] for body in found.recovered.values() if name in body.added]
-    rho = sum((spent.loss for spent in extra), Fraction(0)) if account.composition == "zcdp" else None
     notes = sorted({note for digest in counted for note in draws[digest].pop("notes")})
-    lost = [_zcdp(rho)] if rho else []
+    extra = [body.added[name] for body in found.recovered.values() if name in body.added]
     if any(spent.loss for spent in extra):
         notes.append("a recovery added spend whose draws nobody knows: only a zcdp account can write it, under zcdp")
-    unknown = bool(extra) and any(spent.loss for spent in extra)
+    reveals = sum((n * Fraction(draws[digest]["reveals"]) for digest, n in counted.items()), Fraction(0))
+    slack = sum((n * Fraction(draws[digest]["slack"]) for digest, n in counted.items()), Fraction(0))
     return {
-        "terms": {
-            "unit": account.unit,
-            "neighboring": account.neighboring.value,
-            "composition": account.composition,
-            "order": None if account.order is None else str(account.order),
-            "cap": budget_facts(account.lifetime),
-            "selecting": str(account.selecting),
-        },
+        "terms": _terms(stand.account),
         "spent": {"loss": str(stand.balance.spent.loss), "reveals": str(stand.balance.spent.reveals)},
         "releases": [
             {
@@ -123,21 +115,35 @@ def _account(found: Tally, name: str) -> dict[str, Any]:
             for each in taken
         ],
         "draws": draws,
-        "composition": {
-            "zcdp": _composed([_times(draws[digest]["zcdp"], n) for digest, n in counted.items()] + lost)
-            if rho is not None or not unknown
-            else _event("UnsupportedDpEvent"),
-            "pld": _event("UnsupportedDpEvent")
-            if unknown
-            else _composed([_times(draws[digest]["pld"], n) for digest, n in counted.items()]),
-        },
-        "reveals": _up(
-            sum((n * Fraction(draws[digest]["reveals"]) for digest, n in counted.items()), Fraction(0))
-            + sum((spent.reveals for spent in extra), Fraction(0))
-        ),
-        "slack": _up(sum((n * Fraction(draws[digest]["slack"]) for digest, n in counted.items()), Fraction(0))),
+        "composition": _composition(stand.account, counted, draws, extra),
+        "reveals": _up(reveals + sum((spent.reveals for spent in extra), Fraction(0))),
+        "slack": _up(slack),
         "notes": notes,
     }
+
+
+def _terms(account: Account) -> dict[str, Any]:
+    return {
+        "unit": account.unit,
+        "neighboring": account.neighboring.value,
+        "composition": account.composition,
+        "order": None if account.order is None else str(account.order),
+        "cap": budget_facts(account.lifetime),
+        "selecting": str(account.selecting),
+    }
+
+
+def _composition(
+    account: Account, counted: Mapping[str, int], draws: Mapping[str, Any], extra: list[Spent]
+) -> dict[str, Any]:
+    """All draws together, in both forms; spend without draws only where rho says it."""
+    lost = sum((spent.loss for spent in extra), Fraction(0))
+    known = {kind: [_times(draws[digest][kind], n) for digest, n in counted.items()] for kind in ("zcdp", "pld")}
+    if not lost:
+        return {kind: _composed(events) for kind, events in known.items()}
+    unknown = _event("UnsupportedDpEvent")
+    zcdp = _composed([*known["zcdp"], _zcdp(lost)]) if account.composition == "zcdp" else unknown
+    return {"zcdp": zcdp, "pld": unknown}
 
 
 def events_of(draws: Composed) -> dict[str, Any]:

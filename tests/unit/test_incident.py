@@ -84,9 +84,9 @@ def spent(ledger: SQLiteLedger) -> dict[str, str]:
 def test_draws_as_they_were_with_noise_that_was_too_small_by_a_half_more(event: object, wanted: object) -> None:
     half_more = Fraction(3, 2)
     assert events_corrected(event, half_more) == wanted  # type: ignore[arg-type]
-    nested = Composed(events=(Repeated(event=Parallel(events=(event,)), count=2),))  # type: ignore[arg-type]
+    nested = Composed(events=(Repeated(event=Parallel(events=(event,)), count=2),))
     (inside,) = events_corrected(nested, half_more).events  # type: ignore[union-attr]
-    assert inside == Repeated(event=Parallel(events=(wanted,)), count=2)  # type: ignore[arg-type]
+    assert inside == Repeated(event=Parallel(events=(wanted,)), count=2)
 
 
 @pytest.mark.parametrize("factor", [Fraction(11, 10), Fraction(2), Fraction(5)])
