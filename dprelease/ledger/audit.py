@@ -6,17 +6,16 @@ not read from its charges. A book that was forged with good hashes must still ad
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Protocol
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import DpReleaseError
-from dprelease.ledger.balance import AccountFacts, Balance, Charged, terms_of
+from dprelease.ledger.balance import Balance, Charged, terms_of
 from dprelease.ledger.entry import (
     Anchored,
     Body,
@@ -33,14 +32,13 @@ from dprelease.ledger.entry import (
 )
 from dprelease.ledger.history import State, charged_balance, digest_of, replay
 from dprelease.ledger.schema import identity
-from dprelease.plan.document import Account, Head, ReleasePlan
+from dprelease.ledger.worked import Planned, Worked
+from dprelease.plan.document import Account, Head
 from dprelease.privacy.event import Composed
-from dprelease.privacy.filters import Spent, read, spent_on, within
+from dprelease.privacy.filters import Spent
 
 __all__ = ["Contents", "Index", "audit"]
 
-# A conversion searches its order in floats, so another machine may prove a bound that differs far behind the point.
-_SLACK = Fraction(1, 10**9)
 _QUIET = ("measure", "close", "refuse", "source")  # kinds that change no account
 
 Name = tuple[str, str, str]  # release, period, plan
@@ -94,6 +92,7 @@ class _Book:
     """What the walk over the entries has learned so far."""
 
     contents: Contents
+    worked: Worked = field(default_factory=Worked)
     found: list[str] = field(default_factory=list)
     state: State = field(default_factory=State)
     reservations: dict[int, _Reservation] = field(default_factory=dict)
@@ -109,16 +108,16 @@ class _Book:
 
 def audit(entries: Iterable[Entry], index: Index, contents: Contents) -> list[str]:
     """Every finding about these entries and what is kept beside them."""
-    book, head = _Book(contents), Head()
+    book, last, digest = _Book(contents), 0, ""
     for entry in entries:
-        if not entry.follows(head):
-            book.say(entry.sequence, f"the chain is broken: it does not follow entry {head.sequence}")
+        if (entry.sequence, entry.previous) != (last + 1, digest):
+            book.say(entry.sequence, f"the chain is broken: it does not follow entry {last}")
         if not entry.is_whole:
             book.say(entry.sequence, "its hash is not the hash of its content: it was altered")
-        head = entry.head
+        last, digest = entry.sequence, entry.hash
         try:
             if entry.kind == "measure":
-                _measure(book, entry.sequence, json.loads(entry.text))
+                _measure(book, entry.sequence, from_json(entry.text))
             else:
                 _walk(book, entry)
         except DpReleaseError as error:
@@ -131,7 +130,7 @@ def audit(entries: Iterable[Entry], index: Index, contents: Contents) -> list[st
 
 def _walk(book: _Book, entry: Entry) -> None:
     at = entry.sequence
-    if dumps(json.loads(entry.text)) != entry.text:
+    if dumps(from_json(entry.text)) != entry.text:
         book.say(at, "its text is not canonical")
     body = entry.unchecked_facts()
     before = book.state
@@ -211,36 +210,28 @@ def _reserve(book: _Book, at: int, body: Reserved) -> None:
     if name in book.plans:
         book.say(at, f"{body.release} {body.period} was reserved with this very plan before")
     plan = _plan(book, at, body)
-    cells = {step.id: step.numbers for step in plan.steps} if plan else {}
+    cells = plan.cells if plan else {}
     book.reservations[at] = _Reservation(name, cells, body.restates)
     book.live[key] = at
     book.plans.add(name)
-    if plan:
-        _check_costs(book, at, plan, body)
     for charge in body.charges:
         _charge(book, at, charge)
 
 
-def _plan(book: _Book, at: int, body: Reserved) -> ReleasePlan | None:
+def _plan(book: _Book, at: int, body: Reserved) -> Planned | None:
     text = body.plan or book.contents.text(body.plan_fingerprint)
     try:
-        plan = ReleasePlan.from_canonical(text)
+        plan = book.worked.plan(text)
     except ValidationError:
         book.say(at, "its plan cannot be read by this version of dprelease")
         return None
-    told = (body.release, body.period, body.spec_fingerprint, body.plan_fingerprint)
-    if told != (plan.release.name, plan.release.period, plan.spec_fingerprint, sha256(text.encode())):
+    told = (body.release, body.period, body.spec_fingerprint)
+    if told != plan.name or (body.plan and sha256(text.encode()) != body.plan_fingerprint):
         book.say(at, "its plan is of another release, spec or fingerprint")
-    return plan
-
-
-def _check_costs(book: _Book, at: int, plan: ReleasePlan, body: Reserved) -> None:
-    owed = {plan.catalog.tables[step.aggregate.table].account for step in plan.steps}
-    accounts = {account.name: account for account in plan.accounts}
-    costs = {name: digest_of(plan.cost_of(accounts[name])) for name in owed}
-    told = {charge.facts.name: digest_of(charge.events) if charge.events else charge.digest for charge in body.charges}
-    if costs != told:
+    charged = {c.facts.name: digest_of(c.events) if c.events else c.digest for c in body.charges}
+    if plan.costs != charged:
         book.say(at, "the charges are not what the plan costs")
+    return plan
 
 
 def _charge(book: _Book, at: int, charge: Charged) -> None:
@@ -255,30 +246,25 @@ def _charge(book: _Book, at: int, charge: Charged) -> None:
             book.say(at, f"account {name} is charged outside its series")
         return
     events = charge.events if charge.events else book.contents.events(charge.digest)
-    terms = terms_of(stand.account)
-    worked_out = spent_on(terms, events)
-    if charge.spent not in (None, worked_out):
+    terms, worked = terms_of(stand.account), book.worked
+    price = worked.price(terms, charge.digest or digest_of(events), events)
+    if charge.spent not in (None, price):
         book.say(at, f"what is added to account {name} is not what its draws cost")
-    behind = charged_balance(stand.balance, charge.model_copy(update={"spent": worked_out}))
+    behind = charged_balance(stand.balance, charge.model_copy(update={"spent": price}))
     pairs = [(charge.facts, stand.balance.spent, behind.spent)]
     for facts in charge.windows:
-        before = stand.balance.windows.get(facts.window)
-        pairs.append((facts, before or Spent(), behind.windows[facts.window]))
-    for facts, before_spent, after_spent in pairs:
-        cap = facts.cap
-        found = (read(terms, before_spent, cap.delta), read(terms, after_spent, cap.delta))
-        if not _agree(facts, stand.account, found):
+        pairs.append((facts, stand.balance.windows.get(facts.window, Spent()), behind.windows[facts.window]))
+    for facts, *totals in pairs:
+        told = (facts.before, facts.after)
+        same = (facts.name, facts.composition) == (name, terms.composition) and all(
+            worked.agrees(terms, spent, loss, facts.cap.delta) for spent, loss in zip(totals, told, strict=True)
+        )
+        if not same:
             book.say(at, f"the losses of account {name} do not add up")
-        caps = (cap,) if facts.window else (cap, stand.account.lifetime)
-        if not all(within(terms, after_spent, each, _SLACK) for each in caps):
+        loss = facts.after if same else worked.loss(terms, totals[1], facts.cap.delta)
+        caps = (facts.cap,) if facts.window else (facts.cap, stand.account.lifetime)
+        if not all(worked.inside(terms, totals[1], loss, cap) for cap in caps):
             book.say(at, f"account {name} is charged more than its cap")
-
-
-def _agree(told: AccountFacts, account: Account, found: tuple[Any, Any]) -> bool:
-    pairs = ((told.before, found[0]), (told.after, found[1]))
-    return (told.name, told.composition) == (account.name, account.composition) and all(
-        a.delta == b.delta and abs(a.epsilon - b.epsilon) <= _SLACK * b.epsilon for a, b in pairs
-    )
 
 
 def _source(book: _Book, at: int, body: Sourced) -> None:

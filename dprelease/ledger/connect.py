@@ -136,8 +136,6 @@ class Connections:
             isolation_level=None,
             check_same_thread=False,
         )
-        # Bytes that are no text must reach the check of the hashes, which names the entry that they are in.
-        connection.text_factory = lambda data: data.decode("utf-8", "replace")
         try:
             for pragma in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "secure_delete = ON"):
                 connection.execute(f"PRAGMA {pragma}")

@@ -12,6 +12,7 @@ beside the entries is believed.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from fractions import Fraction
 from json.encoder import encode_basestring
 from typing import Any, ClassVar, Literal, get_args
@@ -314,7 +315,8 @@ def _digest(sequence: int, previous: str, kind: str, text: str) -> str:
     return sha256(f"[{sequence},{quoted}]".encode())
 
 
-class Entry(Value):
+@dataclass(frozen=True, slots=True)
+class Entry:
     """One line of the ledger; the hash covers everything else in it.
 
     Attributes:

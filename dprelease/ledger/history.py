@@ -66,7 +66,7 @@ class Stand:
     head: Head
     series: tuple[Slot, ...] = ()
     loss: Loss | None = None
-    charged: Mapping[int, Paid] = field(default_factory=dict)
+    charged: dict[int, Paid] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,8 @@ def _most(one: Spent, other: Spent) -> Spent:
 def replay(entries: Iterable[Entry], contents: Contents, state: State | None = None) -> State:
     """The state behind these entries, worked out from what they say, not from the balances that they carry.
 
+    What was charged is noted in place, for a ledger has very many charges: ``state`` is used up.
+
     Args:
         entries: In order, each checked by whoever reads it; kinds that change no account are passed over.
         contents: Draws by their digest.
@@ -210,9 +212,12 @@ def _known(accounts: Mapping[str, Stand], name: str) -> Stand:
 
 def _corrected(stand: Stand, body: Corrected, head: Head, contents: Contents) -> Stand:
     paid = stand.charged.get(body.reservation)
-    charged = {**stand.charged, body.reservation: Paid(paid.charge if paid else None, contents(body.digest))}
-    balance = stand.balance.model_copy(update={"spent": stand.balance.spent.plus(body.spent)})
-    return replace(stand, balance=balance, head=head, charged=charged)
+    charge = paid.charge if paid else None
+    touched = [facts.window for facts in charge.windows] if charge else []
+    windows = {name: stand.balance.windows.get(name, Spent()).plus(body.spent) for name in touched}
+    update = {"spent": stand.balance.spent.plus(body.spent), "windows": {**stand.balance.windows, **windows}}
+    stand.charged[body.reservation] = Paid(charge, contents(body.digest))
+    return replace(stand, balance=stand.balance.model_copy(update=update), head=head)
 
 
 def _opened(past: Stand | None, body: Opened, at: int, head: Head) -> Stand:
@@ -231,19 +236,19 @@ def _charged(stand: Stand, charge: Charged, at: int, head: Head, contents: Conte
     events = charge.events if charge.events is not None else contents(charge.digest)
     if charge.spent is None:  # an entry of an older schema: the same sum, worked out now
         charge = charge.model_copy(update={"spent": spent_on(terms_of(stand.account), events)})
-    known = {**stand.charged, at: Paid(charge, events)}
-    return replace(stand, balance=charged_balance(stand.balance, charge), head=head, charged=known)
+    stand.charged[at] = Paid(charge, events)
+    return replace(stand, balance=charged_balance(stand.balance, charge), head=head)
 
 
 def _given_back(stand: Stand, reservation: int, head: Head) -> Stand:
-    rest = {at: paid for at, paid in stand.charged.items() if at != reservation}
-    charge = stand.charged[reservation].charge
+    charge = stand.charged.pop(reservation).charge
     balance = given_back(stand.balance, charge) if charge else stand.balance
-    return replace(stand, balance=balance, head=head, charged=rest)
+    return replace(stand, balance=balance, head=head)
 
 
 def _added(stand: Stand, spent: Spent, at: int, head: Head) -> Stand:
     event = as_event(terms_of(stand.account), spent)
     balance = stand.balance.model_copy(update={"spent": stand.balance.spent.plus(spent)})
-    charged = stand.charged if event is None else {**stand.charged, at: Paid(None, event)}
-    return replace(stand, balance=balance, head=head, charged=charged)
+    if event is not None:
+        stand.charged[at] = Paid(None, event)
+    return replace(stand, balance=balance, head=head)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from json.encoder import encode_basestring
 
-from dprelease.canonical import fingerprint
+from dprelease.canonical import sha256
 
 __all__ = ["APPLICATION", "VERSION", "create", "identity", "migrate", "objects"]
 
@@ -21,7 +22,7 @@ VERSION = 3
 
 def identity(*names: str) -> str:
     """A second key of a row, made of its first one: a damaged byte can hide a row from one of them, not from both."""
-    return fingerprint(list(names))[:32]
+    return sha256(f"[{','.join(map(encode_basestring, names))}]".encode())[:32]  # of canonical JSON
 
 
 _V1 = """

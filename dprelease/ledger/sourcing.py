@@ -59,7 +59,7 @@ def record_source(
     if last not in ("", key) and not accepted:
         raise LedgerError(
             "the key of source fingerprints is not the one that this ledger was used with before",
-            detail=f"recorded: key {last}; found: key {key}. Without the first, data of two accounts cannot be told apart",
+            detail=f"recorded: key {last}; found: key {key}; without the first, nobody can tell one table from another",
             hint="put the key's file back from a backup; if it is lost, `--accept-changed-data REASON`",
             code="DPR-L151",
         )

@@ -31,6 +31,13 @@ class _Rows:
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement."""
+        try:
+            return self.connection.execute(sql, values).fetchall()
+        except sqlite3.OperationalError as error:
+            if "decode" not in str(error):
+                raise
+        # Bytes that are no text must reach the check of the hashes, which names the entry that they are in.
+        self.connection.text_factory = lambda data: data.decode("utf-8", "replace")
         return self.connection.execute(sql, values).fetchall()
 
     def forget_secret(self, reservation: int) -> None:

@@ -117,7 +117,7 @@ class _Walk:
             SELECT sequence, previous, hash, kind, body FROM entries
             WHERE kind IN ('open', 'reserve', 'recover', 'incident') ORDER BY sequence"""
         for at, previous, digest, kind, text in self._rows.execute(query):
-            entry = Entry.model_construct(sequence=at, previous=previous, hash=digest, kind=kind, text=text)
+            entry = Entry(at, previous, digest, kind, text)
             if kind == "reserve" and entry.is_whole:
                 if self._ended.get(at) != "void":
                     self._reserve(at, text)

@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.base import Reservation, Sources, StepKey
-from dprelease.ledger.entry import RESTORE, Anchored, Closed, Entry, Measured, Opened, Recovered, Reserved, Sourced
+from dprelease.ledger.entry import (
+    RESTORE,
+    Anchored,
+    Closed,
+    Entry,
+    Kind,
+    Measured,
+    Opened,
+    Recovered,
+    Reserved,
+    Sourced,
+)
 from dprelease.ledger.history import Stand, State, replay
 from dprelease.ledger.schema import identity
 from dprelease.ledger.store import Rows
@@ -52,9 +63,9 @@ _LOST = "the ledger is damaged: "
 def _entry(row: tuple[Any, ...]) -> Entry:
     sequence, previous, digest, kind, body = row
     # Not validated: what was altered must reach the check of the hashes. But a damaged page keeps no types.
-    if type(sequence) is not int or not all(isinstance(each, str) for each in (previous, digest, kind, body)):
+    if type(sequence) is not int or not all(type(each) is str for each in (previous, digest, kind, body)):
         raise Corrupt(f"entry {sequence} of the ledger cannot be read", hint=RESTORE, code="DPR-L302")
-    return Entry.model_construct(sequence=sequence, previous=previous, hash=digest, kind=kind, text=body)
+    return Entry(sequence, previous, digest, cast(Kind, kind), body)
 
 
 def head(rows: Rows) -> Head:

@@ -385,6 +385,42 @@ def test_a_reservation_of_a_dead_process_is_in_the_anchor_with_its_cost_before_i
     assert going_on.check() == ()
 
 
+def test_whoever_writes_next_tells_the_anchor_what_a_dead_process_did_not(
+    opened: Callable[..., SQLiteLedger], head: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An anchor that has a head knows every balance behind it, whoever wrote which entry."""
+    ledger, made, more = opened(), plan(cost="3/10"), plan(release="more", steps={"one": "visits"})
+    fill(ledger, plan(release="first"))
+    dies_before_its_anchor(ledger, lambda: ledger.reserve(made, charges(made)), monkeypatch)
+    another = opened()
+    another.reserve(more, charges(more))
+    another.disconnect()
+    told = Anchor(head).all()
+    assert told is not None
+    assert (told.balances["people"].spent.loss, told.balances["people"].releases) == (Fraction(4, 10), 2)
+    assert set(told.terms) == {"people", "visits"}
+    path.unlink()
+    again = opened()
+    again.recover("deleted")
+    _, refused = again.quote(charges(plan(period="2030", cost="7/10")), "2030")
+    assert [facts.before.epsilon for facts in refused] == [Fraction(4, 10)]
+
+
+@pytest.mark.parametrize("seen", ["nothing", "what another one began"])
+def test_a_ledger_that_is_made_between_a_look_and_the_snapshot_is_no_lost_anchor(
+    opened: Callable[..., SQLiteLedger], head: Path, monkeypatch: pytest.MonkeyPatch, seen: str
+) -> None:
+    fill(opened())
+    late = opened()
+    looked = {str(head): None if seen == "nothing" else line(0, "of a ledger that never came")}
+    monkeypatch.setattr(late._guard, "look", lambda: looked)
+    assert late.find("survey", "2024") is not None
+    fill(late, plan(period="2025"))
+    head.unlink()
+    with pytest.raises(Corrupt, match=r"DPR-L31[23]"):
+        late.find("survey", "2024")
+
+
 def test_an_anchor_that_cannot_be_written_lets_nothing_be_handed_on(
     opened: Callable[..., SQLiteLedger], head: Path, tmp_path: Path
 ) -> None:
