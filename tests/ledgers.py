@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table
-from dprelease.ledger import Charge, Ledger, Reservation, StepKey
+from dprelease.ledger import Charge, Ledger, Reservation, SQLiteLedger, StepKey, view
+from dprelease.ledger.balance import Balance
 from dprelease.noise import Measurement
 from dprelease.plan.document import Account, Composition, Publish, ReleaseInfo, ReleasePlan, Step
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 
-__all__ = ["CELLS", "account", "answer", "charges", "fill", "key", "plan"]
+__all__ = ["CELLS", "World", "account", "answer", "charges", "fill", "key", "plan"]
 
 CELLS = 3
 
@@ -143,3 +148,48 @@ def key(reservation: Reservation, step: str = "one") -> StepKey:
 def answer(step: str = "one", value: int = 7) -> Measurement:
     """A measurement whose every cell is ``value``."""
     return Measurement(step, np.full(CELLS, value, dtype=np.int64))
+
+
+class World:
+    """A ledger, its anchor, and backups of both."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "state" / "ledger.db"
+        self.head = folder / "anchors" / "head"
+        self._open: list[SQLiteLedger] = []
+
+    def ledger(self, *heads: Path, path: Path | None = None, bare: bool = False) -> SQLiteLedger:
+        """A new process; with no other list, the one anchor."""
+        made = SQLiteLedger(path or self.path, [] if bare else heads or [self.head])
+        self._open.append(made)
+        return made
+
+    def stop(self) -> None:
+        for each in self._open:
+            each.disconnect()
+        self._open.clear()
+
+    def backup(self, name: str = "backup") -> None:
+        """As `sqlite3 .backup` does it."""
+        self.stop()
+        with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(self.folder / name)) as target:
+            source.backup(target)
+
+    def restore(self, name: str = "backup") -> None:
+        self.delete()
+        shutil.copy(self.folder / name, self.path)
+
+    def delete(self) -> None:
+        self.stop()
+        for each in self.path.parent.glob("ledger.db*"):
+            each.unlink()
+
+    def balances(self) -> dict[str, Balance]:
+        ledger = self.ledger()
+        with ledger._reading() as rows:
+            assert rows is not None
+            return {name: stand.balance for name, stand in view.whole_state(rows).accounts.items()}
+
+    def spent(self, name: str = "people") -> Fraction:
+        return self.balances()[name].spent.loss

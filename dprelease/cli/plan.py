@@ -8,8 +8,8 @@ from typing import Any
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.cli.views import columns, say, say_json, warn
-from dprelease.errors import BudgetExceeded, MissingExtra, PlanError, UnsupportedEvent
-from dprelease.ledger import AccountFacts, Ledger, Reservation
+from dprelease.errors import BudgetExceeded, LedgerError, MissingExtra, PlanError, Problem, UnsupportedEvent
+from dprelease.ledger import NO_SERIES, AccountFacts, Ledger, Reservation
 from dprelease.measures.quantile import Quantile
 from dprelease.plan.compare import compare as compare_plan
 from dprelease.plan.document import Feed, FrozenPlan, Output, PlannedQuery, ReleasePlan, Step
@@ -87,6 +87,11 @@ def _accounts(target: Target, plan: ReleasePlan, ledger: Ledger, known: Reservat
         charged, refused = ledger.quote(asked, plan.release.period)
     except UnsupportedEvent as error:
         raise BudgetExceeded(f"an account of this plan: {error.summary}", hint=error.hint) from None
+    except LedgerError as error:
+        if error.code != NO_SERIES:
+            raise
+        warn([Problem(error.code, error.summary, error.hint)])  # to be opened with this very plan
+        return []
     found = []
     for charge in charged:
         no = {(each.name, each.window) for each in refused}

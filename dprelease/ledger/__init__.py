@@ -21,6 +21,7 @@ from dprelease.errors import LedgerError
 from dprelease.ledger.balance import AccountFacts, Actor
 from dprelease.ledger.base import Charge, Ledger, Reservation, Sources, StepKey
 from dprelease.ledger.entry import Entry
+from dprelease.ledger.judge import NO_SERIES
 from dprelease.ledger.lock import ReleaseLock
 from dprelease.ledger.rules import has_ended
 from dprelease.ledger.sqlite import SQLiteLedger
@@ -28,6 +29,7 @@ from dprelease.ledger.store import Holder, Lock
 
 __all__ = [
     "LEDGERS",
+    "NO_SERIES",
     "AccountFacts",
     "Actor",
     "Charge",

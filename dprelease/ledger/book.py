@@ -177,7 +177,9 @@ class Book(Reader):
                 require_same_manifest(found, manifest_digest)
                 return
             measured = view.measured(write.rows, release, period, plan)
-            require_measured(found, self._known_steps(write.rows, found), measured)
+            # Of a lost one nothing is known.
+            steps = self._known_steps(write.rows, found) if found.state == "open" else {}
+            require_measured(found, steps, measured)
             self._end(write, found, manifest=manifest_digest)
         self._store.after_close()
         self._guard.journal.shorten()

@@ -187,8 +187,9 @@ def require_indexed(rows: Rows) -> None:
     if not rows.fresh:
         return
     for kind, table in (("reserve", "reservations"), ("source", "sources"), ("measure", "measurements")):
-        query = f"SELECT (SELECT count(*) FROM entries WHERE kind = ?) - (SELECT count(*) FROM {table})"  # noqa: S608
-        if rows.execute(query, (kind,))[0][0] > 0:
+        indexed = rows.execute(f"SELECT count(*) FROM {table}")  # noqa: S608 - one of the three names above
+        entries = rows.execute("SELECT count(*) FROM entries WHERE kind = ?", (kind,))
+        if entries[0][0] > indexed[0][0]:
             what = f"rows of its table `{table}` are missing"
             raise Corrupt(f"the ledger is damaged: {what}", hint=RESTORE, code="DPR-L302")
 

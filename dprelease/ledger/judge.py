@@ -15,7 +15,9 @@ from dprelease.privacy.budget import Budget, round_up
 from dprelease.privacy.filters import Spent, Terms, read, spent_on, within
 from dprelease.spec.period import windows
 
-__all__ = ["judge", "out_of_budget", "require_heads", "require_plan", "require_same"]
+__all__ = ["NO_SERIES", "judge", "out_of_budget", "require_heads", "require_plan", "require_same"]
+
+NO_SERIES = "DPR-L122"  # a pld account without a series, or a release that is not in it
 
 
 def require_plan(plan: ReleasePlan, charges: Sequence[Charge]) -> None:
@@ -195,7 +197,7 @@ def _judge_series(case: _Case) -> tuple[Charged, list[AccountFacts]]:
             f"account {account.name} adds up by pld, and the series of its releases was not recorded",
             detail="pld holds over releases only where every draw of all of them was fixed before the first one",
             hint=f"dprelease ledger open {account.name} --series plan.json --releases 12",
-            code="DPR-L122",
+            code=NO_SERIES,
         )
     taken = past.balance.series.get(case.digest, 0)
     allowed = sum(slot.times for slot in past.series if slot.digest == case.digest)
@@ -204,7 +206,7 @@ def _judge_series(case: _Case) -> tuple[Charged, list[AccountFacts]]:
         raise LedgerError(
             f"this release is not in the series of account {account.name}: {what} in it",
             hint="a series is fixed for ever: release from another account, or with exactly the draws of the series",
-            code="DPR-L122",
+            code=NO_SERIES,
         )
     cap = case.charge.cap
     facts = AccountFacts(name=account.name, composition="pld", cap=cap, before=past.loss, after=past.loss)

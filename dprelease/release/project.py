@@ -23,7 +23,7 @@ from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.place import ledger_resolved
 from dprelease.spec.project import AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
 
-__all__ = ["Project", "read_text", "reference_tables"]
+__all__ = ["Project", "account_of", "read_text", "reference_tables"]
 
 _SETTINGS = "dprelease.yaml"
 _LARGEST_TEXT = 1 << 20
@@ -151,13 +151,13 @@ class Project:
             problems += _of_unit(loaded, name, account)
             problems += _of_selecting(loaded, name, account)
             problems += _of_window(loaded, table, name, account)
-            found[name] = _account(name, account)
+            found[name] = account_of(name, account)
         if problems:
             raise SpecError(list(dict.fromkeys(problems)))
         return tuple(found[name] for name in sorted(found))
 
 
-def _account(name: str, account: AccountSpec) -> Account:
+def account_of(name: str, account: AccountSpec) -> Account:
     """The policy's account as plans and the ledger have it."""
     window = account.window
     return Account(

@@ -19,7 +19,7 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Composed, Repeated
 from dprelease.privacy.filters import Spent, Terms, read, within
-from dprelease.release.project import Project, _account
+from dprelease.release.project import Project, account_of
 
 __all__ = ["UNBOUNDED", "account_status", "accounts_of", "draws_of", "log_lines", "policy_accounts", "status_facts"]
 
@@ -29,7 +29,7 @@ _MOST = 10**9  # releases that are looked for; nobody will make more
 
 def policy_accounts(project: Project) -> dict[str, Account]:
     """The accounts of the policy, by name."""
-    return {name: _account(name, account) for name, account in project.policy.accounts.items()}
+    return {name: account_of(name, account) for name, account in project.policy.accounts.items()}
 
 
 def account_status(project: Project, ledger: Ledger) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from dprelease.errors import BudgetExceeded
-from dprelease.ledger import Charge, Ledger, ReleaseLock, StepKey, open_ledger
+from dprelease.ledger import Charge, Ledger, StepKey, open_ledger
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 
@@ -96,7 +96,7 @@ def churn(ledger: Ledger, plan_file: str, who: str) -> None:
 
 def hold(ledger: Ledger, release: str, period: str) -> None:
     """Hold the lock of a release until killed."""
-    with ReleaseLock(ledger.folder, release, period, "measuring"):
+    with ledger.lock(release, period, "measuring"):
         say("held", os.getpid())
         sys.stdin.read()
 

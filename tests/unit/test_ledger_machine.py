@@ -8,19 +8,14 @@ from __future__ import annotations
 import copy
 import shutil
 import sqlite3
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -29,67 +24,11 @@ from hypothesis.stateful import (
 )
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError
-from dprelease.ledger import SQLiteLedger, StepKey, view
+from dprelease.ledger import SQLiteLedger, view
 from dprelease.ledger.anchors import Journal
 from dprelease.ledger.known import Line
-from dprelease.ledger.write import Write
 from tests.ledgers import account, answer, charges, fill, plan
-
-RELEASES = ("north", "south", "west")
-STEPS = {"a": "people", "b": "people"}
-COSTS = ("1/20", "1/10", "1/8")
-CAP = Fraction(1)
-PLANS = {(name, cost): plan(release=name, steps=STEPS, cost=cost) for name in RELEASES for cost in COSTS}
-NAMES = {made.fingerprint(): name for name, made in PLANS.items()}
-Name = tuple[str, str]  # of a release, and the cost of each of its two steps
-
-
-class Crash(BaseException):
-    """The process dies here: nothing catches it, and the connection is dropped."""
-
-
-class Mortal(SQLiteLedger):
-    """Dies ``inside`` the next write, ``after`` its commit, or once it is ``anchored``: each time, nobody was told."""
-
-    def __init__(self, path: Path, anchors: list[Path], told: Callable[[Line], None]) -> None:
-        super().__init__(path, anchors)
-        self.dies = "never"
-        self._anchor, self._tell = self._guard.anchor, told
-        self._guard.anchor = self._die_around  # type: ignore[method-assign]  # that is the point
-
-    @contextmanager
-    def _writing(self, **how: Any) -> Iterator[Write]:
-        with super()._writing(**how) as write:
-            if self.dies == "inside":
-                append = write._append
-
-                def fatal(body: Any) -> Any:
-                    append(body)
-                    raise Crash
-
-                write._append = fatal  # type: ignore[method-assign]  # that is the point
-            yield write
-
-    def _die_around(self, *lines: Line) -> None:
-        if lines and self.dies == "after":
-            raise Crash
-        self._anchor(*lines)
-        for line in lines:
-            self._tell(line)
-        if lines and self.dies == "anchored":
-            raise Crash
-
-
-@dataclass
-class Facts:
-    """What the file has: every reservation that was not given back, the last one of each release, and answers."""
-
-    states: dict[Name, str] = field(default_factory=dict)
-    last: dict[str, Name] = field(default_factory=dict)
-    replaced: dict[Name, Name | None] = field(default_factory=dict)
-    read: set[Name] = field(default_factory=set)
-    answers: dict[StepKey, str] = field(default_factory=dict)
-
+from tests.unit.ledger_model import CAP, COSTS, NAMES, PLANS, RELEASES, STEPS, Crash, Facts, Model
 
 releases = st.sampled_from(RELEASES)
 costs = st.sampled_from(COSTS)
@@ -99,73 +38,8 @@ deaths = st.sampled_from(["never", "never", "never", "inside", "after", "anchore
 reasons = st.sampled_from(["", "why"])
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(Model):
     """The ledger and its anchors beside a model of them."""
-
-    made = 0  # steps, over all examples; invariants are looked at after each
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "state" / "ledger.db"
-        self.heads = [Path(self.folder.name) / name / "head" for name in ("one", "two")]
-        self.told: Line | None = None
-        self.ledger = self.opened()
-        self.facts = Facts()
-        self.backups: list[tuple[Path, Facts]] = []
-        self.behind = False
-        self.recovered = False
-        self.handed: dict[StepKey, str] = {}
-        self.charged: dict[str, Fraction] = {}  # by hash of the reservation: what somebody was told is charged
-        self.count = 0
-
-    def opened(self) -> Mortal:
-        return Mortal(self.path, self.heads, self.tell)
-
-    def tell(self, line: Line) -> None:
-        if self.told is None or line.sequence >= self.told.sequence:
-            self.told = line
-
-    def teardown(self) -> None:
-        self.ledger.disconnect()
-        self.folder.cleanup()
-
-    def die(self) -> None:
-        """A new process comes."""
-        self.ledger.disconnect()
-        self.ledger = self.opened()
-
-    def key(self, name: Name, step: str) -> StepKey:
-        return StepKey(name[0], "2024", PLANS[name].fingerprint(), step)
-
-    def pick(self, which: int) -> Name:
-        there = sorted(self.facts.last.values())
-        return there[which % len(there)] if there and which < 85 else sorted(PLANS)[which % len(PLANS)]
-
-    def is_open(self, name: Name) -> bool:
-        return self.facts.last.get(name[0]) == name and self.facts.states[name] == "open"
-
-    def spent(self) -> Fraction:
-        with self.ledger._reading() as rows:
-            found = view.state(rows).accounts.get("people") if rows else None
-        return found.balance.spent.loss if found else Fraction(0)
-
-    @contextmanager
-    def dying(self, death: str) -> Iterator[None]:
-        """The next call dies like this; whatever it says, a new process may have to come."""
-        self.count += 1
-        self.ledger.dies = death
-        try:
-            yield
-        finally:
-            self.ledger.dies = "never"
-
-    def refuses(self, use: Callable[[], object]) -> bool:
-        """Where the file was rolled back, nothing can be done with it."""
-        if self.behind:
-            with pytest.raises(LedgerError, match=r"DPR-L3(05|10|12|13)"):
-                use()
-        return self.behind
 
     @initialize(cost=costs, restored=st.booleans())
     def begin(self, cost: str, restored: bool) -> None:
@@ -209,10 +83,6 @@ class Machine(RuleBasedStateMachine):
                     self.reserved(name)
                 self.charged[kept.hash] = 2 * Fraction(cost)
 
-    def reserved(self, name: Name) -> None:
-        self.facts.replaced[name] = self.facts.last.get(name[0])
-        self.facts.last[name[0]], self.facts.states[name] = name, "open"
-
     @precondition(lambda self: self.facts.last)
     @rule(which=mostly, death=deaths)
     def source(self, which: int, death: str) -> None:
@@ -240,10 +110,6 @@ class Machine(RuleBasedStateMachine):
             else:
                 assert self.is_open(name)
                 self.facts.read.add(name)
-
-    def was_sourced(self, at: tuple[str, str, str]) -> bool:
-        self.die()
-        return self.ledger.sourced(*at) is not None
 
     @precondition(lambda self: self.facts.last or self.handed)
     @rule(which=mostly, step=steps, death=deaths)
@@ -338,15 +204,6 @@ class Machine(RuleBasedStateMachine):
                 assert may
                 self.voided(name, found.hash if found else "")
 
-    def voided(self, name: Name, mark: str) -> None:
-        self.charged.pop(mark, None)
-        del self.facts.states[name]
-        before = self.facts.replaced.pop(name)
-        if before is None:
-            del self.facts.last[name[0]]
-        else:
-            self.facts.last[name[0]] = before
-
     @rule()
     def another_process(self) -> None:
         self.die()
@@ -378,19 +235,15 @@ class Machine(RuleBasedStateMachine):
         for each in self.path.parent.glob("ledger.db*"):
             each.unlink()
         self.facts = Facts()
+        for mark in self.unanchored:  # nothing can know what was spent without anchors and is gone
+            del self.charged[mark]
+        self.unanchored.clear()
         if not delete:
             old, facts = self.backups[which % len(self.backups)]
             shutil.copy(old, self.path)
             self.facts = copy.deepcopy(facts)
         self.ledger = self.opened()
         self.behind = self.told is not None and not self.has(self.told)
-
-    def has(self, line: Line) -> bool:
-        if not self.path.exists():
-            return False
-        with closing(sqlite3.connect(self.path)) as connection:
-            query = "SELECT hash FROM entries WHERE sequence = ?"
-            return connection.execute(query, (line.sequence,)).fetchall() == [(line.hash,)]
 
     @precondition(lambda self: self.facts.last)
     @rule(cost=costs)
@@ -404,6 +257,7 @@ class Machine(RuleBasedStateMachine):
         try:
             kept = fill(bare, made)
             self.charged[kept.hash] = Fraction(cost)
+            self.unanchored.add(kept.hash)
         except BudgetExceeded:
             pass
         bare.disconnect()
@@ -437,23 +291,9 @@ class Machine(RuleBasedStateMachine):
         with self.ledger._reading() as rows:
             assert rows is not None
             head = view.head(rows)
-        self.told = Line(ledger=known.ledger, sequence=head.sequence, hash=head.hash)
+        self.told = None
+        self.tell(Line(ledger=known.ledger, sequence=head.sequence, hash=head.hash))
         self.follow()
-
-    def follow(self) -> None:
-        """Which releases a recovery ended or knew to be lost is its to say; nothing is open, and nothing is unknown."""
-        answers, read = self.facts.answers, self.facts.read
-        before, self.facts = self.facts, Facts(answers=answers, read=read)
-        for each in self.ledger.reservations():
-            if each.plan_fingerprint not in NAMES:
-                continue
-            name = NAMES[each.plan_fingerprint]
-            assert each.state != "open"
-            assert name not in self.facts.states, "one plan is reserved once"
-            assert each.state in (before.states.get(name, "lost"), "given_up")
-            self.facts.replaced[name] = self.facts.last.get(name[0])
-            self.facts.last[name[0]], self.facts.states[name] = name, each.state
-        assert before.states.keys() <= self.facts.states.keys()
 
     @invariant()
     def every_answer_that_was_handed_on_is_still_the_answer_or_there_is_none_for_ever(self) -> None:
