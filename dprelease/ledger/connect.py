@@ -167,10 +167,21 @@ class Connections:
         if connection is not None:
             connection.close()  # rolls back what was not committed
 
+    def _require_no_log(self) -> None:
+        # SQLite would play an old log into the new file, whatever it is of.
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if log.exists() and not self.path.exists():
+            raise Corrupt(
+                f"the ledger {self.path} is gone, and its log {log.name} is still there",
+                hint=f"put both back from the same backup; or set {log.name} aside, and {RESTORE}",
+                code="DPR-L305",
+            )
+
     def _make(self) -> None:
         # Built whole under another name and linked into place: no process ever sees half a ledger, and of two
         # that start at once one wins. A file that exists already is never replaced.
         make_folder(self.path.parent)
+        self._require_no_log()
         try:
             handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.", suffix=".new")
             os.close(handle)

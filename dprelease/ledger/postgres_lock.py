@@ -173,7 +173,7 @@ def end(session: Session, holder: Holder, place: str) -> None:
         try:
             # The session is named by its process number and by when it began: numbers are used again.
             ended = session.ask(
-                f"SELECT pg_terminate_backend(a.pid, {_END_MILLISECONDS}) FROM pg_stat_activity AS a "  # noqa: S608
+                f"SELECT pg_terminate_backend(a.pid, {_END_MILLISECONDS}) FROM pg_stat_activity AS a "  # noqa: S608 - a number of ours
                 f"WHERE a.pid = {int(backend)} AND a.application_name LIKE '{_MARK} %'"
             )
         except psycopg.errors.InsufficientPrivilege:

@@ -15,12 +15,12 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: dprelease[postgres]")
 
-from dprelease.canonical import fingerprint  # noqa: E402
-from dprelease.ledger.postgres import PostgresStore, create  # noqa: E402
-from dprelease.ledger.store import Rows  # noqa: E402
-from tests import postgres as servers  # noqa: E402
-from tests.conformance.postgres_rows import append, end, measure, reserve  # noqa: E402
-from tests.postgres import RUNNER, Database  # noqa: E402
+from dprelease.canonical import fingerprint  # noqa: E402 - only where psycopg is
+from dprelease.ledger.postgres import PostgresStore, create  # noqa: E402 - only where psycopg is
+from dprelease.ledger.store import Rows  # noqa: E402 - only where psycopg is
+from tests import postgres as servers  # noqa: E402 - only where psycopg is
+from tests.conformance.postgres_rows import append, end, measure, reserve  # noqa: E402 - only where psycopg is
+from tests.postgres import RUNNER, Database  # noqa: E402 - only where psycopg is
 
 postgres_server, postgres = servers.postgres_server, servers.postgres  # fixtures
 

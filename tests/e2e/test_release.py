@@ -31,7 +31,9 @@ def test_a_release_from_spec_to_verified_bundle(tmp_path: Path) -> None:
     assert "sound" in command(tmp_path, "ledger", "check")
     status = json.loads(command(tmp_path, "ledger", "status", "--json"))
     assert status["accounts"][0]["releases"] == 1
-    assert len(json.loads(command(tmp_path, "ledger", "log", "--json"))["entries"]) == 3 + 1 + 5 + 1  # place, account, charge; source; steps; end
+    assert (
+        len(json.loads(command(tmp_path, "ledger", "log", "--json"))["entries"]) == 3 + 1 + 5 + 1
+    )  # place, account, charge; source; steps; end
 
 
 def test_codes_survive_as_text_and_every_cell_is_published(tmp_path: Path) -> None:

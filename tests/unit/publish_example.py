@@ -167,7 +167,9 @@ def plan(**changes: object) -> ReleasePlan:
         ),
         publish=Publish(unreliable_above=Fraction(1, 2)),
     )
-    accounts = [each.model_copy(update={k: v for k, v in changes.items() if k == "neighboring"}) for each in made.accounts]
+    accounts = [
+        each.model_copy(update={k: v for k, v in changes.items() if k == "neighboring"}) for each in made.accounts
+    ]
     return made.model_copy(update={"accounts": tuple(accounts), **changes})
 
 
