@@ -39,6 +39,13 @@ class ReferenceEngine:
     def check(self, *_: object) -> None:
         """Nothing to check, as before."""
 
+    def present(self, table: Table) -> None:
+        """Nothing to look for, as before."""
+
+    def fingerprint(self, table: Table, key: bytes) -> tuple[str, ...]:
+        """No file is told from another: nothing is released from here."""
+        return ()
+
     def close(self) -> None:
         """Nothing to close."""
 
