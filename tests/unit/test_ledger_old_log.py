@@ -27,7 +27,7 @@ def test_a_log_without_its_ledger_stops_a_new_one_and_recovery_goes_on_once_it_i
     ledger = SQLiteLedger(database, [anchor])
     with pytest.raises(Corrupt, match="is gone"):
         ledger.standing(["people"])
-    with pytest.raises(Corrupt, match="its log .* is still there"):
+    with pytest.raises(Corrupt, match="is still there"):
         ledger.recover("deleted")
     assert not database.exists()
     shutil.move(log, tmp_path / "old-log")
