@@ -71,6 +71,7 @@ def test_a_policy_says_who_approves() -> None:
         ("delta: 1e-9}", "}", "DPR-S201", 10, 3, "delta"),
         ("  above:", "  abov:", "DPR-S200", 10, 3, "`above`"),
     ],
+    ids=map(str, range(100)),  # by number: keys are made anew by every process
 )
 def test_a_wrong_policy_is_told_with_its_place(
     old: str, new: str, code: str, line: int, column: int, says: str
