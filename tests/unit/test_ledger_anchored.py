@@ -265,7 +265,8 @@ def test_a_changed_list_of_anchors_is_an_entry_and_a_new_one_learns_everything(
     for what in ("head", "balances", "terms", "ledger"):
         assert getattr(told[0], what) == getattr(told[1], what)
     assert set(told[0].releases) == set(told[1].releases)
-    path.unlink()
+    for each in path.parent.glob("ledger.db*"):
+        each.unlink()
     ledger = SQLiteLedger(path, [two])
     ledger.recover("deleted")
     assert len(ledger.reservations()) == 2
