@@ -8,7 +8,7 @@ SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check laws stats golden e2e bench nightly docs clean
+.PHONY: help setup demo test check laws stats golden e2e bench nightly kills docs clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,11 +61,15 @@ e2e: $(VENV)/.dev ## the command and the flow, as a user runs them
 	$(PYTEST) tests/e2e
 
 bench: $(VENV)/.dev ## figures, printed and never asserted
-	@set -e; for name in engine bounding planner planning; do echo "== $$name"; $(BIN)/python -m bench.$$name; done
+	@set -e; for name in engine bounding planner planning sources ledger; do echo "== $$name"; $(BIN)/python -m bench.$$name; done
 	@echo "Beside another library: $(BIN)/python -m bench.planning --peer --profile"
 
 nightly: $(VENV)/.dev ## the slow ones, in full
 	$(PYTEST) -m nightly
+
+kills: $(VENV)/.dev ## kill 1,000 releases at random moments; counts add up over runs, in .crash/
+	mkdir -p .crash
+	$(BIN)/python -m tests.crash.campaign --kills 1000 --pairs 200 --prefect 20 --out .crash/kills.jsonl
 
 docs: $(VENV)/.dev ## run what README, docs and specs show
 	$(PYTEST) tests/repo/test_documents.py tests/repo/test_specs.py

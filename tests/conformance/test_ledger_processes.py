@@ -97,7 +97,7 @@ def _share(url: str, folder: Path, processes: int, asked: int, cap: int) -> None
 
 @pytest.mark.slow
 def test_eight_processes_never_get_more_than_the_cap_together(url: str, tmp_path: Path) -> None:
-    _share(url, tmp_path, 8, 20, 100)
+    _share(url, tmp_path, 8, 12, 60)
 
 
 @pytest.mark.nightly

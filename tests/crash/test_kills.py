@@ -20,7 +20,7 @@ def _out(tmp_path: Path) -> Path:
 
 
 def test_a_killed_release_goes_on(nursery: Nursery, tmp_path: Path) -> None:
-    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("direct", 12) == []
+    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("direct", 8) == []
 
 
 def test_one_of_two_is_killed(nursery: Nursery, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from dprelease.spec.load import load
 from tests.laws.generated import generated_spec, generated_units_spec
 from tests.planned import plan_of
 
-OFTEN, FULL = 24, 2000  # plans on every commit, and in `make nightly`
+OFTEN, FULL = 18, 2000  # plans on every commit, and in `make nightly`
 
 
 def plan_at(seed: int, most: int, *, units: bool = False) -> ReleasePlan | None:

@@ -352,7 +352,7 @@ def run(examples: int, length: int) -> int:
 
 
 def test_any_order_of_events(capsys: pytest.CaptureFixture[str]) -> None:
-    made = run(25, 25)
+    made = run(12, 25)
     with capsys.disabled():
         print(f"{made} steps of a ledger ", end="")
     assert made > 100
