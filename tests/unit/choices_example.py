@@ -166,9 +166,7 @@ def choices(derive: tuple[Derived, ...] = (), suppress: tuple[str, Fraction] | N
         steps=_steps(),
         outputs=outputs,
     )
-    paying = tuple(
-        each.model_copy(update={"selecting": Fraction(1, 10**9), "unit": "user"}) for each in made.accounts
-    )
+    paying = tuple(each.model_copy(update={"selecting": Fraction(1, 10**9), "unit": "user"}) for each in made.accounts)
     made = made.model_copy(update={"accounts": paying, "derive": derive, **changes})
     return ReleasePlan.model_validate({name: getattr(made, name) for name in ReleasePlan.model_fields})
 
