@@ -25,7 +25,7 @@ from dprelease.privacy.unit import Neighboring
 from tests.laws.exact import black_box, moved, together
 
 MISS = 1e-6
-FEW, FULL = 20_000, 100_000
+FEW, FULL = 40_000, 100_000
 RUNS = [FEW, pytest.param(FULL, marks=pytest.mark.nightly)]
 Integers = npt.NDArray[np.int64]
 

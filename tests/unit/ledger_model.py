@@ -89,7 +89,7 @@ class Model(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "state" / "ledger.db"
         self.heads = [Path(self.folder.name) / name / "head" for name in ("one", "two")]
-        self.told: Line | None = None
+        self._told: Line | None = None
         self.ledger = self.opened()
         self.facts = Facts()
         self.backups: list[tuple[Path, Facts]] = []
@@ -105,8 +105,17 @@ class Model(RuleBasedStateMachine):
 
     def tell(self, line: Line) -> None:
         self.unanchored.clear()  # whoever writes with anchors again tells them everything
-        if self.told is None or line.sequence >= self.told.sequence:
-            self.told = line
+        if self._told is None or line.sequence >= self._told.sequence:
+            self._told = line
+
+    @property
+    def told(self) -> Line | None:
+        """The highest entry that the anchors were told: by a write, or when they came back to the list."""
+        found = [
+            Line.from_bytes(part) for head in self.heads if head.exists() for part in head.read_bytes().split(b"\n")
+        ]
+        known = [line for line in (*found, self._told) if line is not None and line.sequence]
+        return max(known, key=lambda line: line.sequence, default=None)
 
     def teardown(self) -> None:
         self.ledger.disconnect()

@@ -291,7 +291,7 @@ class Machine(Model):
         with self.ledger._reading() as rows:
             assert rows is not None
             head = view.head(rows)
-        self.told = None
+        self._told = None
         self.tell(Line(ledger=known.ledger, sequence=head.sequence, hash=head.hash))
         self.follow()
 
