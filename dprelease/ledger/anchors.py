@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger.known import Known, Line, known_from, merged
-from dprelease.ledger.place import make_folder
+from dprelease.ledger.place import make_folder, sync_folder
 from dprelease.plan.document import Head
 from dprelease.points import reach
 
@@ -151,7 +151,7 @@ class Anchor:
             file.flush()
             os.fsync(file.fileno())
         os.replace(fresh, self.path)
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -171,7 +171,7 @@ class Anchor:
                 if same:
                     yield file
                     if made:
-                        _sync_folder(self.path.parent)
+                        sync_folder(self.path.parent)
                     return
             finally:
                 os.close(file)
@@ -224,14 +224,6 @@ def _end_of(file: int) -> bytes:
             return data.partition(b"\n")[2]
         length *= 2
     return os.pread(file, size, 0)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Journal:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
 from dprelease.ledger.entry import RESTORE
-from dprelease.ledger.place import cannot_use, make_folder, require_owner
+from dprelease.ledger.place import cannot_use, make_folder, require_owner, sync_folder
 from dprelease.ledger.schema import APPLICATION, VERSION, create
 
 __all__ = ["Connections", "translated"]
@@ -194,11 +194,7 @@ class Connections:
                 pass
             finally:
                 os.unlink(name)
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(self.path.parent)
         except OSError as error:
             raise cannot_use(self.path, str(error.strerror)) from error
         except sqlite3.Error as error:

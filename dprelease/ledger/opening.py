@@ -32,9 +32,9 @@ class Opening:
         for account in accounts:
             stand = self._write.state.accounts.get(account.name)
             if stand is None:
-                self._open(account, "first used", ())
+                self.record(account, "first used", ())
             elif (stand.account.lifetime, stand.account.window) != (account.lifetime, account.window):
-                self._open(account, "the policy's caps changed", stand.series, stand.loss)
+                self.record(account, "the policy's caps changed", stand.series, stand.loss)
 
     def open(self, account: Account, why: str, series: Sequence[tuple[Composed, int]]) -> None:
         """Open an account by hand; with a series, which is priced now and for ever.
@@ -65,9 +65,10 @@ class Opening:
         slots = known or tuple(Slot(digest=digest_of(events), times=times) for events, times in series)
         for events, _ in series:
             self._write.keep(events.canonical().encode())
-        self._open(account, why, slots, loss)
+        self.record(account, why, slots, loss)
 
-    def _open(self, account: Account, why: str, series: tuple[Slot, ...], loss: Loss | None = None) -> None:
+    def record(self, account: Account, why: str, series: tuple[Slot, ...] = (), loss: Loss | None = None) -> None:
+        """Write the entry that has an account's terms, whatever was there; its balance stays."""
         past = self._write.state.accounts.get(account.name)
         at = self._write.state.head.sequence + 1
         balance = (past.balance if past else Balance(account=account.name, opened=at)).model_copy(update={"opened": at})

@@ -12,7 +12,7 @@ from dprelease import __version__
 from dprelease.errors import LedgerError
 from dprelease.ledger.entry import Actor
 
-__all__ = ["cannot_use", "make_folder", "require_owner", "this_process", "utc_now", "utc_text"]
+__all__ = ["cannot_use", "make_folder", "require_owner", "sync_folder", "this_process", "utc_now", "utc_text"]
 
 
 def utc_now() -> datetime:
@@ -77,3 +77,12 @@ def require_owner(path: Path) -> os.stat_result | None:
     if found.st_uid != os.geteuid():
         raise cannot_use(path, f"it belongs to user {found.st_uid}, and this process is user {os.geteuid()}")
     return found
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of the files in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -16,13 +16,14 @@ from functools import partial
 from dprelease.errors import Corrupt
 from dprelease.ledger import view
 from dprelease.ledger.balance import Actor, Balance, terms_of
-from dprelease.ledger.entry import Entry, Opened, Recovered, Reserved
+from dprelease.ledger.entry import Entry, Recovered, Reserved
 from dprelease.ledger.guard import Guard, require_indexed
 from dprelease.ledger.history import Stand, charged_balance
 from dprelease.ledger.known import Known, Line, everything
+from dprelease.ledger.opening import Opening
 from dprelease.ledger.store import Rows, Store
 from dprelease.ledger.write import Write
-from dprelease.plan.document import Account, Head
+from dprelease.plan.document import Head
 from dprelease.privacy.filters import Spent
 
 __all__ = ["recover"]
@@ -97,7 +98,7 @@ class _Recovery:
         for name, account in known.terms.items():
             stand = self.write.state.accounts.get(name)
             if stand is None:
-                self._open(account)
+                Opening(self.write, self._at, self._by).record(account, "known to the anchors, and missing")
                 said.append(f"account {name} was opened anew")
             elif terms_of(stand.account) != terms_of(account):
                 raise Corrupt(
@@ -112,26 +113,6 @@ class _Recovery:
         make = partial(Recovered, **self._facts, known=known.head, added=spent)
         self.write.account(make, stands, tells_place=True)
         return said + [f"account {name} was charged what is missing" for name in added]
-
-    def _open(self, account: Account) -> None:
-        at = self.write.state.head.sequence + 1
-        stand = Stand(account=account, balance=Balance(account=account.name, opened=at), head=Head())
-        body = partial(
-            Opened,
-            account=account.name,
-            unit=account.unit,
-            neighboring=account.neighboring,
-            composition=account.composition,
-            cap=account.lifetime,
-            selecting=account.selecting,
-            order=account.order,
-            window=account.window,
-            nests=account.nests,
-            why="known to the anchors, and missing",
-            at=self._at,
-            by=self._by,
-        )
-        self.write.account(body, {account.name: stand})
 
     def _missing(self, known: Known) -> dict[str, Balance]:
         """By account, what the anchors saw charged behind the last entry that both know.
