@@ -18,11 +18,11 @@ from dprelease.publish.base import (
     Restated,
     published_tables,
 )
-from dprelease.publish.check import Check, check_bundle
-from dprelease.publish.derive import check_derived
-from dprelease.publish.derive_sql import Columns, check_derive
-from dprelease.publish.folder import folder_for, require_no_bundles, set_aside, write
-from dprelease.publish.package import FORMATS, check_publishable, render
+from dprelease.publish.bundle.check import Check, check_bundle
+from dprelease.publish.bundle.folder import folder_for, require_no_bundles, set_aside, write
+from dprelease.publish.bundle.package import FORMATS, check_publishable, render
+from dprelease.publish.derive.sql import Columns, check_derive
+from dprelease.publish.derive.tables import check_derived
 
 __all__ = [
     "FORMATS",

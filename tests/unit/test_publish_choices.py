@@ -19,10 +19,10 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise import CHOICES, SELECTIONS, Measurement
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import Publication, check_bundle, render, write
-from dprelease.publish.choices import draw, laws_of_loss
-from dprelease.publish.reading import how_read, selections
-from dprelease.publish.words import dictionary, not_protected, post_processing, relation
-from dprelease.publish.words import measured as words_of
+from dprelease.publish.accounting.choices import draw, laws_of_loss
+from dprelease.publish.accounting.reading import how_read, selections
+from dprelease.publish.accounting.words import dictionary, not_protected, post_processing, relation
+from dprelease.publish.accounting.words import measured as words_of
 from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts, plan
 from tests.unit.test_publish_pages import Outline

@@ -16,7 +16,7 @@ from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
 from dprelease.noise.score import ScoreLaw
 from dprelease.plan.document import Derived
 from dprelease.publish import Columns, Publication, check_derive, check_publishable, render
-from dprelease.publish.replicate import noise_of
+from dprelease.publish.derive.replicate import noise_of
 from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts
 

@@ -18,11 +18,11 @@ from dprelease.measures import MEASURES, planned
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import published_tables, render
+from dprelease.publish.accounting.words import described
 from dprelease.publish.base import Content
-from dprelease.publish.chart import chart
-from dprelease.publish.html import LARGEST_PAGE, index_page
 from dprelease.publish.numbers import at_most, odds_factor, shown, surest_guess
-from dprelease.publish.words import described
+from dprelease.publish.site.chart import chart
+from dprelease.publish.site.html import LARGEST_PAGE, index_page
 from tests.unit.publish_example import facts, measurements, plan, table
 from tests.unit.test_publish_files import keyed, published
 

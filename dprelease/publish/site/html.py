@@ -9,11 +9,11 @@ from typing import Any
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery
+from dprelease.publish.accounting.words import described, relation, what_is_hidden
 from dprelease.publish.base import NOTICE, Content, key_text
-from dprelease.publish.chart import Chart, chart
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown, surest_guess
-from dprelease.publish.pages import page, utc
-from dprelease.publish.words import described, relation, what_is_hidden
+from dprelease.publish.site.chart import Chart, chart
+from dprelease.publish.site.pages import page, utc
 
 __all__ = ["index_page"]
 

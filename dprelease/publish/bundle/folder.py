@@ -14,7 +14,7 @@ from urllib.parse import quote
 from dprelease.errors import LedgerError, PublishError
 from dprelease.points import reach
 from dprelease.publish.base import Publication
-from dprelease.publish.package import MANIFEST_FILE, Manifest
+from dprelease.publish.bundle.package import MANIFEST_FILE, Manifest
 
 __all__ = ["files_in", "folder_for", "require_no_bundles", "set_aside", "write"]
 

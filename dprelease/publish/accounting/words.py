@@ -16,8 +16,8 @@ from dprelease.measures.quantile import Quantile
 from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.unit import Neighboring
+from dprelease.publish.accounting.reading import after_choices
 from dprelease.publish.numbers import decimal, percent
-from dprelease.publish.reading import after_choices
 
 __all__ = [
     "BY_ACCOUNTANT",

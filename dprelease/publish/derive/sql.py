@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from dprelease.catalog.table import ColumnType
-from dprelease.publish.derive_terms import Scope, Term, refuse, term
+from dprelease.publish.derive.terms import Scope, Term, refuse, term
 
 __all__ = ["Columns", "Derivation", "Output", "check_derive"]
 

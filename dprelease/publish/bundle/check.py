@@ -22,12 +22,12 @@ from dprelease.catalog.table import Column, Key
 from dprelease.errors import PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable, Status
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.accounting.report import planned
 from dprelease.publish.base import columns, header, key_columns, key_text, measure_names, public_rows, safe_path
-from dprelease.publish.derive import derived_of, made_again, outline
-from dprelease.publish.folder import files_in
-from dprelease.publish.package import MANIFEST_FILE, Manifest
-from dprelease.publish.parquet import parquet_cells, parquet_keys
-from dprelease.publish.report import planned
+from dprelease.publish.bundle.folder import files_in
+from dprelease.publish.bundle.package import MANIFEST_FILE, Manifest
+from dprelease.publish.derive.tables import derived_of, made_again, outline
+from dprelease.publish.formats.parquet import parquet_cells, parquet_keys
 
 __all__ = ["Check", "check_bundle"]
 

@@ -15,8 +15,8 @@ from dprelease.catalog.table import Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import Inputs
-from dprelease.publish.derive_sql import Derivation
-from dprelease.publish.replicate import again
+from dprelease.publish.derive.replicate import again
+from dprelease.publish.derive.sql import Derivation
 
 __all__ = ["REPLICATES", "Answer", "Database", "Spread", "answer_of", "replicated"]
 

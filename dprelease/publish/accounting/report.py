@@ -11,13 +11,9 @@ from dprelease.plan.explain import budget_facts, loss_facts, plan_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
-from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
-from dprelease.publish.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
-from dprelease.publish.derive import derived_of
-from dprelease.publish.numbers import at_most, odds_factor, percent, surest_guess
-from dprelease.publish.pages import page, utc
-from dprelease.publish.reading import how_read, selections
-from dprelease.publish.words import (
+from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
+from dprelease.publish.accounting.reading import how_read, selections
+from dprelease.publish.accounting.words import (
     BY_ACCOUNTANT,
     NOT_COVERED,
     SIGNATURE,
@@ -28,6 +24,10 @@ from dprelease.publish.words import (
     what_is_hidden,
     who_is_protected,
 )
+from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
+from dprelease.publish.derive.tables import derived_of
+from dprelease.publish.numbers import at_most, odds_factor, percent, surest_guess
+from dprelease.publish.site.pages import page, utc
 
 __all__ = ["accounting", "accounting_json", "accounting_page", "planned"]
 

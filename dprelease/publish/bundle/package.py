@@ -9,6 +9,7 @@ from dprelease.canonical import Value, sha256
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
+from dprelease.publish.accounting.report import accounting_json, accounting_page
 from dprelease.publish.base import (
     Content,
     Facts,
@@ -17,11 +18,10 @@ from dprelease.publish.base import (
     inputs_of,
     queries_as_tables,
 )
-from dprelease.publish.csvfile import csv_files
-from dprelease.publish.derive import check_derived, derived_tables, seed_of
-from dprelease.publish.html import index_page
-from dprelease.publish.parquet import parquet_files
-from dprelease.publish.report import accounting_json, accounting_page
+from dprelease.publish.derive.tables import check_derived, derived_tables, seed_of
+from dprelease.publish.formats.csvfile import csv_files
+from dprelease.publish.formats.parquet import parquet_files
+from dprelease.publish.site.html import index_page
 
 __all__ = ["FORMATS", "MANIFEST_FILE", "Manifest", "check_publishable", "render"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dprelease.errors import PlanError
 
 if TYPE_CHECKING:
-    from dprelease.publish.derive_sql import Columns
+    from dprelease.publish.derive.sql import Columns
 
 __all__ = ["Kind", "Scope", "Term", "refuse", "term"]
 

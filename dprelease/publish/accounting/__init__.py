@@ -1,0 +1,1 @@
+"""What was done and what it cost, in words and facts."""

@@ -1,0 +1,1 @@
+"""Further tables, made of published ones by SQL after the noise."""
