@@ -72,10 +72,15 @@ def show_plan(
     for account in accounts:
         if not account["fits"]:
             raise BudgetExceeded(
-                f"account {account['name']!r}{_window(account)} cannot pay for this plan: "
-                f"epsilon {account['after']} would exceed {account['cap']}",
+                f"account {account['name']!r}{_window(account)} cannot pay for this plan: " + _above(account),
                 hint="lower the budget, or ask the data owner to raise the cap; see `dprelease ledger status`",
             )
+
+
+def _above(account: dict[str, Any]) -> str:
+    if Fraction(account["after_delta"]) > Fraction(account["delta"]):
+        return f"no finite epsilon holds at delta {account['delta']}, which is what its cap is about"
+    return f"epsilon {account['after']} would exceed {account['cap']}"
 
 
 def _accounts(target: Target, plan: ReleasePlan, ledger: Ledger, known: Reservation | None) -> list[dict[str, Any]]:
@@ -108,6 +113,7 @@ def _account(facts: AccountFacts, *, fits: bool) -> dict[str, Any]:
         "after": round_up(facts.after.epsilon),
         "cap": str(facts.cap.epsilon or Fraction(0)),
         "delta": round_up(facts.cap.delta),
+        "after_delta": round_up(facts.after.delta),
         "fits": fits,
         "window": facts.window,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from glob import glob
@@ -19,6 +20,7 @@ from dprelease.errors import TableMismatch, Unavailable
 __all__ = ["check", "files", "own_columns", "read", "stored_columns"]
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
+_MAGIC = re.compile(r"[*?[]")
 _NAME = re.compile(r"\w[\w .:/()%-]{0,63}")
 _ROWS = 1 << 18
 
@@ -41,7 +43,8 @@ def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple
     """The files that a source names, sorted; a name that exists is taken as it is, else it is a pattern.
 
     Raises:
-        Unavailable: If a variable is not set or no file matches; quotes the source as it was written.
+        Unavailable: If a variable is not set, no file matches, or a folder on the way may not be looked into; quotes
+            the source as it was written.
     """
     for name in _VARIABLE.findall(source.file):
         if name not in environment:
@@ -51,18 +54,59 @@ def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple
                 code="DPR-E101",
             )
     pattern = _VARIABLE.sub(lambda found: environment[found[1]], source.file)
-    if "\0" not in pattern:
-        if (folder / pattern).is_file():
-            return (folder / pattern,)
-        found = sorted(folder / name for name in glob(pattern, root_dir=folder, recursive=True))
-        matches = tuple(path for path in found if path.is_file())
+    try:
+        matches = _matches(pattern, folder)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else type(error).__name__
+    else:
         if matches:
             return matches
+        why = ""
+    if why:
+        raise Unavailable(
+            f"the files of {source.file!r} cannot be looked for: {why}",
+            hint="let the user that runs this list and enter every folder that `source.file` leads through (it is "
+            "relative to the project's folder), then run the same command again",
+            code="DPR-E106",
+        )
     raise Unavailable(
         f"no file matches {source.file!r}",
         hint="put the file there, or correct `source.file` (it is relative to the project's folder)",
         code="DPR-E102",
     )
+
+
+def _matches(pattern: str, folder: Path) -> tuple[Path, ...]:
+    """The files of a name or a pattern, sorted.
+
+    Raises:
+        OSError: If a folder may not be looked into: nobody could tell whether a file is in there.
+    """
+    if "\0" in pattern:
+        return ()
+    if (folder / pattern).is_file():
+        return (folder / pattern,)
+    found = sorted(folder / name for name in glob(pattern, root_dir=folder, recursive=True))
+    _require_access(pattern, folder)
+    return tuple(path for path in found if path.is_file())
+
+
+def _require_access(pattern: str, folder: Path) -> None:
+    """Open every folder that a pattern leads through: ``glob`` passes over those that it may not, without a word.
+
+    Raises:
+        OSError: If one may not be listed or entered.
+    """
+    parts = Path(pattern).parts
+    for at, part in enumerate(parts):
+        if not any(map(_MAGIC.search, parts[: at + 1])):
+            continue
+        upper = Path(*parts[: at + 1 if part == "**" else at])
+        for name in glob(str(upper), root_dir=folder, recursive=True):
+            if (place := folder / name).is_dir():
+                os.stat(f"{place}/.")  # a Path drops the dot, which asks for the right to enter
+                if _MAGIC.search(part):
+                    os.scandir(place).close()
 
 
 def check(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...], ...]:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, StalePlan
+from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, StalePlan, UnsupportedEvent
 from dprelease.ledger.balance import AccountFacts, Balance, Charged, terms_of
 from dprelease.ledger.base import Charge
 from dprelease.ledger.history import Stand, State, digest_of
 from dprelease.plan.document import Account, Head, ReleasePlan
-from dprelease.privacy.budget import Budget, round_up
+from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.filters import Spent, Terms, read, spent_on, within
 from dprelease.spec.period import windows
 
@@ -130,10 +130,15 @@ class _Case:
             name=account.name,
             composition=account.composition,
             cap=cap,
-            before=read(self.terms, before, cap.delta),
-            after=read(self.terms, before.plus(asked), cap.delta),
+            before=_read(self.terms, before, cap.delta),
+            after=_read(self.terms, before.plus(asked), cap.delta),
             window=window,
         )
+
+    def fits(self, before: Spent, asked: Spent, cap: Budget) -> bool:
+        """Whether the sum is inside a cap, and means something at the cap's delta."""
+        together = before.plus(asked)
+        return within(self.terms, together, cap) and not _too_much_delta(self.terms, before, asked, cap)
 
 
 def judge(state: State, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountFacts, ...]]:
@@ -168,15 +173,13 @@ def judge(state: State, charges: Sequence[Charge], period: str) -> tuple[tuple[C
 
 
 def _judge_sum(case: _Case, period: str) -> tuple[Charged, list[AccountFacts]]:
-    charge, terms, account = case.charge, case.terms, case.charge.account
+    charge, account = case.charge, case.charge.account
     balance = case.past.balance if case.past else Balance(account=account.name, opened=0)
     caps = tuple(dict.fromkeys((charge.cap, account.lifetime)))
     for cap in caps:
         _require_cap(account, cap)
-    asked = spent_on(terms, charge.events)
-    broken = [
-        case.facts(balance.spent, asked, cap) for cap in caps if not within(terms, balance.spent.plus(asked), cap)
-    ]
+    asked = spent_on(case.terms, charge.events)
+    broken = [case.facts(balance.spent, asked, cap) for cap in caps if not case.fits(balance.spent, asked, cap)]
     by_window = []
     if account.window is not None:
         cap = account.window.cap
@@ -184,7 +187,7 @@ def _judge_sum(case: _Case, period: str) -> tuple[Charged, list[AccountFacts]]:
         for name in windows(period, account.window.per):
             before = balance.windows.get(name, Spent())
             by_window.append(case.facts(before, asked, cap, name))
-            if not within(terms, before.plus(asked), cap):
+            if not case.fits(before, asked, cap):
                 broken.append(by_window[-1])
     facts = case.facts(balance.spent, asked, charge.cap)
     return Charged(facts=facts, digest=case.digest, spent=asked, windows=tuple(by_window)), broken
@@ -208,10 +211,15 @@ def _judge_series(case: _Case) -> tuple[Charged, list[AccountFacts]]:
             hint="a series is fixed for ever: release from another account, or with exactly the draws of the series",
             code=NO_SERIES,
         )
-    cap = case.charge.cap
-    facts = AccountFacts(name=account.name, composition="pld", cap=cap, before=past.loss, after=past.loss)
-    over = past.loss.epsilon > cap.limit or past.loss.delta > cap.delta
-    return Charged(facts=facts, digest=case.digest, spent=Spent()), [facts] if over else []
+    caps, loss = (case.charge.cap, account.lifetime), past.loss
+    for cap in caps:
+        _require_cap(account, cap)
+    told = [
+        AccountFacts(name=account.name, composition="pld", cap=cap, before=loss, after=loss)
+        for cap in dict.fromkeys(caps)
+    ]
+    over = [facts for facts in told if loss.epsilon > facts.cap.limit or loss.delta > facts.cap.delta]
+    return Charged(facts=told[0], digest=case.digest, spent=Spent()), over
 
 
 def out_of_budget(
@@ -219,28 +227,65 @@ def out_of_budget(
 ) -> BudgetExceeded:
     """The error for accounts that cannot pay: asked, already charged, allowed and left, for each."""
     asked = {charge.account.name: charge for charge in charges}
-    lines = [_line(asked[each.name], state.accounts.get(each.name), each) for each in facts]
+    told = [_line(asked[each.name], state.accounts.get(each.name), each) for each in facts]
     names = ", ".join(dict.fromkeys(each.name for each in facts))
     return BudgetExceeded(
         f"{plan.release.name} {plan.release.period} costs more than is left in account {names}",
-        detail="\n    ".join(lines),
-        hint="nothing was charged; lower the release's budget, or ask whoever keeps policy.yaml for a higher cap",
+        detail="\n    ".join(line for line, _ in told),
+        hint="; ".join(("nothing was charged", *dict.fromkeys(hint for _, hint in told))),
     )
 
 
-def _line(charge: Charge, past: Stand | None, facts: AccountFacts) -> str:
-    terms, cap = terms_of(charge.account), facts.cap
+_LESS = "lower the release's budget, or ask whoever keeps policy.yaml for a higher cap"
+_NO_LESS = (
+    "no smaller release helps, for the series was priced as a whole: ask whoever keeps policy.yaml for a cap of at "
+    "least that, and raise `at_most` in the spec where it is lower; or release from another account"
+)
+_NO_KEYS = "give the keys in the spec, or release from an account that keeps more delta for key selections"
+_NO_NOISE = "ask for a larger delta: in `at_most` of the spec, or from whoever keeps policy.yaml"
+
+
+def _line(charge: Charge, past: Stand | None, facts: AccountFacts) -> tuple[str, str]:
+    """Why an account cannot pay, and what to do about it."""
+    cap, per = facts.cap, charge.account.window
+    where = f"account {facts.name}" + (f", {per.per} {facts.window}" if facts.window and per else "")
+    if facts.composition == "pld":
+        series, allowed = facts.after, f"{_down(cap.limit)} at delta {round_up(cap.delta)}"
+        costs = f"epsilon {round_up(series.epsilon)} at delta {round_up(series.delta)}"
+        return f"{where}: its whole series costs {costs}, allowed {allowed}", _NO_LESS
+    terms = terms_of(charge.account)
     balance = past.balance if past else Balance(account=facts.name, opened=0)
     spent = balance.windows.get(facts.window, Spent()) if facts.window else balance.spent
     asked = spent_on(terms, charge.events)
+    why = _too_much_delta(terms, spent, asked, cap)
+    if why is not None:
+        return f"{where}: {why[0]}", why[1]
     unit = "epsilon" if cap.rho is None else "rho"
     before = _amount(terms, spent, cap)
-    where = f", {charge.account.window.per} {facts.window}" if facts.window and charge.account.window else ""
     return (
-        f"account {facts.name}{where}: asked {unit} {round_up(_amount(terms, asked, cap))}, already charged "
+        f"{where}: asked {unit} {round_up(_amount(terms, asked, cap))}, already charged "
         f"{round_up(before)}, together {round_up(_amount(terms, spent.plus(asked), cap))}, allowed "
         f"{_down(cap.limit)} at delta {round_up(cap.delta)}, left {_down(max(Fraction(0), cap.limit - before))}"
-    )
+    ), _LESS
+
+
+def _too_much_delta(terms: Terms, spent: Spent, asked: Spent, cap: Budget) -> tuple[str, str] | None:
+    """Why a sum is read as no finite epsilon at the delta of a cap, and what to do; None where it is."""
+    room = cap.delta if terms.composition == "basic" else min(terms.selecting, cap.delta)
+    together = spent.plus(asked)
+    if together.reveals > room:
+        return (
+            f"draws with deltas of their own, such as key selection, asked delta {round_up(asked.reveals)}, already "
+            f"charged {round_up(spent.reveals)}, together {round_up(together.reveals)}, allowed {_down(room, 20)}",
+            _NO_KEYS,
+        )
+    if terms.composition != "basic" and together.loss and terms.selecting >= cap.delta:
+        return (
+            f"it keeps {round_up(terms.selecting)} of its delta for key selections, which leaves nothing of "
+            f"{round_up(cap.delta)} for noise",
+            _NO_NOISE,
+        )
+    return None
 
 
 def _amount(terms: Terms, spent: Spent, cap: Budget) -> Fraction:
@@ -248,6 +293,22 @@ def _amount(terms: Terms, spent: Spent, cap: Budget) -> Fraction:
     return spent.loss if cap.rho is not None else read(terms, spent, cap.delta).epsilon
 
 
-def _down(value: Fraction) -> str:
-    """Decimal text rounded down to six digits behind the point: what is left is never flattered."""
-    return round_up(Fraction(value * 10**6 // 1, 10**6), 40)
+def _read(terms: Terms, spent: Spent, delta: Fraction) -> Loss:
+    """A total as (epsilon, delta); where no epsilon is proved at this delta, at the larger one at which one is.
+
+    Sums of epsilons and of deltas are a loss as they stand (``basic``). For the others noise is read at what ``delta``
+    leaves it, and the draws' own deltas come on top: at most the sum of both (``privacy.filters``, last part).
+    """
+    try:
+        return read(terms, spent, delta)
+    except UnsupportedEvent:
+        if terms.composition == "basic":
+            return Loss(epsilon=spent.loss, delta=min(Fraction(1), spent.reveals))
+    left = delta - terms.selecting if delta > terms.selecting else delta
+    alone = read(terms.model_copy(update={"selecting": Fraction(0)}), Spent(loss=spent.loss), left)
+    return Loss(epsilon=alone.epsilon, delta=min(Fraction(1), left + spent.reveals))
+
+
+def _down(value: Fraction, digits: int = 6) -> str:
+    """Decimal text rounded down to so many digits behind the point: what is left is never flattered."""
+    return round_up(Fraction(value * 10**digits // 1, 10**digits), 40)

@@ -16,13 +16,14 @@ from dprelease.plan.drafts import Draft
 from dprelease.plan.lower import Lowered, Lowering
 from dprelease.plan.targets import floor_of
 from dprelease.privacy.accountants.zcdp import total_rho
-from dprelease.privacy.budget import Budget, round_up
+from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.calibrate import LARGEST_SCALE, largest_knob, measured_loss, near_knob, rough_loss
+from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event
 from dprelease.privacy.filters import account_loss
 from dprelease.spec.document import ReleaseSpec
 
-__all__ = ["Choice", "Problem", "choose", "domains"]
+__all__ = ["Choice", "Problem", "charge_of", "choose", "domains"]
 
 _ROUGH = 1e-4  # how far a rough loss may be from the certified one
 _DEARER = 1.25  # how much more than the candidate that is lightest on an account another one may charge it
@@ -294,23 +295,35 @@ def _burden(
     scales: Mapping[int, Fraction],
     others: Sequence[tuple[str, Event]],
 ) -> float:
-    """The largest part of the budget's epsilon that an account would be charged, in its own composition."""
+    """The largest part of the budget's epsilon that an account would be charged, in its own composition and unit."""
     if budget.epsilon is None or problem.spec.privacy.noise != "auto":
         return 1.0
     own = [account_of(scaling.lowered.drafts[at], problem.catalog) for at in scales]
     charged = [*others, *zip(own, scaling.events(scales), strict=True)]
     most = 0.0
     for account in problem.accounts:
-        events = [event for name, event in charged if name == account.name]
         try:
-            delta = problem.budget.delta or account.lifetime.delta
-            loss = account_loss(
-                account.composition, events, delta, kept=min(account.selecting, delta / 2), order=account.order
-            )
+            loss = charge_of(problem, account, [event for name, event in charged if name == account.name])
         except UnsupportedEvent:
             return math.inf
         most = max(most, float(loss.epsilon / budget.epsilon))
     return most
+
+
+def charge_of(problem: Problem, account: Account, events: Sequence[Event]) -> Loss:
+    """What these draws cost an account, for one step of its own relation: as ``ReleasePlan.cost_of`` charges them."""
+    privacy = problem.spec.privacy
+    steps = factor(str(privacy.unit), privacy.neighboring, account.unit, account.neighboring, account.nests)
+    deltas = (problem.budget.delta, account.lifetime.delta)
+    # The release's delta is about one unit of the spec; several of them together have more than that.
+    delta = next(filter(None, deltas if steps == 1 else reversed(deltas)), Fraction(0))
+    return account_loss(
+        account.composition,
+        [converted(event, steps) for event in events],
+        delta,
+        kept=min(account.selecting, delta / 2) if steps == 1 else account.selecting,
+        order=account.order,
+    )
 
 
 def _score(

@@ -9,12 +9,11 @@ from fractions import Fraction
 from dprelease.catalog.aggregate import BoundedAggregate
 from dprelease.catalog.reach import choice_reach, sensitivity
 from dprelease.noise import MECHANISMS
-from dprelease.plan.choose import Problem
+from dprelease.plan.choose import Problem, charge_of
 from dprelease.plan.document import Naive, Step
 from dprelease.plan.lower import Lowered, expected_rows
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.event import Approximate, Repeated
-from dprelease.privacy.filters import account_loss
 
 __all__ = ["naive"]
 
@@ -57,8 +56,7 @@ def _charged(problem: Problem, lowered: Lowered, epsilon: Fraction) -> str:
         tables = {name for name, table in problem.catalog.tables.items() if table.account == account.name}
         measures = sum(len(query.measures) for query in lowered.queries if query.table in tables)
         events = [Repeated(event=Approximate(epsilon=epsilon), count=measures)] if measures else []
-        delta = problem.budget.delta or account.lifetime.delta
-        most = max(most, account_loss(account.composition, events, delta, order=account.order).epsilon)
+        most = max(most, charge_of(problem, account, events).epsilon)
     return round_up(most, 4)
 
 

@@ -45,6 +45,8 @@ from dprelease.privacy.unit import Neighboring
 
 __all__ = ["converted", "factor"]
 
+_STRETCHES = ("hour", "day", "week", "month", "quarter", "year")
+
 
 def factor(
     spec_unit: str,
@@ -96,15 +98,35 @@ def converted(event: Event, factor: int) -> Event:
     return of_event(event, factor)
 
 
+def _what_to_write(spec_unit: str, account_unit: str) -> str:
+    """In the spec the unit of the account; or in the policy how many of the spec's units make up one of the account."""
+    (entity, per), account = _parts(spec_unit), _parts(account_unit)
+    as_account = f"{{entity: {account[0]}, per: {account[1]}}}" if account[1] else f"{{entity: {account_unit}}}"
+    said = f"write `unit: {as_account}` in the spec"
+    if account[0] == spec_unit:  # a part of what the spec protects; why the number of parts helps nobody: above
+        return said
+    if entity == account_unit:
+        made_up = f"the data hold at most 12 of the {per}s of every {account_unit}"
+        return f"{said}; or, if {made_up}, whoever keeps policy.yaml can say so: `nests: {{{spec_unit}: 12}}`"
+    return (
+        f"{said}; or, if every {account_unit} is made up of a few {spec_unit} units, none of them in two, "
+        f"whoever keeps policy.yaml can say of how many at most: `nests: {{{spec_unit}: 5}}`"
+    )
+
+
+def _parts(unit: str) -> tuple[str, str]:
+    """Entity and stretch of time of a unit as printed; any other text is all entity."""
+    entity, _, per = unit.rpartition("-")
+    return (entity, per) if entity and per in _STRETCHES else (unit, "")
+
+
 def _inside(spec_unit: str, account_unit: str, nests: Mapping[str, int]) -> int:
     most = nests.get(spec_unit)
     if most is None:
         known = f", and is made up of: {', '.join(sorted(nests))}" if nests else ""
         raise PlanError(
             f"the spec protects one {spec_unit}, and its account one {account_unit}{known}",
-            hint=f"write `unit: {{entity: {account_unit}}}` in the spec; or, if every {account_unit} is made up of a "
-            f"few {spec_unit} units, none of them in two, whoever keeps policy.yaml can say of how many at most: "
-            f"`nests: {{{spec_unit}: 5}}`",
+            hint=_what_to_write(spec_unit, account_unit),
             code="DPR-P410",
         )
     if most < 1:

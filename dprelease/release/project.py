@@ -5,6 +5,7 @@ Every relative path, in a spec as in ``dprelease.yaml``, is relative to the fold
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,9 @@ from dprelease.plan.resolve import references_needed, resolve
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
+from dprelease.signature import PrivateKey, read_private
 from dprelease.spec.load import Loaded, load
-from dprelease.spec.period import CALENDAR, span
+from dprelease.spec.period import CALENDAR, beyond, span
 from dprelease.spec.place import ledger_resolved
 from dprelease.spec.project import AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
 
@@ -27,6 +29,7 @@ __all__ = ["Project", "account_of", "read_text", "reference_tables"]
 
 _SETTINGS = "dprelease.yaml"
 _LARGEST_TEXT = 1 << 20
+_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def read_text(path: Path, shown: str) -> bytes:
@@ -102,6 +105,28 @@ class Project:
     def source_key(self) -> Path:
         """The file of the key that sources are fingerprinted with."""
         return self.folder / self.settings.source_key
+
+    def signing_key(self, environment: Mapping[str, str]) -> PrivateKey | None:
+        """The key that releases are signed with; None where the project names none.
+
+        Raises:
+            SpecError: If a variable is not set (DPR-K106), the file lies among the releases (DPR-K107), or it is no
+                private key of the user's own (DPR-K101 to DPR-K103).
+        """
+        written = self.settings.signing_key
+        if written is None:
+            return None
+        where = Where(str(self.folder / _SETTINGS))
+        for name in _VARIABLE.findall(written):
+            if not environment.get(name):
+                hint = f"export {name}=FILE, with the file of the private key, and run the same command again"
+                says = f"the environment variable {name} is not set; `signing_key: {written}` needs it"
+                raise SpecError([Problem("DPR-K106", says, hint, where)])
+        path = self.folder / _VARIABLE.sub(lambda found: environment[found[1]], written)
+        if path.resolve().is_relative_to(self.releases.resolve()):
+            hint = "move it out of there at once, make a new key if anybody may have seen it, and correct `signing_key`"
+            raise SpecError([Problem("DPR-K107", "the signing key lies among the published releases", hint, where)])
+        return read_private(path)
 
     def ledger_url(self, environment: Mapping[str, str]) -> str:
         """Where the ledger is, with variables filled in: never shown; ``settings.ledger`` is, for it has no secret.
@@ -217,7 +242,9 @@ def _of_window(loaded: Loaded, table: str, name: str, account: AccountSpec) -> l
         problems.append(Problem("DPR-S414", says, hint, loaded.where("tables", table)))
     if span(loaded.spec.release.period) is None:
         period = loaded.spec.release.period
+        end = beyond(period)
         says = f"period {period!r} is none of the calendar, and account {name!r} has a cap per {per}"
+        says += f"; {end}" if end else ""
         problems.append(Problem("DPR-S415", says, f"write {CALENDAR}", loaded.where("release", "period")))
     return problems
 

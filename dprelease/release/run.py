@@ -18,6 +18,7 @@ from dprelease.catalog.table import Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.errors import DpReleaseError, LedgerError
 from dprelease.ledger import Ledger, Lock, Reservation, has_ended
+from dprelease.ledger.rules import replaces
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.second_opinion import heard
@@ -33,6 +34,7 @@ from dprelease.release.project import reference_tables
 from dprelease.release.publishing import Outcome, outcome, rendered
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.sources import SourceKey, Sources
+from dprelease.signature import PrivateKey
 
 __all__ = ["Executor", "Outcome", "Progress", "Request", "Run", "open_run"]
 
@@ -67,10 +69,16 @@ class Run:
     """An open release: planned, locked and reserved. A context manager; leaving it frees the lock and the engine."""
 
     def __init__(
-        self, request: Request, target: Target, ledger: Ledger, lock: Lock, rehearsal: Rehearsal | None
+        self,
+        request: Request,
+        target: Target,
+        ledger: Ledger,
+        lock: Lock,
+        rehearsal: Rehearsal | None,
+        key: PrivateKey | None = None,
     ) -> None:
         self._request, self._target, self._ledger, self._lock = request, target, ledger, lock
-        self._rehearsal = rehearsal
+        self._rehearsal, self._key = rehearsal, key
         self._folder = rehearsal.folder if rehearsal else target.project.folder
         self._reused: frozenset[str] = frozenset()
         self._sources = Sources()
@@ -97,8 +105,12 @@ class Run:
         if known is not None and not self._restates(known):
             self._resume(known)
             return
+        if known is None and self._request.restate and not self._rehearsal:
+            raise _nothing_to_restate(release.name, release.period, self._ledger)
         plan = plan_release(self._target.project, self._target.loaded)
         check_fresh(self._target, plan)
+        if known is not None:
+            self._require_replaceable(known, plan)
         approvals = self._approvals(plan)
         heard(plan)  # plan_release has verified it
         for table in self._tables(plan).values():
@@ -130,6 +142,15 @@ class Run:
         """Whether to plan anew: it was asked for, and what is there is not this very restatement."""
         _, fingerprint = self._target.project.resolve(self._target.loaded)
         return bool(self._request.restate) and (known.restates is None or fingerprint != known.spec_fingerprint)
+
+    def _require_replaceable(self, known: Reservation, plan: ReleasePlan) -> None:
+        """Let the rule of the ledger refuse now, and not once the files were looked at."""
+        mark = plan.fingerprint()
+        name = (known.release, known.period)
+        used = any(
+            (each.release, each.period, each.plan_fingerprint) == (*name, mark) for each in self._ledger.reservations()
+        )
+        replaces(known, mark, self._request.restate, used=used)
 
     def pin(self) -> None:
         """Fingerprint what is about to be read, or hold it against what was read before; nothing where all is measured.
@@ -224,7 +245,7 @@ class Run:
         reach("publish.begun")
         # As it is known now: what was accepted of its data came after the reservation.
         release = self._ledger.find(*self._identity[:2]) or self.reservation
-        publication = rendered(self._ledger, release, rehearsal=self._rehearsal is not None)
+        publication = rendered(self._ledger, release, key=self._key, rehearsal=self._rehearsal is not None)
         reach("publish.rendered")
         folder = self._bundle_folder()
         if self.reservation.restates is not None:
@@ -241,21 +262,35 @@ class Run:
         return folder_for(root, self.reservation.release, self.reservation.period)
 
 
+def _nothing_to_restate(release: str, period: str, ledger: Ledger) -> LedgerError:
+    others = dict.fromkeys(each.period for each in ledger.reservations() if each.release == release)
+    periods = f"of {release} there is: {', '.join(others)}" if others else f"nothing of {release} was ever released"
+    return LedgerError(
+        f"{release}/{period} was never released: there is nothing that could be replaced",
+        detail=periods,
+        hint="correct `name` or `period` in the spec; or, if this is a new release, run it without `--restate`",
+        code="DPR-L125",
+    )
+
+
 def open_run(request: Request, doing: str) -> Run:
     """Load the target, take the release's lock, and reserve its budget (or find it reserved).
 
     Raises:
-        SpecError, PlanError: If there is nothing that could be released.
+        SpecError, PlanError: If there is nothing that could be released, or no key to sign it with.
+        LedgerError: If it is to replace what was never released, or what cannot be replaced; no file was opened.
         Locked: If another process is releasing the same name and period.
         BudgetExceeded: If an account, a cap or a ceiling says no; nothing is charged.
     """
     target = open_target(Path(request.target))
+    # Read before anything is planned or charged: a release that cannot be signed must not be paid for.
+    key = None if request.synthetic else target.project.signing_key(os.environ)
     rehearsal = Rehearsal.begin() if request.synthetic else None
     ledger = open_rehearsal_books(rehearsal.folder) if rehearsal else open_books(target.project)
     release = target.loaded.spec.release
     lock = ledger.lock(release.name, release.period, doing)
     lock.acquire()
-    run = Run(request, target, ledger, lock, rehearsal)
+    run = Run(request, target, ledger, lock, rehearsal, key)
     try:
         run.reserve()
         run.pin()

@@ -25,8 +25,6 @@ NOT_YET: Mapping[str, str] = {
     "publish.formats=json": "use csv or parquet",
     "publish.formats=sdmx": "use csv or parquet",
     "publish.formats=xlsx": "use csv, which spreadsheets open",
-    # dprelease.yaml and policy.yaml
-    "signing_key": "leave it out: releases then say that they are unsigned",
 }
 
 # Fields that only another one of NOT_YET gives a meaning: one problem for both.

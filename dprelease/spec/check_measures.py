@@ -168,11 +168,11 @@ def _fit(query: QuerySpec) -> list[str]:
 
 
 def _check_outputs(query: QuerySpec, at: Path, findings: Findings) -> None:
-    """A number m is published as m, m_se, m_margin and m_status; capitals do not tell names apart."""
+    """A number m is published as m, m_se, m_margin, m_lower, m_upper and m_status; capitals do not tell names apart."""
     taken = {column.lower(): f"key column {column}" for column in query.by} | {_REHEARSAL: "mark of rehearsals"}
     for label, measure in query.measures.items():
         roots = published_names(label, measure)
-        ends = ("", "_se", "_margin", "_status")
+        ends = ("", "_se", "_margin", "_lower", "_upper", "_status")
         names = list(dict.fromkeys(f"{root}{end}" for root in roots for end in ends))
         clash = next((name for name in names if name.lower() in taken), None)
         if clash is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dprelease.spec.document import ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, shown
-from dprelease.spec.period import CALENDAR, span
+from dprelease.spec.period import CALENDAR, beyond, span
 
 __all__ = ["check_time"]
 
@@ -26,7 +26,9 @@ def check_time(spec: ReleaseSpec, name: str, table: TableSpec, findings: Finding
     if span(spec.release.period) is None:
         period = ("release", "period")
         says = f"is {shown(spec.release.period)!r}, no period of the calendar, and tables with a `time` need one"
-        findings.add("DPR-S590", period, says, f"write {CALENDAR}", at)
+        hint = f"write {CALENDAR}"
+        why = beyond(spec.release.period)
+        findings.add("DPR-S590", period, says, f"{hint}; {why}" if why else hint, at)
 
 
 def _check_column(table: TableSpec, time: str, kind: str, name: str, findings: Findings) -> None:

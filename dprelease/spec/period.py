@@ -13,7 +13,7 @@ from typing import Literal
 
 from dprelease.errors import PlanError
 
-__all__ = ["CALENDAR", "Per", "span", "windows"]
+__all__ = ["CALENDAR", "Per", "beyond", "span", "windows"]
 
 Per = Literal["day", "week", "month", "quarter", "year"]
 CALENDAR = "2024, 2024-Q1, 2024-03, 2024-W09 or 2024-03-07"  # one of each, for messages
@@ -51,6 +51,18 @@ def span(period: str) -> tuple[date, date] | None:
         return None
 
 
+def beyond(period: str) -> str:
+    """Why a text that looks like a period is none, at the end of the calendar; empty for all other texts.
+
+    >>> beyond("9999-12"), beyond("2024-13")
+    ('9999-12-31 is the last day of the calendar, and a period ends before it', '')
+    """
+    if span(period) is not None or not period.startswith("9999") or _PERIOD.fullmatch(period) is None:
+        return ""
+    same = span("1999" + period[4:])  # the calendar repeats every 400 years, to the day of the week
+    return "9999-12-31 is the last day of the calendar, and a period ends before it" if same else ""
+
+
 def _months(year: int, month: int, number: int) -> tuple[date, date]:
     years, after = divmod(month - 1 + number, 12)
     return date(year, month, 1), date(year + years, after + 1, 1)
@@ -72,6 +84,7 @@ def windows(period: str, per: Per) -> tuple[str, ...]:
     if whole is None:
         raise PlanError(
             f"the period {period!r} is no calendar period, and an account with a window per {per} needs one",
+            detail=beyond(period),
             hint=f"write `period: 2024-03` in the spec, or another of {CALENDAR}",
             code="DPR-P310",
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from ipaddress import AddressValueError, IPv6Address
 from typing import Any
+from urllib.parse import quote, unquote_to_bytes
 
 from dprelease.errors import LedgerError
 from dprelease.spec.fields import kind_of, refuse
@@ -14,6 +16,12 @@ __all__ = ["ledger_as_written", "ledger_resolved"]
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _SQLITE, _SERVERS = "sqlite:///", ("postgresql://", "postgres://")
 _PASSWORD = re.compile(r"[?&](?:ssl)?password=([^&]*)", re.IGNORECASE)
+_SERVER = re.compile(
+    r"postgres(?:ql)?://(?:(?P<user>[^/?#@]*)@)?(?P<host>\[[^]]*\]|[^/?#@:\[\]]*)(?::(?P<port>[0-9]*))?"
+    r"(?:/(?P<database>[^?#]*))?(?:\?(?P<query>[^#]*))?",
+    re.IGNORECASE,
+)
+_NO_CODE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _HOLD = "\0"  # stands for a variable
 _HINT = "write `ledger: sqlite:///state/ledger.db`, or `ledger: postgresql://user@host/database`"
 
@@ -43,6 +51,7 @@ def ledger_resolved(written: str, environment: Mapping[str, str]) -> str:
     """The place of a ledger with its variables; it may hold a password, and is never shown (``written`` may be).
 
     What stands for a user or a password in the text of a server is percent-encoded: the variable holds it as it is.
+    Every text of one server becomes the same one (:func:`_same`), for a ledger knows its place by its text.
 
     Args:
         written: As :func:`ledger_as_written` took it.
@@ -61,7 +70,7 @@ def ledger_resolved(written: str, environment: Mapping[str, str]) -> str:
                 code="DPR-L145",
             )
         given = environment[found[1]]
-        return _encoded(given) if found.end() <= before and written.startswith(_SERVERS) else given
+        return _encoded(given) if found.end() <= before and _is_server(written) else given
 
     place = _VARIABLE.sub(value, written)
     if not _is_place(place) or "\0" in place:
@@ -70,16 +79,75 @@ def ledger_resolved(written: str, environment: Mapping[str, str]) -> str:
             hint="correct the environment variable, or write the place in dprelease.yaml",
             code="DPR-L145",
         )
-    return place
+    return _same(place) if _is_server(place) else place
 
 
 def _is_place(text: str) -> bool:
-    return any(text.startswith(scheme) and len(text) > len(scheme) for scheme in (_SQLITE, *_SERVERS))
+    whole = text if text.startswith(_SQLITE) else text.lower()
+    return any(whole.startswith(scheme) and len(text) > len(scheme) for scheme in (_SQLITE, *_SERVERS))
+
+
+def _is_server(text: str) -> bool:
+    """Schemes are written in either case (RFC 3986, section 3.1)."""
+    return text.lower().startswith(_SERVERS)
+
+
+def _same(url: str) -> str:
+    """One text for all URLs of a server that libpq, and RFC 3986 in section 6.2.2, take for the same.
+
+    Scheme and host are in lower case, an address has its shortest form (RFC 5952), a port has no zeros in front, only
+    what must be is percent-encoded, and parameters are in the order of their names. A port that is left out stays out,
+    for it need not be 5432 where ``PGPORT`` is set: a connection says which one it has. Names are not looked up, so
+    that ``localhost`` and ``127.0.0.1`` are two places. What is no such URL, or names several servers, comes back as it
+    is, to be refused by whoever connects.
+    """
+    found = _SERVER.fullmatch(url)
+    if found is None or _NO_CODE.search(url) or "," in found["host"]:
+        return url
+    user, host, port, database, query = found.groups()
+    text = "postgresql://" + ("" if user is None else ":".join(map(_recoded, user.split(":", 1))) + "@")
+    text += f"[{_address(host[1:-1])}]" if host.startswith("[") else _host(host)
+    text += f":{_number(port)}" if port else ""
+    text += "" if database is None else f"/{_recoded(database)}"
+    if not query:
+        return text
+    parts = [part.partition("=") for part in query.split("&")]
+    # Of two parameters of one name the last one counts, and `ssl` is another name of `sslmode`.
+    parts.sort(key=lambda part: "sslmode" if part[0] == "ssl" else part[0])
+    return f"{text}?" + "&".join(f"{name}{equals}{_value(name, value)}" for name, equals, value in parts)
+
+
+def _value(name: str, value: str) -> str:
+    if name == "host":
+        return _host(value)
+    return _number(value) if name == "port" else _recoded(_address(value) if name == "hostaddr" else value)
+
+
+def _host(text: str) -> str:
+    """A name in lower case; a folder, which has a socket in it, as it is."""
+    plain = unquote_to_bytes(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+    name = plain if plain.startswith("/") else _address(plain).lower()
+    return quote(name, safe="", errors="surrogateescape")
+
+
+def _address(text: str) -> str:
+    try:
+        return IPv6Address(text).compressed
+    except AddressValueError:
+        return text
+
+
+def _number(text: str) -> str:
+    return text.lstrip("0") or "0" if text.isdecimal() else _recoded(text)
+
+
+def _recoded(text: str) -> str:
+    return quote(unquote_to_bytes(text.encode(errors="surrogateescape")), safe="")
 
 
 def _user_part(text: str) -> str:
     """Of the text of a server what stands before its last ``@``, which ends user and password; else nothing."""
-    if not text.startswith((*_SERVERS, _HOLD)):
+    if not _is_server(text) and not text.startswith(_HOLD):
         return ""
     _, slashes, rest = text.partition("//")
     authority = (rest if slashes else text).split("?")[0]
@@ -88,4 +156,5 @@ def _user_part(text: str) -> str:
 
 def _encoded(text: str) -> str:
     """Percent-encoded for the part of a URL before its host (RFC 3986, section 2.1); letters and digits as they are."""
-    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in text.encode())
+    raw = text.encode(errors="surrogateescape")  # a variable need not be text
+    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in raw)

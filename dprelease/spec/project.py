@@ -43,6 +43,9 @@ class ProjectSpec(SpecValue):
         ("state-anchor/head.json",), description="Files that the ledger's head is copied to; [] for none."
     )
     source_key: Filled = Field("state-key/source.key", description="File of the key of source fingerprints.")
+    signing_key: Filled | None = Field(
+        None, description="File of the private key that releases are signed with; ${env:NAME} may stand in it."
+    )
     releases: Filled = Field("releases", description="Folder of published bundles.")
     prefect_home: Filled = Field("state/prefect", description="Run history of Prefect.")
     policy: Filled = Field("policy.yaml", description="The data owner's policy.")

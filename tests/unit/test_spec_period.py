@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from dprelease.errors import PlanError
-from dprelease.spec.period import Per, span, windows
+from dprelease.spec.period import Per, beyond, span, windows
 
 FIRST, DAYS = date(1996, 1, 1), 40 * 366
 DAY = timedelta(days=1)
@@ -86,6 +86,17 @@ def test_a_week_may_touch_two_of_everything_longer() -> None:
     assert len(windows("2024", "day")) == 366
     assert len(windows("2020", "week")) == 53
     assert windows("2021", "week")[0] == "2020-W53"
+
+
+def test_a_period_beyond_the_calendar_is_told_apart_from_other_text() -> None:
+    ends = ("9999", "9999-Q4", "9999-12", "9999-W52", "9999-12-31")
+    others = ("9999-Q3", "9999-13", "9999-W53", "9999-12-32", "99999", "2024-13", "once", "9998", "9999-12-30", "0001")
+
+    assert all("the last day of the calendar" in beyond(text) for text in ends)
+    assert not any(map(beyond, others))
+    with pytest.raises(PlanError, match="DPR-P310") as caught:
+        windows("9999-12", "year")
+    assert "9999-12-31 is the last day" in caught.value.detail
 
 
 def test_at_the_end_of_the_calendar_the_last_window_is_found() -> None:

@@ -64,6 +64,7 @@ def test_a_period_that_is_none_of_the_calendar_is_told_at_its_place(period: str)
 
     assert (problem.code, problem.where.line if problem.where else 0) == ("DPR-S590", 4)
     assert "2024-W09" in problem.hint
+    assert ("9999-12-31 is the last day of the calendar" in problem.hint) == (period == "9999")
 
 
 def test_a_period_that_is_left_out_is_told_at_the_release() -> None:

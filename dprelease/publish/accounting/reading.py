@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 
@@ -17,10 +18,24 @@ _COUNTED_BY = {"laplace_threshold": "discrete_laplace", "gaussian_threshold": "d
 
 
 def how_read(plan: ReleasePlan) -> tuple[str, ...]:
-    """Units, bounds, joins, computed columns and conditions, in the order in which they act."""
+    """Times, units, bounds, joins, computed columns and conditions, in the order in which they act."""
     used = dict.fromkeys(query.table for query in plan.queries)
-    found = [line for name in used for line in _table(plan.catalog.tables[name], str(plan.unit))]
+    read = dict.fromkeys([*used, *(join.table for name in used for join in plan.catalog.tables[name].private_joins)])
+    found = [line for name in read for line in _timed(plan.catalog.tables[name], plan.release.period)]
+    found += [line for name in used for line in _table(plan.catalog.tables[name], str(plan.unit))]
     return (*found, *(line for query in plan.queries for line in _query(query)))
+
+
+def _timed(table: Table, period: str) -> Iterator[str]:
+    if table.time is None:
+        return
+    first, last = table.time.start, table.time.end - timedelta(days=1)
+    days = f"on {first}" if first == last else f"from {first} to {last}"
+    utc = ", in UTC" if table.time.type == "timestamp" else ""
+    yield (
+        f"{table.name}: only rows of {period} by {table.time.column} are read: {days}{utc}; a row without a time that "
+        "can be read belongs to no period."
+    )
 
 
 def _table(table: Table, unit: str) -> Iterator[str]:
