@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from json.encoder import encode_basestring
+from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
-from dprelease.canonical import dumps, sha256
+from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError
+from dprelease.ledger import quiet
 from dprelease.ledger.balance import Balance, Charged, terms_of
 from dprelease.ledger.entry import (
+    Accounting,
     Anchored,
     Body,
     Closed,
     Entry,
     Incident,
+    Kind,
     Measured,
     Opened,
     Recovered,
@@ -30,17 +33,19 @@ from dprelease.ledger.entry import (
     Sourced,
     Voided,
 )
-from dprelease.ledger.history import State, charged_balance, digest_of, replay
+from dprelease.ledger.history import State, behind, digest_of
+from dprelease.ledger.planned import Planned, Plans
 from dprelease.ledger.schema import identity
-from dprelease.ledger.worked import Planned, Worked
+from dprelease.ledger.worked import Worked, is_canonical
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent
 
-__all__ = ["Contents", "Index", "audit"]
+__all__ = ["Contents", "Index", "Line", "audit"]
 
-_QUIET = ("measure", "close", "refuse", "source")  # kinds that change no account
+_quoted = encode_basestring
 
+Line = tuple[int, str, str, str, str]  # an entry: sequence, previous, hash, kind, text
 Name = tuple[str, str, str]  # release, period, plan
 
 
@@ -64,8 +69,8 @@ class Index:
 class Contents(Protocol):
     """What is kept by digest; a look-up raises `Corrupt` where it is missing or altered."""
 
-    def text(self, digest: str) -> str:
-        """Bytes that are text."""
+    def plan(self, digest: str) -> Planned:
+        """Bytes that are a plan; ``ValidationError`` where they are none."""
         ...
 
     def events(self, digest: str) -> Composed:
@@ -93,11 +98,12 @@ class _Book:
 
     contents: Contents
     worked: Worked = field(default_factory=Worked)
+    plans: Plans = field(default_factory=Plans)
     found: list[str] = field(default_factory=list)
     state: State = field(default_factory=State)
     reservations: dict[int, _Reservation] = field(default_factory=dict)
     live: dict[tuple[str, str], int] = field(default_factory=dict)
-    plans: set[Name] = field(default_factory=set)
+    planned: set[Name] = field(default_factory=set)
     sources: dict[int, tuple[int]] = field(default_factory=dict)
     endings: dict[int, tuple[int, str]] = field(default_factory=dict)
     steps: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -106,62 +112,71 @@ class _Book:
         self.found.append(f"entry {sequence}: {what}")
 
 
-def audit(entries: Iterable[Entry], index: Index, contents: Contents) -> list[str]:
+def audit(lines: Iterable[Line], index: Index, contents: Contents) -> list[str]:
     """Every finding about these entries and what is kept beside them."""
-    book, last, digest = _Book(contents), 0, ""
-    for entry in entries:
-        if (entry.sequence, entry.previous) != (last + 1, digest):
-            book.say(entry.sequence, f"the chain is broken: it does not follow entry {last}")
-        if not entry.is_whole:
-            book.say(entry.sequence, "its hash is not the hash of its content: it was altered")
-        last, digest = entry.sequence, entry.hash
+    book, last, chained = _Book(contents), 0, ""
+    for at, previous, digest, kind, text in lines:
+        if at != last + 1 or previous != chained:
+            book.say(at, f"the chain is broken: it does not follow entry {last}")
+        # The hash of an entry, as `Entry` has it.
+        if digest != sha256(f"[{at},{_quoted(previous)},{_quoted(kind)},{_quoted(text)}]".encode()):
+            book.say(at, "its hash is not the hash of its content: it was altered")
+        last, chained = at, digest
         try:
-            if entry.kind == "measure":
-                _measure(book, entry.sequence, from_json(entry.text))
+            if kind == "measure" and (step := quiet.step(text)):
+                _check_pointers(book, at, step)
+                _measure(book, at, step)
             else:
-                _walk(book, entry)
+                _walk(book, Head(sequence=at, hash=digest), kind, text)
         except DpReleaseError as error:
-            book.say(entry.sequence, error.summary)
+            book.say(at, error.summary)
         except (ValidationError, ValueError, KeyError, TypeError):
-            book.say(entry.sequence, f"it is not a readable `{entry.kind}` entry")
+            book.say(at, f"it is not a readable `{kind}` entry")
     _check_index(book, index)
     return book.found
 
 
-def _walk(book: _Book, entry: Entry) -> None:
-    at = entry.sequence
-    if dumps(from_json(entry.text)) != entry.text:
-        book.say(at, "its text is not canonical")
-    body = entry.unchecked_facts()
-    before = book.state
+def _walk(book: _Book, head: Head, kind: str, text: str) -> None:
+    at, before = head.sequence, book.state
+    body = _body(book, head, kind, text)
     _check_pointers(book, at, body)
     match body:
         case Opened():
             _open(book, at, body)
         case Reserved():
             _reserve(book, at, body)
-        case Sourced():
+        case Sourced() | quiet.Look():
             _source(book, at, body)
-        case Closed() | Voided():
+        case Measured():
+            _measure(book, at, body)
+        case Closed() | Voided() | quiet.End():
             _end(book, at, body)
         case Recovered():
             _recover(book, at, body)
-        case Anchored() | Incident() | Refused() | Measured():
+        case Anchored() | Incident() | Refused():
             pass
-    if entry.kind not in _QUIET:
-        whole = entry if entry.is_whole else Entry.after(Head(sequence=at - 1), body)  # named above; the sums go on
-        book.state = replay([whole], book.contents.events, before)
+    if isinstance(body, Accounting):
+        book.state = behind(before, head, body, book.contents.events)
         _check_balances(book, at, body)
 
 
-def _check_pointers(book: _Book, at: int, body: Body) -> None:
+def _body(book: _Book, head: Head, kind: str, text: str) -> Body | quiet.Look | quiet.End:
+    short = quiet.look(text) if kind == "source" else quiet.end(text) if kind == "close" else None
+    if short is not None:
+        return short
+    if not is_canonical(text):
+        book.say(head.sequence, "its text is not canonical")
+    return Entry(head.sequence, "", head.hash, cast(Kind, kind), text).unchecked_facts()
+
+
+def _check_pointers(book: _Book, at: int, body: Body | quiet.Step | quiet.Look | quiet.End) -> None:
     """A quiet entry says where the last loud one is; a loud one, where that of each account is."""
     books = getattr(body, "books", None)
     if books is not None and books != book.state.books and (books or book.state.place):
         book.say(at, "it does not say where the last entry is that changed an account")
 
 
-def _check_balances(book: _Book, at: int, body: Body) -> None:
+def _check_balances(book: _Book, at: int, body: Accounting) -> None:
     marks, told = getattr(body, "marks", None), getattr(body, "balances", ())
     if marks is None:
         if book.state.place is not None:
@@ -181,6 +196,8 @@ def _check_balances(book: _Book, at: int, body: Body) -> None:
 
 
 def _plain(balance: Balance) -> Balance:
+    if all(balance.series.values()):
+        return balance
     series = {digest: taken for digest, taken in balance.series.items() if taken}
     return balance.model_copy(update={"series": series})
 
@@ -207,26 +224,25 @@ def _reserve(book: _Book, at: int, body: Reserved) -> None:
         book.say(at, f"{body.release} {body.period} is already reserved by entry {last}")
     elif last != body.restates:
         book.say(at, f"{body.release} {body.period} replaces entry {body.restates}, and the last one is {last}")
-    if name in book.plans:
+    if name in book.planned:
         book.say(at, f"{body.release} {body.period} was reserved with this very plan before")
     plan = _plan(book, at, body)
     cells = plan.cells if plan else {}
     book.reservations[at] = _Reservation(name, cells, body.restates)
     book.live[key] = at
-    book.plans.add(name)
+    book.planned.add(name)
     for charge in body.charges:
         _charge(book, at, charge)
 
 
 def _plan(book: _Book, at: int, body: Reserved) -> Planned | None:
-    text = body.plan or book.contents.text(body.plan_fingerprint)
     try:
-        plan = book.worked.plan(text)
+        plan = book.plans.read(body.plan) if body.plan else book.contents.plan(body.plan_fingerprint)
     except ValidationError:
         book.say(at, "its plan cannot be read by this version of dprelease")
         return None
     told = (body.release, body.period, body.spec_fingerprint)
-    if told != plan.name or (body.plan and sha256(text.encode()) != body.plan_fingerprint):
+    if told != plan.name or (body.plan and sha256(body.plan.encode()) != body.plan_fingerprint):
         book.say(at, "its plan is of another release, spec or fingerprint")
     charged = {c.facts.name: digest_of(c.events) if c.events else c.digest for c in body.charges}
     if plan.costs != charged:
@@ -250,11 +266,11 @@ def _charge(book: _Book, at: int, charge: Charged) -> None:
     price = worked.price(terms, charge.digest or digest_of(events), events)
     if charge.spent not in (None, price):
         book.say(at, f"what is added to account {name} is not what its draws cost")
-    behind = charged_balance(stand.balance, charge.model_copy(update={"spent": price}))
-    pairs = [(charge.facts, stand.balance.spent, behind.spent)]
-    for facts in charge.windows:
-        pairs.append((facts, stand.balance.windows.get(facts.window, Spent()), behind.windows[facts.window]))
-    for facts, *totals in pairs:
+    before = stand.balance
+    pairs = [(charge.facts, before.spent)]
+    pairs += [(facts, before.windows.get(facts.window, Spent())) for facts in charge.windows]
+    for facts, total in pairs:
+        totals = (total, total.plus(price))
         told = (facts.before, facts.after)
         same = (facts.name, facts.composition) == (name, terms.composition) and all(
             worked.agrees(terms, spent, loss, facts.cap.delta) for spent, loss in zip(totals, told, strict=True)
@@ -267,7 +283,7 @@ def _charge(book: _Book, at: int, charge: Charged) -> None:
             book.say(at, f"account {name} is charged more than its cap")
 
 
-def _source(book: _Book, at: int, body: Sourced) -> None:
+def _source(book: _Book, at: int, body: Sourced | quiet.Look) -> None:
     found = book.reservations.get(body.reservation)
     if found is None or found.ended or found.name != (body.release, body.period, body.plan):
         book.say(at, f"{body.release} {body.period} is read without an open reservation")
@@ -278,42 +294,46 @@ def _source(book: _Book, at: int, body: Sourced) -> None:
     book.sources[at] = (body.reservation,)
 
 
-def _measure(book: _Book, at: int, body: dict[str, Any]) -> None:
-    books = body.get("books", 0)
-    if books != book.state.books and (books or book.state.place):
-        book.say(at, "it does not say where the last entry is that changed an account")
-    release, period, plan, step = body["release"], body["period"], body["plan"], body["step"]
-    book.steps[at] = (release, period, plan, step, body["digest"])
+def _measure(book: _Book, at: int, body: Measured | quiet.Step) -> None:
+    release, period, plan, step, cells, digest = (
+        body.release,
+        body.period,
+        body.plan,
+        body.step,
+        body.cells,
+        body.digest,
+    )
+    book.steps[at] = (release, period, plan, step, digest, identity(release, period, plan, step))
     found = book.reservations.get(book.live.get((release, period), 0))
     if found is None or found.ended or found.name[2] != plan:
         book.say(at, f"step {step} of {release} {period} is measured without an open reservation")
         return
-    if step not in found.cells or found.cells[step] not in (None, body["cells"]):
+    if step not in found.cells or found.cells[step] not in (None, cells):
         book.say(at, f"step {step} of {release} {period} is not a step of the reserved plan")
-    if book.contents.cells(body["digest"]) not in (None, body["cells"]):
+    if book.contents.cells(digest) not in (None, cells):
         book.say(at, f"the measurement of step {step} is of another step or shape")
     if step in found.measured:
         book.say(at, f"step {step} of {release} {period} is measured twice")
     found.measured[step] = at
 
 
-def _end(book: _Book, at: int, body: Closed | Voided) -> None:
+def _end(book: _Book, at: int, body: Closed | Voided | quiet.End) -> None:
     name = f"{body.release} {body.period}"
-    gave_up = isinstance(body, Closed) and bool(body.gave_up)
-    book.endings[at] = (body.reservation, "give_up" if gave_up else body.kind)
+    kind = "void" if isinstance(body, Voided) else "give_up" if body.gave_up else "close"
+    book.endings[at] = (body.reservation, kind)
     found = book.reservations.get(body.reservation)
     key = (body.release, body.period)
     if found is None or found.ended or found.name != (*key, body.plan) or book.live.get(key) != body.reservation:
         book.say(at, f"{name} ends without an open reservation")
         return
-    found.ended = body.kind
-    if isinstance(body, Closed):
-        for step in sorted(found.cells.keys() - found.measured) if not gave_up else ():
+    found.ended = kind
+    if kind != "void":
+        for step in sorted(found.cells.keys() - found.measured) if kind == "close" else ():
             book.say(at, f"{name} is closed and its step {step} has no measurement")
         return
     if found.measured or found.read:
         book.say(at, f"{name} is given back after it was read or measured")
-    book.plans.discard(found.name)
+    book.planned.discard(found.name)
     if found.restates is None:
         del book.live[key]
     else:
@@ -331,21 +351,20 @@ def _recover(book: _Book, at: int, body: Recovered) -> None:
             found.ended = "give_up"
             book.endings[at] = (last, "give_up")
             return
-        if name in book.plans:
+        if name in book.planned:
             book.say(at, f"{body.release} {body.period} is lost here, and was reserved with this very plan before")
         book.reservations[at] = _Reservation(name, {}, last, ended="give_up")
         book.live[name[:2]] = at
-        book.plans.add(name)
+        book.planned.add(name)
         book.endings[at] = (at, "give_up")
 
 
 def _check_index(book: _Book, index: Index) -> None:
     reserved = {at: (*each.name, each.restates, identity(*each.name[:2])) for at, each in book.reservations.items()}
-    measured = {at: (*names, identity(*names[:4])) for at, names in book.steps.items()}
     _compare(book, "reservations", reserved, index.reserved)
     _compare(book, "endings", book.endings, index.ended)
     _compare(book, "sources", book.sources, index.sourced)
-    _compare(book, "measurements", measured, index.measured)
+    _compare(book, "measurements", book.steps, index.measured)
 
 
 def _compare(book: _Book, table: str, expected: Mapping[int, object], actual: Mapping[int, object]) -> None:

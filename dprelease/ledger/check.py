@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
+from functools import lru_cache
 
 from dprelease.canonical import sha256
+from dprelease.errors import Corrupt, DpReleaseError
 from dprelease.ledger import view
-from dprelease.ledger.audit import Index, audit
+from dprelease.ledger.audit import Index, Line, audit
+from dprelease.ledger.entry import RESTORE
+from dprelease.ledger.planned import Planned, Plans
 from dprelease.ledger.store import Rows
 from dprelease.privacy.event import Composed
 
 __all__ = ["check"]
+
+_NOWHERE = (0, "")
 
 
 def check(rows: Rows) -> list[str]:
@@ -22,21 +29,33 @@ def check(rows: Rows) -> list[str]:
     measured = rows.execute("SELECT sequence, release, period, plan, step, digest, identity FROM measurements")
     tables = ({row[0]: tuple(row[1:]) for row in table} for table in (reserved, ended, sourced, measured))
     kept = _Kept(rows)
-    spoilt = _payloads(rows, {row[5]: (row[0], row[4]) for row in measured}, kept.shapes)
-    return audit(view.all_entries(rows), Index(*tables), kept) + spoilt
+    spoilt = kept.look({row[5]: (row[0], row[4]) for row in measured}, {row[3] for row in reserved})
+    return audit(_lines(rows), Index(*tables), kept) + spoilt
+
+
+def _lines(rows: Rows) -> Iterator[Line]:
+    """Every entry, in order, whatever it says."""
+    for at, *texts in rows.execute("SELECT sequence, previous, hash, kind, body FROM entries ORDER BY sequence"):
+        previous, digest, kind, text = texts
+        # A damaged page keeps no types.
+        if not (type(at) is int and type(previous) is type(digest) is type(kind) is type(text) is str):
+            raise Corrupt(f"entry {at} of the ledger cannot be read", hint=RESTORE, code="DPR-L302")
+        yield at, previous, digest, kind, text
 
 
 class _Kept:
-    """What is kept by digest, looked up one by one."""
+    """What is kept by digest: all of it is looked at once, and what is asked for later is remembered from then."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
+        self._plans = Plans()
+        self._planned: dict[str, Planned] = {}
         self._events: dict[str, Composed] = {}
-        self.shapes: dict[str, int] = {}
+        self._cells: dict[str, int] = {}
 
-    def text(self, digest: str) -> str:
-        """Bytes that are text."""
-        return view.content(self._rows, digest).decode()
+    def plan(self, digest: str) -> Planned:
+        """Bytes that are a plan."""
+        return self._planned.get(digest) or self._plans.read(view.content(self._rows, digest).decode())
 
     def events(self, digest: str) -> Composed:
         """Bytes that are draws."""
@@ -44,36 +63,47 @@ class _Kept:
 
     def cells(self, digest: str) -> int | None:
         """How many numbers a measurement has; None where it is missing or altered, which is said elsewhere."""
-        return self.shapes.get(digest)
+        return self._cells.get(digest)
+
+    def look(self, measured: Mapping[str, tuple[int, str]], planned: Set[str]) -> list[str]:
+        """Are the bytes those of their digest, and is a measurement one of its step?
+
+        Args:
+            measured: The entry and step of each measurement, by digest.
+            planned: The digests of plans.
+        """
+        found, waiting, last = [], dict(measured), ""
+        first_lines = lru_cache(1000)(_first_line)  # those of all measurements of a step are the same
+        query = "SELECT digest, payload FROM contents WHERE digest > ? ORDER BY digest LIMIT 500"
+        while page := self._rows.execute(query, (last,)):
+            for digest, kept in page:
+                payload = bytes(kept)
+                at, step = waiting.pop(digest, _NOWHERE)
+                if sha256(payload) != digest:
+                    what = f"entry {at}: the measurement of step {step}" if at else f"what is kept as {digest[:16]}"
+                    found.append(f"{what} was altered")
+                elif at:
+                    head, _, body = payload.partition(b"\n")
+                    if first_lines(head) == (step, len(body) / 8):
+                        self._cells[digest] = len(body) // 8
+                    else:
+                        found.append(f"entry {at}: the measurement of step {step} is of another step or shape")
+                elif digest in planned:
+                    self._remember(digest, payload)
+            last = page[-1][0]
+        missing = sorted(waiting.values())
+        return found + [f"entry {at}: the measurement of step {step} is missing" for at, step in missing]
+
+    def _remember(self, digest: str, payload: bytes) -> None:
+        # One that cannot be read is said at its reservation.
+        with suppress(DpReleaseError, ValueError, KeyError, TypeError):
+            self._planned[digest] = self._plans.read(payload.decode())
 
 
-def _payloads(rows: Rows, measured: Mapping[str, tuple[int, str]], shapes: dict[str, int]) -> list[str]:
-    """What is kept by digest: are the bytes those of the digest, and is a measurement one of its step?
-
-    The numbers of cells go to ``shapes``, to be held against the entries.
-    """
-    found, seen, last = [], set(), ""
-    query = "SELECT digest, payload FROM contents WHERE digest > ? ORDER BY digest LIMIT 500"
-    while page := rows.execute(query, (last,)):
-        for digest, payload in page:
-            seen.add(digest)
-            at, step = measured.get(digest, (0, ""))
-            if sha256(bytes(payload)) != digest:
-                what = f"entry {at}: the measurement of step {step}" if at else f"what is kept as {digest[:16]}"
-                found.append(f"{what} was altered")
-            elif at and (cells := _cells(bytes(payload), step)) is not None:
-                shapes[digest] = cells
-            elif at:
-                found.append(f"entry {at}: the measurement of step {step} is of another step or shape")
-        last = page[-1][0]
-    missing = sorted(measured[digest] for digest in measured.keys() - seen)
-    return found + [f"entry {at}: the measurement of step {step} is missing" for at, step in missing]
-
-
-def _cells(payload: bytes, step: str) -> int | None:
-    head, _, body = payload.partition(b"\n")
+def _first_line(head: bytes) -> tuple[str, int] | None:
+    """Of which step a measurement says that it is, and how many cells it says that it has."""
     try:
         facts = json.loads(head.decode("utf-8", "surrogatepass"))
-        return int(facts["cells"]) if facts["step"] == step and len(body) == 8 * facts["cells"] else None
+        return facts["step"], facts["cells"]
     except (ValueError, KeyError, TypeError):
         return None

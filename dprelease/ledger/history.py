@@ -11,6 +11,7 @@ from dprelease.errors import Corrupt
 from dprelease.ledger.balance import Balance, Charged, Marks, terms_of
 from dprelease.ledger.entry import (
     Anchored,
+    Body,
     Corrected,
     Entry,
     Incident,
@@ -31,6 +32,7 @@ __all__ = [
     "Stand",
     "State",
     "as_event",
+    "behind",
     "charged_balance",
     "digest_of",
     "given_back",
@@ -174,11 +176,21 @@ def replay(entries: Iterable[Entry], contents: Contents, state: State | None = N
 
 
 def _step(state: State, entry: Entry, contents: Contents) -> State:
-    at, head = entry.sequence, entry.head
     if entry.kind in ("measure", "close", "refuse", "source"):
-        return replace(state, head=head)
-    body = entry.facts()
-    accounts = dict(state.accounts)
+        return replace(state, head=entry.head)
+    return behind(state, entry.head, entry.facts(), contents)
+
+
+def behind(state: State, head: Head, body: Body, contents: Contents) -> State:
+    """What stands behind one entry that changes an account.
+
+    Args:
+        state: Behind the entry before; what was charged is noted in place, so that it is used up.
+        head: The sequence number and hash of the entry.
+        body: What it says.
+        contents: Draws by their digest.
+    """
+    at, accounts = head.sequence, dict(state.accounts)
     if isinstance(body, Opened):
         accounts[body.account] = _opened(accounts.get(body.account), body, at, head)
     elif isinstance(body, Reserved):

@@ -18,11 +18,12 @@ import pytest
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.audit import Index, audit
+from dprelease.ledger.audit import Index, Line, audit
 from dprelease.ledger.entry import BODIES, Body, Closed, Entry, Measured, Opened, Recovered, Reserved, Sourced, Voided
 from dprelease.ledger.history import digest_of, replay
 from dprelease.ledger.judge import judge
 from dprelease.ledger.place import this_process
+from dprelease.ledger.planned import Planned, Plans
 from dprelease.ledger.schema import identity
 from dprelease.plan.document import Head, ReleasePlan
 from dprelease.privacy.event import Composed
@@ -48,6 +49,9 @@ class Kept:
         if digest not in self._texts:
             nothing(digest)
         return self._texts[digest]
+
+    def plan(self, digest: str) -> Planned:
+        return Plans().read(self.text(digest))
 
     def cells(self, digest: str) -> int | None:
         return None
@@ -112,6 +116,10 @@ def ended(kind: str, reservation: int = 2, made: ReleasePlan = PLAN) -> Body:
     return Closed(manifest="m", **facts) if kind == "close" else Voided(why="w", by=BY, **facts)
 
 
+def lines(entries: Sequence[Entry]) -> list[Line]:
+    return [(each.sequence, each.previous, each.hash, each.kind, each.text) for each in entries]
+
+
 def chained(bodies: Sequence[Body]) -> list[Entry]:
     head, made = Head(), []
     for body in bodies:
@@ -122,7 +130,7 @@ def chained(bodies: Sequence[Body]) -> list[Entry]:
 
 def findings(bodies: Sequence[Body]) -> list[str]:
     """What the check says of entries with good hashes, and with an index made to fit them."""
-    return audit(chained(bodies), index_of(bodies), Kept())
+    return audit(lines(chained(bodies)), index_of(bodies), Kept())
 
 
 def index_of(bodies: Sequence[Body]) -> Index:
@@ -275,7 +283,7 @@ def rewritten(book: Sequence[Entry], at: int, change: Callable[[Any], None]) -> 
     """What the check says once an entry is forged, and everything behind it chained anew with good hashes."""
     bodies = [entry.facts() for entry in book]
     bodies[at - 1] = forged(bodies[at - 1], change)
-    return audit(chained(bodies), index_of(bodies), KEPT)
+    return audit(lines(chained(bodies)), index_of(bodies), KEPT)
 
 
 def test_an_untouched_book_has_no_finding(book: list[Entry]) -> None:
@@ -359,7 +367,9 @@ def test_a_forged_entry_is_found_though_every_hash_is_good(
 def test_a_second_look_at_the_files_that_nobody_accepted_is_found(book: list[Entry]) -> None:
     bodies = [entry.facts() for entry in book]
     again = [*bodies[:4], *bodies[3:]]
-    assert "entry 5: survey 2024 is read anew, and nobody accepted that" in audit(chained(again), index_of(again), KEPT)
+    assert "entry 5: survey 2024 is read anew, and nobody accepted that" in audit(
+        lines(chained(again)), index_of(again), KEPT
+    )
 
 
 def test_a_recovery_can_add_and_never_take_away(tmp_path: Path) -> None:
@@ -377,7 +387,7 @@ def test_a_recovery_can_add_and_never_take_away(tmp_path: Path) -> None:
     def found(**changes: Any) -> list[str]:
         body = Recovered.model_validate(told | {"balances": (balance.model_copy(update=changes),), "marks": marks})
         forged_too = [*bodies, body]
-        return audit(chained(forged_too), index_of(forged_too), kept)
+        return audit(lines(chained(forged_too)), index_of(forged_too), kept)
 
     wrong = ["entry 4: the balance of account people is not what its charges add up to"]
     assert found() == []

@@ -1,0 +1,156 @@
+"""The short ways of the full check find what the long ones find: each is tried beside the other."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprelease.canonical import dumps, sha256
+from dprelease.ledger import SQLiteLedger, quiet, worked
+from dprelease.ledger.audit import Index, Line, audit
+from dprelease.ledger.entry import Closed, Entry, Measured, Sourced
+from dprelease.ledger.history import digest_of
+from dprelease.ledger.planned import Planned, Plans
+from dprelease.plan.document import ReleasePlan
+from dprelease.privacy.accountants.zcdp import rough_rho_to_epsilon
+from dprelease.privacy.event import Composed
+from tests.ledgers import CELLS, charges, fill, plan
+
+STEP = (
+    '{"at":"2024-01-01T00:00:00Z","books":3,"cells":4,"digest":"d","period":"2024","plan":"p","release":"r","step":"s"}'
+)
+LOOK = (
+    '{"accepted":"","accounts":{"a":"people","b":"people"},"at":"t","books":3,"by":{"command":"c","host":"h",'
+    '"process":7,"user":"u","version":"1"},"key":"k","period":"2024","plan":"p","release":"r","reservation":3,'
+    '"tables":{"a":["1","2"],"b":["3"]}}'
+)
+END = '{"at":"t","books":3,"gave_up":"","manifest":"m","period":"2024","plan":"p","release":"r","reservation":3}'
+READERS: list[tuple[Callable[[str], Any], type[Measured | Sourced | Closed], str]] = [
+    (quiet.step, Measured, STEP),
+    (quiet.look, Sourced, LOOK),
+    (quiet.end, Closed, END),
+]
+
+
+@pytest.mark.parametrize(("reader", "kind", "text"), READERS)
+def test_a_plain_entry_is_read_as_the_long_way_reads_it(reader: Any, kind: Any, text: str) -> None:
+    told, body = reader(text), kind.from_canonical(text)
+    assert dumps(json.loads(text)) == text
+    assert told._asdict() == {name: getattr(body, name) for name in told._fields}
+
+
+@pytest.mark.parametrize(("reader", "kind", "text"), READERS)
+def test_whatever_is_read_the_short_way_is_canonical_and_a_body_of_its_kind(reader: Any, kind: Any, text: str) -> None:
+    """Every character is left out, doubled, and replaced by each that means something in JSON."""
+    texts = {text[:at] + put + text[at + skip :] for at in range(len(text)) for put in OTHERS for skip in (0, 1)}
+    read = [each for each in texts if reader(each) is not None]
+    assert len(read) > 100
+    for each in read:
+        assert dumps(json.loads(each)) == each
+        body = kind.from_canonical(each)
+        assert reader(each)._asdict() == {name: getattr(body, name) for name in reader(each)._fields}
+
+
+OTHERS = ("", '"', "\\", '\\"', "\\\\", "\\n", "\n", " ", ",", ":", "{", "}", "[", "]", "0", "1.0", "-", "e", "x", "\\u0078", "é", "null")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]", "3", "null", "", "{", '"s"', "{}", STEP.replace("3", "3.0"), STEP.replace("4,", "true,"),
+        LOOK[:-1] + ',"z":1}', LOOK.replace('["1","2"]', "[]"), LOOK.replace('["1","2"]', '{"1":"2"}'),
+        LOOK.replace('"1","2"', '"1",2'), LOOK.replace('"a":"people","b":"people"', '"b":"people","a":"people"'),
+        END.replace(":3}", ':"3"}'), STEP[:-1] + ',"step":"s"}', STEP.replace('"books":3,', ""),
+    ],
+)  # fmt: skip
+def test_what_is_not_plain_is_left_to_the_long_way(text: str) -> None:
+    assert [read(text) for read in (quiet.step, quiet.look, quiet.end)] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":1}', '{"a": 1}', '{"b":1,"a":2}', '{"a":"é"}', '{"a":"\\u00e9"}', '{"a":"x:1.5"}']
+)
+def test_canonical_is_what_dumps_would_write(text: str) -> None:  # fmt: skip
+    assert worked.is_canonical(text) == (dumps(json.loads(text)) == text)
+
+
+@pytest.mark.parametrize("text", ['{"a":1.5}', "[1,2e3]", "[-0.0]", "1.0", "NaN", "[Infinity]"])
+def test_a_number_that_is_not_whole_is_never_canonical(text: str) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        worked.is_canonical(text)
+
+
+def test_newtons_order_gives_the_epsilon_of_the_halvings() -> None:
+    for rho in [10.0**k for k in range(-30, 13)] + [0.0, math.inf]:
+        for delta in (1e-300, 1e-30, 1e-9, 1e-3, 0.3, 0.9, 0.999999):
+            slow = rough_rho_to_epsilon(rho, math.log(delta))
+            assert worked._rough_epsilon(rho, math.log(delta)) == pytest.approx(slow, rel=1e-11, abs=1e-13)
+
+
+def test_a_plan_of_a_series_is_read_by_its_own_name() -> None:
+    plans = Plans()
+    for name, period, spec in (("a", "1", "s"), ("b", "1", "s"), ("b", "2", "t")):
+        made = plan(release=name, period=period, spec=spec)
+        assert plans.read(made.canonical()) == Planned(
+            name=(name, period, spec), cells={"one": CELLS}, costs={"people": digest_of(made.event)}
+        )
+    dearer = plans.read(plan(release="a", period="1", spec="s", cost="1/5").canonical())
+    assert dearer.costs != plans.read(plan(release="a", period="1", spec="s").canonical()).costs
+
+
+class Kept:
+    """What a ledger of two releases keeps by digest."""
+
+    def __init__(self, *made: ReleasePlan) -> None:
+        self._plans = {each.fingerprint(): each for each in made}
+        self._events = {digest_of(each.event): each.event for each in made}
+
+    def plan(self, digest: str) -> Planned:
+        return Plans().read(self._plans[digest].canonical())
+
+    def events(self, digest: str) -> Composed:
+        return self._events[digest]
+
+    def cells(self, digest: str) -> int | None:
+        return None
+
+
+def altered(book: Sequence[Entry]) -> Iterator[list[Line]]:
+    """The book with a character of a quiet entry changed: as damage, and as a forgery whose hashes are good."""
+    for number, entry in enumerate(book):
+        for at in range(0, len(entry.text), 31) if entry.kind in ("source", "measure", "close") else ():
+            for put in ("9", '"'):
+                text = entry.text[:at] + put + entry.text[at + 1 :]
+                lines: list[Line] = [(each.sequence, each.previous, each.hash, each.kind, each.text) for each in book]
+                lines[number] = (*lines[number][:4], text)
+                yield lines
+                yield rechained([(*line[3:],) for line in lines])
+
+
+def rechained(told: Sequence[tuple[str, str]]) -> list[Line]:
+    lines: list[Line] = []
+    for kind, text in told:
+        sequence, previous = len(lines) + 1, lines[-1][2] if lines else ""
+        lines.append((sequence, previous, sha256(dumps([sequence, previous, kind, text]).encode()), kind, text))
+    return lines
+
+
+def test_both_ways_find_the_same_in_a_book_that_was_altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, made = SQLiteLedger(tmp_path / "ledger.db"), plan(steps={"a": "people"}, cost="1/20")
+    given_up = plan("second", cost="1/20")
+    fill(ledger, made)
+    ledger.reserve(given_up, charges(given_up))
+    ledger.give_up("second", "2024", given_up.fingerprint(), "bored")
+    assert ledger.check() == ()
+    books, kept, index = list(altered(list(ledger.entries()))), Kept(made, given_up), Index({}, {}, {}, {})
+    ledger.disconnect()
+    short = [audit(lines, index, kept) for lines in books]
+    for name in ("step", "look", "end"):
+        monkeypatch.setattr(quiet, name, lambda text: None)
+    assert short == [audit(lines, index, kept) for lines in books]
+    assert len({line for found in short for line in found}) > 10
