@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
+# Bytecode is kept even where the environment forbids it: every worker would compile every test again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024

@@ -1,4 +1,4 @@
-"""A small project in a folder, and the installed command run in it as a user would."""
+"""A small project in a folder, and the command run in it as a user would."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
-__all__ = ["CANARY", "command", "environment", "small_project", "start"]
+from tests.warm import Ended, Warm
+
+__all__ = ["CANARY", "command", "environment", "forked", "installed", "small_project", "start"]
 
 CANARY = 123_457
 
@@ -88,10 +91,30 @@ def start(folder: Path, *words: str, variables: Mapping[str, str] | None = None)
     )
 
 
-def command(folder: Path, *words: str, code: int = 0, variables: Mapping[str, str] | None = None) -> str:
-    """Run the command to its end; its output and errors as one text. The exit code must be ``code``."""
+def installed(folder: Path, *words: str, code: int = 0, variables: Mapping[str, str] | None = None) -> str:
+    """Run the installed command to its end; its output and errors as one text. The exit code must be ``code``."""
     process = start(folder, *words, variables=variables)
     out, err = process.communicate(timeout=180)
-    assert process.returncode == code, f"exit {process.returncode}, not {code}:\n{out}\n{err}"
-    assert "Traceback" not in out + err
-    return out + err
+    return _said(Ended(process.returncode, out, err), code)
+
+
+def command(folder: Path, *words: str, code: int = 0, variables: Mapping[str, str] | None = None) -> str:
+    """As ``installed``, in a process of its own that is forked with everything imported. Not for Prefect."""
+    return _said(forked(folder, *words, variables=variables), code)
+
+
+def forked(folder: Path, *words: str, variables: Mapping[str, str] | None = None) -> Ended:
+    """As ``command``, and whatever its exit code."""
+    assert words[0] != "run" or "--direct" in words, "Prefect wants a process from scratch"
+    return _warm().run(folder, words, environment(variables))
+
+
+@cache
+def _warm() -> Warm:
+    return Warm(environment())
+
+
+def _said(ended: Ended, code: int) -> str:
+    assert ended.code == code, f"exit {ended.code}, not {code}:\n{ended.out}\n{ended.err}"
+    assert "Traceback" not in ended.out + ended.err
+    return ended.out + ended.err

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from ipaddress import AddressValueError, IPv6Address
 from typing import Any
-from urllib.parse import quote, unquote_to_bytes
 
 from dprelease.errors import LedgerError
 from dprelease.spec.fields import kind_of, refuse
@@ -21,6 +20,7 @@ _SERVER = re.compile(
     r"(?:/(?P<database>[^?#]*))?(?:\?(?P<query>[^#]*))?",
     re.IGNORECASE,
 )
+_CODE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _NO_CODE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _HOLD = "\0"  # stands for a variable
 _HINT = "write `ledger: sqlite:///state/ledger.db`, or `ledger: postgresql://user@host/database`"
@@ -125,9 +125,9 @@ def _value(name: str, value: str) -> str:
 
 def _host(text: str) -> str:
     """A name in lower case; a folder, which has a socket in it, as it is."""
-    plain = unquote_to_bytes(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+    plain = _decoded(text).decode(errors="surrogateescape")
     name = plain if plain.startswith("/") else _address(plain).lower()
-    return quote(name, safe="", errors="surrogateescape")
+    return _encoded(name)
 
 
 def _address(text: str) -> str:
@@ -142,7 +142,12 @@ def _number(text: str) -> str:
 
 
 def _recoded(text: str) -> str:
-    return quote(unquote_to_bytes(text.encode(errors="surrogateescape")), safe="")
+    return _encoded(_decoded(text).decode(errors="surrogateescape"))
+
+
+def _decoded(text: str) -> bytes:
+    """The bytes that a text stands for whose ``%`` are all followed by two digits."""
+    return _CODE.sub(lambda found: bytes([int(found[1], 16)]), text.encode(errors="surrogateescape"))
 
 
 def _user_part(text: str) -> str:
@@ -155,6 +160,8 @@ def _user_part(text: str) -> str:
 
 
 def _encoded(text: str) -> str:
-    """Percent-encoded for the part of a URL before its host (RFC 3986, section 2.1); letters and digits as they are."""
+    """Percent-encoded, but for what RFC 3986 never wants to be (section 2.3): letters, digits, and four signs."""
     raw = text.encode(errors="surrogateescape")  # a variable need not be text
-    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"%{byte:02X}" for byte in raw)
+    return "".join(
+        chr(byte) if byte < 128 and (chr(byte).isalnum() or chr(byte) in "-._~") else f"%{byte:02X}" for byte in raw
+    )

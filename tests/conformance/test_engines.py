@@ -180,7 +180,7 @@ def agrees(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_gives_the_numbers_of_the_reference_engine(kind: str, data: st.DataObject) -> None:
     agrees(kind, data)

@@ -23,24 +23,12 @@ from typing import NamedTuple, Self
 
 from tests.crash.child import Orders, run
 from tests.project import environment
+from tests.warm import IMPORTED
 
 __all__ = ["End", "Nursery"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _HUNG = 120.0
-# What a release imports on its way, so that no child does it again.
-_WARM = (
-    "dprelease.release.direct",
-    "dp_accounting",
-    "ibis.backends.duckdb",
-    "ibis.formats.pandas",
-    "ibis.formats.pyarrow",
-    "opendp.prelude",
-    "pandas",
-    "pyarrow.dataset",
-    "pyarrow.pandas_compat",
-    "sqlglot.dialects.duckdb",
-)
 
 
 class End(NamedTuple):
@@ -157,7 +145,7 @@ def _ends(all_orders: Sequence[Orders], kill: int, after: float | None) -> list[
 
 
 def _serve() -> None:
-    for name in _WARM:
+    for name in IMPORTED:
         importlib.import_module(name)
     for line in sys.stdin:
         asked = json.loads(line)

@@ -314,7 +314,7 @@ def test_hostile_stored_values_are_not_seen(clean: Callable[[str, str], Seen], t
     assert canaries(folder) == []
 
 
-def test_all_hostile_rows_together_are_not_seen_by_the_installed_command(tmp_path: Path) -> None:
+def test_all_hostile_rows_together_are_not_seen_in_a_process_of_its_own(tmp_path: Path) -> None:
     """Another process, all of its output, everything at once; the last row's open quote comes last."""
     last = HOSTILE["an open quote"]
     everything = b"".join(value for name, value in HOSTILE.items() if value != last) + last

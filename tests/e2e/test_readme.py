@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import command
+from tests.project import installed
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ def test_the_first_steps_of_the_readme_end_in_a_verified_release(tmp_path: Path)
             folder = folder / words[0]
         else:
             assert program == "dprelease"
-            said += command(folder, *words)
+            said += installed(folder, *words)
     assert "rehearsed quickstart/2024 on made-up rows" in said
     assert "published quickstart/2024" in said
     assert "FAIL" not in said

@@ -1,4 +1,4 @@
-"""Wrong specs through the installed command: located, with a hint, exit code 2, no traceback, nothing hanging."""
+"""Wrong specs through the command: located, with a hint, exit code 2, no traceback, nothing hanging."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import SPEC, command, small_project
+from tests.project import SPEC, command, installed, small_project
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +124,7 @@ def test_a_wrong_spec_gets_a_located_message_and_exit_code_2(tmp_path: Path, cha
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     text = SPEC.replace("by: [district, sex]", "by: [district, sexx]").replace("range: [0, 200000]", "range: [5, 1]")
     small_project(tmp_path, text.replace("clip: [0, 100000]", "clipp: [0, 100000]"), rows=1)
-    said = command(tmp_path, "validate", "spec.yaml", code=2)
+    said = installed(tmp_path, "validate", "spec.yaml", code=2)
     assert all(word in said for word in ("sexx", "upside down", "clipp"))
 
 
@@ -138,4 +138,4 @@ def test_a_spec_that_is_not_there(tmp_path: Path, words: tuple[str, ...]) -> Non
 
 def test_no_project_is_told_with_what_to_type(tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC, encoding="utf-8")
-    assert "dprelease init" in command(tmp_path, "validate", "spec.yaml", code=2)
+    assert "dprelease init" in installed(tmp_path, "validate", "spec.yaml", code=2)

@@ -16,6 +16,7 @@ from tests.laws.generated import generated_spec, generated_units_spec
 from tests.planned import plan_of
 
 OFTEN, FULL = 18, 2000  # plans on every commit, and in `make nightly`
+THIRD = 3  # on every commit every third of them is planned twice, in `make nightly` all are
 
 
 def plan_at(seed: int, most: int, *, units: bool = False) -> ReleasePlan | None:
@@ -37,8 +38,8 @@ def plan_at(seed: int, most: int, *, units: bool = False) -> ReleasePlan | None:
         return None
 
 
-def check(seed: int, most: int, *, units: bool = False) -> bool:
-    """Whether the seed made a plan; every law is asserted on it."""
+def check(seed: int, most: int, *, units: bool = False, twice: bool = True) -> bool:
+    """Whether the seed made a plan; every law is asserted on it, and with ``twice`` that it is planned alike again."""
     plan = plan_at(seed, most, units=units)
     if plan is None:
         return False
@@ -49,21 +50,22 @@ def check(seed: int, most: int, *, units: bool = False) -> bool:
     assert sum(step.share for step in plan.steps) == 1
     fixed = all(query.goal.share is None for query in plan.queries)
     assert certified.epsilon >= budget.epsilon * Fraction(999, 1000) or (fixed and plan.unspent), seed
-    again = plan_at(seed, most, units=units)
-    assert again is not None
-    assert again.canonical() == plan.canonical()
+    if twice:
+        again = plan_at(seed, most, units=units)
+        assert again is not None
+        assert again.canonical() == plan.canonical()
     return True
 
 
 @pytest.mark.slow
 def test_generated_specs_use_their_budget_up_and_never_more() -> None:
-    made = sum(check(seed, 30) for seed in range(OFTEN))
+    made = sum(check(seed, 30, twice=seed % THIRD == 0) for seed in range(OFTEN))
     assert made >= OFTEN * 0.8  # most of them are plans, not refusals
 
 
 @pytest.mark.slow
 def test_generated_specs_of_units_with_many_rows() -> None:
-    made = sum(check(seed, 6, units=True) for seed in range(OFTEN // 3))
+    made = sum(check(seed, 6, units=True, twice=seed % THIRD == 0) for seed in range(OFTEN // 3))
     assert made >= OFTEN // 3 * 0.8
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
@@ -26,7 +27,8 @@ from tests.planned import plan_of
 
 
 def spec_of(queries: str, privacy: str = "", budget: str = "{epsilon: 1, delta: 1e-6}") -> str:
-    columns = "\n".join(f"      c{at}: {{type: integer, range: [0, 100]}}" for at in range(60))
+    asked = sorted(set(re.findall(r"\bc\d+\b", queries)), key=lambda name: int(name[1:]))
+    columns = "\n".join(f"      {name}: {{type: integer, range: [0, 100]}}" for name in asked)
     return f"""
 dprelease: 1
 release: {{name: survey, period: 2024}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,9 @@ class Zeros:
         """Nothing to forget."""
 
 
+known_plan = cache(plan_of)
+
+
 def reserved(plan: ReleasePlan, folder: Path) -> Ledger:
     ledger = open_ledger("sqlite:///ledger.db", folder)
     ledger.reserve(plan, [Charge(account=a, events=plan.cost_of(a), cap=a.lifetime) for a in plan.accounts])
@@ -138,14 +142,14 @@ def test_a_joint_step_is_drawn_committed_and_read_back_whole(tmp_path: Path) -> 
 
 
 def test_a_measured_step_is_neither_read_nor_drawn_again(tmp_path: Path) -> None:
-    plan, engine = plan_of(WIDE), Zeros()
+    plan, engine = known_plan(WIDE), Zeros()
     ledger = reserved(plan, tmp_path)
     assert measured(plan, ledger, engine) == measured(plan, ledger, engine)
     assert engine.calls == 1
 
 
 def test_an_unexpected_error_is_told_by_class_and_step_alone(tmp_path: Path) -> None:
-    plan = plan_of(WIDE)
+    plan = known_plan(WIDE)
     with pytest.raises(BrokenPromiseError, match=r"ValueError while measuring population\.rows") as caught:
         measured(plan, reserved(plan, tmp_path), Zeros("canary 123457"))
     assert "123457" not in str(caught.value)
@@ -189,7 +193,7 @@ def drawn(plan: ReleasePlan, ledger: Ledger, engine: Zeros) -> dict[str, Measure
 
 def test_keys_are_selected_once_and_everything_else_is_counted_over_them(tmp_path: Path) -> None:
     """A term of one person is not shown, one of a million is; the second run finds every answer and reads nothing."""
-    plan, engine = plan_of(VISITS), Zeros(units={"rare": 1, "usual": 10**6})
+    plan, engine = known_plan(VISITS), Zeros(units={"rare": 1, "usual": 10**6})
     verify(plan)
     ledger = reserved(plan, tmp_path)
     found = drawn(plan, ledger, engine)
@@ -208,7 +212,7 @@ def test_keys_are_selected_once_and_everything_else_is_counted_over_them(tmp_pat
 
 def test_a_run_that_was_cut_off_after_the_selection_counts_over_the_keys_that_were_committed(tmp_path: Path) -> None:
     """The second process sees other terms, and still counts those that the first one has selected."""
-    plan = plan_of(VISITS)
+    plan = known_plan(VISITS)
     ledger = reserved(plan, tmp_path)
     (batch,) = (each for each in plan.batches() if each.selection)
     key = StepKey(plan.release.name, plan.release.period, plan.fingerprint(), "terms.keys")
@@ -220,7 +224,7 @@ def test_a_run_that_was_cut_off_after_the_selection_counts_over_the_keys_that_we
 
 
 def test_every_pass_of_a_release_truncates_by_one_secret_that_is_in_no_plan(tmp_path: Path) -> None:
-    plan, engine = plan_of(VISITS), Zeros(units={"usual": 10**6})
+    plan, engine = known_plan(VISITS), Zeros(units={"usual": 10**6})
     drawn(plan, reserved(plan, tmp_path), engine)
     (secret,) = set(engine.secrets)
     assert len(secret) == 32
