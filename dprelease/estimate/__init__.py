@@ -21,6 +21,7 @@ Floor 4: pure. It sees measurements and public laws only, so nothing here can co
 
 from __future__ import annotations
 
+from dprelease.estimate.intervals import interval
 from dprelease.estimate.tables import RANK, PublishedMeasure, PublishedTable, Status, estimate, full_product, ranking
 
-__all__ = ["RANK", "PublishedMeasure", "PublishedTable", "Status", "estimate", "full_product", "ranking"]
+__all__ = ["RANK", "PublishedMeasure", "PublishedTable", "Status", "estimate", "full_product", "interval", "ranking"]

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
-from dprelease.measures import Estimate, Measure, Noisy
+from dprelease.estimate.intervals import interval, was_cut
+from dprelease.measures import Estimate, Measure, Noisy, Possible
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.quantile import Quantile
 from dprelease.measures.sum import Sum
@@ -36,6 +38,9 @@ class PublishedMeasure:
         standard_error: Of the same shape; NaN with the value, and of a quantile, which has none.
         margin: Of the same shape; NaN with the value, and where nothing is known of it. Half the width of the interval
             at the table's confidence.
+        lower: Value less margin, but no less than the true number can be; NaN where the margin is. It is cut where the
+            possible numbers end, never moved, so that the value can lie outside (a negative count).
+        upper: Value and margin, but no more than the true number can be; NaN where the margin is.
         status: ``ok``; ``unreliable``: the margin is larger than the release allows beside its value (with
             ``show: blank`` the numbers are then withheld, and the status says why); ``blank``: no estimate
             can be made from the noisy numbers, or the row is suppressed.
@@ -49,9 +54,16 @@ class PublishedMeasure:
     value: Floats
     standard_error: Floats
     margin: Floats
+    lower: Floats
+    upper: Floats
     status: tuple[Status, ...]
     places: int | None
     integer: bool
+
+    @property
+    def cut(self) -> npt.NDArray[np.bool_]:
+        """In which cells the interval is shorter than value -/+ margin, because the rest of it is not possible."""
+        return was_cut(self.value, self.margin, self.lower, self.upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +110,7 @@ def estimate(
     suppress_below: tuple[str, Fraction] | None = None,
     unreliable_above: Fraction | None = None,
     unreliable_show: Literal["flag", "blank"] = "flag",
+    possible: Mapping[str, Possible] = MappingProxyType({}),
 ) -> PublishedTable:
     """The published table of a query.
 
@@ -115,6 +128,7 @@ def estimate(
             It is the noisy number that decides, so that this reveals nothing more.
         unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
+        possible: By measure, what its true numbers can be; left out: what its own quantities say (``Measure.within``).
 
     Returns:
         The table; its rows depend on the keys alone.
@@ -131,7 +145,7 @@ def estimate(
         key_columns=tuple(key_columns),
         keys=_by_column(rows, len(key_columns)),
         measures=tuple(
-            _published(label, measure, found[label], inputs[label], gone, unreliable_above, unreliable_show)
+            _published(label, measure, found[label], inputs[label], gone, unreliable_above, unreliable_show, possible)
             for label, measure in measures.items()
         ),
         confidence=confidence,
@@ -174,6 +188,7 @@ def _published(
     gone: npt.NDArray[np.bool_],
     above: Fraction | None,
     show: Literal["flag", "blank"],
+    possible: Mapping[str, Possible],
 ) -> PublishedMeasure:
     blank = np.isnan(found.value) | gone
     unreliable = np.zeros_like(blank)
@@ -183,12 +198,17 @@ def _published(
     status: tuple[Status, ...] = tuple(
         "blank" if none else "unreliable" if weak else "ok" for none, weak in zip(blank, unreliable, strict=True)
     )
+    value, margin = _without(found.value, hidden), _without(found.margin, hidden)
+    within = possible[name] if name in possible else measure.within([part.quantity for part in noisy])
+    lower, upper = interval(value, margin, within, grid=_grid(measure, noisy))
     return PublishedMeasure(
         name=name,
         measure=measure,
-        value=_without(found.value, hidden),
+        value=value,
         standard_error=_without(found.standard_error, hidden),
-        margin=_without(found.margin, hidden),
+        margin=margin,
+        lower=lower,
+        upper=upper,
         status=status,
         places=_places(measure, noisy),
         integer=isinstance(measure, Count | CountDistinct) and len(noisy) == 1,
@@ -201,11 +221,16 @@ def _without(numbers: Floats, hidden: npt.NDArray[np.bool_]) -> Floats:
     return shown
 
 
+def _grid(measure: Measure, noisy: Sequence[Noisy]) -> Fraction | None:
+    """The step of which a count, a sum or a quantile is a multiple; of two draws a count is half the sum."""
+    if isinstance(measure, Count | CountDistinct):
+        return Fraction(1, len(noisy))
+    return noisy[0].quantity.step if isinstance(measure, Sum | Quantile) else None
+
+
 def _places(measure: Measure, noisy: Sequence[Noisy]) -> int | None:
     """Decimals of the grid that a count, a sum or a quantile lies on; None where a decimal cannot write its step."""
-    if isinstance(measure, Count | CountDistinct):
-        return len(noisy) - 1  # of two draws it is half the sum
-    if not isinstance(measure, Sum | Quantile):
+    step = _grid(measure, noisy)
+    if step is None:
         return None
-    step = noisy[0].quantity.step
     return next((places for places in range(19) if (step * 10**places).denominator == 1), None)

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag
 
 from dprelease.errors import PlanError
-from dprelease.measures.base import Estimate, Expected, Measure, Noisy
+from dprelease.measures.base import Estimate, Expected, Measure, Noisy, Possible
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
 from dprelease.measures.quantile import Max, Min, Quantile, Quantiles
@@ -38,6 +38,7 @@ __all__ = [
     "Expected",
     "Measure",
     "Noisy",
+    "Possible",
     "kind_of",
     "planned",
 ]

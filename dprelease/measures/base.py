@@ -17,9 +17,23 @@ from dprelease.catalog.table import Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import Law
 
-__all__ = ["Asked", "Clipped", "Estimate", "Expected", "Measure", "Noisy", "Ranged", "joint_margins"]
+__all__ = [
+    "Asked",
+    "Clipped",
+    "Estimate",
+    "Expected",
+    "Measure",
+    "Noisy",
+    "Possible",
+    "Ranged",
+    "clip_of",
+    "joint_margins",
+]
 
 Floats = npt.NDArray[np.float64]
+
+Possible = tuple[Fraction | None, Fraction | None]
+"""The least and the largest that a true number can be; None: nothing is known on that side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +104,18 @@ class Measure(Value):
         pays where its quantities are measured anyway, or serve several measures; that is for the planner to weigh.
         """
         return (self.quantities(table),)
+
+    def possible(self, table: Table) -> Possible:
+        """What the number can be that its margin is about, in units of the measure; see :meth:`within`."""
+        return self.within(self.quantities(table))
+
+    def within(self, quantities: Sequence[Quantity]) -> Possible:
+        """The same, from one of :meth:`alternatives`.
+
+        It is a promise for every data set, after bounds, rounding and clipping; where the number is not defined at all
+        (a mean of no values) nothing is promised of it, as nothing is by its margin. Nothing unless a kind says more.
+        """
+        return (None, None)
 
     @abstractmethod
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
@@ -184,6 +210,11 @@ class Clipped(Ranged):
         """The sum of the clipped values less the middle of the clip: half the reach of a clip that starts at 0."""
         plain = self.summed(table, name)
         return plain.model_copy(update={"centre": (plain.low + plain.high) // 2})
+
+
+def clip_of(quantity: Quantity) -> tuple[Fraction, Fraction]:
+    """The clip of a quantity's values in units of the column, before anything is taken off them."""
+    return quantity.low * quantity.step, quantity.high * quantity.step
 
 
 def joint_margins(laws: Sequence[Law], confidence: Fraction) -> tuple[int, ...]:

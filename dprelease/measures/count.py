@@ -9,7 +9,7 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Estimate, Expected, Measure, Noisy
+from dprelease.measures.base import Estimate, Expected, Measure, Noisy, Possible
 from dprelease.measures.laws import SumLaw
 from dprelease.noise import Law
 
@@ -47,6 +47,10 @@ class Count(Measure):
             return (plain,)
         return (plain, (Quantity(kind="balance", column=self.count), Quantity(kind="rows")))
 
+    def within(self, quantities: Sequence[Quantity]) -> Possible:
+        """At least 0: rows, units or values are counted, also where the count is half the sum of two numbers."""
+        return (Fraction(0), None)
+
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """1 of a count; a quarter of each of two numbers whose half sum it is."""
         return (1.0,) if len(quantities) == 1 else (0.25, 0.25)
@@ -79,6 +83,10 @@ class CountDistinct(Measure):
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the different non-null values of the column."""
         return (Quantity(kind="distinct", column=self.count_distinct, where=self.where),)
+
+    def within(self, quantities: Sequence[Quantity]) -> Possible:
+        """At least 0: it is the size of a set."""
+        return (Fraction(0), None)
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """1: it is the measurement itself."""

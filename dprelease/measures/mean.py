@@ -9,7 +9,7 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Clipped, Estimate, Expected, Floats, Noisy, joint_margins
+from dprelease.measures.base import Clipped, Estimate, Expected, Floats, Noisy, Possible, clip_of, joint_margins
 from dprelease.noise import Law
 
 __all__ = ["Mean"]
@@ -28,6 +28,15 @@ class Mean(Clipped):
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """Two: the centred sum, and the number of non-null values."""
         return (self.centred(table, self.mean), self.counted(table, self.mean))
+
+    def within(self, quantities: Sequence[Quantity]) -> Possible:
+        """The clip.
+
+        The margin is about S / N and the centre, with the exact S and N of one set of values, each in the clip after it
+        was clipped; a mean of one value or more lies between the least and the largest of them. It is not about the
+        mean before clipping, which can lie anywhere. A cell without values has no mean: nothing is said of it.
+        """
+        return clip_of(quantities[0])
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """Of S / N at the worst mean r, an end of the clip: 1 / N^2 and r^2 / N^2."""

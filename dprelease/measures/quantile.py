@@ -14,7 +14,18 @@ from pydantic import Field
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Asked, Estimate, Expected, Floats, Measure, Noisy, Ranged, joint_margins
+from dprelease.measures.base import (
+    Asked,
+    Estimate,
+    Expected,
+    Floats,
+    Measure,
+    Noisy,
+    Possible,
+    Ranged,
+    clip_of,
+    joint_margins,
+)
 from dprelease.noise import Law
 
 __all__ = ["Max", "Min", "Quantile", "Quantiles", "quantile_name"]
@@ -85,6 +96,10 @@ class Quantile(Ranged):
         """Also with the number of values, from which its margin follows: for where that is measured anyway."""
         plain = self.quantities(table)
         return (plain, (*plain, Quantity(kind="nonnull", column=self.quantile, where=self.where)))
+
+    def within(self, quantities: Sequence[Quantity]) -> Possible:
+        """The clip: the margin is about every quantile that the clipped values themselves span, and they lie in it."""
+        return clip_of(quantities[0])
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """1 of its own draw and 0 of all else: each quantile that is asked for pays for itself."""

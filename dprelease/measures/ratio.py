@@ -12,7 +12,7 @@ from pydantic import Discriminator, Tag, field_validator
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Asked, Estimate, Expected, Floats, Measure, Noisy
+from dprelease.measures.base import Asked, Estimate, Expected, Floats, Measure, Noisy, Possible
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
 from dprelease.measures.sum import Sum
@@ -85,6 +85,24 @@ class PlannedRatio(Measure):
         """Every form of the one beside every form of the other."""
         first, second = (each.alternatives(table) for each in self.of)
         return tuple((*one, *other) for one, other in product(first, second))
+
+    def within(self, quantities: Sequence[Quantity]) -> Possible:
+        """[0, 1] for a part of a whole; else on one side of 0 where the two measures' own limits say so.
+
+        A part of a whole is a count of some of the rows that are counted below (see :attr:`is_share`), both of the
+        same bounded rows, so that 0 <= A <= B. Of other ratios the sign is known where A is on one side of 0 and B is
+        at least 0: the ratio of two counts is at least 0, and it can be above 1. Where B is 0 there is no ratio, and
+        nothing is said of it.
+        """
+        if self.is_share:
+            return (Fraction(0), Fraction(1))
+        above, below = self._split(quantities)
+        low, high = self.of[0].within(above)
+        least, _ = self.of[1].within(below)
+        if least is None or least < 0:
+            return (None, None)
+        zero = Fraction(0)
+        return (zero if low is not None and low >= 0 else None, zero if high is not None and high <= 0 else None)
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """Of A / B at the largest ratio r that is likely: 1 / B^2 times those of A, r^2 / B^2 times those of B.

@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Clipped, Estimate, Expected, Noisy
+from dprelease.measures.base import Clipped, Estimate, Expected, Noisy, Possible
 from dprelease.measures.laws import SumLaw
 from dprelease.noise import Law
 
@@ -42,6 +42,16 @@ class Sum(Clipped):
         if centred.centre == 0:
             return (plain,)
         return (plain, (centred, self.counted(table, self.sum)))
+
+    def within(self, quantities: Sequence[Quantity]) -> Possible:
+        """On one side of 0 where the whole clip is; nothing where it has both signs.
+
+        The margin is about the sum of clipped values (a row's, or with ``clip_per: unit_cell`` a unit's in the cell),
+        each of which lies in the clip. A sum of numbers that are at least 0 is at least 0, and one of none is 0: a
+        clip from 10 does not keep a sum from 0. A number of values is not known, so there is no other end.
+        """
+        first = quantities[0]
+        return (Fraction(0) if first.low >= 0 else None, Fraction(0) if first.high <= 0 else None)
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """The squared step of a sum; of a count as often as it is taken, squared."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Clipped, Estimate, Expected, Floats, Noisy, joint_margins
+from dprelease.measures.base import Clipped, Estimate, Expected, Floats, Noisy, Possible, clip_of, joint_margins
 from dprelease.noise import Law
 
 __all__ = ["Stddev", "Variance"]
@@ -61,6 +61,20 @@ class _Moments(Clipped):
         square = square.model_copy(update={"offset": square.squares[1] // 2})
         return (square, centred, self.counted(table, self.column))
 
+    def within(self, quantities: Sequence[Quantity]) -> Possible:
+        """From 0 to the largest spread that values in the clip [a, b] can have: (b - a)^2 / 4, or its root (b - a) / 2.
+
+        The margin is about the population variance of one set of clipped values, one or more, and allows for the
+        rounding of their squares. It is a mean of squares, so at least 0; the largest is reached where half of the
+        values lie at either end (Popoviciu 1935). The root rises with it.
+        """
+        low, high = clip_of(quantities[0])
+        return (Fraction(0), self._most((high - low) / 2))
+
+    @abstractmethod
+    def _most(self, half: Fraction) -> Fraction:
+        """The largest spread, from half the width of the clip."""
+
     def _spread(self, noisy: Sequence[Noisy], confidence: Fraction) -> _Spread:
         squares, centred, counted = noisy
         return _spread(
@@ -85,6 +99,9 @@ class Variance(_Moments):
     def column(self) -> str:
         """The column whose spread it is."""
         return self.variance
+
+    def _most(self, half: Fraction) -> Fraction:
+        return half**2
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """At the worst cell, where all values lie at the far end of the clip; see :func:`_gains`."""
@@ -121,6 +138,9 @@ class Stddev(_Moments):
     def column(self) -> str:
         """The column whose spread it is."""
         return self.stddev
+
+    def _most(self, half: Fraction) -> Fraction:
+        return half
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """Those of a variance v over 4 v (the square of the root's slope), with v as of values evenly spread."""

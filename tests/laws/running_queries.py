@@ -71,7 +71,12 @@ def _measures(draw: random.Random, names: Names, table: dict[str, Any], query: d
     taken = {name.lower() for name in query["by"]}
     return (
         {f"z_{name}" if name in taken else name: each for name, each in found.items()}
-        if not taken & {f"{name}{end}" for name in _published(found) for end in ("", "_se", "_margin", "_status")}
+        if not taken
+        & {
+            f"{name}{end}"
+            for name in _published(found)
+            for end in ("", "_se", "_margin", "_lower", "_upper", "_status")
+        }
         else {"only_one": {"count": "rows"}}
     )
 

@@ -248,6 +248,7 @@ WRONG: list[tuple[str, str, str, str, str, tuple[str, ...]]] = [
     (UNITS, "[long, visits]}", '[long, visits], where: "seconds > 1"}', "DPR-S583", '"seconds > 1"', ("two measures",)),
     (UNITS, "pages: {count_distinct", "middle_q50: {count_distinct", "DPR-S523", "middle: ", ("middle_q50",)),
     (UNITS, "pages: {count_distinct", "Middle_Q75_margin: {count_distinct", "DPR-S523", "middle: ", ("rename",)),
+    (UNITS, "pages: {count_distinct", "Middle_Q75_lower: {count_distinct", "DPR-S523", "middle: ", ("rename",)),
     (
         UNITS,
         "expect: {visits: 500}",

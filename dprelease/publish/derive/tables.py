@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dprelease.canonical import sha256
 from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
-from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.estimate import PublishedMeasure, PublishedTable, interval
 from dprelease.measures.quantile import Quantile
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
@@ -80,7 +80,7 @@ def check_derived(plan: ReleasePlan) -> None:
         if twice is not None:
             raise PublishError(
                 f"derived table {derived.name!r} would publish two columns named {twice!r}",
-                detail="a number m makes m, m_se, m_margin and m_status; `rehearsal` marks a rehearsal",
+                detail="a number m makes m, m_se, m_margin, m_lower, m_upper, m_status; `rehearsal` marks a rehearsal",
                 hint="rename the number or the key: `... as name`",
                 code="DPR-W104",
             )
@@ -183,5 +183,7 @@ def _number(
     status: list[Literal["ok", "unreliable", "blank"]] = [
         "blank" if none else "unreliable" if poor else "ok" for none, poor in zip(blank, weak, strict=True)
     ]
-    shown = [np.where(hidden, np.nan, each) + 0.0 for each in (value, error, margin)]
-    return PublishedMeasure(name, None, shown[0], shown[1], shown[2], tuple(status), None, False)
+    value, error, margin = (np.where(hidden, np.nan, each) + 0.0 for each in (value, error, margin))
+    # SQL can subtract what was counted, and its number is not clipped: nothing is known of what it can be.
+    lower, upper = interval(value, margin, (None, None))
+    return PublishedMeasure(name, None, value, error, margin, lower, upper, tuple(status), None, False)

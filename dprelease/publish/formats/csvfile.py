@@ -43,6 +43,8 @@ def csv_text(names: tuple[str, ...], table: PublishedTable, *, notice: str | Non
             _numbers(measure.value.tolist(), measure.places),
             _numbers(measure.standard_error.tolist(), None),
             _numbers(measure.margin.tolist(), measure.places),
+            _numbers(measure.lower.tolist(), measure.places),
+            _numbers(measure.upper.tolist(), measure.places),
             measure.status,
         ]
     if notice is not None:

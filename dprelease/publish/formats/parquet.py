@@ -37,7 +37,7 @@ def _types(key_columns: tuple[Column, ...], integer: list[bool]) -> list[str]:
     found = [keys[column.type] for column in key_columns]
     for whole in integer:
         number = "int64" if whole else "float64"
-        found += [number, "float64", number, "string"]
+        found += [number, "float64", number, number, number, "string"]
     return found
 
 
@@ -65,6 +65,8 @@ def _arrays(table: PublishedTable) -> list[Any]:
             _numbers(measure, measure.value),
             measure.standard_error,
             _numbers(measure, measure.margin),
+            _numbers(measure, measure.lower),
+            _numbers(measure, measure.upper),
             list(measure.status),
         ]
     return found
