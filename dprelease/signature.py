@@ -1,7 +1,11 @@
 """Ed25519 keys and signatures: a private key in a file of its own, a public key as one line of text.
 
 A signature is over bytes **and** the purpose that they are signed for, so that what was signed for one purpose says
-nothing in another one. `cryptography` is loaded where a key is made or used, and not to read the text of a public key.
+nothing in another one. Envelopes for tools of others (DSSE, the form of in-toto) are signed over DSSE's own encoding,
+"DSSEv1" and the lengths; what is signed here otherwise begins with "dprelease" and a NUL. The two differ in their first
+byte, so that no signature of the one kind is one of the other, under the same key.
+
+`cryptography` is loaded where a key is made or used, and not to read the text of a public key.
 
 >>> PublicKey.from_text("ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=").fingerprint
 '21fe31dfa154a261'
@@ -83,6 +87,13 @@ class PublicKey:
 
     def signed(self, signature: str, purpose: str, data: bytes) -> bool:
         """Whether this key signed these bytes for this purpose; False for text that is no signature at all."""
+        return self._signed(signature, _message(purpose, data))
+
+    def checks_envelope(self, signature: str, payload_type: str, payload: bytes) -> bool:
+        """Whether this key signed this payload as DSSE does; False for text that is no signature at all."""
+        return self._signed(signature, _pre_auth_encoding(payload_type, payload))
+
+    def _signed(self, signature: str, message: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -90,7 +101,7 @@ class PublicKey:
         if raw is None or not _is_sound(self.raw):
             return False
         try:
-            Ed25519PublicKey.from_public_bytes(self.raw).verify(raw, _message(purpose, data))
+            Ed25519PublicKey.from_public_bytes(self.raw).verify(raw, message)
         except InvalidSignature:
             return False
         return True
@@ -123,6 +134,10 @@ class PrivateKey:
         """The signature of these bytes for this purpose, as base64; the same one every time (RFC 8032)."""
         return base64.b64encode(self._key.sign(_message(purpose, data))).decode()
 
+    def sign_envelope(self, payload_type: str, payload: bytes) -> str:
+        """The signature of a DSSE envelope, as base64: over its type and its payload, not over its JSON."""
+        return base64.b64encode(self._key.sign(_pre_auth_encoding(payload_type, payload))).decode()
+
     def to_pem(self) -> bytes:
         """PKCS 8 in PEM, without a passphrase: the file's mode is what protects it."""
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -139,6 +154,18 @@ def _message(purpose: str, data: bytes) -> bytes:
     if "\0" in purpose:
         raise ValueError("a purpose has no NUL")
     return b"dprelease\0" + purpose.encode() + b"\0" + data
+
+
+def _pre_auth_encoding(payload_type: str, payload: bytes) -> bytes:
+    """What a DSSE envelope signs: each part with its length in bytes, so that none reaches into the other.
+
+    Source: https://github.com/secure-systems-lab/dsse/blob/v1.0.0/protocol.md, "Signature Definition".
+
+    >>> _pre_auth_encoding("http://example.com/HelloWorld", b"hello world")
+    b'DSSEv1 29 http://example.com/HelloWorld 11 hello world'
+    """
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
 def _decoded(text: str, size: int) -> bytes | None:

@@ -110,6 +110,16 @@ def _epsilons(text: str) -> tuple[Fraction, ...]:
     return found
 
 
+def _confidence(text: str) -> Fraction:
+    try:
+        found = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(0)
+    if not 0 < found < 1:
+        raise typer.BadParameter("write a share between 0 and 1, such as 0.95", param_hint="--confidence")
+    return found
+
+
 @app.command()
 def plan(
     spec: Annotated[Path, typer.Argument(help="A spec file.")],
@@ -162,16 +172,19 @@ def run(
 @app.command()
 def publish(
     release: Annotated[str, typer.Argument(help="NAME or NAME/PERIOD.")],
+    look: Annotated[
+        Path | None, typer.Option("--look", metavar="SPEC", help="Take titles, labels, formats and `derive` from it.")
+    ] = None,
     project: Annotated[Path, typer.Option(help="A folder of the project.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Render a measured release again from the ledger: free, byte-identical."""
+    """Render a measured release again from the ledger: free, byte-identical, or with another look."""
     from dprelease.cli.views import say, say_json
     from dprelease.release.project import Project
     from dprelease.release.publishing import publish_again
 
     name, _, period = release.partition("/")
-    outcome = publish_again(Project.find(project), name, period or None)
+    outcome = publish_again(Project.find(project), name, period or None, look)
     if as_json:
         say_json(outcome.model_dump(mode="json"))
         return
@@ -180,12 +193,31 @@ def publish(
 
 @app.command()
 def verify(
-    bundle: Annotated[Path, typer.Argument(help="The folder of a published release.")], as_json: Json = False
+    bundle: Annotated[Path, typer.Argument(help="The folder of a published release.")],
+    key: Annotated[
+        str, typer.Option(metavar="FILE|ed25519:...", help="Whose signature it must have: a key file, or its text.")
+    ] = "",
+    as_json: Json = False,
 ) -> None:
-    """Check the hashes of a bundle and derive its loss again; needs no data and no ledger."""
+    """Check the files, signature and numbers of a bundle and derive its loss again; needs no data and no ledger."""
     from dprelease.cli.verify import verify_bundle
 
-    verify_bundle(bundle, as_json=as_json)
+    verify_bundle(bundle, key=key, as_json=as_json)
+
+
+@app.command()
+def diff(
+    first: Annotated[Path, typer.Argument(help="The folder of a published release.")],
+    second: Annotated[Path, typer.Argument(help="The folder of a later one.")],
+    confidence: Annotated[
+        str, typer.Option(help="That no number is named that did not change, for all of them together.")
+    ] = "0.95",
+    as_json: Json = False,
+) -> None:
+    """What changed between two releases beyond what their noise explains; needs no data and no ledger."""
+    from dprelease.cli.diff import show_diff
+
+    show_diff(first, second, _confidence(confidence), as_json=as_json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""``dprelease keys``: the key of an approver, made and shown."""
+"""``dprelease keys``: the key of an approver, or of the office that signs its releases, made and shown."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def new(
     say(f"private key  {path} (mode 0600; keep it to yourself: there is no other copy)")
     say(f"public key   {path}.pub")
     _print(facts)
+    say("\nor, to sign releases with it, the line for dprelease.yaml, with the path as seen from there:")
+    say(f"  signing_key: {path}")
 
 
 @keys_app.command()

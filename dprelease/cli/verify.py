@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import typer
+
 from dprelease.cli.views import columns, say, say_json
 from dprelease.errors import CheckFailed
-from dprelease.release.check import check_release
+from dprelease.publish import Check
+from dprelease.release.check import check_release, public_key
+from dprelease.signature import NotAKey, PublicKey
 
 __all__ = ["verify_bundle"]
 
+_WORDS = {True: "pass", False: "FAIL", None: "not run"}
 
-def verify_bundle(bundle: Path, *, as_json: bool) -> None:
-    """Run every check and show it.
+
+def verify_bundle(bundle: Path, *, key: str = "", as_json: bool) -> None:
+    """Run every check and show it; what was not run is shown as that, and fails nothing.
+
+    Args:
+        bundle: Its folder.
+        key: Of the one who should have signed it: a file, or the text of the public key; empty: none.
+        as_json: Print JSON.
 
     Raises:
         CheckFailed: If one of them fails.
+        SpecError: If the key's file cannot be read.
     """
-    checks = check_release(bundle)
-    failed = [check for check in checks if not check.passed]
+    checks = check_release(bundle, _key(key) if key else None)
+    failed = [check for check in checks if check.passed is False]
     if as_json:
         say_json(
             {
@@ -27,10 +39,23 @@ def verify_bundle(bundle: Path, *, as_json: bool) -> None:
             }
         )
     else:
-        rows = [["pass" if check.passed else "FAIL", check.name, check.detail] for check in checks]
-        say(columns(["", "check", "finding"], rows))
+        _show(checks)
     if failed:
         raise CheckFailed(
             f"{len(failed)} of {len(checks)} checks failed: {', '.join(check.name for check in failed)}",
             hint="do not rely on this bundle; ask its curator for the original",
         )
+
+
+def _show(checks: tuple[Check, ...]) -> None:
+    say(columns(["", "check", "finding"], [[_WORDS[check.passed], check.name, check.detail] for check in checks]))
+    skipped = [check.name for check in checks if check.passed is None]
+    if skipped:
+        say(f"\nnot run, and so neither passed nor failed: {', '.join(skipped)}")
+
+
+def _key(given: str) -> PublicKey:
+    try:
+        return public_key(given)
+    except NotAKey as error:
+        raise typer.BadParameter(f"the key is {error.reason}; {error.hint}", param_hint="--key") from None

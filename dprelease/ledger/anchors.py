@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger.known import Known, Line, known_from, merged
@@ -30,6 +31,15 @@ _LATEST = 16  # lines: of processes that write at once, the highest one is among
 _LONG = 1 << 20
 
 
+class _Read(NamedTuple):
+    """How far a file was read: its last line, where that begins, and the highest whole one up to there."""
+
+    file: int
+    begin: int
+    last: bytes
+    highest: Line
+
+
 class Anchor:
     """One file. Safe for several processes of one host; every method opens it anew.
 
@@ -41,6 +51,7 @@ class Anchor:
         self.path = path
         self._seen: tuple[int, int, int] | None = None
         self._last: Line | None = None
+        self._read: _Read | None = None
 
     def last(self) -> Line | None:
         """The line with the highest entry; None if there is no file, or nothing whole in it.
@@ -56,8 +67,7 @@ class Anchor:
                 found = os.fstat(file)
                 key = (found.st_ino, found.st_size, found.st_mtime_ns)
                 if key != self._seen:
-                    lines = self._lines(_end_of(file))
-                    self._last = max(lines, key=lambda line: line.sequence, default=None)
+                    self._last = self._highest(file, found.st_ino, found.st_size)
                     self._seen = key
             finally:
                 os.close(file)
@@ -66,6 +76,21 @@ class Anchor:
         except OSError as error:
             raise self._unusable(error) from error
         return self._last
+
+    def _highest(self, file: int, number: int, size: int) -> Line | None:
+        # Of a file that only grew since it was read, what is new; it begins at a line that is known.
+        known = self._read if self._read is not None and self._read.file == number else None
+        data = os.pread(file, max(0, size - known.begin), known.begin) if known else b""
+        if known is None or not data.startswith(known.last):
+            known, data = None, _end_of(file, size)
+        lines = self._lines(data)
+        seen = (known.highest, *lines) if known else lines
+        highest = max(seen, key=lambda line: line.sequence, default=None)
+        if highest is not None:
+            # Also of a torn line: where that is cut off or another one takes its place, its bytes are found changed.
+            last = data[data.rfind(b"\n", 0, -1) + 1 :]
+            self._read = _Read(number, size - len(last), last, highest)
+        return highest
 
     def all(self) -> Known | None:
         """Everything that is whole in it; None if there is no file, or nothing.
@@ -178,10 +203,11 @@ class Anchor:
 
     @staticmethod
     def _cut_torn(file: int) -> None:
-        *_, last, rest = (b"", *_end_of(file).split(b"\n"))
+        size = os.fstat(file).st_size
+        *_, last, rest = (b"", *_end_of(file, size).split(b"\n"))
         torn = len(rest) if rest or not last or Line.from_bytes(last) is not None else len(last) + 1
         if torn:
-            os.ftruncate(file, os.fstat(file).st_size - torn)
+            os.ftruncate(file, size - torn)
 
     def _lines(self, data: bytes) -> list[Line]:
         """Every line but a torn last one; it may lack its end, or have one behind bytes that never reached the disk."""
@@ -215,9 +241,9 @@ def _put(file: int, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _end_of(file: int) -> bytes:
-    """The end of a file, from the beginning of a line on: the latest lines, however long each is."""
-    size, length = os.fstat(file).st_size, _TAIL
+def _end_of(file: int, size: int) -> bytes:
+    """The end of a file of this size, from the beginning of a line on: the latest lines, however long each is."""
+    length = _TAIL
     while length < size:
         data = os.pread(file, length, size - length)
         if data.count(b"\n") > _LATEST:

@@ -55,7 +55,7 @@ class Book(Reader):
         text = plan.canonical()
         mark = sha256(text.encode())
         reach("reserve.begun")
-        refusal = None
+        refused = None
         with self._writing(make=True, by=by, point="reserve") as write:
             existing = view.find(write.rows, release, period)
             used = view.was_planned(write.rows, release, period, mark)
@@ -68,7 +68,7 @@ class Book(Reader):
                 charged, exceeded = judge(write.state, charges, period)
                 reach("reserve.judged")
                 if exceeded:
-                    refusal = out_of_budget(plan, write.state, charges, exceeded)
+                    refused = write.state, exceeded
                     facts = {"release": release, "period": period, "plan": mark, "exceeded": exceeded}
                     write.append(partial(Refused, **facts, at=self._now(), by=by))
                 else:
@@ -90,8 +90,8 @@ class Book(Reader):
                     )
                     self._reserve(write, body, charges, text)
                 kept = None
-        if refusal is not None:
-            raise refusal
+        if refused is not None:  # said only now: nobody waits for words
+            raise out_of_budget(plan, refused[0], charges, refused[1])
         kept = kept or self.find(release, period)
         if kept is None or kept.plan_fingerprint != mark:
             raise Corrupt(f"{release} {period} was reserved and is not there", hint=RESTORE, code="DPR-L304")
@@ -245,15 +245,15 @@ class Book(Reader):
 
     @contextmanager
     def _writing(self, *, make: bool = False, by: Actor | None = None, point: str) -> Iterator[Write]:
-        if make:
+        if make and not self._guard.admitted:
             with self._reading():
                 pass  # a ledger that is gone is refused before anything is made in its place
         looked = self._guard.look()
         with self._store.writing(make=make) as rows:
-            self._guard.admit(rows, looked)
             if rows is None:
+                self._guard.admit(rows, looked)
                 raise BrokenPromiseError("nothing was ever reserved in this ledger", code="DPR-L901")
-            write = Write(rows, view.state(rows))
+            write = Write(rows, self._guard.admit_writer(rows, looked))
             before = write.state.head.sequence
             self._guard.settle(write, self._now(), by or this_process())
             yield write

@@ -31,6 +31,7 @@ class Guard:
     def __init__(self, store: Store, journal: Journal) -> None:
         self._store = store
         self.journal = journal
+        self.admitted = False  # this object has used the ledger, so it is there, or is known to have disappeared
 
     def look(self) -> Looked:
         """What the anchors know; asked before a snapshot is taken, for others write on meanwhile."""
@@ -46,9 +47,17 @@ class Guard:
         if rows is None:
             self._require_never(looked, Head())
             return
-        head = view.require_head(rows)
-        require_indexed(rows)
-        told = view.place(rows, head)
+        head = _sound(rows)
+        self._admit(rows, head, view.place(rows, head), looked)
+
+    def admit_writer(self, rows: Rows, looked: Looked) -> State:
+        """The same, and what stands: read once, for everybody else waits meanwhile."""
+        state = view.state(rows, _sound(rows))
+        self._admit(rows, state.head, state.place[1] if state.place else None, looked)
+        return state
+
+    def _admit(self, rows: Rows, head: Head, told: Anchored | Recovered | None, looked: Looked) -> None:
+        self.admitted = True
         if told is None:
             self._require_never(looked, head)
             return
@@ -174,6 +183,12 @@ class Guard:
         """Write what a transaction added to every anchor."""
         if self.journal.anchors and lines:
             self.journal.write(*lines)
+
+
+def _sound(rows: Rows) -> Head:
+    head = view.require_head(rows)
+    require_indexed(rows)
+    return head
 
 
 def require_indexed(rows: Rows) -> None:

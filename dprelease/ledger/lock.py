@@ -1,4 +1,4 @@
-"""One process at a time per release: a lock that the kernel frees when its holder dies."""
+"""Locks that the kernel frees when their holder dies: of a release, and the turn of a writer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +22,7 @@ from dprelease.errors import LedgerError, Locked
 from dprelease.ledger.place import make_folder, utc_now, utc_text
 from dprelease.ledger.store import Holder
 
-__all__ = ["ReleaseLock", "break_lock", "holders"]
+__all__ = ["ReleaseLock", "break_lock", "holders", "turn"]
 
 
 class ReleaseLock:
@@ -129,9 +131,101 @@ class ReleaseLock:
         )
 
 
+@contextmanager
+def turn(folder: Path, patience: float) -> Iterator[bool]:
+    """Wait in line among those who write in a folder; the kernel wakes them one by one, in the order they came.
+
+    A courtesy, on which nothing rests: a database lets one writer in, whoever that is, and of many who poll for it some
+    are let in again and again and others never. So whoever has waited too long, or is in a folder that cannot be
+    locked, goes on without a turn. It is an ``flock`` on the folder itself, which makes no file, and ends with its
+    holder however that dies. Those who only read need no turn.
+
+    Args:
+        folder: That the database is in.
+        patience: Seconds after which one goes on without: the holder may be stopped.
+
+    Yields:
+        Whether it is one's turn.
+    """
+    try:
+        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    mine = _Turn(file)
+    try:
+        yield mine.take(patience)
+    finally:
+        mine.leave()
+
+
+class _Turn:
+    """One place in the line; ``file`` is the open folder, which this closes."""
+
+    def __init__(self, file: int) -> None:
+        self._file: int | None = file
+        self._mutex = threading.Lock()
+        self._waits = self._left = self._mine = False
+        _HELD.add(self)
+
+    def take(self, patience: float) -> bool:
+        """Wait; whether the turn came."""
+        if self._file is None:
+            return False
+        with contextlib.suppress(OSError):  # a file system without such locks
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._mine = True
+            except BlockingIOError:
+                self._stand(self._file, patience)
+        return self._mine
+
+    def _stand(self, file: int, patience: float) -> None:
+        # The kernel's line knows no end of patience, so that another thread stands in it.
+        waiting = threading.Thread(target=self._wait, args=(file,), daemon=True)
+        self._waits = True
+        try:
+            waiting.start()
+        except RuntimeError:  # there are too many threads, or the interpreter is about to end
+            self._waits = False
+        else:
+            waiting.join(patience)
+
+    def _wait(self, file: int) -> None:
+        came = False
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+            came = True
+        with self._mutex:
+            self._waits, self._mine = False, came and not self._left
+            if self._left:
+                self._close()
+
+    def leave(self) -> None:
+        """Let the next one in; a turn that never came is given away as soon as it comes."""
+        with self._mutex:
+            self._left = True
+            if not self._waits:
+                self._close()
+
+    def forget(self) -> None:
+        """In a forked child: close the folder, which changes nothing for the parent."""
+        file, self._file = self._file, None
+        _HELD.discard(self)
+        if file is not None:
+            os.close(file)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                # Said aloud: a child forked a moment ago may still hold the same open folder.
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+        self.forget()
+
+
 # A forked child shares the open file, and would keep the lock alive after its parent is gone. This is the one
 # piece of module state here: the operating system's fork hook can only be registered once for the process.
-_HELD: WeakSet[ReleaseLock] = WeakSet()
+_HELD: WeakSet[ReleaseLock | _Turn] = WeakSet()
 
 
 def _forget_all() -> None:

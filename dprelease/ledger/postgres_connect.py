@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from weakref import WeakSet
 
@@ -61,6 +62,7 @@ _BROKEN = ("23", "P0001")
 _SOON = re.compile("starting up|shutting down|not yet accepting|not accepting|recovery|too many|remaining connection")
 
 
+@lru_cache(256)  # the statements are few, and are said over and over
 def _numbered(sql: str) -> str:
     """``?`` outside of quotes as PostgreSQL's ``$1``, ``$2`` and so on."""
     parts = re.split(r"('[^']*'|\?)", sql)

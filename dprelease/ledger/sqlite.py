@@ -14,12 +14,14 @@ from typing import Any
 from dprelease.ledger import schema
 from dprelease.ledger.book import Book
 from dprelease.ledger.connect import Connections
-from dprelease.ledger.lock import ReleaseLock, break_lock, holders
+from dprelease.ledger.lock import ReleaseLock, break_lock, holders, turn
 from dprelease.ledger.place import this_process, utc_now, utc_text
 from dprelease.ledger.store import Holder
 from dprelease.ledger.write import record_migration
 
 __all__ = ["SQLiteLedger", "SQLiteStore"]
+
+_PATIENCE = 30.0  # seconds that a writer stands in line before it tries out of turn, as whoever knows of no line does
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,10 @@ class SQLiteStore:
                 yield None
                 return
             connection, fresh = found
-            connection.execute("BEGIN IMMEDIATE")
-            yield _Rows(connection, fresh)
-            connection.execute("COMMIT")
+            with turn(self.folder, _PATIENCE):
+                connection.execute("BEGIN IMMEDIATE")
+                yield _Rows(connection, fresh)
+                connection.execute("COMMIT")
 
     def lock(self, release: str, period: str, doing: str, clock: Callable[[], datetime]) -> ReleaseLock:
         """A lock file beside the ledger."""

@@ -31,6 +31,7 @@ __all__ = [
     "Considered",
     "Derived",
     "Feed",
+    "FormatName",
     "FrozenPlan",
     "Goal",
     "Head",
@@ -252,10 +253,13 @@ class Naive(Value):
     charged: str
 
 
+FormatName = Literal["csv", "parquet", "xlsx", "json", "sdmx", "html", "pdf"]
+
+
 class Publish(Value):
     """How the tables are shown."""
 
-    formats: tuple[Literal["csv", "parquet", "html"], ...] = ("csv", "parquet", "html")
+    formats: tuple[FormatName, ...] = ("csv", "parquet", "xlsx", "html")
     confidence: Fraction = Fraction(95, 100)
     unreliable_above: Fraction | None = None
     unreliable_show: Literal["flag", "blank"] = "flag"

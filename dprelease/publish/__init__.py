@@ -4,40 +4,38 @@ Floor 6. ``render`` is pure; ``write`` and ``check_bundle`` touch one folder. To
 put it in ``FORMATS``.
 
 >>> sorted(FORMATS)
-['csv', 'html', 'parquet']
+['csv', 'html', 'json', 'parquet', 'sdmx', 'xlsx']
 """
 
 from __future__ import annotations
 
-from dprelease.publish.base import (
-    NOTICE,
-    AccountFacts,
-    CapChange,
-    Facts,
-    Publication,
-    Restated,
-    published_tables,
-)
+from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, CapChange, Facts, Publication, Restated
 from dprelease.publish.bundle.check import Check, check_bundle
+from dprelease.publish.bundle.compare import Comparison, Released, compare
 from dprelease.publish.bundle.folder import folder_for, require_no_bundles, set_aside, write
 from dprelease.publish.bundle.package import FORMATS, check_publishable, render
 from dprelease.publish.derive.sql import Columns, check_derive
 from dprelease.publish.derive.tables import check_derived
+from dprelease.publish.measured import published_tables
 
 __all__ = [
     "FORMATS",
     "NOTICE",
     "AccountFacts",
+    "AccountPoint",
     "CapChange",
     "Check",
     "Columns",
+    "Comparison",
     "Facts",
     "Publication",
+    "Released",
     "Restated",
     "check_bundle",
     "check_derive",
     "check_derived",
     "check_publishable",
+    "compare",
     "folder_for",
     "published_tables",
     "render",

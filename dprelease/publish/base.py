@@ -1,48 +1,44 @@
-"""What every format gets, and the walk from a plan and its measurements to published tables."""
+"""What every format gets: the plan, the tables and the facts of a release, and the names that all files share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from types import MappingProxyType
 
 from dprelease.canonical import Value
 from dprelease.catalog.table import Column, Key
-from dprelease.errors import BrokenPromiseError, PublishError
-from dprelease.estimate import RANK, PublishedTable, estimate, full_product, ranking
-from dprelease.measures import Noisy
+from dprelease.errors import PublishError
+from dprelease.estimate import RANK, PublishedTable, full_product
 from dprelease.noise import Measurement
 from dprelease.plan.approved import Signed
-from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.privacy.budget import Budget, Loss
 
 __all__ = [
     "NOTICE",
     "AccountFacts",
+    "AccountPoint",
     "CapChange",
     "Content",
     "Facts",
-    "Inputs",
     "Publication",
     "Restated",
     "check_queries",
     "columns",
     "header",
-    "inputs_of",
     "key_columns",
     "key_text",
     "measure_names",
     "public_rows",
-    "published_tables",
-    "queries_as_tables",
     "safe_path",
 ]
 
 NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
 REHEARSAL_COLUMN = "rehearsal"
-TOP_K = "exponential_top_k"
+
 _KEY_TYPES = ("text", "integer", "boolean", "date")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 # Names that Windows keeps for devices, whatever their extension.
@@ -62,6 +58,16 @@ class AccountFacts(Value):
     before: Loss
     after: Loss
     window: str = ""
+
+
+class AccountPoint(Value):
+    """What an account had lost behind one charge; ``sequence`` is the ledger entry of the charge."""
+
+    account: str
+    release: str
+    period: str
+    sequence: int
+    after: Loss
 
 
 class CapChange(Value):
@@ -97,6 +103,8 @@ class Facts(Value):
         restates: What it replaces.
         changed_data: Why it was gone on with after its data had changed, one reason each time.
         cap_changes: Of its accounts, up to its charge.
+        history: Every charge of its accounts up to and with its own, the oldest first.
+        signer: The public key that the bundle is signed with; empty: it is not.
         rehearsal: The data was made up; every page and table then says so.
     """
 
@@ -111,16 +119,26 @@ class Facts(Value):
     restates: Restated | None = None
     changed_data: tuple[str, ...] = ()
     cap_changes: tuple[CapChange, ...] = ()
+    history: tuple[AccountPoint, ...] = ()
+    signer: str = ""
     rehearsal: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """What a format turns into files."""
+    """What a format turns into files.
+
+    Attributes:
+        plan: That was measured.
+        tables: Its queries, then the derived tables.
+        facts: What the ledger and the environment say.
+        measurements: What the tables were made of, by step id.
+    """
 
     plan: ReleasePlan
     tables: tuple[PublishedTable, ...]
     facts: Facts
+    measurements: Mapping[str, Measurement] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -162,7 +180,7 @@ def measure_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
 
 
 def columns(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
-    """The columns of a query's files: its keys, then four for each measure; of a ranking the ranks and the keys."""
+    """The columns of a query's files: its keys, then six for each measure; of a ranking the ranks and the keys."""
     keys = [column.name for column in key_columns(plan, query)]
     return _header(keys, measure_names(plan, query), rehearsal)
 
@@ -175,7 +193,7 @@ def header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]
 def _header(keys: Sequence[str], measures: Sequence[str], rehearsal: bool) -> tuple[str, ...]:
     found = list(keys)
     for name in measures:
-        found += [name, f"{name}_se", f"{name}_margin", f"{name}_status"]
+        found += [name, f"{name}_se", f"{name}_margin", f"{name}_lower", f"{name}_upper", f"{name}_status"]
     return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
 
 
@@ -225,7 +243,7 @@ def _check_columns(plan: ReleasePlan, query: PlannedQuery) -> None:
     if twice is not None:
         raise PublishError(
             f"query {query.name!r} would publish two columns named {twice!r}",
-            detail="a measure m makes m, m_se, m_margin and m_status; `rehearsal` marks a rehearsal",
+            detail="a measure m makes m, m_se, m_margin, m_lower, m_upper and m_status; `rehearsal` marks a rehearsal",
             hint="rename the measure or the key column",
             code="DPR-W104",
         )
@@ -257,132 +275,3 @@ def _storable(key: Key, column: Column) -> bool:
         return column.type == "text" or bool(date.fromisoformat(key))
     except ValueError:
         return False
-
-
-@dataclass(frozen=True, eq=False)
-class Inputs:
-    """What every step measured, and the keys that were selected.
-
-    Attributes:
-        noisy: By step id, one for each quantity of the step; nothing of steps that choose or select keys.
-        keys: By the id of a step that selects keys: these, in published order.
-        ranked: By the id of a step that ranks keys: their positions, the first rank first.
-    """
-
-    noisy: Mapping[str, tuple[Noisy, ...]]
-    keys: Mapping[str, tuple[tuple[Key, ...], ...]]
-    ranked: Mapping[str, tuple[int, ...]]
-
-    def of(self, query: PlannedQuery) -> dict[str, list[Noisy]]:
-        """For each measure of a query what its ``estimate`` takes."""
-        return {label: [self.noisy[feed.step][feed.part] for feed in feeds] for label, feeds in query.inputs.items()}
-
-
-def published_tables(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> tuple[PublishedTable, ...]:
-    """Every query of a plan as a published table, in plan order.
-
-    Args:
-        plan: The plan that was measured.
-        measurements: By step id.
-
-    Raises:
-        PublishError: If a step has no measurement (DPR-W101).
-        BrokenPromiseError: If a measurement is of another step or size (DPR-W102).
-    """
-    return queries_as_tables(plan, inputs_of(plan, measurements))
-
-
-def queries_as_tables(plan: ReleasePlan, inputs: Inputs) -> tuple[PublishedTable, ...]:
-    """Every query of a plan as a published table, from what was measured."""
-    return tuple(_as_table(plan, query, inputs) for query in plan.queries)
-
-
-def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> PublishedTable:
-    if query.ranking is not None:
-        (column,) = plan.keys(query)
-        positions = inputs.ranked[query.ranking.step]
-        return ranking(query.name, query.title, column, positions, confidence=plan.publish.confidence)
-    return estimate(
-        query.name,
-        query.title,
-        plan.keys(query),
-        {label: query.measures[label] for label in measure_names(plan, query)},
-        inputs.of(query),
-        confidence=plan.publish.confidence,
-        rows=inputs.keys[query.selection] if query.selection is not None else public_rows(plan, query),
-        suppress_below=query.suppress_below,
-        unreliable_above=plan.publish.unreliable_above,
-        unreliable_show=plan.publish.unreliable_show,
-    )
-
-
-def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inputs:
-    """What was measured, held against the plan; errors as of :func:`published_tables`."""
-    found = {step.id: _measurement(step, measurements) for step in plan.steps}
-    selecting = [step for step in plan.steps if step.selecting is not None]
-    keys = {step.id: _selected(found[step.id], len(step.aggregate.by)) for step in selecting}
-    # By pass and not by grouping: a query with a budget of its own selects its keys by itself.
-    selections = {step.id: batch.selection for batch in plan.batches() for step in batch.steps}
-    ranked = {step.id: _ranked(plan, step, found[step.id]) for step in plan.steps if step.mechanism == TOP_K}
-    noisy = {}
-    for step in plan.steps:
-        if step.id not in keys and step.id not in ranked:
-            cells = len(keys[selections[step.id] or ""]) if step.cells is None else step.cells
-            noisy[step.id] = _noisy(step, found[step.id], cells)
-    return Inputs(noisy=noisy, keys=keys, ranked=ranked)
-
-
-def _measurement(step: Step, measurements: Mapping[str, Measurement]) -> Measurement:
-    found = measurements.get(step.id)
-    if found is None:
-        raise PublishError(
-            f"step {step.id!r} has not been measured",
-            hint="`dprelease run` with the same spec resumes the release",
-            code="DPR-W101",
-        )
-    if found.step != step.id:
-        raise _other(step)
-    return found
-
-
-def _other(step: Step) -> BrokenPromiseError:
-    return BrokenPromiseError(
-        f"the measurement kept for step {step.id!r} is of another step or size",
-        hint="nothing was published; check the ledger with `dprelease ledger check`",
-        code="DPR-W102",
-    )
-
-
-def _noisy(step: Step, found: Measurement, cells: int) -> tuple[Noisy, ...]:
-    """What the step measured, one for each of its quantities."""
-    if found.values.shape != (cells * len(step.parts),):
-        raise _other(step)
-    return tuple(
-        Noisy(quantity=quantity, values=found.values[at * cells : (at + 1) * cells], law=step.law)
-        for at, quantity in enumerate(step.parts)
-    )
-
-
-def _selected(found: Measurement, columns: int) -> tuple[tuple[Key, ...], ...]:
-    """The selected keys; a text that no file can hold is spelled out, for nothing may fail after the draw."""
-    if found.keys is None or any(len(key) != columns for key in found.keys):
-        raise BrokenPromiseError(
-            f"the measurement kept for step {found.step!r} has no keys of its query",
-            hint="nothing was published; check the ledger with `dprelease ledger check`",
-            code="DPR-W102",
-        )
-    return tuple(tuple(_held(part) for part in key) for key in found.keys)
-
-
-def _held(key: Key) -> Key:
-    return key.encode(errors="backslashreplace").decode() if isinstance(key, str) else key
-
-
-def _ranked(plan: ReleasePlan, step: Step, found: Measurement) -> tuple[int, ...]:
-    (name,) = step.aggregate.by
-    known = len(plan.catalog.tables[step.aggregate.table].column(name).keys or ())
-    positions = tuple(found.values.tolist())
-    whole = step.numbers == len(set(positions)) == len(positions)
-    if not whole or not all(0 <= position < known for position in positions):
-        raise _other(step)
-    return positions

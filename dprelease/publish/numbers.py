@@ -8,8 +8,12 @@
 '−2'
 >>> at_most(Fraction(2, 3))
 '0.667'
+>>> at_least(Fraction(2, 3))
+'0.666'
 >>> odds_factor(Fraction(2)), surest_guess(Fraction(2), Fraction(0))
 ('7.39', '88.1')
+>>> beliefs(Fraction(1, 100), Fraction(2))
+('0.136', '6.95')
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from fractions import Fraction
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.rounding import CONTEXT, real, upper
 
-__all__ = ["at_most", "decimal", "odds_factor", "percent", "shown", "surest_guess"]
+__all__ = ["at_least", "at_most", "beliefs", "decimal", "odds_factor", "percent", "shown", "surest_guess"]
 
 _DIGITS = 3
 _CONTEXT = Context(prec=400)
@@ -74,6 +78,14 @@ def at_most(value: Fraction, digits: int = _DIGITS) -> str:
     return f"10{power}" if mantissa == "1" else f"{mantissa} × 10{power}"
 
 
+def at_least(value: Fraction, digits: int = _DIGITS) -> str:
+    """What is promised from below, never shown larger than it is; small ones as a power of ten."""
+    if Fraction(round_up(value, digits)) <= value:
+        return at_most(value, digits)
+    unit = Fraction(10) ** (Decimal(float(value)).adjusted() - digits + 1)
+    return at_most(value // unit * unit, digits)
+
+
 def percent(share: Fraction) -> str:
     """A share as a percentage with at most four digits, rounded to even."""
     return f"{float(share) * 100:.4g}"
@@ -97,3 +109,31 @@ def surest_guess(epsilon: Fraction, delta: Fraction) -> str:
         if text < 100:
             return f"{text:f}"
     return "100"
+
+
+def beliefs(before: Fraction, epsilon: Fraction) -> tuple[str, str]:
+    """What somebody can believe of one unit after reading a release, in percent: at least, and at most.
+
+    Bayes' rule with a likelihood ratio between e^-epsilon and e^epsilon: the odds grow or shrink by at most e^epsilon.
+    For an (epsilon, delta)-private release this is exact in the following sense. For any two neighbours such a release
+    is a random function of one answer that with probability delta says which of the two it is, and else is randomized
+    response, whose likelihood ratio is e^epsilon or e^-epsilon (Kairouz, Oh and Viswanath 2015, Theorem 3.3).
+    Whoever sees that answer knows at least as much as a reader and, unless it was one of those with probability delta,
+    is held to these bounds.
+
+    Args:
+        before: What was believed, strictly between 0 and 1.
+        epsilon: Of the release.
+
+    Returns:
+        The smallest belief rounded down, and the largest rounded up.
+    """
+    factor, odds = CONTEXT.exp(real(epsilon)), real(before / (1 - before))
+    most, least = odds * factor / (1 + odds * factor), odds / factor / (1 + odds / factor)
+    shown_most = _below_certain(upper(most) * 100)
+    return at_least(upper(least) * (1 - Fraction(1, 10**20)) * 100), shown_most
+
+
+def _below_certain(chance: Fraction) -> str:
+    """A percentage rounded up to three digits, more where it would else be 100."""
+    return next((text for places in range(3, 25) if (text := at_most(chance, places)) != "100"), "100")

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import platform
-from importlib.metadata import PackageNotFoundError, version
+import subprocess
+from functools import cache
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, version
+from pathlib import Path
+
+from dprelease.canonical import sha256
 
 __all__ = ["environment"]
 
@@ -18,10 +24,16 @@ _PACKAGES = (
     "prefect",
     "dp-accounting",
 )
+_UNKNOWN = "not known"
 
 
 def environment() -> dict[str, str]:
-    """Versions of what touches the numbers, the sampler and where its entropy comes from; no host, no path."""
+    """Versions of what touches the numbers, the sampler and where its entropy comes from; no host, no path.
+
+    ``commit`` and ``tree`` say which source ran, where it is told: the commit that was installed, or the checkout and
+    whether it was ``clean`` or ``modified``. ``packages`` is the SHA-256 of every installed ``name==version``, sorted,
+    one a line.
+    """
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -30,4 +42,46 @@ def environment() -> dict[str, str]:
             found[name] = "not installed"
     found["sampler"] = "OpenDP integer primitives (Canonne, Kamath and Steinke 2020)"
     found["entropy"] = "operating system"
+    found["commit"], found["tree"] = _source()
+    found["packages"] = _installed()
     return found
+
+
+@cache  # what a process has loaded does not change while it runs
+def _installed() -> str:
+    lines = sorted({f"{each.name.lower().replace('_', '-')}=={each.version}\n" for each in distributions()})
+    return sha256("".join(lines).encode())
+
+
+def _source() -> tuple[str, str]:
+    """The commit that runs, and the state of its files."""
+    try:
+        commit = _recorded(distribution("dprelease"))
+    except PackageNotFoundError:
+        commit = ""
+    if commit:
+        return commit, "clean"
+    root = Path(__file__).parents[2]
+    head = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
+    changed = _git(root, "status", "--porcelain", "--", "dprelease", "pyproject.toml") if head else None
+    if not head or changed is None:
+        return _UNKNOWN, _UNKNOWN
+    return head, "modified" if changed else "clean"
+
+
+def _recorded(installed: Distribution) -> str:
+    """The commit that an installer has written down (direct_url.json of the Python packaging specifications)."""
+    try:
+        facts = json.loads(installed.read_text("direct_url.json") or "{}")
+        return str(facts.get("vcs_info", {}).get("commit_id", ""))
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _git(root: Path, *words: str) -> str | None:
+    """What git answers; None where there is no git, or it will not."""
+    try:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603, S607
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

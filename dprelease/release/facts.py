@@ -7,9 +7,11 @@ from itertools import pairwise
 from dprelease.ledger import AccountFacts as Charged
 from dprelease.ledger import Ledger, Reservation
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish import AccountFacts, CapChange, Facts, Restated
+from dprelease.publish import AccountFacts, AccountPoint, CapChange, Facts, Restated
 
 __all__ = ["facts_of"]
+
+_MOST_POINTS = 100  # of an account's history: a page shows its course, the ledger has all of it
 
 
 def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, rehearsal: bool = False) -> Facts:
@@ -34,6 +36,7 @@ def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, reh
         restates=_restated(ledger, reservation),
         changed_data=reservation.accepted,
         cap_changes=_cap_changes(ledger, reservation),
+        history=() if rehearsal else _history(ledger, reservation),
         rehearsal=rehearsal,
     )
 
@@ -55,6 +58,17 @@ def _restated(ledger: Ledger, reservation: Reservation) -> Restated | None:
         return None
     before = next(each for each in ledger.reservations() if each.sequence == reservation.restates)
     return Restated(plan_fingerprint=before.plan_fingerprint, sequence=before.sequence, reason=reservation.reason)
+
+
+def _history(ledger: Ledger, reservation: Reservation) -> tuple[AccountPoint, ...]:
+    """The last charges of each of the release's accounts up to its own, in the order of the ledger."""
+    points: dict[str, list[AccountPoint]] = {each.name: [] for each in reservation.accounts}
+    for one in ledger.reservations():
+        for each in one.accounts if one.sequence <= reservation.sequence else ():
+            if each.name in points:
+                identity = {"release": one.release, "period": one.period, "sequence": one.sequence}
+                points[each.name].append(AccountPoint(account=each.name, after=each.after, **identity))
+    return tuple(point for name in sorted(points) for point in points[name][-_MOST_POINTS:])
 
 
 def _cap_changes(ledger: Ledger, reservation: Reservation) -> tuple[CapChange, ...]:

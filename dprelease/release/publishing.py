@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -11,10 +12,13 @@ from dprelease.ledger import Ledger, Reservation, StepKey, has_ended
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import left_text, loss_facts
+from dprelease.plan.presented import Presentation, presentation
 from dprelease.publish import Publication, folder_for, render, write
 from dprelease.release.books import open_books
 from dprelease.release.facts import facts_of
+from dprelease.release.planning import plan_release
 from dprelease.release.project import Project
+from dprelease.signature import PrivateKey
 
 __all__ = ["AccountLine", "Outcome", "outcome", "publish_again", "rendered"]
 
@@ -47,8 +51,22 @@ class Outcome(Value):
     accounts: tuple[AccountLine, ...]
 
 
-def rendered(ledger: Ledger, reservation: Reservation, *, rehearsal: bool = False) -> Publication:
+def rendered(
+    ledger: Ledger,
+    reservation: Reservation,
+    *,
+    key: PrivateKey | None = None,
+    rehearsal: bool = False,
+    look: Presentation | None = None,
+) -> Publication:
     """The bundle of a release from its stored plan and answers; the same bytes every time.
+
+    Args:
+        ledger: That has them.
+        reservation: Its entry.
+        key: To sign with; None: the bundle is unsigned.
+        rehearsal: On made-up rows; never signed.
+        look: How it is shown, where that is not how the plan says.
 
     Raises:
         LedgerError: If a step has no answer yet.
@@ -65,7 +83,11 @@ def rendered(ledger: Ledger, reservation: Reservation, *, rehearsal: bool = Fals
                 code="DPR-L111",
             )
         measurements[step.id] = stored
-    return render(plan, measurements, facts_of(ledger, reservation, plan, rehearsal=rehearsal))
+    if rehearsal:
+        key = None
+    facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal)
+    signed = facts if key is None else facts.model_copy(update={"signer": key.public.text})
+    return render(plan, measurements, signed, key, look)
 
 
 def outcome(
@@ -104,12 +126,21 @@ def outcome(
     )
 
 
-def publish_again(project: Project, release: str, period: str | None) -> Outcome:
+def publish_again(project: Project, release: str, period: str | None, spec: Path | None = None) -> Outcome:
     """Render a measured release again from the ledger: free, and byte-identical.
 
+    Args:
+        project: Whose ledger has it.
+        release: Its name.
+        period: Its period; None: the only one that there is.
+        spec: To take another look from: titles, labels, formats, confidence and derived tables.
+
     Raises:
+        PlanError: If the spec asks for more than another look.
         LedgerError: If there is no such release, several periods match, or it is not measured to its end.
+        SpecError: If the project's signing key cannot be read.
     """
+    signer = project.signing_key(os.environ)
     ledger = open_books(project)
     every = {(each.release, each.period): each for each in ledger.reservations()}  # the last one of each counts
     found = [key for key in every if key[0] == release and period in (None, key[1])]
@@ -125,6 +156,7 @@ def publish_again(project: Project, release: str, period: str | None) -> Outcome
     if reservation is None or reservation.state in ("given_up", "lost"):
         raise has_ended(every[found[0]])
     folder = folder_for(project.releases, reservation.release, reservation.period)
-    write(rendered(ledger, reservation), folder)
     plan = ReleasePlan.from_canonical(reservation.plan)
+    look = None if spec is None else presentation(plan, plan_release(project, project.load(spec)))
+    write(rendered(ledger, reservation, key=signer, look=look), folder)
     return outcome(reservation, plan, folder, "exists", 0, len(plan.steps))

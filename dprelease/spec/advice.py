@@ -22,9 +22,6 @@ NOT_YET: Mapping[str, str] = {
     "queries.*.totals": _BY,
     "queries.*.marginals": _BY,
     "queries.*.levels": _BY,
-    "publish.formats=json": "use csv or parquet",
-    "publish.formats=sdmx": "use csv or parquet",
-    "publish.formats=xlsx": "use csv, which spreadsheets open",
 }
 
 # Fields that only another one of NOT_YET gives a meaning: one problem for both.

@@ -54,7 +54,7 @@ __all__ = [
     "TimeSpec",
 ]
 
-Formats = Literal["csv", "parquet", "html"]
+Formats = Literal["csv", "parquet", "xlsx", "json", "sdmx", "html"]
 
 
 class ReleaseHead(SpecValue):
@@ -152,7 +152,7 @@ class UnreliableSpec(SpecValue):
 class PublishSpec(SpecValue):
     """How the tables are written."""
 
-    formats: tuple[Formats, ...] = Field(("csv", "parquet", "html"), min_length=1)
+    formats: tuple[Formats, ...] = Field(("csv", "parquet", "xlsx", "html"), min_length=1)
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = None
 

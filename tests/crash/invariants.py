@@ -79,7 +79,7 @@ class Inspector:
             update={"release": ReleaseInfo(name="", period=""), "spec_fingerprint": ""}
         ).canonical()
         for check in check_bundle(folder) if priced in self._derived else check_release(folder):
-            if not check.passed:
+            if check.passed is False:
                 yield f"the bundle of {of.period}: {check.name}: {check.detail}"
         if not folder.is_dir() or sha256((folder / "manifest.json").read_bytes()) != of.manifest:
             yield f"the bundle of {of.period} is not the one that the ledger was closed with"

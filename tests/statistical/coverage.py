@@ -29,8 +29,8 @@ from dprelease.noise.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.exponential import ExponentialQuantile
 from dprelease.noise.knorm import KNormLaw
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.publish.base import inputs_of, queries_as_tables
 from dprelease.publish.derive.tables import derived_tables, seed_of
+from dprelease.publish.measured import inputs_of, queries_as_tables
 from tests.conformance.reference_engine import ReferenceEngine
 from tests.planned import plan_of
 from tests.statistical.coverage_data import SPEC, truths, write

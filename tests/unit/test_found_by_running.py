@@ -14,7 +14,7 @@ from dprelease.plan.verify import verify
 from dprelease.plan.verify_units import tail
 from dprelease.privacy.accountants.conversion import renyi_epsilon
 from dprelease.privacy.curves.renyi import Curve
-from dprelease.publish.base import published_tables
+from dprelease.publish.measured import published_tables
 from tests.planned import plan_of
 from tests.unit.test_draw import VISITS, Zeros, drawn, reserved
 

@@ -64,22 +64,25 @@ def test_equal_plans_give_the_same_bytes_whatever_order_their_mappings_had() -> 
 
 def test_the_bundle_has_exactly_these_files() -> None:
     tables = {f"tables/{query}.{ending}" for query in ("population", "income") for ending in ("csv", "parquet")}
-    pages = {"index.html", "accounting.html", "accounting.json", "plan.json", "manifest.json"}
-    assert set(published().files) == tables | pages
+    tables |= {"tables/workbook.xlsx", "datapackage.json"}
+    steps = {f"measurements/{step.id}.csv" for step in plan().steps} | {"measurements/recipe.json"}
+    pages = {"index.html", "accounting.html", "accounting.json", "facts.json", "plan.json", "manifest.json"}
+    pages |= {"registry.yaml", "nist-800-226.md"}
+    assert set(published().files) == tables | steps | pages
 
 
 def test_a_format_that_was_not_asked_for_is_not_there() -> None:
     files = set(published(plan(publish=Publish(formats=("csv",)))).files)
-    assert not any(name.endswith((".html", ".parquet")) for name in files)
+    assert not any(name.endswith((".html", ".parquet", ".xlsx", ".pdf")) for name in files)
     assert {"tables/income.csv", "accounting.json"} <= files
-    assert set(FORMATS) == {"csv", "parquet", "html"}
+    assert set(FORMATS) == {"csv", "parquet", "xlsx", "json", "sdmx", "html", "pdf"}
 
 
-def test_columns_are_the_keys_then_four_for_each_measure_in_the_authors_order() -> None:
+def test_columns_are_the_keys_then_six_for_each_measure_in_the_authors_order() -> None:
     header = published().files["tables/income.csv"].decode().splitlines()[0].split(",")
     expected = ["state", "sex"]
     for name in ("earners", "total", "average"):
-        expected += [name, f"{name}_se", f"{name}_margin", f"{name}_status"]
+        expected += [name, *(f"{name}_{end}" for end in ("se", "margin", "lower", "upper", "status"))]
     assert header == expected == parquet(published(), "income").column_names
 
 
@@ -123,7 +126,8 @@ def test_counts_are_whole_numbers_in_every_file() -> None:
     types = dict(
         zip(parquet(published(), "income").column_names, parquet(published(), "income").schema.types, strict=True)
     )
-    assert [str(types[name]) for name in ("earners", "earners_margin", "earners_se", "total")] == [
+    assert [str(types[name]) for name in ("earners", "earners_margin", "earners_lower", "earners_se", "total")] == [
+        "int64",
         "int64",
         "int64",
         "double",
@@ -149,6 +153,8 @@ def test_every_estimate_is_in_csv_and_parquet_to_the_last_bit() -> None:
                 (measure.name, measure.value),
                 (f"{measure.name}_se", measure.standard_error),
                 (f"{measure.name}_margin", measure.margin),
+                (f"{measure.name}_lower", measure.lower),
+                (f"{measure.name}_upper", measure.upper),
             ):
                 expected = [None if np.isnan(number) else number for number in numbers.tolist()]
                 assert [float(line[name]) if line[name] else None for line in lines] == expected
@@ -159,12 +165,8 @@ def test_every_estimate_is_in_csv_and_parquet_to_the_last_bit() -> None:
 
 def test_what_is_blank_is_an_empty_field_and_a_null() -> None:
     last = rows(published(), "income")[-1]
-    assert (last["average"], last["average_se"], last["average_margin"], last["average_status"]) == (
-        "",
-        "",
-        "",
-        "blank",
-    )
+    ends = ("", "_se", "_margin", "_lower", "_upper", "_status")
+    assert [last[f"average{end}"] for end in ends] == ["", "", "", "", "", "blank"]
     assert parquet(published(), "income").column("average").to_pylist()[-1] is None
 
 
@@ -274,6 +276,7 @@ def test_a_query_without_keys_is_one_line() -> None:
     single = plan(queries=(query, made.queries[1]), steps=(step, *made.steps[1:]))
     answers = {**measurements(), "population.rows": Measurement("population.rows", np.array([30_000]))}
     found = render(single, answers, facts(single))
-    text = b"persons,persons_se,persons_margin,persons_status\r\n30000,20.0,39,ok\r\n"
+    head = b"persons,persons_se,persons_margin,persons_lower,persons_upper,persons_status"
+    text = head + b"\r\n30000,20.0,39,29961,30039,ok\r\n"
     assert found.files["tables/population.csv"] == text
     assert "everything" in found.files["index.html"].decode()

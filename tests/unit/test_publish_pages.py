@@ -22,7 +22,8 @@ from dprelease.publish.accounting.words import described
 from dprelease.publish.base import Content
 from dprelease.publish.numbers import at_most, odds_factor, shown, surest_guess
 from dprelease.publish.site.chart import chart
-from dprelease.publish.site.html import LARGEST_PAGE, index_page
+from dprelease.publish.site.html import site_files
+from dprelease.publish.site.paging import LARGEST_PAGE
 from tests.unit.publish_example import facts, measurements, plan, table
 from tests.unit.test_publish_files import keyed, published
 
@@ -145,7 +146,7 @@ def test_unreliable_is_a_word_and_not_only_a_colour() -> None:
     statuses = [s for each in published_tables(plan(), measurements()) for m in each.measures for s in m.status]
     flags = [attributes for _, attributes in outline("index.html").tags if attributes.get("class") == "flag"]
     assert len(flags) == statuses.count("unreliable") + 1  # and the explanation
-    assert "60,000 ± 140,000 unreliable" in outline("index.html").text
+    assert "60,000 ± 140,000 (0 to 200,000) unreliable" in outline("index.html").text
 
 
 def test_withheld_numbers_are_not_on_the_page() -> None:
@@ -175,7 +176,13 @@ def _long(rows: int, columns: int = 1) -> Content:
     numbers = np.arange(rows, dtype=np.float64)
     ok: Status = "ok"
     measure = replace(
-        first.measures[0], value=numbers, margin=np.full(rows, 29.0), standard_error=numbers, status=(ok,) * rows
+        first.measures[0],
+        value=numbers,
+        margin=np.full(rows, 29.0),
+        lower=np.maximum(numbers - 29, 0),
+        upper=numbers + 29,
+        standard_error=numbers,
+        status=(ok,) * rows,
     )
     column = Column(name="place", type="text", keys=tuple(f"{n:05d}" for n in range(rows)))
     big = PublishedTable(
@@ -190,20 +197,83 @@ def _long(rows: int, columns: int = 1) -> Content:
     return Content(plan=made, tables=(big,), facts=facts(made))
 
 
-def test_a_long_table_shows_its_first_500_rows_and_says_so() -> None:
-    content = _long(42_000)
-    text = index_page(content, {"tables/population.csv": b"x" * 2_000_000}).decode()
-    words = Outline(text).text
-    assert "the first 500 of 42,000 rows" in words
-    assert "41,500 rows are not on this page" in words
-    assert ("00499" in words, "00500" in words) == (True, False)
-    assert 'href="tables/population.csv"' in text
+def _tables(content: Content, count: int) -> Content:
+    (one,) = content.tables
+    return replace(content, tables=tuple(replace(one, name=f"t{at}", derived="select") for at in range(count)))
 
 
-def test_a_page_of_wide_tables_stays_under_two_megabytes() -> None:
-    text = index_page(_long(2_000, columns=60), {})
-    assert len(text) <= LARGEST_PAGE
-    assert b"of 2,000 rows" in text
+def test_a_long_table_shows_its_first_rows_and_leads_to_all_of_them() -> None:
+    content = _long(4_100)
+    made = site_files(content, {"tables/population.csv": b"x" * 2_000_000})
+    words = Outline(made["index.html"].decode()).text
+    assert "the first 50 of 4,100 rows" in words
+    assert "4,050 rows are not on this page: the whole table has 3 pages" in words
+    assert ("00049" in words, "00050" in words) == (True, False)
+    assert b'href="tables/population.csv"' in made["index.html"]
+    names = [f"pages/population{end}.html" for end in ("", "-2", "-3")]
+    assert list(made) == ["index.html", *names]
+    found = [re.findall(r"<bdi>(\d{5})</bdi>", made[name].decode()) for name in names]
+    assert [len(each) for each in found] == [2000, 2000, 100]
+    assert [key for each in found for key in each] == [f"{at:05d}" for at in range(4_100)]
+
+
+def test_the_pages_of_a_table_lead_to_one_another_and_back() -> None:
+    made = site_files(_long(4_100), {})
+    pages = [f"pages/population{end}.html" for end in ("", "-2", "-3")]
+    for name, before, after in zip(pages, [None, *pages], [*pages[1:], None], strict=False):
+        found = Outline(made[name].decode())
+        links = {attributes.get("rel"): attributes["href"] for tag, attributes in found.tags if tag == "a"}
+        assert links.get("prev") == (f"../{before}" if before else None)
+        assert links.get("next") == (f"../{after}" if after else None)
+        assert {"script", "link", "form"}.isdisjoint(tag for tag, _ in found.tags)
+        hrefs = [attributes["href"] or "" for tag, attributes in found.tags if tag == "a"]
+        assert {"../index.html", "../accounting.html"} <= set(hrefs)
+        inner = [href.removeprefix("../") for href in hrefs if href.startswith("../pages/")]
+        assert inner
+        assert set(inner) <= set(made)
+
+
+def test_a_second_page_never_takes_the_name_of_another_table() -> None:
+    (one,) = (content := _long(4_100)).tables
+    other = replace(one, name="Population-2", derived="select")
+    made = site_files(replace(content, tables=(one, other)), {})
+    assert len({name.lower() for name in made}) == len(made) == 7
+    assert {"pages/population.2.html", "pages/Population-2.html", "pages/Population-2-2.html"} <= set(made)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "tables"), [(2_000, 60, 1), (60, 8, 39), (200, 3, 40), (4_100, 9, 2), (1, 1, 400)]
+)
+def test_no_page_is_larger_than_two_megabytes(rows: int, columns: int, tables: int) -> None:
+    made = site_files(_tables(_long(rows, columns), tables), {})
+    assert max(len(data) for data in made.values()) <= LARGEST_PAGE
+
+
+def test_many_tables_are_a_list_in_groups_with_a_page_for_each() -> None:
+    content = _tables(_long(3), 400)
+    state = Column(name="state", type="text", keys=("1", "2", "3"))
+    halves = tuple(
+        replace(each, key_columns=(state,), derived="") if at % 2 else each for at, each in enumerate(content.tables)
+    )
+    queries = tuple(content.plan.queries[0].model_copy(update={"name": f"t{at}"}) for at in range(1, 400, 2))
+    plan_ = content.plan.model_copy(update={"queries": queries})
+    made = site_files(replace(content, plan=plan_, tables=halves), {})
+    found = Outline(made["index.html"].decode())
+    assert len(made) == 401
+    assert "400 tables" in found.text
+    hrefs = [attributes["href"] for tag, attributes in found.tags if tag == "a"]
+    assert {f"pages/t{at}.html" for at in range(400)} <= set(hrefs)
+    assert {"#group-1", "#group-2"} <= set(hrefs)
+    assert "By state (200)" in found.text
+    assert "Derived tables (200)" in found.text
+    assert "table" not in {tag for tag, _ in found.tags}
+
+
+def test_how_many_pages_there_are_is_not_for_the_noise_to_decide() -> None:
+    content = _long(4_100, 20)
+    huge = tuple(replace(each, value=each.value * 1e12) for each in content.tables[0].measures)
+    other = replace(content, tables=(replace(content.tables[0], measures=huge),))
+    assert list(site_files(content, {})) == list(site_files(other, {}))
 
 
 @pytest.mark.parametrize(

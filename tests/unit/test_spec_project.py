@@ -45,6 +45,12 @@ def test_anchors_may_be_several_or_none() -> None:
     assert load_project(PROJECT + "anchors: [/mnt/a.json, b.json]\n", "f").anchors == ("/mnt/a.json", "b.json")
 
 
+def test_a_signing_key_is_a_file_or_a_variable_that_names_one() -> None:
+    assert load_project(PROJECT, "f").signing_key is None
+    assert load_project(PROJECT + "signing_key: ../office.key\n", "f").signing_key == "../office.key"
+    assert load_project(PROJECT + "signing_key: ${env:OFFICE_KEY}\n", "f").signing_key == "${env:OFFICE_KEY}"
+
+
 def test_a_policy_is_exact() -> None:
     policy = load_policy(POLICY, "policy.yaml")
 
@@ -82,7 +88,8 @@ def test_ceilings_and_approvals_may_be_left_out() -> None:
         (PROJECT + 'source_key: ""\n', "DPR-S215", 2, "empty"),
         ("ledger: state/ledger.db\n", "DPR-S220", 1, "sqlite:///"),
         ("ledger: sqlite:///\n", "DPR-S220", 1, "state/ledger.db"),
-        (PROJECT + "signing_key: ${env:KEY}\n", "DPR-S300", 2, "unsigned"),
+        (PROJECT + "signing_key: ${KEY}\n", "DPR-S219", 2, "${env:NAME}"),
+        (PROJECT + 'signing_key: ""\n', "DPR-S215", 2, "empty"),
         (PROJECT + "relases: r\n", "DPR-S200", 2, "`releases`"),
         (PROJECT + "policy:\n", "DPR-S215", 2, "empty"),
         (PROJECT + "releases: ${env:OUT}\n", "DPR-S213", 2, "write the value here"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 from dprelease.plan.approved import approval_lines
@@ -12,7 +13,30 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
 from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
+from dprelease.publish.accounting.curves import profile_of
+from dprelease.publish.accounting.figures import history_figures, profile_figure, trade_off_figure
+from dprelease.publish.accounting.guarantee import (
+    allocation,
+    exact,
+    factor_text,
+    guarantee,
+    meanings,
+    shares,
+    totals,
+    worked_example,
+)
 from dprelease.publish.accounting.reading import how_read, selections
+from dprelease.publish.accounting.surroundings import (
+    ACTORS,
+    MODEL,
+    SIDE_CHANNELS,
+    dpia,
+    fields,
+    identity,
+    iso_terms,
+    signature_line,
+    surroundings,
+)
 from dprelease.publish.accounting.words import (
     BY_ACCOUNTANT,
     NOT_COVERED,
@@ -21,6 +45,7 @@ from dprelease.publish.accounting.words import (
     not_protected,
     post_processing,
     relation,
+    suspicion,
     what_is_hidden,
     who_is_protected,
 )
@@ -28,14 +53,21 @@ from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Fac
 from dprelease.publish.derive.tables import derived_of
 from dprelease.publish.numbers import at_most, odds_factor, percent, surest_guess
 from dprelease.publish.site.pages import page, utc
+from dprelease.signature import PublicKey
 
 __all__ = ["accounting", "accounting_json", "accounting_page", "planned"]
 
 MOST_ROWS = 500
+MOST_ATTRIBUTES = 60
 
 
-def planned(plan: ReleasePlan) -> dict[str, Any]:
-    """The part of ``accounting.json`` that follows from the plan alone; ``check_bundle`` derives it again."""
+def planned(plan: ReleasePlan, fingerprint: str) -> dict[str, Any]:
+    """The part of ``accounting.json`` that follows from the plan alone; ``check_bundle`` derives it again.
+
+    Args:
+        plan: As it is shown.
+        fingerprint: Of the plan that was measured.
+    """
     release = plan.release
     return {
         **plan_facts(plan),
@@ -60,9 +92,11 @@ def planned(plan: ReleasePlan) -> dict[str, Any]:
         "post_processing": list(post_processing(plan)),
         "not_protected": list(not_protected(plan)),
         "not_covered": list(NOT_COVERED),
-        "plan_fingerprint": plan.fingerprint(),
+        "plan_fingerprint": fingerprint,
         "spec_fingerprint": plan.spec_fingerprint,
         "signature": SIGNATURE,
+        **guarantee(plan),
+        **surroundings(plan),
     }
 
 
@@ -70,7 +104,7 @@ def accounting(content: Content) -> dict[str, Any]:
     """All of ``accounting.json``: what was planned, and what the ledger says of its charge."""
     facts = content.facts
     return {
-        **planned(content.plan),
+        **planned(content.plan, facts.plan_fingerprint),
         "accounts": [_account(content.plan, each) for each in facts.accounts],
         "windows": [{**_account(content.plan, each), "window": each.window} for each in facts.windows],
         "approvals": [each.model_dump(mode="json") for each in facts.approvals],
@@ -81,7 +115,16 @@ def accounting(content: Content) -> dict[str, Any]:
         "ledger": {"sequence": facts.ledger_sequence, "hash": facts.ledger_hash, "reserved_at": facts.reserved_at},
         "rehearsal": facts.rehearsal,
         "notice": NOTICE if facts.rehearsal else "",
+        "history": [{**each.model_dump(exclude={"after"}), "after": loss_facts(each.after)} for each in facts.history],
+        **_signature(facts),
     }
+
+
+def _signature(facts: Facts) -> dict[str, Any]:
+    if not facts.signer:
+        return {"signature": SIGNATURE, "signer": None}
+    key = PublicKey.from_text(facts.signer)
+    return {"signature": "manifest.sig", "signer": {"key": key.text, "fingerprint": key.fingerprint}}
 
 
 def _cap_change(each: CapChange) -> dict[str, Any]:
@@ -141,7 +184,6 @@ def accounting_json(content: Content) -> bytes:
 def accounting_page(content: Content) -> bytes:
     """The page for whoever answers for the release."""
     plan, facts = content.plan, content.facts
-    certified = plan.loss[plan.certified]
     return page(
         "accounting.html.j2",
         release=plan.release,
@@ -151,38 +193,96 @@ def accounting_page(content: Content) -> bytes:
         notice=NOTICE if facts.rehearsal else "",
         plan=plan,
         unit=str(plan.unit),
-        relation=relation(plan),
-        who=who_is_protected(plan),
-        reading=how_read(plan),
-        selections=selections(plan),
-        derived=derived_of(plan),
-        hidden=what_is_hidden(plan),
-        budget=_budget(plan.budget.epsilon, plan.budget.rho, plan.budget.delta),
-        losses=[
+        identity=identity(plan, facts),
+        signature=signature_line(facts.signer),
+        happened=_events_of_the_ledger(facts),
+        most_rows=MOST_ROWS,
+        most_attributes=MOST_ATTRIBUTES,
+        confidence=percent(plan.publish.confidence),
+        **_promised(plan, facts),
+        **_done(plan),
+        **_around(plan, facts),
+    )
+
+
+def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
+    """What the section on the guarantee names."""
+    certified, profile = plan.loss[plan.certified], profile_of(plan)
+    rows, attributes = meanings(plan)
+    return {
+        "relation": relation(plan),
+        "who": who_is_protected(plan),
+        "hidden": what_is_hidden(plan),
+        "suspicion": suspicion(plan),
+        "budget": _budget(plan.budget.epsilon, plan.budget.rho, plan.budget.delta),
+        "exact_totals": [
+            (sign, exact(text)) for sign, text in zip("εδρ", list(totals(plan).values())[:3], strict=True)
+        ],
+        "losses": [
             (name, BY_ACCOUNTANT[name], at_most(loss.epsilon, 6), at_most(loss.delta), name == plan.certified)
             for name, loss in sorted(plan.loss.items(), key=lambda each: list(ACCOUNTANTS).index(each[0]))
         ],
-        epsilon=at_most(certified.epsilon, 6),
-        delta=at_most(certified.delta),
-        factor=odds_factor(certified.epsilon),
-        guess=surest_guess(certified.epsilon, certified.delta),
-        how=BY_ACCOUNTANT[plan.certified],
-        asked_for=plan.accounting,
-        steps=[draw(step) for step in plan.steps[:MOST_ROWS]],
-        laws_of_loss=laws_of_loss(plan),
-        joins=joins(plan),
-        accounts=[_account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
-        happened=_events_of_the_ledger(facts),
-        outputs=asked_and_planned(plan, MOST_ROWS),
-        targets=any(query.goal.targets for query in plan.queries),
-        other_ways=other_ways(plan),
-        most_rows=MOST_ROWS,
-        confidence=percent(plan.publish.confidence),
-        post_processing=post_processing(plan),
-        not_protected=not_protected(plan),
-        not_covered=NOT_COVERED,
-        environment=sorted(facts.environment.items()),
-    )
+        "epsilon": at_most(certified.epsilon, 6),
+        "delta": at_most(certified.delta),
+        "factor": odds_factor(certified.epsilon),
+        "guess": surest_guess(certified.epsilon, certified.delta),
+        "how": BY_ACCOUNTANT[plan.certified],
+        "asked_for": plan.accounting,
+        "example": [(f"{was} %", odds, f"{low} %", f"{high} %") for was, odds, low, high in worked_example(certified)],
+        "meanings": rows,
+        "attributes": attributes,
+        "figures": [profile_figure(plan, profile), trade_off_figure(profile)],
+        "accounts": [_account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
+        "histories": history_figures(plan, facts),
+    }
+
+
+def _done(plan: ReleasePlan) -> dict[str, Any]:
+    """What the section on how it was done names."""
+    return {
+        "reading": how_read(plan),
+        "selections": selections(plan),
+        "shares": shares(plan),
+        "allocation": [_allocated(each) for each in allocation(plan)],
+        "steps": [draw(step) for step in plan.steps[:MOST_ROWS]],
+        "laws_of_loss": laws_of_loss(plan),
+        "joins": joins(plan),
+        "outputs": asked_and_planned(plan, MOST_ROWS),
+        "targets": any(query.goal.targets for query in plan.queries),
+        "other_ways": other_ways(plan),
+        "post_processing": post_processing(plan),
+        "derived": derived_of(plan),
+        "not_protected": not_protected(plan),
+    }
+
+
+def _around(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
+    """What the section on the surroundings names."""
+    return {
+        "model": MODEL,
+        "actors": ACTORS,
+        "side_channels": SIDE_CHANNELS,
+        "not_covered": NOT_COVERED,
+        "environment": sorted({**dict.fromkeys(_TOLD, "not stated"), **facts.environment}.items()),
+        "dpia": dpia(plan),
+        "iso_terms": iso_terms(plan),
+        "fields": fields(plan),
+    }
+
+
+_TOLD = ("commit", "tree", "packages", "sampler", "entropy")
+
+
+def _allocated(each: dict[str, Any]) -> dict[str, str]:
+    return {
+        "query": each["query"],
+        "level": each["level"],
+        "draws": f"{len(each['steps']):,}",
+        "cells": "keys chosen" if each["cells"] is None else f"{each['cells']:,}",
+        "share": percent(Fraction(each["share"])),
+        "rho": at_most(Fraction(each["rho"]), 4),
+        "reveals": at_most(Fraction(each["reveals"])),
+    }
 
 
 def _budget(epsilon: Any, rho: Any, delta: Any) -> str:
@@ -201,4 +301,5 @@ def _account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
         "after": at_most(facts.after.epsilon, 6),
         "cap": _budget(facts.cap.epsilon, facts.cap.rho, facts.cap.delta),
         "delta": at_most(facts.after.delta),
+        "factor": factor_text(facts.after.epsilon),
     }

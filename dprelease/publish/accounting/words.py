@@ -29,6 +29,7 @@ __all__ = [
     "not_protected",
     "post_processing",
     "relation",
+    "suspicion",
     "what_is_hidden",
     "who_is_protected",
 ]
@@ -83,6 +84,13 @@ def what_is_hidden(plan: ReleasePlan) -> str:
     if plan.neighboring is Neighboring.ADD_REMOVE:
         return f"whether the {rows} of one {plan.unit} {'is' if rows == 'row' else 'are'} in the data at all"
     return f"which of two possible {'rows' if rows == 'row' else 'sets of rows'} one {plan.unit} has in the data"
+
+
+def suspicion(plan: ReleasePlan) -> str:
+    """What an attacker may suspect of one unit, as the end of a sentence: the two sides of the relation."""
+    if plan.neighboring is Neighboring.ADD_REMOVE:
+        return "it is in the data"
+    return "its data are one thing, and not a certain other"
 
 
 def described(measure: Measure, table: Table, unit: str) -> str:

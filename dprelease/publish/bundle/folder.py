@@ -15,6 +15,7 @@ from dprelease.errors import LedgerError, PublishError
 from dprelease.points import reach
 from dprelease.publish.base import Publication
 from dprelease.publish.bundle.package import MANIFEST_FILE, Manifest
+from dprelease.publish.bundle.signing import SIGNATURE_FILE
 
 __all__ = ["files_in", "folder_for", "require_no_bundles", "set_aside", "write"]
 
@@ -113,7 +114,7 @@ def _check_target(publication: Publication, folder: Path) -> None:
     new = Manifest.from_canonical(publication.files[MANIFEST_FILE])
     old = _manifest(folder)
     same = old is not None and _identity(old) == _identity(new.model_dump())
-    listed = {MANIFEST_FILE, *old["files"]} if old is not None else set()
+    listed = {MANIFEST_FILE, SIGNATURE_FILE, *old["files"]} if old is not None else set()
     if not same or any(path not in listed for path in files_in(folder)):
         raise PublishError(
             f"{folder} holds something else than a bundle of this release; it was left as it is",

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from dprelease.canonical import Value, sha256
-from dprelease.errors import BrokenPromiseError
+from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.presented import Presentation, presented
 from dprelease.publish.accounting.report import accounting_json, accounting_page
-from dprelease.publish.base import (
-    Content,
-    Facts,
-    Publication,
-    check_queries,
-    inputs_of,
-    queries_as_tables,
-)
+from dprelease.publish.base import Content, Facts, Publication, check_queries
+from dprelease.publish.bundle.measurements import as_published, measurement_files
+from dprelease.publish.bundle.signing import SIGNATURE_FILE, signed
 from dprelease.publish.derive.tables import check_derived, derived_tables, seed_of
 from dprelease.publish.formats.csvfile import csv_files
+from dprelease.publish.formats.datapackage import datapackage_files
+from dprelease.publish.formats.jsonstat import jsonstat_files
 from dprelease.publish.formats.parquet import parquet_files
+from dprelease.publish.formats.sdmx import sdmx_files
+from dprelease.publish.formats.xlsx import xlsx_files
+from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.site.html import index_page
+from dprelease.signature import PrivateKey
 
-__all__ = ["FORMATS", "MANIFEST_FILE", "Manifest", "check_publishable", "render"]
+__all__ = [
+    "FORMATS",
+    "LOOK_FILE",
+    "MANIFEST_FILE",
+    "RENDERERS",
+    "Manifest",
+    "bundle_files",
+    "check_publishable",
+    "render",
+    "renderers",
+]
 
 MANIFEST_FILE = "manifest.json"
+LOOK_FILE = "presentation.json"
+RENDERERS = ("dprelease", "jinja2", "numpy", "pyarrow", "xlsxwriter", "weasyprint")
 
 # What is released, and the files made so far; returns further files.
 Format = Callable[[Content, Mapping[str, bytes]], Mapping[str, bytes]]
@@ -57,11 +72,19 @@ class Manifest(Value):
     spec_fingerprint: str
     ledger: LedgerFacts
     rehearsal: bool
-    signature: Literal["unsigned"] = "unsigned"
+    signature: Literal["unsigned", "manifest.sig"] = "unsigned"
+    signer: str = ""
+    rendered_with: dict[str, str] = {}
 
     def to_bytes(self) -> bytes:
         """The bytes of the file."""
         return (self.canonical() + "\n").encode()
+
+
+def text_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """``tables/<name>.csv``, and ``datapackage.json``, which says what is in them."""
+    made = csv_files(content, files)
+    return {**made, **datapackage_files(content, {**files, **made})}
 
 
 def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -70,7 +93,14 @@ def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, byt
 
 
 # In the order in which they are made: a page knows the files that it links to.
-FORMATS: dict[str, Format] = {"csv": csv_files, "parquet": parquet_files, "html": html_files}
+FORMATS: dict[str, Format] = {
+    "csv": text_files,
+    "json": jsonstat_files,
+    "sdmx": sdmx_files,
+    "parquet": parquet_files,
+    "xlsx": xlsx_files,
+    "html": html_files,
+}
 
 
 def check_publishable(plan: ReleasePlan) -> None:
@@ -84,18 +114,51 @@ def check_publishable(plan: ReleasePlan) -> None:
     check_derived(plan)
 
 
-def render(plan: ReleasePlan, measurements: Mapping[str, Measurement], facts: Facts) -> Publication:
+def render(
+    plan: ReleasePlan,
+    measurements: Mapping[str, Measurement],
+    facts: Facts,
+    key: PrivateKey | None = None,
+    look: Presentation | None = None,
+) -> Publication:
     """The bundle of a release; the same bytes for the same arguments and versions of packages.
 
     Args:
         plan: The plan that was measured.
         measurements: By step id; every step of the plan has one.
         facts: What the ledger and the environment say.
+        key: To sign with; None: the bundle is unsigned, and says so.
+        look: How it is shown, where that is not how the plan says.
 
     Raises:
         PlanError: If the SQL of a derived table is not allowed (DPR-P15.).
         PublishError: If the plan cannot be published or a step has no measurement (DPR-W1..).
-        BrokenPromiseError: If the facts are of another plan (DPR-W107).
+        BrokenPromiseError: If the facts are of another plan (DPR-W107), or name another signer (DPR-W108).
+    """
+    if facts.signer != ("" if key is None else key.public.text):
+        raise BrokenPromiseError("the facts name another signer than the key to sign with", code="DPR-W108")
+    files = bundle_files(plan, measurements, facts, look)
+    if key is not None:
+        files[SIGNATURE_FILE] = signed(Manifest.from_canonical(files[MANIFEST_FILE]), key)
+    return Publication(files)
+
+
+def bundle_files(
+    plan: ReleasePlan,
+    measurements: Mapping[str, Measurement],
+    facts: Facts,
+    look: Presentation | None = None,
+    given: Mapping[str, bytes] | None = None,
+) -> dict[str, bytes]:
+    """Every file of a bundle but the signature; arguments and errors as of :func:`render`.
+
+    Args:
+        plan: The plan that was measured.
+        measurements: By step id.
+        facts: What the ledger and the environment say.
+        look: How it is shown, where that is not how the plan says.
+        given: Files of the bundle, where it is made again to be checked: those of a format that cannot be made here,
+            for want of its library, are taken from these.
     """
     if facts.plan_fingerprint != plan.fingerprint():
         raise BrokenPromiseError(
@@ -103,20 +166,37 @@ def render(plan: ReleasePlan, measurements: Mapping[str, Measurement], facts: Fa
             hint="nothing was published; check the ledger with `dprelease ledger check`",
             code="DPR-W107",
         )
-    check_publishable(plan)
-    plan = type(plan).from_canonical(plan.canonical())  # equal plans, equal bytes: mappings in canonical order
-    inputs = inputs_of(plan, measurements)
-    tables = queries_as_tables(plan, inputs)
-    derived = derived_tables(plan, tables, inputs, seed_of(measurements))
-    content = Content(plan=plan, tables=(*tables, *derived), facts=facts)
+    shown = plan if look is None else presented(plan, look)
+    check_publishable(shown)
+    measurements = as_published(measurements)
+    shown = type(plan).from_canonical(shown.canonical())  # equal plans, equal bytes: mappings in canonical order
+    inputs = inputs_of(shown, measurements)
+    tables = queries_as_tables(shown, inputs)
+    derived = derived_tables(shown, tables, inputs, seed_of(measurements))
+    content = Content(shown, (*tables, *derived), facts, measurements)
     files: dict[str, bytes] = {}
     for name, make in FORMATS.items():
-        if name in plan.publish.formats:
-            files.update(make(content, files))
+        if name in shown.publish.formats:
+            files.update(_made(name, make, content, files, given))
+    files.update(measurement_files(plan, measurements))
     files["accounting.json"] = accounting_json(content)
+    files["facts.json"] = (facts.canonical() + "\n").encode()
+    if look is not None:
+        files[LOOK_FILE] = (look.canonical() + "\n").encode()
     files["plan.json"] = (plan.canonical() + "\n").encode()
     files[MANIFEST_FILE] = manifest(plan, facts, files).to_bytes()
-    return Publication(files)
+    return files
+
+
+def _made(
+    name: str, make: Format, content: Content, files: Mapping[str, bytes], given: Mapping[str, bytes] | None
+) -> Mapping[str, bytes]:
+    try:
+        return make(content, files)
+    except MissingExtra:
+        if given is None:
+            raise
+        return {path: data for path, data in given.items() if path.endswith(f".{name}")}
 
 
 def manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Manifest:
@@ -129,4 +209,18 @@ def manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Man
         spec_fingerprint=plan.spec_fingerprint,
         ledger=LedgerFacts(sequence=facts.ledger_sequence, hash=facts.ledger_hash, reserved_at=facts.reserved_at),
         rehearsal=facts.rehearsal,
+        signature=SIGNATURE_FILE if facts.signer else "unsigned",
+        signer=facts.signer,
+        rendered_with=renderers(),
     )
+
+
+def renderers() -> dict[str, str]:
+    """Versions of what the bytes of a bundle depend on beside what is published."""
+    found = {}
+    for name in RENDERERS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from dprelease.catalog.table import Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import Inputs
 from dprelease.publish.derive.replicate import again
 from dprelease.publish.derive.sql import Derivation
+from dprelease.publish.measured import Inputs
 
 __all__ = ["REPLICATES", "Answer", "Database", "Spread", "answer_of", "replicated"]
 

@@ -27,9 +27,10 @@ from dprelease.estimate import PublishedMeasure, PublishedTable, interval
 from dprelease.measures.quantile import Quantile
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import Inputs, header, key_columns, measure_names, safe_path
+from dprelease.publish.base import header, key_columns, measure_names, safe_path
 from dprelease.publish.derive.run import Answer, Database, Spread, answer_of, replicated
 from dprelease.publish.derive.sql import Columns, Derivation, check_derive
+from dprelease.publish.measured import Inputs
 
 __all__ = ["Derived", "check_derived", "columns_of", "derived_of", "derived_tables", "made_again", "outline", "seed_of"]
 

@@ -1,62 +1,77 @@
-"""The page that a person reads: ``index.html``."""
+"""The pages that a person reads: ``index.html``, and a page for every table that it does not hold whole.
+
+``site.paging`` says which tables those are. The pages need no script and no network. What search engines for data sets
+look for (schema.org ``Dataset``) stands in them as attributes (microdata), not as JSON-LD: the content policy would let
+a ``<script>`` of data stand, which no browser runs, but a page without any such element can be told at a glance, and
+text in one is escaped by other rules than everywhere else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
-from dprelease.catalog.table import Column, Key
+import numpy as np
+from markupsafe import Markup
+
 from dprelease.estimate import PublishedMeasure, PublishedTable
-from dprelease.plan.document import PlannedQuery
+from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.accounting.words import described, relation, what_is_hidden
-from dprelease.publish.base import NOTICE, Content, key_text
+from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown, surest_guess
+from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
+from dprelease.publish.site.listing import Download, downloads, others
+from dprelease.publish.site.notes import about_rows, not_in_the_margins, query_of
 from dprelease.publish.site.pages import page, utc
+from dprelease.publish.site.paging import Page, Paged, paged
+from dprelease.signature import PublicKey
 
-__all__ = ["index_page"]
+__all__ = ["index_page", "site_files"]
 
-# Rows shown of each table; the next smaller number is tried while the page is too large to open quickly.
-ROWS = (500, 200, 50, 10, 0)
-LARGEST_PAGE = 2_000_000
-
-
-@dataclass(frozen=True)
-class Words:
-    """A key as shown: its label, and the code beside it where the two differ."""
-
-    label: str
-    code: str
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A number as shown."""
-
-    value: str
-    margin: str
-    status: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """One cell of a query: its keys and its numbers."""
-
-    keys: tuple[Words, ...]
-    cells: tuple[Cell, ...]
+INDEX = "index.html"
+_MOST_GROUPS = 30
+_MOST_PAGES = 30  # that a page of a table links to, beside its neighbours
+_RUN = 50  # tables under one heading of the contents, where their keys give too many headings
 
 
 @dataclass(frozen=True)
 class Section:
-    """One query on the page."""
+    """One table on a page, or in the list of the index.
+
+    Attributes:
+        name: Of the table.
+        title: Its title.
+        key_names: Its key columns.
+        measures: Names, and what the numbers are.
+        about: Which rows there are.
+        beside: What no margin covers.
+        first: The first row that is shown, from 0.
+        shown: How many rows are.
+        rows: They, as HTML.
+        total: How many rows the table has.
+        suppressed: Rows that are blank because a noisy number was below a limit.
+        below: That limit in words.
+        derived: Whether SQL made it of published numbers.
+        unreliable: How many numbers are marked or withheld.
+        blank: How many numbers have no estimate.
+        charts: Of its measures.
+        downloads: Its files.
+        pages: Where the whole table is.
+    """
 
     name: str
     title: str
     key_names: tuple[str, ...]
     measures: tuple[tuple[str, str], ...]
-    rows: tuple[Row, ...]
-    note: str
+    about: tuple[str, ...]
+    beside: tuple[str, ...]
+    first: int
+    shown: int
+    rows: Markup
     total: int
     suppressed: int
     below: str
@@ -64,69 +79,161 @@ class Section:
     unreliable: int
     blank: int
     charts: tuple[Chart, ...]
-    downloads: tuple[tuple[str, str, str], ...]
+    downloads: tuple[Download, ...]
+    pages: tuple[Page, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table in the list of the index: where it is, its size, and its files."""
+
+    href: str
+    title: str
+    cells: int
+    numbers: int
+    downloads: tuple[Download, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tables under one heading; an empty one: there is but one group."""
+
+    name: str
+    heading: str
+    entries: tuple[Entry, ...]
 
 
 def index_page(content: Content, files: Mapping[str, bytes]) -> bytes:
-    """The page; at most 500 rows of a table, fewer where it would grow over 2 MB.
+    """``index.html`` alone; arguments as of :func:`site_files`."""
+    return site_files(content, files)[INDEX]
+
+
+def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """``index.html`` and ``pages/``.
 
     Args:
         content: The release.
-        files: The table files that it links to, for their sizes.
+        files: Made so far. The pages link to those among them that they know, with their sizes; so this comes last.
     """
-    made = b""
-    for rows in ROWS:
-        sections = tuple(_section(content, table, files, rows) for table in content.tables)
-        made = page("index.html.j2", **_context(content, sections))
-        if len(made) <= LARGEST_PAGE:
-            break
-    return made
+    places = paged(content.tables)
+    shared = _shared(content)
+    found = {}
+    sections = []
+    for table, place in zip(content.tables, places, strict=True):
+        whole = _section(content, table, files, place.pages)
+        if place.rows is not None:
+            sections.append(replace(whole, shown=place.rows, rows=rows(table, 0, place.rows)))
+        found.update(_own_pages(table, whole, shared))
+    entries = [_entry(table, place, files) for table, place in zip(content.tables, places, strict=True)]
+    context = {**shared, **_guarantee(content), **_reading(content)}
+    made = page(
+        "index.html.j2",
+        **context,
+        sections=sections,
+        groups=_groups(content, entries),
+        listed=any(place.rows is None for place in places),
+        files=others(files, signed=bool(content.facts.signer)),
+        root="",
+    )
+    return {INDEX: made, **found}
 
 
-def _context(content: Content, sections: tuple[Section, ...]) -> dict[str, Any]:
+def _own_pages(table: PublishedTable, whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
+    listed = whole.pages[:: -(-len(whole.pages) // _MOST_PAGES) or 1]
+    found = {}
+    for at, here in enumerate(whole.pages):
+        found[here.path] = page(
+            "table.html.j2",
+            **shared,
+            section=replace(
+                whole, first=here.first, shown=here.last - here.first, rows=rows(table, here.first, here.last)
+            ),
+            here=here,
+            before=whole.pages[at - 1] if at else None,
+            after=whole.pages[at + 1] if at + 1 < len(whole.pages) else None,
+            pages=listed,
+            root="../",
+        )
+    return found
+
+
+def _shared(content: Content) -> dict[str, Any]:
+    """What every page says."""
     plan, facts = content.plan, content.facts
-    certified = plan.loss[plan.certified]
+    above = plan.publish.unreliable_above
     return {
         "release": plan.release,
         "title": plan.release.title or plan.release.name,
         "facts": facts,
-        "charged": utc(facts.reserved_at),
         "notice": NOTICE if facts.rehearsal else "",
-        "sections": sections,
+        "confidence": percent(plan.publish.confidence),
+        "above": percent(above) if above is not None else "",
+        "withheld": plan.publish.unreliable_show == "blank",
         "unit": str(plan.unit),
+    }
+
+
+def _guarantee(content: Content) -> dict[str, Any]:
+    """What was protected, what it cost, and who stands for it."""
+    plan, facts = content.plan, content.facts
+    certified = plan.loss[plan.certified]
+    return {
+        "charged": utc(facts.reserved_at),
+        "signed_by": PublicKey.from_text(facts.signer).fingerprint if facts.signer else "",
         "relation": relation(plan),
         "hidden": what_is_hidden(plan),
-        "confidence": percent(plan.publish.confidence),
-        "outside": percent(1 - plan.publish.confidence),
-        "above": percent(plan.publish.unreliable_above) if plan.publish.unreliable_above is not None else "",
-        "withheld": plan.publish.unreliable_show == "blank",
         "epsilon": at_most(certified.epsilon),
         "delta": at_most(certified.delta) if certified.delta else "",
         "factor": odds_factor(certified.epsilon),
         "guess": surest_guess(certified.epsilon, certified.delta),
-        "example": _example(sections),
-        "marginless": any(row for section in sections for row in section.rows if _bare(row)),
-        "shared": any(len(step.answers) > 1 for step in plan.steps),
-        "accounts": [(each.name, at_most(each.after.epsilon), _cap(each.cap.epsilon)) for each in facts.accounts],
+        "accounts": _accounts(facts),
     }
 
 
-def _cap(epsilon: Any) -> str:
+def _accounts(facts: Facts) -> list[tuple[str, str, str]]:
+    return [(each.name, at_most(each.after.epsilon), _cap(each.cap.epsilon)) for each in facts.accounts]
+
+
+def _cap(epsilon: Fraction | None) -> str:
     return at_most(epsilon) if epsilon is not None else ""
 
 
-def _section(content: Content, table: PublishedTable, files: Mapping[str, bytes], rows: int) -> Section:
+def _reading(content: Content) -> dict[str, Any]:
+    """What the paragraph on noisy numbers speaks of."""
+    measures = [measure for table in content.tables for measure in table.measures]
+    bare = (np.isfinite(each.value) & ~np.isfinite(each.margin) for each in measures)
+    return {
+        "outside": percent(1 - content.plan.publish.confidence),
+        "example": next((found for found in map(_example, measures) if found), None),
+        "marginless": any(bool(each.any()) for each in bare),
+        "shared": any(len(step.answers) > 1 for step in content.plan.steps),
+    }
+
+
+def _example(measure: PublishedMeasure) -> tuple[str, str, str] | None:
+    """The first number with a margin, which the explanation takes up."""
+    for value, margin, status in zip(measure.value.tolist(), measure.margin.tolist(), measure.status, strict=True):
+        if status == "ok" and math.isfinite(margin):
+            return measure.name, *shown(value, margin, measure.places)
+    return None
+
+
+def _section(content: Content, table: PublishedTable, files: Mapping[str, bytes], pages: tuple[Page, ...]) -> Section:
+    """What is said of a table, without its rows."""
     statuses = [status for measure in table.measures for status in measure.status]
-    query = next((each for each in content.plan.queries if each.name == table.name and not table.derived), None)
-    drawn = tuple(chart(table, measure) for measure in table.measures) if rows else ()
+    query = query_of(content.plan, table)
     limit = query.suppress_below if query is not None else None
+    drawn = [chart(table, measure) for measure in table.measures]
     return Section(
         name=table.name,
         title=table.title or table.name,
         key_names=tuple(column.name for column in table.key_columns),
-        measures=tuple((each.name, _meaning(content, query, each)) for each in table.measures),
-        rows=tuple(_row(table, at) for at in range(min(rows, table.cells))),
-        note=_note(content, query),
+        measures=tuple((each.name, _meaning(content.plan, query, each)) for each in table.measures),
+        about=about_rows(content.plan, query),
+        beside=not_in_the_margins(content.plan, query) if table.measures else (),
+        first=0,
+        shown=0,
+        rows=Markup(""),
         total=table.cells,
         suppressed=table.suppressed,
         below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
@@ -134,65 +241,31 @@ def _section(content: Content, table: PublishedTable, files: Mapping[str, bytes]
         unreliable=statuses.count("unreliable"),
         blank=statuses.count("blank") - table.suppressed * len(table.measures),
         charts=tuple(each for each in drawn if each is not None),
-        downloads=tuple(_downloads(table.name, files)),
+        downloads=downloads(table.name, files),
+        pages=pages,
     )
 
 
-def _meaning(content: Content, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
+def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
     if query is None or measure.measure is None:
         return "made of published numbers; its margin covers their noise, by simulation"
-    return described(measure.measure, content.plan.catalog.tables[query.table], str(content.plan.unit))
+    return described(measure.measure, plan.catalog.tables[query.table], str(plan.unit))
 
 
-def _note(content: Content, query: PlannedQuery | None) -> str:
-    """What a reader must know of the rows of a table."""
-    if query is None:
-        return "Derived: made of other tables of this publication, after the noise."
-    if query.ranking is not None:
-        return "The keys that occur most often, as noise allows to tell: neighbouring ranks may be swapped."
-    if query.private:
-        return "Which rows appear was decided by noise: rare keys are missing, and a common one may be by chance."
-    return f"Only rows where {query.where}." if query.where is not None else ""
+def _entry(table: PublishedTable, place: Paged, files: Mapping[str, bytes]) -> Entry:
+    href = f"#table-{table.name}" if place.rows is not None else place.pages[0].path
+    return Entry(href, table.title or table.name, table.cells, len(table.measures), downloads(table.name, files))
 
 
-def _downloads(name: str, files: Mapping[str, bytes]) -> list[tuple[str, str, str]]:
-    found = []
-    for ending, label in (("csv", "CSV"), ("parquet", "Parquet")):
-        path = f"tables/{name}.{ending}"
-        if path in files:
-            found.append((path, label, _size(len(files[path]))))
-    return found
-
-
-def _size(size: int) -> str:
-    return f"{size} bytes" if size < 1000 else f"{size / 1000:,.1f} kB" if size < 1e6 else f"{size / 1e6:,.1f} MB"
-
-
-def _row(table: PublishedTable, at: int) -> Row:
-    keys = tuple(_words(column, keys[at]) for column, keys in zip(table.key_columns, table.keys, strict=True))
-    return Row(keys=keys, cells=tuple(_cell(measure, at) for measure in table.measures))
-
-
-def _words(column: Column, key: Key) -> Words:
-    code = key_text(key)
-    label = column.labels.get(code, code)
-    return Words(label=label, code=code if label != code else "")
-
-
-def _cell(measure: PublishedMeasure, at: int) -> Cell:
-    value, margin = shown(float(measure.value[at]), float(measure.margin[at]), measure.places)
-    return Cell(value=value, margin=margin, status=measure.status[at])
-
-
-def _bare(row: Row) -> bool:
-    return any(cell.value and not cell.margin for cell in row.cells)
-
-
-def _example(sections: tuple[Section, ...]) -> tuple[str, str, str] | None:
-    """The first number with a margin: what it says, for the paragraph that explains margins."""
-    for section in sections:
-        for row in section.rows:
-            for (name, _), cell in zip(section.measures, row.cells, strict=True):
-                if cell.margin and cell.status == "ok":
-                    return name, cell.value, cell.margin
-    return None
+def _groups(content: Content, entries: Sequence[Entry]) -> tuple[Group, ...]:
+    """The tables by their keys, in published order; in runs of 50 where that gives over 30 headings."""
+    found: dict[str, list[Entry]] = {}
+    for table, entry in zip(content.tables, entries, strict=True):
+        names = [column.name for column in table.key_columns]
+        keys = f"By {', '.join(names[:-1])}{' and ' if names[1:] else ''}{names[-1]}" if names else "One number each"
+        found.setdefault("Derived tables" if table.derived else keys, []).append(entry)
+    if len(found) > _MOST_GROUPS:
+        starts = range(0, len(entries), _RUN)
+        runs = (entries[start : start + _RUN] for start in starts)
+        found = {f"Tables {at + 1} to {at + len(run)}": list(run) for at, run in zip(starts, runs, strict=True)}
+    return tuple(Group(f"group-{at}", words, tuple(each)) for at, (words, each) in enumerate(found.items(), start=1))

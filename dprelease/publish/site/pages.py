@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-__all__ = ["page", "utc", "visible"]
+__all__ = ["inert", "page", "utc", "visible"]
 
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
@@ -22,7 +23,17 @@ def visible(text: str) -> str:
     >>> visible("safe" + chr(0x202E) + "txt")
     'safe[U+202E]txt'
     """
+    if text.isprintable():  # neither a control nor a format sign, nor a space but the plain one
+        return text
     return "".join(_visible(sign) for sign in text)
+
+
+def inert(text: str) -> Markup:
+    """The text as it may stand in a page, between tags or in a quoted attribute: visible, and without markup.
+
+    Where a page is not made by a template, nothing but this makes text of an author or of a file part of it.
+    """
+    return escape(visible(text))
 
 
 def _visible(sign: str) -> str:
@@ -58,7 +69,13 @@ def page(template: str, **context: Any) -> bytes:
         template: Its file name.
         context: What it names; a name that is missing is an error.
     """
-    environment = Environment(
+    return _environment().get_template(template).render(**context).encode()
+
+
+@cache
+def _environment() -> Environment:
+    """The templates, each compiled once."""
+    return Environment(
         loader=PackageLoader("dprelease.publish"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -67,4 +84,3 @@ def page(template: str, **context: Any) -> bytes:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template(template).render(**context).encode()

@@ -1,0 +1,351 @@
+"""``certificate.pdf``: the accounting on a few pages, to be signed, filed and read without a computer.
+
+The order is that of the certificates of disclosure avoidance of the 2020 Census: what was released and who answers for
+it, the framework and the total, the allocation, the meaning of the loss, the draws, and what surrounds them.
+
+The file is tagged (PDF/UA-1) and made without network or clock: the same content gives the same bytes, on any day
+and in any folder. They do depend on the version of WeasyPrint and on **the fonts of the machine**: none is shipped
+here, the style sheet names generic families alone, and the system's choice for them is embedded, with the glyphs that
+are used. Between two machines the text is the same, and the bytes need not be.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fractions import Fraction
+from threading import Lock
+from types import ModuleType
+from typing import Any
+
+from dprelease.errors import MissingExtra
+from dprelease.plan.document import ReleasePlan
+from dprelease.privacy.budget import Budget
+from dprelease.privacy.filters import account_loss
+from dprelease.publish.accounting.choices import draw, laws_of_loss
+from dprelease.publish.accounting.guarantee import factor_text, meanings, totals
+from dprelease.publish.accounting.levels import WHOLE, Allocated, Change, Level, changes, levels
+from dprelease.publish.accounting.surroundings import MODEL, identity
+from dprelease.publish.accounting.words import (
+    NOT_COVERED,
+    not_protected,
+    post_processing,
+    relation,
+    what_is_hidden,
+    who_is_protected,
+)
+from dprelease.publish.base import NOTICE, AccountFacts, Content, Facts
+from dprelease.publish.numbers import at_most, percent
+from dprelease.publish.site.pages import page, utc
+from dprelease.signature import PublicKey
+
+__all__ = [
+    "CERTIFICATE_FILE",
+    "FRAMEWORKS",
+    "MOST_STEPS",
+    "certificate_files",
+    "certificate_html",
+    "require_weasyprint",
+]
+
+CERTIFICATE_FILE = "certificate.pdf"
+MOST_STEPS = 40
+MOST_ALLOCATED = 120
+MOST_CHANGES = 30
+_LONGEST = 48  # signs of an exact rational
+_DIGITS = 9  # of a rational in the place of one that is longer
+
+# By accountant: the framework, and the theorem that reads its figure as (epsilon, delta).
+FRAMEWORKS = {
+    "basic": (
+        "pure or approximate differential privacy, added up",
+        "none: ε and δ of the draws are added (Dwork and Roth 2014, Theorem 3.16)",
+    ),
+    "advanced": (
+        "approximate differential privacy, composed as a whole",
+        "the exact optimum for what is known of the draws (Kairouz, Oh and Viswanath 2015, Theorem 3.3)",
+    ),
+    "zcdp": (
+        "zero-concentrated differential privacy, mapped to (ε, δ)",
+        "Canonne, Kamath and Steinke 2020, Proposition 12; ρ adds up by Bun and Steinke 2016, Lemma 1.7",
+    ),
+    "rdp": (
+        "Rényi differential privacy, mapped to (ε, δ)",
+        "Canonne, Kamath and Steinke 2020, Proposition 12; curves add up by Mironov 2017, Proposition 1",
+    ),
+    "pld": (
+        "approximate differential privacy, by the law of the privacy loss",
+        "dominating pairs of laws compose (Zhu, Dong and Wang 2022, Theorem 10), and δ is read off at ε",
+    ),
+}
+_ENVIRONMENT = Lock()
+
+
+def certificate_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """``certificate.pdf`` of a release.
+
+    Args:
+        content: What is released.
+        files: The files made so far; none of them is needed.
+
+    Raises:
+        MissingExtra: As of :func:`require_weasyprint`.
+    """
+    del files
+    weasyprint = require_weasyprint()
+    source, facts = certificate_html(content).decode(), content.facts
+    nothing = weasyprint.urls.URLFetcher(allowed_protocols=())  # the page holds all that it shows
+    identifier = bytes.fromhex(facts.plan_fingerprint)[:16]
+    with _dated(facts.reserved_at):
+        document = weasyprint.HTML(string=source, base_url=None, url_fetcher=nothing)
+        written = document.write_pdf(pdf_variant="pdf/ua-1", pdf_identifier=identifier)
+    return {CERTIFICATE_FILE: written}
+
+
+def require_weasyprint() -> ModuleType:
+    """WeasyPrint; asked for before any budget is spent, so that a release does not lack its certificate afterwards.
+
+    Raises:
+        MissingExtra: If it, or a library of the system that it needs, is not there (DPR-X103, DPR-X104).
+    """
+    try:
+        import weasyprint
+        from weasyprint.urls import URLFetcher  # noqa: F401 - older versions have none
+    except ImportError:
+        raise MissingExtra(
+            "certificate.pdf needs WeasyPrint 70 or later, which is not installed",
+            hint='pip install "dprelease[pdf]", or leave `pdf` out of `publish: formats`',
+            code="DPR-X103",
+        ) from None
+    except OSError:
+        raise MissingExtra(
+            "WeasyPrint is installed, but not the system's library Pango, which it needs for certificate.pdf",
+            hint="install it (Debian: apt install libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0; macOS: brew "
+            "install pango), or leave `pdf` out of `publish: formats`",
+            code="DPR-X104",
+        ) from None
+    found: ModuleType = weasyprint
+    return found
+
+
+@contextmanager
+def _dated(reserved_at: str) -> Iterator[None]:
+    """The time of the charge as the time of whoever asks for one while a file is written (reproducible-builds.org).
+
+    It is a variable of the whole process; one thread at a time holds it, and it is put back.
+    """
+    name = "SOURCE_DATE_EPOCH"
+    with _ENVIRONMENT:
+        before = os.environ.get(name)
+        os.environ[name] = str(_epoch(reserved_at))
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
+
+
+def _epoch(text: str) -> int:
+    moment = _moment(text)
+    return 0 if moment is None else int(moment.timestamp())
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def certificate_html(content: Content) -> bytes:
+    """The page that the certificate is made of; the same bytes for the same content."""
+    plan, facts = content.plan, content.facts
+    framework, theorem = FRAMEWORKS[plan.certified]
+    moment = _moment(facts.reserved_at)
+    return page(
+        "certificate.html.j2",
+        release=plan.release,
+        title=plan.release.title or plan.release.name,
+        created="" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        charged=utc(facts.reserved_at),
+        notice=NOTICE if facts.rehearsal else "",
+        unit=str(plan.unit),
+        facts=facts,
+        plan=plan,
+        key=_key(facts),
+        identity=_identity(plan, facts),
+        guarantee=_guarantee(plan),
+        framework=framework,
+        theorem=theorem,
+        total=_total(plan),
+        **_allocation(plan),
+        **_meaning(plan),
+        **_draws(plan),
+        not_protected=not_protected(plan),
+        references=sorted(plan.catalog.references.items()),
+        post_processing=post_processing(plan),
+        accounts=_accounts(content),
+        environment=sorted(facts.environment.items()),
+        not_covered=NOT_COVERED,
+        model=MODEL,
+    )
+
+
+def _key(facts: Facts) -> str:
+    return PublicKey.from_text(facts.signer).fingerprint if facts.signer else ""
+
+
+def _identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
+    """Who and what; the signatories have a place of their own."""
+    found = [each for each in identity(plan, facts) if each[0] != "Signatories"]
+    return [*found, ("Charged", f"{utc(facts.reserved_at)}, ledger entry {facts.ledger_sequence}")]
+
+
+def _guarantee(plan: ReleasePlan) -> list[tuple[str, str]]:
+    return [
+        ("Who is protected", who_is_protected(plan)),
+        ("Relation", f"{plan.neighboring}: {relation(plan)}"),
+        ("What is hidden", what_is_hidden(plan)),
+    ]
+
+
+def _total(plan: ReleasePlan) -> list[tuple[str, str, str]]:
+    """What, as a rational, and rounded up."""
+    found = totals(plan)
+    rows = [
+        ("ε", "certified loss of this release", found["epsilon"]),
+        ("δ", "certified with it", found["delta"]),
+        ("ρ", "sum over the draws", found["rho"]),
+    ]
+    told = [_figure(f"{sign}, {what}", Fraction(text)) for sign, what, text in rows]
+    return told + _budget(plan.budget)
+
+
+def _budget(budget: Budget) -> list[tuple[str, str, str]]:
+    named = (("ε", budget.epsilon), ("ρ", budget.rho), ("δ", budget.delta))
+    return [_figure(f"{sign} of the budget, as asked for", value) for sign, value in named if value is not None]
+
+
+def _figure(what: str, value: Fraction) -> tuple[str, str, str]:
+    return what, rational(value), at_most(value, 6)
+
+
+def rational(value: Fraction) -> str:
+    """The exact rational; where it is too long to read, the next one above with nine digits, marked.
+
+    >>> rational(Fraction(293764, 114921)), rational(Fraction(10**60 + 1, 3 * 10**60))
+    ('293764/114921', '≤ 166666667/500000000')
+    """
+    text = str(value)
+    if len(text) <= _LONGEST:
+        return text
+    unit = Fraction(1)
+    while value / unit < 10 ** (_DIGITS - 1):
+        unit /= 10
+    while value / unit >= 10**_DIGITS:
+        unit *= 10
+    return f"≤ {-(-value // unit) * unit}"
+
+
+def _part(value: Fraction) -> tuple[str, str]:
+    """A share as an exact rational, which is empty where it is too long, and in percent."""
+    text = str(value)
+    return (text if len(text) <= _LONGEST else "", f"{percent(value)} %")
+
+
+def _allocation(plan: ReleasePlan) -> dict[str, Any]:
+    every = levels(plan)
+    left, shown = MOST_ALLOCATED, []
+    for level in every:
+        rows = level.queries[: max(0, left)]
+        left -= len(rows)
+        if rows:
+            shown.append(_level(level, rows))
+    count = sum(len(level.queries) for level in every)
+    return {
+        "levels": shown,
+        "most_levels": [(_named(level), *_part(level.share), len(level.queries)) for level in every[:MOST_ALLOCATED]],
+        "queries": count,
+        "queries_shown": min(count, MOST_ALLOCATED),
+        "own_deltas": any(each.reveals for level in every for each in level.queries),
+    }
+
+
+def _named(level: Level) -> str:
+    return "no key column" if level.name == WHOLE else level.name
+
+
+def _level(level: Level, rows: tuple[Allocated, ...]) -> dict[str, Any]:
+    return {
+        "name": _named(level),
+        "share": _part(level.share),
+        "queries": [
+            {
+                "query": each.query,
+                "within": _part(each.within),
+                "share": _part(each.share),
+                "rho": at_most(each.rho, 5),
+                "reveals": at_most(each.reveals),
+            }
+            for each in rows
+        ],
+    }
+
+
+def _meaning(plan: ReleasePlan) -> dict[str, Any]:
+    found = changes(plan)
+    rows, _ = meanings(plan)
+    return {
+        "meanings": rows,
+        "changes": [_changed(each) for each in found[:MOST_CHANGES]],
+        "changes_in_all": len(found),
+        "spoken_by": plan.certified if plan.accounting != "auto" else "",
+    }
+
+
+def _changed(each: Change) -> dict[str, str]:
+    table, column = each.attribute
+    loss = each.loss
+    return {
+        "what": f"{column} of {table}" if each.within is None else f"{column} of {table}, within one {each.within}",
+        "draws": f"{each.draws:,}",
+        "epsilon": "no bound is proved" if loss is None else at_most(loss.epsilon, 6),
+        "delta": "" if loss is None else at_most(loss.delta),
+        "factor": "" if loss is None else factor_text(loss.epsilon),
+    }
+
+
+def _draws(plan: ReleasePlan) -> dict[str, Any]:
+    return {
+        "steps": [draw(step) for step in plan.steps[:MOST_STEPS]],
+        "steps_in_all": len(plan.steps),
+        "laws_of_loss": laws_of_loss(plan),
+    }
+
+
+def _accounts(content: Content) -> list[dict[str, str]]:
+    """Before, alone and after, at the delta of each account."""
+    every = (*content.facts.accounts, *content.facts.windows)
+    return [_account(content.plan, facts) for facts in every]
+
+
+def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
+    account, cap = next(each for each in plan.accounts if each.name == facts.name), facts.cap
+    cost, delta = [plan.cost_of(account)], facts.after.delta
+    alone = account_loss(account.composition, cost, delta, kept=account.selecting, order=account.order)
+    sign = "ε" if cap.epsilon is not None else "ρ"
+    return {
+        "name": f"{facts.name}, {facts.window}" if facts.window else facts.name,
+        "unit": facts.unit,
+        "composition": facts.composition,
+        "before": at_most(facts.before.epsilon, 6),
+        "alone": at_most(alone.epsilon, 6),
+        "after": at_most(facts.after.epsilon, 6),
+        "delta": at_most(facts.after.delta),
+        "cap": f"{sign} = {at_most(cap.limit, 6)}, δ = {at_most(cap.delta)}",
+    }

@@ -1,0 +1,200 @@
+"""Charts of the accounting as drawings of lines: no script, a text alternative each, and their numbers as a table.
+
+A :class:`Figure` holds plain numbers and texts; ``templates/accounting_figure.html.j2`` writes the SVG, whose colours
+come from the style sheet. Coordinates are hundredths of a unit in a drawing of 360 by 240.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish.accounting.curves import Profile, fewest_misses, trade_off
+from dprelease.publish.base import AccountPoint, Facts
+from dprelease.publish.numbers import at_least, at_most, percent
+
+__all__ = ["ALPHAS", "Figure", "Line", "history_figures", "profile_figure", "trade_off_figure"]
+
+WIDTH, HEIGHT = 360, 240
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 340, 14, 196
+_STEPS = 96  # pieces of a curve
+_MOST_CHARGES = 200
+ALPHAS = (Fraction(1, 1000), Fraction(1, 100), Fraction(5, 100), Fraction(1, 10), Fraction(1, 4), Fraction(1, 2))
+
+Mark = tuple[str, str]  # a place along an axis, and its text
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the drawing: ``curve``, ``reference`` (a cap, guessing) or ``mark`` (the certified loss)."""
+
+    kind: Literal["curve", "reference", "mark"]
+    points: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One chart.
+
+    Attributes:
+        name: A word that is part of an id on the page.
+        title: Its heading.
+        says: The text alternative: what a reader is to see.
+        across: What the horizontal axis counts.
+        up: What the vertical axis counts.
+        lines: Drawn in this order.
+        dots: Centres of dots.
+        marks_across: Ticks of the horizontal axis.
+        marks_up: Ticks of the vertical axis.
+        head: Headings of the table of its numbers.
+        rows: Its numbers, as texts.
+    """
+
+    name: str
+    title: str
+    says: str
+    across: str
+    up: str
+    lines: tuple[Line, ...]
+    dots: tuple[Mark, ...]
+    marks_across: tuple[Mark, ...]
+    marks_up: tuple[Mark, ...]
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def profile_figure(plan: ReleasePlan, profile: Profile) -> Figure:
+    """Delta at every epsilon, in powers of ten, with the certified pair marked."""
+    certified = plan.loss[plan.certified]
+    top = max(float(profile.points[-1][0]), float(certified.epsilon) * 1.5)
+    smallest = math.floor(math.log10(certified.delta)) - 3 if certified.delta else -12
+
+    def x(epsilon: float) -> float:
+        return _LEFT + (_RIGHT - _LEFT) * epsilon / top
+
+    def y(delta: float) -> float:
+        power = max(math.log10(delta), smallest) if delta > 0 else smallest
+        return _TOP + (_BOTTOM - _TOP) * power / smallest
+
+    curve = [(x(top * at / _STEPS), y(profile.delta(top * at / _STEPS))) for at in range(_STEPS + 1)]
+    powers = range(0, smallest - 1, -max(1, math.ceil(-smallest / 5)))
+    dot = (x(float(certified.epsilon)), y(float(certified.delta)))
+    told = f"ε = {at_most(certified.epsilon, 4)}, δ = {at_most(certified.delta)}"
+    return Figure(
+        name="profile",
+        title="δ at every ε: the privacy profile",
+        says=f"A falling line: at a larger ε less remains for δ. A dot marks the certified loss, {told}.",
+        across="ε",
+        up="δ",
+        lines=(Line("curve", _points(curve)),),
+        dots=((_place(dot[0]), _place(dot[1])),),
+        marks_across=tuple((_place(x(tick)), text) for tick, text in _ticks(top)),
+        marks_up=tuple((_place(y(10.0**power)), _power(power)) for power in powers),
+        head=("ε", "δ at most"),
+        rows=tuple((at_most(epsilon, 6), at_most(delta)) for epsilon, delta in profile.points),
+    )
+
+
+def trade_off_figure(profile: Profile) -> Figure:
+    """The errors that an attacker must make: misses against false alarms."""
+
+    def x(alpha: float) -> float:
+        return _LEFT + (_RIGHT - _LEFT) * alpha
+
+    def y(miss: float) -> float:
+        return _BOTTOM - (_BOTTOM - _TOP) * miss
+
+    corners = [(x(alpha), y(miss)) for alpha, miss in fewest_misses(profile.points)]
+    guessing = [(x(0), y(1)), (x(1), y(0))]
+    ticks = [(at / 4, f"{25 * at}\u00a0%") for at in range(5)]
+    rows = tuple((f"{percent(a)}\u00a0%", f"{at_least(100 * trade_off(profile.points, a), 4)}\u00a0%") for a in ALPHAS)
+    one = rows[ALPHAS.index(Fraction(5, 100))]
+    return Figure(
+        name="errors",
+        title="The errors that no attacker avoids",
+        says="A line that falls from all misses to none, below the straight line of guessing. Whoever accepts "
+        f"{one[0]} of false alarms misses at least {one[1]}.",
+        across="false alarms",
+        up="misses",
+        lines=(Line("reference", _points(guessing)), Line("curve", _points(corners))),
+        dots=(),
+        marks_across=tuple((_place(x(at)), text) for at, text in ticks),
+        marks_up=tuple((_place(y(at)), text) for at, text in ticks),
+        head=("false alarms", "misses at least"),
+        rows=rows,
+    )
+
+
+def history_figures(plan: ReleasePlan, facts: Facts) -> tuple[Figure, ...]:
+    """For each account with a known history its loss behind every charge, beside its cap."""
+    found = []
+    for at, account in enumerate(facts.accounts):
+        points = [each for each in facts.history if each.account == account.name]
+        if points:
+            found.append(_history(f"history{at}", account.name, points, account.cap.epsilon))
+    return tuple(found)
+
+
+def _history(name: str, account: str, points: Sequence[AccountPoint], cap: Fraction | None) -> Figure:
+    shown = points[-_MOST_CHARGES:]
+    losses = [float(each.after.epsilon) for each in shown]
+    top = max([*losses, float(cap or 0)]) * 1.05 or 1.0
+    count = max(1, len(shown))
+
+    def x(at: float) -> float:
+        return _LEFT + (_RIGHT - _LEFT) * at / count
+
+    def y(loss: float) -> float:
+        return _BOTTOM - (_BOTTOM - _TOP) * loss / top
+
+    stairs = [(x(at + side), y(loss)) for at, loss in enumerate(losses) for side in (0, 1)]
+    lines = [Line("curve", _points(stairs))]
+    if cap is not None:
+        lines.insert(0, Line("reference", _points([(x(0), y(float(cap))), (x(count), y(float(cap)))])))
+    last, limit = shown[-1], f" The dashed line is the cap, {at_most(cap, 4)}." if cap is not None else ""
+    spread = sorted({0, (count - 1) // 2, count - 1})
+    return Figure(
+        name=name,
+        title=f"Account {account}: loss behind every charge",
+        says=f"Stairs over the last {len(shown):,} charges, up to ε = {at_most(last.after.epsilon, 4)}.{limit}",
+        across="charges, the oldest first",
+        up="ε of the account",
+        lines=tuple(lines),
+        dots=(),
+        marks_across=tuple((_place(x(at + 0.5)), _named(shown[at])) for at in spread),
+        marks_up=tuple((_place(y(tick)), text) for tick, text in _ticks(top)),
+        head=("ledger entry", "release", "period", "ε of the account, at most"),
+        rows=tuple((f"{p.sequence:,}", p.release, p.period, at_most(p.after.epsilon, 6)) for p in shown),
+    )
+
+
+def _named(point: AccountPoint) -> str:
+    return point.period if len(point.period) <= 10 else f"{point.period[:9]}…"
+
+
+def _points(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{_place(x)},{_place(y)}" for x, y in places)
+
+
+def _place(number: float) -> str:
+    return f"{number + 0.0:.2f}"
+
+
+def _ticks(top: float) -> list[tuple[float, str]]:
+    """Round numbers from 0 up to the top, three to six of them."""
+    rough = top / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough)
+    unit = Decimal(f"{step:.3g}")
+    return [(float(unit * at), f"{(unit * at).normalize():f}") for at in range(int(top / step) + 1)]
+
+
+def _power(power: int) -> str:
+    if power == 0:
+        return "1"
+    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

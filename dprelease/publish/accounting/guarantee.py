@@ -1,0 +1,194 @@
+"""The guarantee told: what an attacker can come to believe, what each change of the data costs, and the totals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.plan.explain import loss_facts
+from dprelease.privacy.budget import Loss, round_up
+from dprelease.privacy.event import Composed
+from dprelease.privacy.filters import Spent, Terms, spent_on
+from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.unit import Neighboring
+from dprelease.publish.accounting.curves import profile_of, trade_off
+from dprelease.publish.accounting.figures import ALPHAS
+from dprelease.publish.accounting.semantics import Meaning, semantics
+from dprelease.publish.numbers import at_most, beliefs, percent
+
+__all__ = [
+    "PRIORS",
+    "allocation",
+    "exact",
+    "factor_text",
+    "guarantee",
+    "meanings",
+    "shares",
+    "totals",
+    "worked_example",
+]
+
+PRIORS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
+_MOST_DIGITS = 60  # of an exact rational on a page
+_MOST_SHARES = 20  # bars
+_MOST_BITS = 2000  # of a denominator, as in an account (``privacy.filters.Spent``)
+_GRAIN = 10**60
+
+
+def guarantee(plan: ReleasePlan) -> dict[str, Any]:
+    """What ``accounting.json`` says of all this; it follows from the plan alone."""
+    points = profile_of(plan).points
+    return {
+        "totals": totals(plan),
+        "worked_example": [
+            {"before_percent": before, "after_at_least_percent": least, "after_at_most_percent": most}
+            for before, _, least, most in worked_example(plan.loss[plan.certified])
+        ],
+        "semantics": [_meaning_facts(plan, each) for each in semantics(plan)],
+        "allocation": allocation(plan),
+        "profile": [{"epsilon": round_up(epsilon, 8), "delta": round_up(delta, 8)} for epsilon, delta in points],
+        "trade_off": [{"false_alarms": str(at), "misses_at_least": str(trade_off(points, at))} for at in ALPHAS],
+    }
+
+
+def worked_example(loss: Loss) -> list[tuple[str, str, str, str]]:
+    """For somebody who believed so much before: the odds then, and the belief after, at least and at most; percent."""
+    found = []
+    for before in PRIORS:
+        odds = (1 - before) / before
+        found.append((percent(before), f"1 : {odds}", *beliefs(before, loss.epsilon)))
+    return found
+
+
+def totals(plan: ReleasePlan) -> dict[str, str]:
+    """The certified loss and the sum of rho as rationals: exact, or the next one above that has a readable length."""
+    certified = plan.loss[plan.certified]
+    spent = spent_on(Terms(composition="zcdp"), plan.event)
+    figures = {"epsilon": certified.epsilon, "delta": certified.delta, "rho": spent.loss, "reveals": spent.reveals}
+    return {name: _rational(value) for name, value in figures.items()}
+
+
+def _rational(value: Fraction) -> str:
+    if value.denominator.bit_length() > _MOST_BITS:
+        value = Fraction(-(-value.numerator * _GRAIN // value.denominator), _GRAIN)
+    return str(value)
+
+
+def exact(text: str) -> str:
+    """A rational for the page; empty where it is too long to read."""
+    return text if len(text) <= _MOST_DIGITS else ""
+
+
+def meanings(plan: ReleasePlan) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """The rows of the two tables of the page: units, rows and groups; then attributes."""
+    every = semantics(plan)
+    told = [(_row(plan, each), each.kind == "attribute") for each in every]
+    return [row for row, attribute in told if not attribute], [row for row, attribute in told if attribute]
+
+
+def _row(plan: ReleasePlan, each: Meaning) -> dict[str, str]:
+    loss = each.loss
+    return {
+        "what": _what(plan, each),
+        "steps": str(each.steps),
+        "draws": f"{each.draws:,}",
+        "epsilon": at_most(loss.epsilon, 6) if loss is not None else "no bound is proved",
+        "delta": at_most(loss.delta) if loss is not None else "",
+        "factor": factor_text(loss.epsilon) if loss is not None else "",
+    }
+
+
+def factor_text(epsilon: Fraction) -> str:
+    """e^epsilon rounded up; of a large one only the order, for more says nothing."""
+    return at_most(upper(CONTEXT.exp(real(epsilon))), 3) if epsilon < 40 else "beyond 10¹⁷"
+
+
+def _what(plan: ReleasePlan, each: Meaning) -> str:
+    unit = str(plan.unit)
+    if each.kind == "attribute" and each.attribute is not None:
+        return f"{each.attribute[1]} of {each.attribute[0]}"
+    if each.kind == "unit" and plan.neighboring is Neighboring.ADD_REMOVE:
+        return f"one {unit} more or less"
+    told = {
+        "unit": f"one {unit} in the place of another one",
+        "other_unit": f"one {unit} in the place of another one",
+        "row": f"one row of a {unit} that has others too: more, less or changed",
+    }
+    return told.get(each.kind, f"{each.size} at once, each of them as in the first line")
+
+
+def _meaning_facts(plan: ReleasePlan, each: Meaning) -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": each.kind, "what": _what(plan, each), "steps": each.steps, "draws": each.draws}
+    if each.kind == "group":
+        found["size"] = each.size
+    if each.attribute is not None:
+        found |= {"table": each.attribute[0], "column": each.attribute[1]}
+    return {**found, "loss": None if each.loss is None else loss_facts(each.loss)}
+
+
+def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
+    """For every query its share of the release, and what its draws alone cost.
+
+    A draw that serves several queries counts for each of them in equal parts in ``share``, so that the shares add up
+    to one; ``rho`` is of all draws that the query needs, as if it had been released alone.
+    """
+    served = [_served(plan, step) for step in plan.steps]
+    found = []
+    for query in plan.queries:
+        own = [at for at, names in enumerate(served) if query.name in names]
+        steps = [plan.steps[at] for at in own]
+        parts = (plan.steps[at].share / len(served[at]) for at in own)
+        found.append(
+            {
+                "query": query.name,
+                "level": "all",
+                "steps": [step.id for step in steps],
+                "cells": _cells(query, steps),
+                "share": str(sum(parts, Fraction(0))),
+                "rho": str(_rho(steps).loss),
+                "reveals": str(_rho(steps).reveals),
+            }
+        )
+    return found
+
+
+def _served(plan: ReleasePlan, step: Step) -> tuple[str, ...]:
+    """The queries that need a step, in plan order."""
+    answered = {answer.query for answer in step.answers}
+    return tuple(
+        query.name
+        for query in plan.queries
+        if query.name in answered
+        or query.selection == step.id
+        or (query.ranking is not None and query.ranking.step == step.id)
+    )
+
+
+def _cells(query: PlannedQuery, steps: list[Step]) -> int | None:
+    """The rows of its table; None where noise decides."""
+    if query.ranking is not None:
+        return query.ranking.k
+    return None if query.private else max((step.cells or 0 for step in steps), default=0)
+
+
+def _rho(steps: list[Step]) -> Spent:
+    return spent_on(Terms(composition="zcdp"), Composed(events=tuple(step.event for step in steps)))
+
+
+def shares(plan: ReleasePlan) -> list[dict[str, str]]:
+    """The bars of the chart of shares: the largest first, the rest as one."""
+    found = sorted(((Fraction(each["share"]), each) for each in allocation(plan)), key=lambda pair: -pair[0])
+    largest = found[0][0] if found else Fraction(1)
+    rest = found[_MOST_SHARES:]
+    bars = [_bar(each["query"], share, Fraction(each["rho"]), largest) for share, each in found[:_MOST_SHARES]]
+    if rest:
+        total = sum((share for share, _ in rest), Fraction(0))
+        bars.append(_bar(f"{len(rest)} others", total, None, max(largest, total)))
+    return bars
+
+
+def _bar(name: str, share: Fraction, rho: Fraction | None, largest: Fraction) -> dict[str, str]:
+    width = float(100 * share / largest) if largest else 0.0
+    told = "" if rho is None else at_most(rho, 4)
+    return {"name": name, "share": percent(share), "width": f"{width:.2f}", "rho": told}

@@ -1,0 +1,201 @@
+"""Levels: how the loss is divided among them, and what it means for an attribute that changes within one of them.
+
+*Allocation.* The level of a query is the first key column of its table: a table by state and sex is on the level of
+states. A table without keys is on the level of the whole. The share of a level is the sum of the shares of its queries,
+and a query has a share within its level; all of them are exact rationals.
+
+*Within a level.* Let m be a column that is a public recoding of another one, a, of the same rows: its interval, or the
+area that holds an area. Two data sets differ in what the rows of one unit have in a, **and every row has the same m in
+both.** Then only draws count that read a other than through m. Proof: such data sets agree in every column but a, if m
+is taken as one more column that is given. A draw that reads neither a, nor anything that is computed from a without
+passing through m, is answered from columns in which they agree; so its exact numbers are equal, and the rest is the
+proof of ``semantics`` for one attribute. To ask which draws those are, :func:`reads_within` asks ``semantics.reads`` of
+the same tables with m declared as a column of the source. ``tests/laws/test_level_semantics.py`` changes such columns
+of small tables in every way that keeps m and compares the answers of the engine.
+
+In the 2020 Census, a person who moves between blocks of one county touches the tables of tracts, block groups and
+blocks, and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.table import Binned, Catalog, Column, Mapped, Table
+from dprelease.errors import UnsupportedEvent
+from dprelease.plan.document import ReleasePlan
+from dprelease.privacy.accountants import ACCOUNTANTS
+from dprelease.privacy.budget import Loss
+from dprelease.privacy.event import Composed
+from dprelease.privacy.group import of_event
+from dprelease.publish.accounting.guarantee import allocation
+from dprelease.publish.accounting.semantics import Attribute, attributes, reads, semantics, steps_of_a_change
+
+__all__ = ["Allocated", "Change", "Level", "changes", "levels", "reads_within", "recodings"]
+
+WHOLE = "(whole)"
+_MOST_DRAWS = 200  # of different draws: from here on the quicker accountant alone
+
+
+@dataclass(frozen=True)
+class Allocated:
+    """One query: what part of its level and of the release it got, and what its draws alone cost.
+
+    Attributes:
+        query: Its name.
+        within: Its share of its level.
+        share: Its share of the release.
+        rho: Of all draws that it needs, where they do not reveal.
+        reveals: What these draws have of delta by themselves.
+    """
+
+    query: str
+    within: Fraction
+    share: Fraction
+    rho: Fraction
+    reveals: Fraction
+
+
+@dataclass(frozen=True)
+class Level:
+    """Queries with one first key column, in plan order, and their share of the release."""
+
+    name: str
+    share: Fraction
+    queries: tuple[Allocated, ...]
+
+
+def levels(plan: ReleasePlan) -> tuple[Level, ...]:
+    """The levels of a plan, in the order of their first query; the shares add up to one."""
+    first = {query.name: query.by[0] if query.by else WHOLE for query in plan.queries}
+    rows = allocation(plan)
+    total: dict[str, Fraction] = {}
+    for row in rows:
+        name = first[row["query"]]
+        total[name] = total.get(name, Fraction(0)) + Fraction(row["share"])
+    return tuple(
+        Level(
+            name=name,
+            share=share,
+            queries=tuple(
+                Allocated(
+                    query=row["query"],
+                    within=Fraction(row["share"]) / share if share else Fraction(0),
+                    share=Fraction(row["share"]),
+                    rho=Fraction(row["rho"]),
+                    reveals=Fraction(row["reveals"]),
+                )
+                for row in rows
+                if first[row["query"]] == name
+            ),
+        )
+        for name, share in total.items()
+    )
+
+
+@dataclass(frozen=True)
+class Change:
+    """What changes of one unit, and what it costs.
+
+    Attributes:
+        attribute: The table and column that changes.
+        within: The recoding of it that stays as it is; None: none does.
+        draws: How many steps of the plan depend on it.
+        loss: Rounded up; None: nothing is proved.
+    """
+
+    attribute: Attribute
+    within: str | None
+    draws: int
+    loss: Loss | None
+
+
+def changes(plan: ReleasePlan) -> tuple[Change, ...]:
+    """Every attribute that some draw depends on, then every attribute within each of its recodings.
+
+    Where the author asks for one accountant, it alone speaks; else the smallest bound that is known holds. A change
+    within a recoding is a change of the attribute, so that what holds for the attribute holds for it too.
+    """
+    found = list(_by_attribute(plan))
+    whole = {change.attribute: change.loss for change in found}
+    for attribute, level in recodings(plan.catalog):
+        at = [
+            number
+            for number, step in enumerate(plan.steps)
+            if attribute in reads_within(step.aggregate, step.parts, plan.catalog, (attribute[0], level))
+        ]
+        if at:
+            known = [each for each in (_loss(plan, at), whole.get(attribute)) if each is not None]
+            loss = min(known, key=lambda each: (each.delta, each.epsilon), default=None)
+            found.append(Change(attribute, level, len(at), loss))
+    return tuple(found)
+
+
+def _by_attribute(plan: ReleasePlan) -> Iterator[Change]:
+    if plan.accounting == "auto":
+        for each in semantics(plan):
+            if each.kind == "attribute" and each.attribute is not None and each.draws:
+                yield Change(each.attribute, None, each.draws, each.loss)
+        return
+    read = [reads(step.aggregate, step.parts, plan.catalog) for step in plan.steps]
+    for attribute in attributes(plan.catalog):
+        at = [number for number, names in enumerate(read) if attribute in names]
+        if at:
+            yield Change(attribute, None, len(at), _loss(plan, at))
+
+
+def recodings(catalog: Catalog) -> tuple[tuple[Attribute, str], ...]:
+    """Every column of a source with each column that is recoded from it, directly or through others."""
+    return tuple(
+        ((table.name, source), column.name)
+        for table in catalog.tables.values()
+        for column in table.columns
+        if isinstance(column.derivation, Binned | Mapped)
+        for source in _source_of(table, column)
+    )
+
+
+def _source_of(table: Table, column: Column) -> Iterator[str]:
+    """The column of the source that a chain of recodings begins with; none where it is lent or computed."""
+    while isinstance(column.derivation, Binned | Mapped):
+        column = table.column(column.derivation.of)
+    if column.in_source and column.name != table.unit_id:
+        yield column.name
+
+
+def reads_within(
+    grouping: Grouping, quantities: Sequence[Quantity], catalog: Catalog, level: Attribute
+) -> frozenset[Attribute]:
+    """What ``semantics.reads`` finds if a recoded column (table, name) is taken as given; proof above."""
+    table = catalog.tables[level[0]]
+    columns = tuple(
+        column.model_copy(update={"derivation": None}) if column.name == level[1] else column
+        for column in table.columns
+    )
+    given = table.model_copy(update={"columns": columns})
+    return reads(grouping, quantities, catalog.model_copy(update={"tables": {**catalog.tables, level[0]: given}}))
+
+
+def _loss(plan: ReleasePlan, at: Sequence[int]) -> Loss | None:
+    """The bound for some steps of the plan at the certified delta; None where nothing is proved at it."""
+    delta, change = plan.loss[plan.certified].delta, steps_of_a_change(plan.neighboring)
+    try:
+        grown = Composed(events=tuple(of_event(plan.steps[number].event, change) for number in at))
+    except UnsupportedEvent:
+        return None
+    found = []
+    for name in _speaking(plan, grown):
+        try:
+            found.append(ACCOUNTANTS[name].epsilon(grown, delta))
+        except UnsupportedEvent:
+            continue
+    return Loss(epsilon=min(found), delta=delta) if found else None
+
+
+def _speaking(plan: ReleasePlan, event: Composed) -> tuple[str, ...]:
+    if plan.accounting != "auto":
+        return (plan.certified,)
+    return ("zcdp", "pld") if len(set(event.events)) <= _MOST_DRAWS else ("zcdp",)

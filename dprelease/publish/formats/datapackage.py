@@ -1,0 +1,184 @@
+"""``datapackage.json``: a Data Package (version 1) that describes the CSV files, for programs.
+
+Types are written, never inferred: a key ``06`` that a reader takes for a number is six ever after. Every resource has
+the size and the SHA-256 of its file, so that a reader can tell whether it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dprelease.canonical import sha256
+from dprelease.catalog.table import Column
+from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.publish.accounting.words import dictionary, relation
+from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, Content, header, key_text
+from dprelease.publish.formats.cube import keys_repeat
+
+__all__ = ["datapackage_files", "package_of"]
+
+_MOST_LISTED = 1000
+_DIALECT = {
+    "csvddfVersion": 1.2,
+    "delimiter": ",",
+    "doubleQuote": True,
+    "lineTerminator": "\r\n",
+    "quoteChar": '"',
+    "skipInitialSpace": False,
+    "header": True,
+    "caseSensitiveHeader": True,
+}
+_PARTS = {
+    "_se": "standard error of {name}",
+    "_margin": "margin of {name}: half the width of its {share} % interval, before it is cut",
+    "_lower": "lower end of the {share} % interval of {name}",
+    "_upper": "upper end of the {share} % interval of {name}",
+}
+
+
+def datapackage_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """``datapackage.json`` at the top of the bundle; nothing where no CSV files were made.
+
+    Args:
+        content: The release.
+        files: Made so far; those it describes are ``tables/<name>.csv``.
+    """
+    if not all(_path(table) in files for table in content.tables):
+        return {}
+    text = json.dumps(package_of(content, files), indent=1, allow_nan=False)
+    return {"datapackage.json": f"{text}\n".encode()}
+
+
+def package_of(content: Content, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The descriptor as a value."""
+    plan, facts = content.plan, content.facts
+    release, loss = plan.release, plan.loss[plan.certified]
+    title = release.title or release.name
+    told = dictionary(plan)
+    return {
+        "profile": "tabular-data-package",
+        "name": _name(f"{release.name}-{release.period}"),
+        "title": f"{NOTICE}: {title}" if facts.rehearsal else title,
+        "description": _description(content),
+        "version": release.period,
+        "created": facts.reserved_at,
+        **({"contributors": [{"title": release.curator, "role": "publisher"}]} if release.curator else {}),
+        "resources": [_resource(content, table, files[_path(table)], told) for table in content.tables],
+        "dprelease": {
+            "release": release.name,
+            "period": release.period,
+            "plan_fingerprint": facts.plan_fingerprint,
+            "epsilon": str(loss.epsilon),
+            "delta": str(loss.delta),
+            "unit": str(plan.unit),
+            "relation": relation(plan),
+            "contact": release.contact,
+            "rehearsal": facts.rehearsal,
+        },
+    }
+
+
+def _path(table: PublishedTable) -> str:
+    return f"tables/{table.name}.csv"
+
+
+def _name(text: str) -> str:
+    """A name as the standard allows it: small letters, digits, and ``.``, ``-``, ``_``."""
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-") or "release"
+
+
+def _description(content: Content) -> str:
+    notice = f"{NOTICE}. " if content.facts.rehearsal else ""
+    use = content.plan.release.intended_use
+    return (
+        f"{notice}Statistics of period {content.plan.release.period} with differential privacy: random noise was "
+        "added to every number before it was published. Beside each number stand its standard error, its margin and "
+        f"its interval.{f' Made for: {use}.' if use else ''}"
+    )
+
+
+def _resource(content: Content, table: PublishedTable, data: bytes, told: Mapping[str, Any]) -> dict[str, Any]:
+    described = {} if table.derived else told.get(table.name, {})
+    return {
+        "profile": "tabular-data-resource",
+        "name": _name(table.name),
+        "title": table.title or table.name,
+        **({"description": f"Derived after the noise: {table.derived}"} if table.derived else {}),
+        "path": _path(table),
+        "format": "csv",
+        "mediatype": "text/csv",
+        "encoding": "utf-8",
+        "bytes": len(data),
+        "hash": f"sha256:{sha256(data)}",
+        "dialect": _DIALECT,
+        "schema": _schema(content, table, described),
+    }
+
+
+def _schema(content: Content, table: PublishedTable, described: Mapping[str, str]) -> dict[str, Any]:
+    fields = {column.name: _key_field(column, table, described) for column in table.key_columns}
+    for measure in table.measures:
+        fields |= _number_fields(measure, table, described)
+    fields[REHEARSAL_COLUMN] = {
+        "name": REHEARSAL_COLUMN,
+        "type": "string",
+        "constraints": {"required": True, "enum": [NOTICE]},
+    }
+    names = header(table, rehearsal=content.facts.rehearsal)
+    unique = table.key_columns and not keys_repeat(table) and not any(map(_has_empty, table.keys))
+    keys = [column.name for column in table.key_columns]
+    return {
+        "fields": [fields[name] for name in names],
+        "missingValues": [""],
+        **({"primaryKey": keys} if unique else {}),
+    }
+
+
+def _has_empty(keys: tuple[Any, ...]) -> bool:
+    """Whether one of the keys is the empty text, which a reader takes for a missing value."""
+    return "" in keys
+
+
+def _key_field(column: Column, table: PublishedTable, described: Mapping[str, str]) -> dict[str, Any]:
+    types = {"text": "string", "integer": "integer", "boolean": "boolean", "date": "date"}
+    words = described.get(column.name, f"key: {column.type}")
+    labels = "; ".join(f"{code}: {label}" for code, label in column.labels.items() if label != code)
+    found: dict[str, Any] = {
+        "name": column.name,
+        "type": types[column.type],
+        "description": f"{words} ({labels})" if labels and len(column.labels) <= _MOST_LISTED else words,
+    }
+    if column.type == "boolean":
+        found |= {"trueValues": ["true"], "falseValues": ["false"]}
+    empty = _has_empty(table.keys[table.key_columns.index(column)])
+    listed = column.keys is not None and len(column.keys) <= _MOST_LISTED
+    enum = {"enum": [key_text(key) for key in column.keys or ()]} if listed and column.type == "text" else {}
+    return {**found, "constraints": {**({} if empty else {"required": True}), **enum}}
+
+
+def _number_fields(
+    measure: PublishedMeasure, table: PublishedTable, described: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """The fields of one measure by name; only numbers that are whole by their kind are integers."""
+    name, share = measure.name, f"{float(table.confidence) * 100:.4g}"
+    number = "integer" if measure.integer else "number"
+    found: dict[str, dict[str, Any]] = {
+        name: {"name": name, "type": number, "description": described.get(name, "made of published numbers")},
+        f"{name}_status": {
+            "name": f"{name}_status",
+            "type": "string",
+            "description": "ok; unreliable: the margin is large beside the number; blank: nothing is published",
+            "constraints": {"required": True, "enum": ["ok", "unreliable", "blank"]},
+        },
+    }
+    for ending, words in _PARTS.items():
+        kind = "number" if ending == "_se" else number
+        found[name + ending] = {
+            "name": name + ending,
+            "type": kind,
+            "description": words.format(name=name, share=share),
+        }
+    return found

@@ -1,0 +1,143 @@
+"""JSON-stat 2.0: one dataset per table, with the numbers of every measure along one metric dimension.
+
+The metrics of a measure m are m, m_se, m_margin, m_lower and m_upper, as the columns of the CSV file. ``value`` is a
+list where the table has every combination of its keys, in row-major order, and else an object from position to number.
+``status`` names, by position, the values that are not ``ok``. What is not published is null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.publish.accounting.words import described
+from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.formats.cube import PARTS, Cube, Dimension, as_cube, numbered, numbers_of
+
+__all__ = ["dataset", "jsonstat_files"]
+
+_METRIC, _PERIOD = "metric", "period"
+_WORDS = {"": "", "_se": ": standard error", "_margin": ": margin", "_lower": ": lower end", "_upper": ": upper end"}
+Number = float | int | None
+
+
+def jsonstat_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """``tables/<name>.json`` for every query and derived table."""
+    found = {}
+    for table in content.tables:
+        text = json.dumps(dataset(content, table), separators=(",", ":"), allow_nan=False)
+        found[f"tables/{table.name}.json"] = f"{text}\n".encode()
+    return found
+
+
+def dataset(content: Content, table: PublishedTable) -> dict[str, Any]:
+    """A table as a JSON-stat dataset; dimensions of its keys, the period, and the metrics."""
+    cube, release = as_cube(table), content.plan.release
+    names = numbered([*(each.name for each in cube.dimensions), _PERIOD, _METRIC])
+    codes = [_appearing(each) for each in cube.dimensions]
+    metrics = [f"{measure.name}{ending}" for measure in cube.measures for ending in PARTS]
+    made: dict[str, Any] = {
+        name: _dimension(each, order) for name, each, order in zip(names, cube.dimensions, codes, strict=False)
+    }
+    made[names[-2]] = {"label": "period", "category": {"index": [release.period]}}
+    made[names[-1]] = {"label": "metric", "category": {"index": metrics, **_of_metrics(content, table, cube)}}
+    title = table.title or table.name
+    return {
+        "version": "2.0",
+        "class": "dataset",
+        "label": f"{NOTICE}: {title}" if content.facts.rehearsal else title,
+        **({"source": release.curator} if release.curator else {}),
+        "updated": content.facts.reserved_at,
+        "note": _notes(content, table),
+        "id": names,
+        "size": [*map(len, codes), 1, len(metrics)],
+        "role": {"time": [names[-2]], "metric": [names[-1]]},
+        "dimension": made,
+        **_values(cube, codes, len(metrics)),
+        "extension": {
+            "dprelease": {
+                "release": release.name,
+                "plan_fingerprint": content.facts.plan_fingerprint,
+                "confidence": str(table.confidence),
+                "rehearsal": content.facts.rehearsal,
+            }
+        },
+    }
+
+
+def _appearing(dimension: Dimension) -> list[str]:
+    """The codes that the table has: in declared order, else as they come."""
+    there = dict.fromkeys(dimension.codes)
+    return list(there) if dimension.declared is None else [code for code in dimension.declared if code in there]
+
+
+def _dimension(dimension: Dimension, codes: Sequence[str]) -> dict[str, Any]:
+    labels = {code: dimension.labels[code] for code in codes if code in dimension.labels}
+    category: dict[str, Any] = {"index": list(codes), **({"label": labels} if labels else {})}
+    return {"label": dimension.name, "category": category}
+
+
+def _of_metrics(content: Content, table: PublishedTable, cube: Cube) -> dict[str, Any]:
+    """Labels and units of the metrics."""
+    labels, units = {}, {}
+    for measure in cube.measures:
+        words = _meaning(content, table, measure)
+        for ending in PARTS:
+            metric = f"{measure.name}{ending}"
+            labels[metric] = words + _WORDS[ending]
+            if measure.places is not None and ending != "_se":
+                units[metric] = {"decimals": measure.places}
+    return {"label": labels, **({"unit": units} if units else {})}
+
+
+def _meaning(content: Content, table: PublishedTable, measure: PublishedMeasure) -> str:
+    plan = content.plan
+    query = next((each for each in plan.queries if each.name == table.name and not table.derived), None)
+    if measure.measure is None or query is None:
+        return measure.name
+    return f"{measure.name}: {described(measure.measure, plan.catalog.tables[query.table], str(plan.unit))}"
+
+
+def _notes(content: Content, table: PublishedTable) -> list[str]:
+    share = f"{float(table.confidence) * 100:.4g}"
+    notice = [NOTICE] if content.facts.rehearsal else []
+    return [
+        *notice,
+        "Estimates: random noise was added to every number before it was published. "
+        f"The number without noise lies between the lower and the upper end in at least {share} % of cases.",
+        "A value without a status is ok; unreliable: its margin is large beside it; blank: nothing is published.",
+    ]
+
+
+def _values(cube: Cube, codes: Sequence[Sequence[str]], metrics: int) -> dict[str, Any]:
+    """``value`` and ``status``."""
+    columns = [numbers_of(measure, ending) for measure in cube.measures for ending in PARTS]
+    rows: list[tuple[Number, ...]] = list(zip(*columns, strict=True))
+    places = _places(cube, codes)
+    status = {
+        str(place * metrics + at * len(PARTS)): measure.status[row]
+        for row, place in enumerate(places)
+        for at, measure in enumerate(cube.measures)
+        if measure.status[row] != "ok"
+    }
+    if places == list(range(math.prod(map(len, codes)))):
+        value: Any = [number for row in rows for number in row]
+    else:
+        value = {
+            str(place * metrics + at): number
+            for place, row in zip(places, rows, strict=True)
+            for at, number in enumerate(row)
+        }
+    return {"value": value, **({"status": status} if status else {})}
+
+
+def _places(cube: Cube, codes: Sequence[Sequence[str]]) -> list[int]:
+    """Where each row is in the row-major product of the codes."""
+    places = [0] * cube.rows
+    for dimension, order in zip(cube.dimensions, codes, strict=True):
+        index = {code: at for at, code in enumerate(order)}
+        places = [place * len(order) + index[code] for place, code in zip(places, dimension.codes, strict=True)]
+    return places

@@ -1,0 +1,226 @@
+"""A workbook for people: a cover, a table of contents, notes, and one sheet for each table.
+
+It follows the rules of the UK Government Analysis Function for accessible spreadsheets: every table is marked up and
+has a name that says what it is, there are no merged cells, no blank rows or columns, no frozen panes and no meaning in
+colour alone, and shorthand in square brackets is explained.
+
+Keys are text as declared, so ``06`` stays ``06`` and ``=1+1`` is no formula; signs that a cell cannot hold are written
+out, and the CSV file has the keys exactly. Beside a number stand its margin and its interval; its standard error is in
+the CSV file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from dprelease.catalog.table import Column, Key
+from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.plan.document import PlannedQuery
+from dprelease.publish.base import NOTICE, Content, key_text
+from dprelease.publish.formats.cover import cover, notes
+from dprelease.publish.formats.cube import numbers_of, suppressed
+from dprelease.publish.formats.sheets import Cell, Field, Sheet, headers, sheet_names, table_names
+from dprelease.publish.numbers import percent
+
+__all__ = ["WORKBOOK", "sheets_of", "xlsx_files"]
+
+WORKBOOK = "tables/workbook.xlsx"
+COVER, CONTENTS, NOTES = "Cover", "Contents", "Notes"
+NO_ESTIMATE, UNRELIABLE, WITHHELD = "[x]", "[u]", "[w]"
+SHEET_ROWS, SHEET_COLUMNS = 1_048_576, 16_384
+_ABOVE = 10  # rows that a sheet keeps free for what stands above its table
+_EXACT = 10**15  # a spreadsheet holds 15 digits of a number
+
+
+def xlsx_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """``tables/workbook.xlsx``, with every query and derived table.
+
+    Args:
+        content: The release.
+        files: Made so far; a table that no sheet can hold is said to be in one of them.
+    """
+    from dprelease.publish.formats.workbook import workbook_bytes
+
+    release = content.plan.release
+    made = workbook_bytes(
+        sheets_of(content, files),
+        title=f"{release.title or release.name}, {release.period}",
+        author=release.curator,
+        created=content.facts.reserved_at,
+    )
+    return {WORKBOOK: made}
+
+
+def sheets_of(content: Content, files: Mapping[str, bytes]) -> list[Sheet]:
+    """The sheets as values, in order."""
+    asked = [table.name for table in content.tables]
+    names = sheet_names(asked, taken=(COVER, CONTENTS, NOTES))
+    marked = table_names(asked)
+    made = [
+        _table(content, table, files, name, mark)
+        for table, name, mark in zip(content.tables, names, marked, strict=True)
+    ]
+    notice = [NOTICE] if content.facts.rehearsal else []
+    told = notes(content)
+    return [
+        Sheet(name=COVER, title=_title(content), lines=[*notice, *cover(content)]),
+        Sheet(
+            name=CONTENTS,
+            title="Contents",
+            lines=[*notice, "This sheet has one table. It leads to the sheet of every table of this workbook."],
+            table="contents",
+            fields=_contents(content, files, names),
+        ),
+        Sheet(
+            name=NOTES,
+            title="Notes",
+            lines=[*notice, f"This sheet has one table with {len(told)} notes."],
+            table="notes",
+            fields=[Field("about", [about for about, _ in told]), Field("note", [note for _, note in told])],
+            back=CONTENTS,
+        ),
+        *made,
+    ]
+
+
+def _title(content: Content) -> str:
+    release = content.plan.release
+    return f"{release.title or release.name}, period {release.period}"
+
+
+def _contents(content: Content, files: Mapping[str, bytes], names: Sequence[str]) -> list[Field]:
+    """Notes and tables, and the file that has each in full."""
+    tables = content.tables
+    return [
+        Field("sheet", [NOTES, *names], links=[NOTES, *names]),
+        Field("title", ["Notes", *(table.title or table.name for table in tables)]),
+        Field("rows", [len(notes(content)), *(table.cells for table in tables)], decimals=0),
+        Field("file with all digits", ["none", *(_file(table, files) or "none" for table in tables)]),
+    ]
+
+
+def _file(table: PublishedTable, files: Mapping[str, bytes]) -> str:
+    """The path of a file that has all of a table; empty where none was made."""
+    paths = (f"tables/{table.name}.{ending}" for ending in ("csv", "parquet", "sdmx.csv", "json"))
+    return next((path for path in paths if path in files), "")
+
+
+def _table(content: Content, table: PublishedTable, files: Mapping[str, bytes], name: str, mark: str) -> Sheet:
+    query = next((each for each in content.plan.queries if each.name == table.name and not table.derived), None)
+    fields = _fields(content, table)
+    rows = min(table.cells, SHEET_ROWS - _ABOVE)
+    cut = table.cells > rows or len(fields) > SHEET_COLUMNS
+    made = [Field(each.header, each.cells[:rows] or [NO_ESTIMATE], each.decimals) for each in fields[:SHEET_COLUMNS]]
+    lines = [
+        NOTICE if content.facts.rehearsal else "",
+        f"This sheet has one table with {_rows(table.cells)}, of period {content.plan.release.period}.",
+        f"Estimates with random noise: margin, lower and upper end hold at {percent(table.confidence)} % confidence."
+        if table.measures
+        else "",
+        _about(query),
+        _too_large(table, files, rows, len(fields)) if cut else "",
+        "There is no row to publish: the one below only says so." if not table.cells else "",
+        f"{NO_ESTIMATE} no estimate, {UNRELIABLE} unreliable and {WITHHELD} withheld are explained in sheet {NOTES}.",
+    ]
+    return Sheet(
+        name=name,
+        title=table.title or table.name,
+        lines=[line for line in lines if line],
+        table=mark,
+        fields=made or [Field("everything", [NO_ESTIMATE])],
+        back=CONTENTS,
+    )
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row{'' if number == 1 else 's'}"
+
+
+def _about(query: PlannedQuery | None) -> str:
+    """What a reader must know of the rows."""
+    if query is None:
+        return "Derived: made of other tables of this publication, after the noise."
+    if query.ranking is not None:
+        return "The keys that occur most often, as noise allows to tell: neighbouring ranks may be swapped."
+    if query.private:
+        return "Which rows appear was decided by noise: rare keys are missing, and a common one may be by chance."
+    return f"Only rows where {query.where}." if query.where is not None else ""
+
+
+def _too_large(table: PublishedTable, files: Mapping[str, bytes], rows: int, columns: int) -> str:
+    path = _file(table, files)
+    where = f"all of it is in {path}" if path else "publish it as csv as well to have all of it"
+    held = f"the first {rows:,} of {_rows(table.cells)} and {min(columns, SHEET_COLUMNS):,} of {columns:,} columns"
+    return f"The table is larger than a sheet: it shows {held}; {where}."
+
+
+def _fields(content: Content, table: PublishedTable) -> list[Field]:
+    """Keys, words for them where there are any, then value, margin, lower, upper and status of each measure."""
+    fields: list[tuple[str, Sequence[Cell], int | None]] = []
+    for column, keys in zip(table.key_columns, table.keys, strict=True):
+        fields.append((column.name, _keys(column, keys), 0))
+        if any(label != code for code, label in column.labels.items()):
+            fields.append((f"{column.name}: label", [_label(column, key) for key in keys], None))
+    gone = suppressed(content.plan, table)
+    for measure in table.measures:
+        fields += _measure(measure, gone)
+    if not table.key_columns:
+        fields.insert(0, ("cell", ["everything"] * table.cells, None))
+    named = headers([name for name, _, _ in fields])
+    return [Field(name, cells, decimals) for name, (_, cells, decimals) in zip(named, fields, strict=True)]
+
+
+def _keys(column: Column, keys: Sequence[Key]) -> list[Cell]:
+    """Numbers as far as a spreadsheet can hold them, everything else as text; an empty key is said to be one."""
+    if column.type == "integer":
+        return [int(key) if abs(int(key)) < _EXACT else str(key) for key in keys]
+    return [key_text(key) or "(empty)" for key in keys]
+
+
+def _label(column: Column, key: Key) -> str:
+    code = key_text(key)
+    return column.labels.get(code) or code or "(empty)"
+
+
+def _measure(measure: PublishedMeasure, gone: Sequence[bool]) -> list[tuple[str, Sequence[Cell], int | None]]:
+    name, withheld = measure.name, _withheld(measure, gone)
+    decimals = _decimals(measure)
+    parts = {"": name, "_margin": f"{name}: margin", "_lower": f"{name}: lower", "_upper": f"{name}: upper"}
+    columns: list[tuple[str, Sequence[Cell], int | None]] = [
+        (header, _numbers(numbers_of(measure, ending), withheld), decimals) for ending, header in parts.items()
+    ]
+    return [*columns, (f"{name}: status", _statuses(measure, withheld), None)]
+
+
+def _withheld(measure: PublishedMeasure, gone: Sequence[bool]) -> list[bool]:
+    """In which rows there is a number that is not shown."""
+    missing = (math.isnan(value) for value in measure.value.tolist())
+    return [
+        none and (row or status == "unreliable")
+        for none, row, status in zip(missing, gone, measure.status, strict=True)
+    ]
+
+
+def _numbers(numbers: Sequence[float | int | None], withheld: Sequence[bool]) -> list[Cell]:
+    return [
+        number if number is not None else WITHHELD if hidden else NO_ESTIMATE
+        for number, hidden in zip(numbers, withheld, strict=True)
+    ]
+
+
+def _statuses(measure: PublishedMeasure, withheld: Sequence[bool]) -> list[Cell]:
+    words = {"ok": "ok", "unreliable": f"unreliable {UNRELIABLE}", "blank": f"no estimate {NO_ESTIMATE}"}
+    hidden = {"unreliable": f"withheld {WITHHELD} as unreliable {UNRELIABLE}"}
+    return [
+        hidden.get(status, f"withheld {WITHHELD}") if gone else words[status]
+        for status, gone in zip(measure.status, withheld, strict=True)
+    ]
+
+
+def _decimals(measure: PublishedMeasure) -> int | None:
+    """Decimals shown: those of the grid, else so many that the smallest margin has three digits."""
+    if measure.places is not None:
+        return measure.places
+    margins: list[float] = [margin for margin in measure.margin.tolist() if math.isfinite(margin) and margin > 0]
+    return max(0, min(9, 2 - math.floor(math.log10(min(margins))))) if margins else None

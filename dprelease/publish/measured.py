@@ -1,0 +1,148 @@
+"""From what was measured to published tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dprelease.catalog.table import Key
+from dprelease.errors import BrokenPromiseError, PublishError
+from dprelease.estimate import PublishedTable, estimate, ranking
+from dprelease.measures import Noisy
+from dprelease.noise import Measurement
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.publish.base import measure_names, public_rows
+
+__all__ = ["TOP_K", "Inputs", "held_key", "inputs_of", "published_tables", "queries_as_tables"]
+
+TOP_K = "exponential_top_k"
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What every step measured, and the keys that were selected.
+
+    Attributes:
+        noisy: By step id, one for each quantity of the step; nothing of steps that choose or select keys.
+        keys: By the id of a step that selects keys: these, in published order.
+        ranked: By the id of a step that ranks keys: their positions, the first rank first.
+    """
+
+    noisy: Mapping[str, tuple[Noisy, ...]]
+    keys: Mapping[str, tuple[tuple[Key, ...], ...]]
+    ranked: Mapping[str, tuple[int, ...]]
+
+    def of(self, query: PlannedQuery) -> dict[str, list[Noisy]]:
+        """For each measure of a query what its ``estimate`` takes."""
+        return {label: [self.noisy[feed.step][feed.part] for feed in feeds] for label, feeds in query.inputs.items()}
+
+
+def published_tables(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> tuple[PublishedTable, ...]:
+    """Every query of a plan as a published table, in plan order.
+
+    Args:
+        plan: The plan that was measured.
+        measurements: By step id.
+
+    Raises:
+        PublishError: If a step has no measurement (DPR-W101).
+        BrokenPromiseError: If a measurement is of another step or size (DPR-W102).
+    """
+    return queries_as_tables(plan, inputs_of(plan, measurements))
+
+
+def queries_as_tables(plan: ReleasePlan, inputs: Inputs) -> tuple[PublishedTable, ...]:
+    """Every query of a plan as a published table, from what was measured."""
+    return tuple(_as_table(plan, query, inputs) for query in plan.queries)
+
+
+def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> PublishedTable:
+    if query.ranking is not None:
+        (column,) = plan.keys(query)
+        positions = inputs.ranked[query.ranking.step]
+        return ranking(query.name, query.title, column, positions, confidence=plan.publish.confidence)
+    return estimate(
+        query.name,
+        query.title,
+        plan.keys(query),
+        {label: query.measures[label] for label in measure_names(plan, query)},
+        inputs.of(query),
+        confidence=plan.publish.confidence,
+        rows=inputs.keys[query.selection] if query.selection is not None else public_rows(plan, query),
+        suppress_below=query.suppress_below,
+        unreliable_above=plan.publish.unreliable_above,
+        unreliable_show=plan.publish.unreliable_show,
+    )
+
+
+def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inputs:
+    """What was measured, held against the plan; errors as of :func:`published_tables`."""
+    found = {step.id: _measurement(step, measurements) for step in plan.steps}
+    selecting = [step for step in plan.steps if step.selecting is not None]
+    keys = {step.id: _selected(found[step.id], len(step.aggregate.by)) for step in selecting}
+    # By pass and not by grouping: a query with a budget of its own selects its keys by itself.
+    selections = {step.id: batch.selection for batch in plan.batches() for step in batch.steps}
+    ranked = {step.id: _ranked(plan, step, found[step.id]) for step in plan.steps if step.mechanism == TOP_K}
+    noisy = {}
+    for step in plan.steps:
+        if step.id not in keys and step.id not in ranked:
+            cells = len(keys[selections[step.id] or ""]) if step.cells is None else step.cells
+            noisy[step.id] = _noisy(step, found[step.id], cells)
+    return Inputs(noisy=noisy, keys=keys, ranked=ranked)
+
+
+def _measurement(step: Step, measurements: Mapping[str, Measurement]) -> Measurement:
+    found = measurements.get(step.id)
+    if found is None:
+        raise PublishError(
+            f"step {step.id!r} has not been measured",
+            hint="`dprelease run` with the same spec resumes the release",
+            code="DPR-W101",
+        )
+    if found.step != step.id:
+        raise _other(step)
+    return found
+
+
+def _other(step: Step) -> BrokenPromiseError:
+    return BrokenPromiseError(
+        f"the measurement kept for step {step.id!r} is of another step or size",
+        hint="nothing was published; check the ledger with `dprelease ledger check`",
+        code="DPR-W102",
+    )
+
+
+def _noisy(step: Step, found: Measurement, cells: int) -> tuple[Noisy, ...]:
+    """What the step measured, one for each of its quantities."""
+    if found.values.shape != (cells * len(step.parts),):
+        raise _other(step)
+    return tuple(
+        Noisy(quantity=quantity, values=found.values[at * cells : (at + 1) * cells], law=step.law)
+        for at, quantity in enumerate(step.parts)
+    )
+
+
+def _selected(found: Measurement, columns: int) -> tuple[tuple[Key, ...], ...]:
+    """The selected keys; a text that no file can hold is spelled out, for nothing may fail after the draw."""
+    if found.keys is None or any(len(key) != columns for key in found.keys):
+        raise BrokenPromiseError(
+            f"the measurement kept for step {found.step!r} has no keys of its query",
+            hint="nothing was published; check the ledger with `dprelease ledger check`",
+            code="DPR-W102",
+        )
+    return tuple(tuple(held_key(part) for part in key) for key in found.keys)
+
+
+def held_key(key: Key) -> Key:
+    """The key as a file can hold it: what is no valid Unicode in a text is spelled out."""
+    return key.encode(errors="backslashreplace").decode() if isinstance(key, str) else key
+
+
+def _ranked(plan: ReleasePlan, step: Step, found: Measurement) -> tuple[int, ...]:
+    (name,) = step.aggregate.by
+    known = len(plan.catalog.tables[step.aggregate.table].column(name).keys or ())
+    positions = tuple(found.values.tolist())
+    whole = step.numbers == len(set(positions)) == len(positions)
+    if not whole or not all(0 <= position < known for position in positions):
+        raise _other(step)
+    return positions

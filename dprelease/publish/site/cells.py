@@ -1,0 +1,102 @@
+"""Rows of a table as HTML, made without a template: a release can have hundreds of thousands of them.
+
+Keys and labels go through ``pages.inert``; everything else is made here, of digits and signs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from markupsafe import Markup
+
+from dprelease.catalog.table import Column, Key
+from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.estimate.intervals import was_cut
+from dprelease.publish.base import key_text
+from dprelease.publish.numbers import decimal, shown
+from dprelease.publish.site.pages import inert
+
+__all__ = ["between", "key_cell", "rows"]
+
+_CONTEXT = Context(prec=400)
+_DIGITS = 3  # of a margin, as in ``numbers.shown``
+_WHOLE = 2.0**53  # up to here every whole double is that whole number
+_BLANK = '<td class="num">no estimate</td>'
+_WITHHELD = '<td class="num"><span class="flag">withheld: unreliable</span></td>'
+_FLAG = ' <span class="flag">unreliable</span>'
+
+
+def rows(table: PublishedTable, first: int, last: int) -> Markup:
+    """The rows ``first`` to ``last`` (from 0, ``last`` not among them), one line each: header cells, then numbers.
+
+    A number is ``<b>value</b> ± margin``, with the interval in brackets where it was cut, and a word where it is
+    unreliable; numbers are rounded as ``numbers.shown`` says.
+    """
+    parts: list[Sequence[str]] = [
+        _keys(column, keys[first:last]) for column, keys in zip(table.key_columns, table.keys, strict=True)
+    ]
+    if not parts:
+        parts.append(['<th scope="row">everything</th>'] * (last - first))
+    parts += [list(_numbers(measure, first, last)) for measure in table.measures]
+    lines = ["".join(("<tr>", *cells, "</tr>\n")) for cells in zip(*parts, strict=True)]
+    return Markup("".join(lines))  # noqa: S704 - its only texts are inert or digits
+
+
+def key_cell(column: Column, key: Key) -> str:
+    """A key as a header cell: its label, and the code beside it where the two differ."""
+    code = key_text(key)
+    label = column.labels.get(code, code)
+    beside = f' <bdi class="code">{inert(code)}</bdi>' if label != code else ""
+    return f'<th scope="row"><bdi>{inert(label)}</bdi>{beside}</th>'
+
+
+def _keys(column: Column, keys: Sequence[Key]) -> list[str]:
+    known: dict[str, str] = {}  # by text: True and 1 are equal, and are two keys
+    found = []
+    for key in keys:
+        code = key_text(key)
+        if code not in known:
+            known[code] = key_cell(column, key)
+        found.append(known[code])
+    return found
+
+
+def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
+    part = slice(first, last)
+    floats = [each[part] for each in (measure.value, measure.margin, measure.lower, measure.upper)]
+    columns = [*(each.tolist() for each in floats), was_cut(*floats).tolist(), measure.status[part]]
+    margins: dict[float, tuple[int, str]] = {}  # place and text: most cells of a measure share their margin
+    for value, margin, lower, upper, cut, status in zip(*columns, strict=True):
+        if math.isnan(value):
+            yield _WITHHELD if status == "unreliable" else _BLANK
+            continue
+        if measure.places == 0 and 1 <= margin < _WHOLE and abs(value) < _WHOLE and value.is_integer():
+            if margin not in margins:
+                margins[margin] = _place(margin, 0), shown(0.0, margin, 0)[1]
+            place, beside = margins[margin]
+            number = f"{round(int(value), -place):,}".replace("-", "−")
+        else:
+            number, beside = shown(value, margin, measure.places)
+        text = f'<td class="num"><b>{number}</b> ± {beside}' if beside else f'<td class="num"><b>{number}</b>'
+        if cut:
+            text += f' <span class="cut">({between(lower, upper, margin, measure.places)})</span>'
+        yield f"{text}{_FLAG}</td>" if status == "unreliable" else f"{text}</td>"
+
+
+def between(lower: float, upper: float, margin: float, places: int | None) -> str:
+    """Both ends of an interval at the place of the margin's third digit, rounded outward, without zeros at the end.
+
+    >>> between(0.0, 11.7, 8.3, None), between(0.0, 1234.0, 1000.0, 0)
+    ('0 to 11.7', '0 to 1,240')
+    """
+    unit = Decimal(1).scaleb(_place(margin, -places if places is not None else -12))
+    ends = ((lower, ROUND_FLOOR), (upper, ROUND_CEILING))
+    found = [decimal(_CONTEXT.normalize(Decimal(repr(e)).quantize(unit, to, context=_CONTEXT))) for e, to in ends]
+    return f"{found[0]} to {found[1]}"
+
+
+def _place(margin: float, finest: int) -> int:
+    """The power of ten of the margin's third digit, or ``finest`` where that is larger."""
+    return max(finest, Decimal(repr(margin)).adjusted() - _DIGITS + 1) if margin else finest

@@ -1,0 +1,149 @@
+"""What a reader must know of one table, in sentences beside it: which rows it has, and what no margin covers.
+
+A margin is about the noise alone. What was left out or moved before the noise (bounds, clips, conditions), and what was
+chosen by the noise (suppression, private keys), makes numbers wrong on the whole, by an amount that was not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+
+from dprelease.catalog.table import Table
+from dprelease.estimate import PublishedTable
+from dprelease.measures import Measure, kind_of
+from dprelease.measures.base import Clipped, Ranged
+from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.numbers import at_most, decimal, percent
+
+__all__ = ["about_rows", "not_in_the_margins", "query_of"]
+
+_HELD = {"mean": "Means are", "variance": "Variances are", "stddev": "Standard deviations are"}
+
+
+def query_of(plan: ReleasePlan, table: PublishedTable) -> PlannedQuery | None:
+    """The query that a table is of; None of a derived one."""
+    return None if table.derived else next(query for query in plan.queries if query.name == table.name)
+
+
+def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]:
+    """Which rows a table has, and of which rows of the data it tells."""
+    if query is None:
+        return ("Derived: made of other tables of this publication, after the noise.",)
+    found = []
+    if query.ranking is not None:
+        found.append("The keys that occur most often, as noise allows to tell: neighbouring ranks may be swapped.")
+    if query.private:
+        found.append(
+            "Which rows appear was decided by noise: rare keys are missing, and a common one may be by chance."
+        )
+    if query.where is not None:
+        found.append(f"Only rows where {query.where}.")
+    if query.excluding is not None:
+        found.append("Combinations that a public reference lists as impossible have no row.")
+    return tuple(found)
+
+
+def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]:
+    """What makes the numbers of a table too small, too large or too flat, beside the noise; nothing for a derived one.
+
+    What a derived table is made of says it of itself.
+    """
+    if query is None:
+        return ("It has all that is said of the tables that it is made of.",)
+    table, unit = plan.catalog.tables[query.table], str(plan.unit)
+    found = [*_left_out(query, table, unit), *_bounded(query, table, unit), *_moved(query, table, unit)]
+    return (*found, *_chosen(plan, query))
+
+
+def _left_out(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
+    if table.unit_id is not None and table.null_id == "drop":
+        yield f"Rows without {table.unit_id} are left out."
+    lost = [name for name in query.by if table.column(name).null is None]
+    if lost and not query.private:
+        yield f"Rows whose {_either(lost)} is missing, or is not among the keys, count nowhere in this table."
+    elif lost:
+        yield f"Rows whose {_either(lost)} is missing count nowhere in this table."
+
+
+def _bounded(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
+    bounds = []
+    if table.bounds is not None:
+        bounds.append(f"at most {_times(table.bounds.max_rows, 'row')} of one {unit}")
+    if query.max_groups is not None:
+        bounds.append(f"one {unit} in at most {_times(query.max_groups, 'cell')}")
+    if query.max_rows_per_group is not None:
+        bounds.append(f"at most {_times(query.max_rows_per_group, 'row')} of one {unit} in a cell")
+    if bounds:
+        yield f"Counted are {'; '.join(bounds)}. Where a {unit} has more, counts and totals are too small."
+    for join in table.private_joins:
+        yield (
+            f"At most {_times(join.max_matches, 'row')} of {join.table} of one {unit} "
+            f"{'is' if join.max_matches == 1 else 'are'} joined to a row; further ones do not count."
+        )
+
+
+def _moved(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
+    """Clips and ranges, each once, and what is held within them after the noise."""
+    told = dict.fromkeys(line for measure in query.measures.values() for line in _limits(measure, table, unit))
+    yield from told
+    held = [words for kind, words in _HELD.items() if kind in {kind_of(each) for each in query.measures.values()}]
+    if held:
+        words = " and ".join([held[0], *(each[0].lower() + each[1:] for each in held[1:])])
+        yield f"{words} held within what those limits allow: in small cells this draws them inward."
+
+
+def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
+    if not isinstance(measure, Ranged):
+        return
+    target = str(getattr(measure, kind_of(measure)))
+    column = table.column(target)
+    if column.range is not None and column.outside == "null":
+        yield f"A value of {target} outside {_span(column.range.low, column.range.high)} counts as missing."
+    limits = measure.clip
+    if limits is None and column.range is not None and column.outside == "clamp":
+        limits = (column.range.low, column.range.high)
+    if limits is None:
+        return
+    together = isinstance(measure, Clipped) and measure.per(table) == "unit_cell"
+    what = f"What one {unit} adds up to in {target} in a cell" if together else f"Every value of {target}"
+    yield (
+        f"{what} was first moved into {_span(*limits)}: where the data go further, totals, means and spreads are off "
+        "by what was cut."
+    )
+
+
+def _chosen(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
+    """What noise decides to show is shown with the noise that decided."""
+    if query.private:
+        yield "The rows add up to less than the whole: what belongs to keys that are missing is not in them."
+    if query.suppress_below is not None:
+        name, limit = query.suppress_below
+        yield (
+            f"A row is blank where its noisy {name} is below {at_most(limit)}. Noise upward keeps a row, noise "
+            "downward removes it: small numbers that stayed are too large on the whole, and the rows do not add up to "
+            "the total."
+        )
+    if plan.publish.unreliable_above is not None and plan.publish.unreliable_show == "blank":
+        yield (
+            f"A number is withheld where its margin is more than {percent(plan.publish.unreliable_above)} % of it: "
+            "small numbers that stayed are too large on the whole."
+        )
+
+
+def _times(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _either(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _span(low: Fraction, high: Fraction) -> str:
+    return f"{_exact(low)} to {_exact(high)}"
+
+
+def _exact(value: Fraction) -> str:
+    text = Decimal(value.numerator) / value.denominator
+    return decimal(text) if Fraction(text) == value else str(value)

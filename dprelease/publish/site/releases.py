@@ -1,0 +1,129 @@
+"""The page over all releases of a project: ``releases/index.html``. Pure; ``release.overview`` reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish.accounting.figures import Figure, history_figures
+from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
+from dprelease.publish.bundle.package import Manifest
+from dprelease.publish.numbers import at_most
+from dprelease.publish.site.pages import page, utc
+from dprelease.signature import PublicKey
+
+__all__ = ["Listed", "releases_page"]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A bundle as the page needs it.
+
+    Attributes:
+        path: Of its folder below the page, with forward slashes: ``survey/2024``.
+        manifest: Its list of files.
+        facts: What the ledger said.
+        plan: What was planned.
+    """
+
+    path: str
+    manifest: Manifest
+    facts: Facts
+    plan: ReleasePlan
+
+
+@dataclass(frozen=True)
+class Line:
+    """A release as shown."""
+
+    href: str
+    title: str
+    name: str
+    period: str
+    charged: str
+    sequence: int
+    loss: str
+    unit: str
+    signed: str
+    replaced_by: str
+    rehearsal: bool
+
+
+def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> bytes:
+    """The page.
+
+    Args:
+        listed: The bundles, in any order.
+        unreadable: Paths of folders that should hold a bundle, and hold none that can be read.
+    """
+    newest = sorted(listed, key=lambda each: (-each.facts.ledger_sequence, each.path))
+    replaced = {
+        each.facts.restates.plan_fingerprint: f"ledger entry {each.facts.ledger_sequence}"
+        for each in reversed(newest)
+        if each.facts.restates is not None
+    }
+    return page(
+        "releases.html.j2",
+        notice=NOTICE if listed and all(each.facts.rehearsal for each in listed) else "",
+        lines=[_line(each, replaced) for each in newest],
+        unreadable=sorted(unreadable),
+        accounts=_accounts(newest),
+        figures=_figures(newest),
+    )
+
+
+def _line(each: Listed, replaced: dict[str, str]) -> Line:
+    plan, manifest, facts = each.plan, each.manifest, each.facts
+    loss = plan.loss[plan.certified]
+    first = "index.html" if "index.html" in manifest.files else "manifest.json"
+    return Line(
+        href=quote(f"{each.path}/{first}"),
+        title=plan.release.title or manifest.release,
+        name=manifest.release,
+        period=manifest.period,
+        charged=utc(facts.reserved_at),
+        sequence=facts.ledger_sequence,
+        loss=f"ε = {at_most(loss.epsilon)}{f', δ = {at_most(loss.delta)}' if loss.delta else ''}",
+        unit=str(plan.unit),
+        signed=PublicKey.from_text(facts.signer).fingerprint if facts.signer else "",
+        replaced_by=replaced.get(manifest.plan_fingerprint, ""),
+        rehearsal=facts.rehearsal,
+    )
+
+
+def _latest(newest: Sequence[Listed]) -> dict[str, tuple[AccountFacts, Facts]]:
+    """Every account as the newest release that was charged to it knows it; rehearsals are charged to none."""
+    found: dict[str, tuple[AccountFacts, Facts]] = {}
+    for each in newest:
+        if not each.facts.rehearsal:
+            for account in each.facts.accounts:
+                found.setdefault(account.name, (account, each.facts))
+    return dict(sorted(found.items()))
+
+
+def _accounts(newest: Sequence[Listed]) -> list[tuple[str, str, str, str, int]]:
+    """Name, unit, what is spent, the cap, and the ledger entry of the last charge that is known here."""
+    return [
+        (
+            name,
+            account.unit,
+            at_most(account.after.epsilon),
+            at_most(account.cap.epsilon) if account.cap.epsilon is not None else "",
+            facts.ledger_sequence,
+        )
+        for name, (account, facts) in _latest(newest).items()
+    ]
+
+
+def _figures(newest: Sequence[Listed]) -> tuple[Figure, ...]:
+    """For each account its loss behind every charge, from the newest bundle that it paid for."""
+    latest = _latest(newest)
+    if not latest:
+        return ()
+    points: list[AccountPoint] = []
+    for name, (_, facts) in latest.items():
+        points += [point for point in facts.history if point.account == name]
+    merged = {"accounts": tuple(account for account, _ in latest.values()), "history": tuple(points)}
+    return history_figures(newest[0].plan, newest[0].facts.model_copy(update=merged))
