@@ -4,7 +4,7 @@ Floor 6. ``render`` is pure; ``write`` and ``check_bundle`` touch one folder. To
 put it in ``FORMATS``.
 
 >>> sorted(FORMATS)
-['csv', 'html', 'json', 'parquet', 'sdmx', 'xlsx']
+['csv', 'html', 'json', 'parquet', 'pdf', 'sdmx', 'xlsx']
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def percent(share: Fraction) -> str:
 
 def odds_factor(epsilon: Fraction) -> str:
     """e^epsilon rounded up: how much likelier one unit can make any outcome."""
-    return at_most(upper(CONTEXT.exp(real(epsilon))))
+    return "1" if epsilon == 0 else at_most(upper(CONTEXT.exp(real(epsilon))))
 
 
 def surest_guess(epsilon: Fraction, delta: Fraction) -> str:

@@ -54,7 +54,7 @@ __all__ = [
     "TimeSpec",
 ]
 
-Formats = Literal["csv", "parquet", "xlsx", "json", "sdmx", "html"]
+Formats = Literal["csv", "parquet", "xlsx", "json", "sdmx", "html", "pdf"]
 
 
 class ReleaseHead(SpecValue):

@@ -43,7 +43,7 @@ def test_the_accounting_says_which_rows_were_read_on_its_page_and_to_machines(tm
     published = render(made, measurements(), facts(made))
     assert json.loads(published.files["accounting.json"])["reading"][0] == LINE
     assert LINE in Outline(published.files["accounting.html"].decode()).text
-    assert planned(made)["reading"][0] == LINE
+    assert planned(made, made.fingerprint())["reading"][0] == LINE
     write(published, tmp_path / "bundle")
     assert all(check.passed is not False for check in check_bundle(tmp_path / "bundle"))
 

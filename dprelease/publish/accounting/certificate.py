@@ -65,7 +65,8 @@ FRAMEWORKS = {
     ),
     "advanced": (
         "approximate differential privacy, composed as a whole",
-        "the exact optimum for what is known of the draws (Kairouz, Oh and Viswanath 2015, Theorem 3.3)",
+        "the optimum for what is known of the draws, or a bound just above it (Kairouz, Oh and Viswanath 2015, Theorem "
+        "3.3; Murtagh and Vadhan 2018, Theorem 1.5)",
     ),
     "zcdp": (
         "zero-concentrated differential privacy, mapped to (ε, δ)",

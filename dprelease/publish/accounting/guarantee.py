@@ -10,12 +10,11 @@ from dprelease.plan.explain import loss_facts
 from dprelease.privacy.budget import Loss, round_up
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, spent_on
-from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.curves import profile_of, trade_off
 from dprelease.publish.accounting.figures import ALPHAS
 from dprelease.publish.accounting.semantics import Meaning, semantics
-from dprelease.publish.numbers import at_most, beliefs, percent
+from dprelease.publish.numbers import at_most, beliefs, odds_factor, percent
 
 __all__ = [
     "PRIORS",
@@ -101,7 +100,7 @@ def _row(plan: ReleasePlan, each: Meaning) -> dict[str, str]:
 
 def factor_text(epsilon: Fraction) -> str:
     """e^epsilon rounded up; of a large one only the order, for more says nothing."""
-    return at_most(upper(CONTEXT.exp(real(epsilon))), 3) if epsilon < 40 else "beyond 10¹⁷"
+    return odds_factor(epsilon) if epsilon < 40 else "beyond 10¹⁷"
 
 
 def _what(plan: ReleasePlan, each: Meaning) -> str:

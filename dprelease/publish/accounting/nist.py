@@ -139,7 +139,7 @@ def _accumulates(facts: Facts) -> Line:
 
 def _correct(facts: Facts) -> Iterator[Line]:
     yield Line(CORRECT, "Can the loss be derived again from published sensitivities and scales?", "yes",
-               "Every draw states both; `dprelease verify` derives the loss from them.",
+               "Every draw states both; verifying a bundle derives the loss from them.",
                ("accounting.json: steps", "plan.json: steps"))  # fmt: skip
     yield Line(CORRECT, "Were sensitivities and losses derived twice, by different code?", "yes",
                "A plan that fails the second derivation is refused before any draw.",

@@ -15,7 +15,10 @@ VERSIONS, RENDERED_AGAIN, NOT_COMPARED = "versions", "rendered again", "not comp
 _TOOL = "dprelease"
 # What the bytes of a file depend on beside dprelease and what is published.
 _LIBRARY = {".html": "jinja2", ".parquet": "pyarrow", ".xlsx": "xlsxwriter", ".pdf": "weasyprint"}
-_SIMULATION = "numpy"  # draws the replicates of derived tables
+_PACKED = (".xlsx", ".pdf")
+_PACKER = "zlib"
+_SIMULATION = ("numpy", "duckdb")  # make derived tables and their margins
+_FONTS = "the fonts of this machine may be others"  # of a PDF; no version says so
 _MISSING = "not installed"
 
 
@@ -69,7 +72,7 @@ def _failed(why: str) -> Compared:
 def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simulated: bool) -> dict[str, str]:
     """Libraries that may give other bytes here, each with the reason."""
     found = {}
-    for name in (_TOOL, *_LIBRARY.values(), *([_SIMULATION] if simulated else [])):
+    for name in (_TOOL, *_LIBRARY.values(), _PACKER, *(_SIMULATION if simulated else ())):
         made, here = theirs.get(name, "an unknown version"), ours.get(name, _MISSING)
         if made != here:
             found[name] = f"made with {name} {made}, here is {here}"
@@ -81,8 +84,10 @@ def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simul
 def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str]) -> Compared:
     same, differ, unknown = set(), [], {}
     for path in sorted({*bundle.manifest.files, *again} - {MANIFEST_FILE}):
-        own = _LIBRARY.get(PurePosixPath(path).suffix, "")
-        reason = next((other[name] for name in (own, _TOOL, _SIMULATION) if name in other), "")
+        kind = PurePosixPath(path).suffix
+        own = _LIBRARY.get(kind, "")
+        makers = (own, _TOOL, *_SIMULATION, *([_PACKER] if kind in _PACKED else []))
+        reason = next((other[name] for name in makers if name in other), _FONTS if kind == ".pdf" else "")
         stands_in = own in other and renderers().get(own, _MISSING) == _MISSING
         if path in again and bundle.sound.get(path) == again[path] and not stands_in:
             same.add(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
@@ -11,6 +12,9 @@ from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.presented import Presentation, presented
+from dprelease.publish.accounting.certificate import certificate_files, require_weasyprint
+from dprelease.publish.accounting.nist import nist_markdown
+from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json, accounting_page
 from dprelease.publish.base import Content, Facts, Publication, check_queries
 from dprelease.publish.bundle.measurements import as_published, measurement_files
@@ -40,7 +44,7 @@ __all__ = [
 
 MANIFEST_FILE = "manifest.json"
 LOOK_FILE = "presentation.json"
-RENDERERS = ("dprelease", "jinja2", "numpy", "pyarrow", "xlsxwriter", "weasyprint")
+RENDERERS = ("dprelease", "duckdb", "jinja2", "numpy", "pyarrow", "xlsxwriter", "weasyprint")
 
 # What is released, and the files made so far; returns further files.
 Format = Callable[[Content, Mapping[str, bytes]], Mapping[str, bytes]]
@@ -99,6 +103,7 @@ FORMATS: dict[str, Format] = {
     "sdmx": sdmx_files,
     "parquet": parquet_files,
     "xlsx": xlsx_files,
+    "pdf": certificate_files,
     "html": html_files,
 }
 
@@ -109,9 +114,12 @@ def check_publishable(plan: ReleasePlan) -> None:
     Raises:
         PublishError: As of ``base.check_queries`` and ``derive.check_derived``.
         PlanError: If the SQL of a derived table is not allowed (DPR-P15.).
+        MissingExtra: If a format needs a package that is not installed.
     """
     check_queries(plan)
     check_derived(plan)
+    if "pdf" in plan.publish.formats:
+        require_weasyprint()
 
 
 def render(
@@ -167,18 +175,22 @@ def bundle_files(
             code="DPR-W107",
         )
     shown = plan if look is None else presented(plan, look)
-    check_publishable(shown)
+    check_queries(shown)
+    check_derived(shown)
     measurements = as_published(measurements)
     shown = type(plan).from_canonical(shown.canonical())  # equal plans, equal bytes: mappings in canonical order
     inputs = inputs_of(shown, measurements)
     tables = queries_as_tables(shown, inputs)
     derived = derived_tables(shown, tables, inputs, seed_of(measurements))
     content = Content(shown, (*tables, *derived), facts, measurements)
-    files: dict[str, bytes] = {}
+    files = {
+        **measurement_files(shown, measurements),
+        "registry.yaml": registry_yaml(content),
+        "nist-800-226.md": nist_markdown(content),
+    }
     for name, make in FORMATS.items():
         if name in shown.publish.formats:
             files.update(_made(name, make, content, files, given))
-    files.update(measurement_files(plan, measurements))
     files["accounting.json"] = accounting_json(content)
     files["facts.json"] = (facts.canonical() + "\n").encode()
     if look is not None:
@@ -217,7 +229,7 @@ def manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Man
 
 def renderers() -> dict[str, str]:
     """Versions of what the bytes of a bundle depend on beside what is published."""
-    found = {}
+    found = {"zlib": zlib.ZLIB_RUNTIME_VERSION}
     for name in RENDERERS:
         try:
             found[name] = version(name)

@@ -25,6 +25,7 @@ _DIGITS = 3  # of a margin, as in ``numbers.shown``
 _WHOLE = 2.0**53  # up to here every whole double is that whole number
 _BLANK = '<td class="num">no estimate</td>'
 _WITHHELD = '<td class="num"><span class="flag">withheld: unreliable</span></td>'
+_HEAD = '<th scope="row"'
 _FLAG = ' <span class="flag">unreliable</span>'
 
 
@@ -37,8 +38,10 @@ def rows(table: PublishedTable, first: int, last: int) -> Markup:
     parts: list[Sequence[str]] = [
         _keys(column, keys[first:last]) for column, keys in zip(table.key_columns, table.keys, strict=True)
     ]
+    if not table.measures and parts:  # a list: its last column is what the others lead to
+        parts[-1] = [f"<td{cell[len(_HEAD) : -len('</th>')]}</td>" for cell in parts[-1]]
     if not parts:
-        parts.append(['<th scope="row">everything</th>'] * (last - first))
+        parts.append([f"{_HEAD}>everything</th>"] * (last - first))
     parts += [list(_numbers(measure, first, last)) for measure in table.measures]
     lines = ["".join(("<tr>", *cells, "</tr>\n")) for cells in zip(*parts, strict=True)]
     return Markup("".join(lines))  # noqa: S704 - its only texts are inert or digits
@@ -49,7 +52,7 @@ def key_cell(column: Column, key: Key) -> str:
     code = key_text(key)
     label = column.labels.get(code, code)
     beside = f' <bdi class="code">{inert(code)}</bdi>' if label != code else ""
-    return f'<th scope="row"><bdi>{inert(label)}</bdi>{beside}</th>'
+    return f"{_HEAD}><bdi>{inert(label)}</bdi>{beside}</th>"
 
 
 def _keys(column: Column, keys: Sequence[Key]) -> list[str]:

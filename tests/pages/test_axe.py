@@ -1,0 +1,92 @@
+"""The pages in a real browser, looked at by axe-core: what ``test_publish_pages`` cannot see without one.
+
+Skipped where there is no Chromium, no Node or no axe-core. To run it: ``npm install --prefix DIR axe-core``, then set
+``DPRELEASE_AXE=DIR/node_modules/axe-core/axe.min.js``. Nothing is fetched while it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprelease.publish import render, write
+from dprelease.publish.bundle.check_opened import read_bundle
+from dprelease.publish.site.html import site_files
+from dprelease.publish.site.releases import Listed, releases_page
+from tests.unit import formats_example, publish_example
+
+AXE = os.environ.get("DPRELEASE_AXE", "")
+CHROMIUM = os.environ.get("CHROMIUM", "chromium")
+RUNNER = Path(__file__).with_name("axe.mjs")
+MISSING = [
+    reason
+    for reason, found in (
+        (f"{CHROMIUM} is not installed", shutil.which(CHROMIUM)),
+        ("node is not installed", shutil.which("node")),
+        ("DPRELEASE_AXE does not name axe.min.js of axe-core", AXE and Path(AXE).is_file()),
+    )
+    if not found
+]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason="; ".join(MISSING))
+GRAVE = {"serious", "critical"}
+
+
+def looked_at(*pages: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(["node", RUNNER, AXE, *pages], capture_output=True, text=True, timeout=300, check=False)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 3 * len(pages), done.stderr
+    assert done.returncode == any(_grave(each) or each["sideways"] > 0 for each in found)
+    return found
+
+
+def _grave(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in found["violations"] if each["impact"] in GRAVE]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two bundles, their overview, a hostile index, and the pages of a long table."""
+    folder = tmp_path_factory.mktemp("releases")
+    plan = publish_example.plan()
+    write(render(plan, publish_example.measurements(), publish_example.facts(plan)), folder / "monitor/2024")
+    bundle, _ = read_bundle(folder / "monitor/2024")
+    assert bundle is not None
+    assert bundle.facts is not None
+    listed = Listed("monitor/2024", bundle.manifest, bundle.facts, plan)
+    (folder / "index.html").write_bytes(releases_page([listed], ["broken/2020"]))
+    for name, content in (
+        ("chosen", formats_example.chosen()),
+        ("hostile", formats_example.hostile()),
+        ("long", formats_example.hostile(tuple(f"{at:04d}" for at in range(1200)))),
+    ):
+        for path, data in site_files(content, {}).items():
+            target = folder / name / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+    return folder
+
+
+def test_no_page_has_a_serious_fault_or_scrolls_sideways(site: Path) -> None:
+    pages = ["index.html", "monitor/2024/index.html", "monitor/2024/accounting.html", "chosen/index.html"]
+    pages += ["hostile/index.html", "long/pages/population-2.html"]
+    found = looked_at(*(site / page for page in pages))
+    assert [(each["page"], fault) for each in found for fault in each["violations"]] == []
+    assert [each["page"] for each in found if each["sideways"] > 0] == []
+
+
+def test_the_look_can_find_faults(site: Path, tmp_path: Path) -> None:
+    text = (site / "index.html").read_text(encoding="utf-8")
+    worse = text.replace("--muted: #4c5964", "--muted: #c0c0c0").replace("--muted: #aab6c0", "--muted: #333333")
+    (tmp_path / "pale.html").write_text(worse.replace('lang="en"', ""), encoding="utf-8")
+    (tmp_path / "wide.html").write_text(
+        text.replace("<main", '<div style="width: 200rem">wide</div><main'), encoding="utf-8"
+    )
+    found = looked_at(tmp_path / "pale.html", tmp_path / "wide.html")
+    assert all({"color-contrast", "html-has-lang"} <= {each["id"] for each in one["violations"]} for one in found[:3])
+    assert all(one["sideways"] > 0 for one in found[3:])
