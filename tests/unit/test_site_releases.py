@@ -89,6 +89,14 @@ def test_a_broken_bundle_is_listed_as_unreadable(tmp_path: Path, name: str, data
     assert "regional-monitor/2024-01" in text
 
 
+def test_a_bundle_whose_facts_were_changed_is_not_listed(tmp_path: Path) -> None:
+    released(tmp_path, "2024-01", 3)
+    path = folder_for(tmp_path, "regional-monitor", "2024-01") / "facts.json"
+    assert path.read_bytes().count(b'"ledger_sequence":3') == 1
+    path.write_bytes(path.read_bytes().replace(b'"ledger_sequence":3', b'"ledger_sequence":9'))
+    assert "0 publications" in page(tmp_path).text
+
+
 def test_the_overview_is_no_part_of_a_bundle_and_no_sign_of_a_release(tmp_path: Path) -> None:
     assert "Nothing that can be read" in page(tmp_path).text
     require_no_bundles(tmp_path)
