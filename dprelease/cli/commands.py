@@ -179,7 +179,7 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Render a measured release again from the ledger: free, byte-identical, or with another look."""
-    from dprelease.cli.views import say, say_json
+    from dprelease.cli.views import complain_of, say, say_json
     from dprelease.release.project import Project
     from dprelease.release.publishing import publish_again
 
@@ -189,6 +189,8 @@ def publish(
         say_json(outcome.model_dump(mode="json"))
         return
     say(f"rendered again from {outcome.reused} stored answers; nothing drawn, nothing spent\n{outcome.folder}")
+    if outcome.warning:
+        complain_of(outcome.warning)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dprelease.cli.views import say, say_json
+from dprelease.cli.views import complain_of, say, say_json
 from dprelease.release.publishing import Outcome
 from dprelease.release.run import Progress, Request
 
@@ -95,3 +95,5 @@ def _report(outcome: Outcome, *, rehearsal: bool) -> None:
             f"  account  {account.name}{window} ({account.composition}): epsilon {account.after} spent with this "
             f"release, {account.before} before; {account.left} left of {account.cap} at delta {account.delta}"
         )
+    if outcome.warning:
+        complain_of(outcome.warning)

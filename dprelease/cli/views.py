@@ -9,7 +9,7 @@ from typing import Any
 
 from dprelease.errors import DpReleaseError, Problem
 
-__all__ = ["columns", "complain", "say", "say_json", "warn"]
+__all__ = ["columns", "complain", "complain_of", "say", "say_json", "warn"]
 
 
 def say(text: str = "") -> None:
@@ -26,6 +26,11 @@ def say_json(value: Any) -> None:
 def complain(error: DpReleaseError) -> None:
     """An error, on standard error."""
     sys.stderr.write(f"{error}\n")
+
+
+def complain_of(what: str) -> None:
+    """Something that went wrong beside what was done, on standard error."""
+    sys.stderr.write(f"warning: {what}\n")
 
 
 def warn(problems: Sequence[Problem]) -> None:

@@ -81,7 +81,8 @@ def _recorded(installed: Distribution) -> str:
 def _git(root: Path, *words: str) -> str | None:
     """What git answers; None where there is no git, or it will not."""
     try:
-        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603, S607
+        told = ["git", "-C", str(root), *words]
+        done = subprocess.run(told, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - our words alone
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

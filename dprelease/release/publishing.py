@@ -16,6 +16,7 @@ from dprelease.plan.presented import Presentation, presentation
 from dprelease.publish import Publication, folder_for, render, write
 from dprelease.release.books import open_books
 from dprelease.release.facts import facts_of
+from dprelease.release.overview import write_overview
 from dprelease.release.planning import plan_release
 from dprelease.release.project import Project
 from dprelease.signature import PrivateKey
@@ -37,7 +38,7 @@ class AccountLine(Value):
 
 
 class Outcome(Value):
-    """How a run ended; public."""
+    """How a run ended; public. ``warning`` is what went wrong beside a release that is complete."""
 
     release: str
     period: str
@@ -49,6 +50,7 @@ class Outcome(Value):
     epsilon: str
     delta: str
     accounts: tuple[AccountLine, ...]
+    warning: str = ""
 
 
 def rendered(
@@ -97,6 +99,7 @@ def outcome(
     state: Literal["published", "exists"],
     drawn: int,
     reused: int,
+    warning: str = "",
 ) -> Outcome:
     """The public summary of a finished run."""
     certified = loss_facts(plan.loss[plan.certified])
@@ -123,6 +126,7 @@ def outcome(
             )
             for each in (*reservation.accounts, *reservation.windows)
         ),
+        warning=warning,
     )
 
 
@@ -159,4 +163,5 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     plan = ReleasePlan.from_canonical(reservation.plan)
     look = None if spec is None else presentation(plan, plan_release(project, project.load(spec)))
     write(rendered(ledger, reservation, key=signer, look=look), folder)
-    return outcome(reservation, plan, folder, "exists", 0, len(plan.steps))
+    warning = write_overview(project.releases)
+    return outcome(reservation, plan, folder, "exists", 0, len(plan.steps), warning)

@@ -29,6 +29,7 @@ from dprelease.release.approval import require_approvals
 from dprelease.release.books import open_books, open_rehearsal_books
 from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
+from dprelease.release.overview import write_overview
 from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.publishing import Outcome, outcome, rendered
@@ -254,12 +255,17 @@ class Run:
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
-        return outcome(self.reservation, self.plan, folder, state, len(self.plan.steps) - reused, reused)
+        warning = write_overview(self._releases)
+        drawn = len(self.plan.steps) - reused
+        return outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
 
     def _bundle_folder(self) -> Path:
+        return folder_for(self._releases, self.reservation.release, self.reservation.period)
+
+    @property
+    def _releases(self) -> Path:
         releases = self._target.project.releases
-        root = self._rehearsal.releases(releases) if self._rehearsal else releases
-        return folder_for(root, self.reservation.release, self.reservation.period)
+        return self._rehearsal.releases(releases) if self._rehearsal else releases
 
 
 def _nothing_to_restate(release: str, period: str, ledger: Ledger) -> LedgerError:

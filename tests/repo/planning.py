@@ -16,11 +16,12 @@ from dprelease.spec.project import load_policy, load_project
 from .documents import SPECS
 
 
-def yaml_kind(text: str) -> Literal["spec", "policy", "project"]:
-    """Which of the three files a YAML text is, by the key that only that one has at its top."""
-    for key, kind in (("dprelease", "spec"), ("accounts", "policy"), ("ledger", "project")):
+def yaml_kind(text: str) -> Literal["spec", "policy", "project", "publish"]:
+    """Which of the three files a YAML text is, or the one part of a spec that may stand alone: by its first key."""
+    keys = (("dprelease", "spec"), ("accounts", "policy"), ("ledger", "project"), ("publish", "publish"))
+    for key, kind in keys:
         if re.search(rf"^{key}:", text, re.MULTILINE):
-            return kind  # type: ignore[return-value]  # one of the three above
+            return kind  # type: ignore[return-value]  # one of those above
     raise AssertionError("neither a spec, nor a policy, nor a dprelease.yaml")
 
 
@@ -38,6 +39,9 @@ def check_yaml(text: str, file: str) -> ReleasePlan | None:
     kind = yaml_kind(text)
     if kind == "spec":
         return plan_text(text, file)
+    if kind == "publish":
+        spec = (SPECS / "quickstart.yaml").read_text(encoding="utf-8")
+        return plan_text(re.sub(r"^publish:\n(?:[ #].*\n|\n)*", "", spec, flags=re.MULTILINE) + "\n" + text, file)
     if kind == "policy":
         load_policy(text, file)
     else:

@@ -1,8 +1,4 @@
-"""The check does not only follow hashes: a book forged with good hashes must still add up.
-
-The first half is about books of schema 1 and 2, whose entries hold plans and draws and no balances; they are read for
-ever. The second takes what this version writes.
-"""
+"""A book forged with good hashes must still add up: first books of schemas 1 and 2, then what this version writes."""
 
 from __future__ import annotations
 

@@ -158,10 +158,11 @@ def _history(name: str, account: str, points: Sequence[AccountPoint], cap: Fract
         lines.insert(0, Line("reference", _points([(x(0), y(float(cap))), (x(count), y(float(cap)))])))
     last, limit = shown[-1], f" The dashed line is the cap, {at_most(cap, 4)}." if cap is not None else ""
     spread = sorted({0, (count - 1) // 2, count - 1})
+    over = f"Stairs over the last {len(shown):,} charges" if len(shown) > 1 else "The first charge of the account"
     return Figure(
         name=name,
         title=f"Account {account}: loss behind every charge",
-        says=f"Stairs over the last {len(shown):,} charges, up to ε = {at_most(last.after.epsilon, 4)}.{limit}",
+        says=f"{over}, up to ε = {at_most(last.after.epsilon, 4)}.{limit}",
         across="charges, the oldest first",
         up="ε of the account",
         lines=tuple(lines),

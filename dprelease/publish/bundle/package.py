@@ -27,7 +27,7 @@ from dprelease.publish.formats.parquet import parquet_files
 from dprelease.publish.formats.sdmx import sdmx_files
 from dprelease.publish.formats.xlsx import xlsx_files
 from dprelease.publish.measured import inputs_of, queries_as_tables
-from dprelease.publish.site.html import index_page
+from dprelease.publish.site.html import site_files
 from dprelease.signature import PrivateKey
 
 __all__ = [
@@ -92,8 +92,8 @@ def text_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, byt
 
 
 def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``index.html``, which links to the table files made so far, and ``accounting.html``."""
-    return {"index.html": index_page(content, files), "accounting.html": accounting_page(content)}
+    """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``."""
+    return {"accounting.html": accounting_page(content), **site_files(content, files)}
 
 
 # In the order in which they are made: a page knows the files that it links to.

@@ -30,7 +30,7 @@ from dprelease.publish.site.pages import page, utc
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.signature import PublicKey
 
-__all__ = ["index_page", "site_files"]
+__all__ = ["site_files"]
 
 INDEX = "index.html"
 _MOST_GROUPS = 30
@@ -101,11 +101,6 @@ class Group:
     name: str
     heading: str
     entries: tuple[Entry, ...]
-
-
-def index_page(content: Content, files: Mapping[str, bytes]) -> bytes:
-    """``index.html`` alone; arguments as of :func:`site_files`."""
-    return site_files(content, files)[INDEX]
 
 
 def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -76,7 +76,7 @@ def _bounded(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
     if query.max_rows_per_group is not None:
         bounds.append(f"at most {_times(query.max_rows_per_group, 'row')} of one {unit} in a cell")
     if bounds:
-        yield f"Counted are {'; '.join(bounds)}. Where a {unit} has more, counts and totals are too small."
+        yield f"Counted are {'; '.join(bounds)}. What a {unit} has beyond that is in no number."
     for join in table.private_joins:
         yield (
             f"At most {_times(join.max_matches, 'row')} of {join.table} of one {unit} "
@@ -109,8 +109,8 @@ def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
     together = isinstance(measure, Clipped) and measure.per(table) == "unit_cell"
     what = f"What one {unit} adds up to in {target} in a cell" if together else f"Every value of {target}"
     yield (
-        f"{what} was first moved into {_span(*limits)}: where the data go further, totals, means and spreads are off "
-        "by what was cut."
+        f"{what} was first moved into {_span(*limits)}: what goes further counts as the nearer end, in every number "
+        "that is made of it."
     )
 
 

@@ -6,7 +6,7 @@ and the page stays small enough; else the index lists the tables by name, and ev
 is not whole on the index is whole on ``pages/<table>.html``, ``pages/<table>-2.html`` and so on.
 
 Sizes are estimated from above, not measured, so that noise decides neither the number of pages nor their names: a
-number with its margin is taken to need 160 bytes, which is enough for numbers of up to 15 digits. A page has at least
+number with its margin is taken to need 200 bytes, which is enough for numbers of up to 15 digits. A page has at least
 one row, however many measures that row has; the list of the index can hold about 4,000 tables.
 """
 
@@ -27,7 +27,7 @@ LARGEST_PAGE = 2_000_000
 MOST_ROWS = 2_000
 WHOLE, FIRST, MOST_TABLES = 200, 50, 40
 _FRAME = 120_000  # of a page without tables: style sheet, explanations, a list of files
-_NUMBER, _BAR, _WORDS = 160, 900, 6_000
+_NUMBER, _BAR, _WORDS, _MEANING = 200, 900, 6_000, 400
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ def paged(tables: Sequence[PublishedTable]) -> tuple[Paged, ...]:
     """The place of every table, in their order."""
     widths = [_width(table) for table in tables]
     on_index = [table.cells if table.cells <= WHOLE else FIRST for table in tables]
-    size = sum(_WORDS + _charts(table) for table in tables)
+    size = sum(map(_around, tables))
     size += sum(width * rows for width, rows in zip(widths, on_index, strict=True))
     listed = len(tables) > MOST_TABLES or size > LARGEST_PAGE - _FRAME
     names = {table.name.lower() for table in tables}
     found = []
     for table, width, rows in zip(tables, widths, on_index, strict=True):
-        room = LARGEST_PAGE - _FRAME - _WORDS - _charts(table)
+        room = LARGEST_PAGE - _FRAME - _around(table)
         pages = _pages(table, max(1, min(MOST_ROWS, room // width)), names) if listed or rows < table.cells else ()
         found.append(Paged(None if listed else rows, pages))
     return tuple(found)
@@ -88,6 +88,7 @@ def _widest(column: Column, keys: Sequence[Key]) -> int:
     return 70 + longest * (1 if inert(together) == together else 8)
 
 
-def _charts(table: PublishedTable) -> int:
-    """Bytes of a table's charts, at most."""
-    return _BAR * table.cells * len(table.measures) if table.cells <= MOST_BARS else 0
+def _around(table: PublishedTable) -> int:
+    """Bytes of what stands around the rows of a table, its charts above all, at most."""
+    charts = _BAR * table.cells * len(table.measures) if table.cells <= MOST_BARS else 0
+    return _WORDS + _MEANING * len(table.measures) + charts
