@@ -7,6 +7,7 @@ The noise is taken away in this test alone, by putting another function in the p
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import json
 import re
 from collections.abc import Sequence
@@ -28,7 +29,8 @@ from dprelease.release.project import Project
 from dprelease.release.run import Request
 from tests.project import small_project
 
-FORMATS = "\npublish: {formats: [csv, parquet, xlsx, json, sdmx, html]}\n"
+PDF = ", pdf" if importlib.util.find_spec("weasyprint") else ""
+FORMATS = f"\npublish: {{formats: [csv, parquet, xlsx, json, sdmx, html{PDF}]}}\n"
 # Hashes and sizes of the files whose cells differ.
 DERIVED = {"manifest.json", "datapackage.json"}
 
