@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from dprelease.cli.approve import approve
+from dprelease.cli.due import due
 from dprelease.cli.keys import keys_app
 from dprelease.cli.ledger import ledger_app
 from dprelease.errors import DpReleaseError
@@ -27,9 +28,13 @@ app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(keys_app, name="keys")
 app.command()(approve)
+app.command()(due)
 _INTERRUPTED = 130
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Period = Annotated[
+    str | None, typer.Option("--period", metavar="PERIOD", help="Takes the place of `release.period`: 2024-03.")
+]
 
 
 def run_app() -> None:
@@ -77,12 +82,14 @@ def init(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")])
 
 
 @app.command()
-def validate(spec: Annotated[Path, typer.Argument(help="A spec file.")], as_json: Json = False) -> None:
+def validate(
+    spec: Annotated[Path, typer.Argument(help="A spec file.")], period: Period = None, as_json: Json = False
+) -> None:
     """Check a spec and its references; every problem at once, with line and column."""
     from dprelease.cli.views import say, say_json, warn
     from dprelease.release.planning import open_target
 
-    target = open_target(spec)
+    target = open_target(spec, period)
     target.project.resolve(target.loaded)
     target.project.accounts(target.loaded)
     warn(target.loaded.warnings)
@@ -129,17 +136,32 @@ def plan(
     what_if: Annotated[
         str, typer.Option("--what-if", metavar="epsilon=E,E,...", help="Margins at other budgets: epsilon=0.5,1,2.")
     ] = "",
+    horizon: Annotated[
+        int | None,
+        typer.Option("--horizon", metavar="N", min=1, max=1000, help="How N coming releases like it add up."),
+    ] = None,
+    period: Period = None,
     as_json: Json = False,
 ) -> None:
     """Show what each query will cost and how accurate it will be; reads no data."""
     from dprelease.cli.plan import show_plan
 
-    show_plan(spec, out, compare=compare, solve=solve, epsilons=_epsilons(what_if), as_json=as_json)
+    show_plan(
+        spec,
+        out,
+        compare=compare,
+        solve=solve,
+        epsilons=_epsilons(what_if),
+        as_json=as_json,
+        period=period,
+        horizon=horizon or 0,
+    )
 
 
 @app.command()
 def run(
     target: Annotated[Path, typer.Argument(help="A spec, or a plan frozen by `plan --out`.")],
+    period: Period = None,
     direct: Annotated[bool, typer.Option("--direct", help="Without Prefect, in this process.")] = False,
     synthetic: Annotated[bool, typer.Option("--synthetic", help="Rehearse on made-up rows; spends nothing.")] = False,
     restate: Annotated[
@@ -157,10 +179,11 @@ def run(
     from dprelease.cli.run import give_up_release, run_release
 
     if give_up:
-        give_up_release(target, give_up, as_json=as_json)
+        give_up_release(target, give_up, period, as_json=as_json)
         return
     run_release(
         target,
+        period=period,
         direct=direct,
         synthetic=synthetic,
         restate=restate,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.aggregate import Quantity
+from dprelease.cli.horizon import horizon_facts, print_horizon
 from dprelease.cli.views import columns, say, say_json, warn
 from dprelease.errors import BudgetExceeded, LedgerError, MissingExtra, PlanError, Problem, UnsupportedEvent
 from dprelease.ledger import NO_SERIES, AccountFacts, Ledger, Reservation
@@ -26,15 +27,23 @@ _MOST_CONSIDERED = 4
 
 
 def show_plan(
-    spec: Path, out: Path | None, *, compare: bool, solve: bool, epsilons: tuple[Fraction, ...], as_json: bool
+    spec: Path,
+    out: Path | None,
+    *,
+    compare: bool,
+    solve: bool,
+    epsilons: tuple[Fraction, ...],
+    as_json: bool,
+    period: str | None = None,
+    horizon: int = 0,
 ) -> None:
-    """Make the plan, show it, and freeze it where asked.
+    """Make the plan, show it, and freeze it where asked; look ``horizon`` releases ahead.
 
     Raises:
         PlanError: If a plan at another budget than the spec's is to be frozen.
         BudgetExceeded: After showing it, if an account could not pay for it.
     """
-    target = open_target(spec)
+    target = open_target(spec, period)
     if solve and out is not None:
         raise PlanError(
             "--solve plans another budget than the spec's, and only the spec's own plan can be frozen",
@@ -48,12 +57,14 @@ def show_plan(
     frozen = freeze(target, plan, ledger.heads([account.name for account in plan.accounts]))
     accounts = _accounts(target, plan, ledger, known)
     tried = plans_at(target.project, target.loaded, epsilons) if epsilons else ()
+    seen = horizon_facts(target, plan, ledger, horizon) if horizon else {}
     if out is not None:
         out.write_text(frozen.canonical() + "\n", encoding="utf-8")
     if as_json:
         facts = {**plan_facts(plan), "plan_fingerprint": frozen.plan_fingerprint, "accounts": accounts}
         facts |= {"compare": _comparison(plan)} if compare else {}
         facts |= {"what_if": [_what_if_facts(each) for each in tried]} if tried else {}
+        facts |= {"horizon": seen} if seen else {}
         say_json(facts)
     else:
         if solve:
@@ -63,6 +74,8 @@ def show_plan(
             _print_comparison(plan)
         if tried:
             _print_what_if(plan, tried)
+        if seen:
+            print_horizon(seen)
         if known is not None:
             same = known.plan_fingerprint == frozen.plan_fingerprint
             then = "`dprelease run` spends nothing more on it" if same else "with another plan; release another period"

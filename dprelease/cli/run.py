@@ -15,11 +15,22 @@ __all__ = ["give_up_release", "run_release"]
 
 
 def run_release(
-    target: Path, *, direct: bool, synthetic: bool, restate: str, accept_changed_data: str, as_json: bool
+    target: Path,
+    *,
+    period: str | None,
+    direct: bool,
+    synthetic: bool,
+    restate: str,
+    accept_changed_data: str,
+    as_json: bool,
 ) -> None:
     """Run a spec or a frozen plan, and say how it ended."""
     request = Request(
-        target=str(target.resolve()), synthetic=synthetic, restate=restate, accept_changed_data=accept_changed_data
+        target=str(target.resolve()),
+        synthetic=synthetic,
+        restate=restate,
+        accept_changed_data=accept_changed_data,
+        period=period,
     )
     with _progress() as show:
         outcome = _direct(request, show) if direct else _with_prefect(request, show)
@@ -29,11 +40,11 @@ def run_release(
     _report(outcome, rehearsal=synthetic)
 
 
-def give_up_release(target: Path, why: str, *, as_json: bool) -> None:
+def give_up_release(target: Path, why: str, period: str | None, *, as_json: bool) -> None:
     """End a release that was begun and is not to be finished; say what it cost."""
     from dprelease.release.end import give_up
 
-    ended = give_up(target, why)
+    ended = give_up(target, why, period)
     if as_json:
         say_json(ended)
         return

@@ -99,7 +99,7 @@ def _name() -> str:
     parameters = runtime.flow_run.parameters
     if parameters.get("release"):
         return f"{parameters['release']}/{parameters['period']}"
-    return Path(str(parameters.get("target", "dprelease"))).name
+    return " ".join(filter(None, (Path(str(parameters.get("target", "dprelease"))).name, parameters.get("period"))))
 
 
 @flow(
@@ -119,7 +119,7 @@ def dprelease(
         target: Absolute path of a spec or of a frozen plan.
         synthetic: Rehearse on made-up rows; nothing is spent.
         release: Shown only; what is released is what the target says.
-        period: Shown only.
+        period: Takes the place of the spec's own; empty: that one.
         plan_fingerprint: Shown only.
     """
     from dprelease.release.run import Request
@@ -128,7 +128,7 @@ def dprelease(
     if (opened := given()) is not None:
         walk_steps(opened)
         return
-    with Work(Request(target=target, synthetic=synthetic)) as work:
+    with Work(Request(target=target, synthetic=synthetic, period=period or None)) as work:
         walk_steps(work)
 
 

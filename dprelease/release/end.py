@@ -13,12 +13,13 @@ from dprelease.release.planning import open_target
 __all__ = ["give_up"]
 
 
-def give_up(path: Path, why: str) -> dict[str, Any]:
+def give_up(path: Path, why: str, period: str | None = None) -> dict[str, Any]:
     """Close an open release with what it cost; its answers are kept, and nothing is published.
 
     Args:
         path: Of its spec or frozen plan.
         why: Kept in the ledger.
+        period: Takes the place of the spec's own; None: that one.
 
     Returns:
         Public facts: release, period, why, and its accounts before and after.
@@ -27,7 +28,7 @@ def give_up(path: Path, why: str) -> dict[str, Any]:
         LedgerError: If no such release is open.
         Locked: If a run of it is going on.
     """
-    target = open_target(path)
+    target = open_target(path, period)
     release = target.loaded.spec.release
     ledger = open_books(target.project)
     with ledger.lock(release.name, release.period, "dprelease run --give-up"):

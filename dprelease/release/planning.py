@@ -37,21 +37,32 @@ class Target:
     frozen: FrozenPlan | None = None
 
 
-def open_target(path: Path) -> Target:
-    """Read a spec or a frozen plan, and the spec that the plan was made from.
+def open_target(path: Path, period: str | None = None) -> Target:
+    """Read a spec or a frozen plan, and the spec that the plan was made from, of the period of the plan.
+
+    Args:
+        path: Of either of them.
+        period: Takes the place of the spec's own; of a plan it is the one that it has.
 
     Raises:
-        SpecError: If the spec or the project is wrong.
-        PlanError: If the file says that it is a plan and is not a whole one.
+        SpecError: If the spec, the project or the period is wrong.
+        PlanError: If the file says that it is a plan and is not a whole one, or one of another period.
     """
     data = read_text(path, str(path)) if path.suffix != ".json" else path.read_bytes() if path.is_file() else b""
     if path.suffix != ".json":
         project = Project.find(path.parent)
-        return Target(project, path, project.load(path))
+        return Target(project, path, project.load(path, period))
     frozen = _read_frozen(data, path)
+    planned = frozen.plan.release.period
+    if period not in (None, planned):
+        raise PlanError(
+            f"{path} is a plan for the period {planned}, not for {period!r}",
+            hint=f"leave out `--period`, or plan the other one: `dprelease plan {frozen.spec_file} --period ...`",
+            code="DPR-P304",
+        )
     project = Project.find(path.parent)
     spec_file = project.folder / frozen.spec_file
-    return Target(project, spec_file, project.load(spec_file), frozen)
+    return Target(project, spec_file, project.load(spec_file, planned), frozen)
 
 
 def _read_frozen(data: bytes, path: Path) -> FrozenPlan:
@@ -169,7 +180,8 @@ def check_fresh(target: Target, plan: ReleasePlan) -> None:
         if old.spec_fingerprint != plan.spec_fingerprint
         else "the order of its parts, the policy or dprelease itself"
     )
+    other = "" if target.loaded.written_period == old.release.period else f" --period {old.release.period}"
     raise StalePlan(
         f"the plan is stale: {moved} changed since it was frozen",
-        hint=f"review a new one: `dprelease plan {target.frozen.spec_file} --out plan.json`",
+        hint=f"review a new one: `dprelease plan {target.frozen.spec_file}{other} --out plan.json`",
     )

@@ -136,9 +136,9 @@ class Project:
         """
         return ledger_resolved(self.settings.ledger, environment)
 
-    def load(self, path: Path) -> Loaded:
-        """The spec in a file of the project."""
-        return load(read_text(path, str(path)), str(path))
+    def load(self, path: Path, period: str | None = None) -> Loaded:
+        """The spec in a file of the project, of its own period or of another one."""
+        return load(read_text(path, str(path)), str(path), period)
 
     def reference_bytes(self, loaded: Loaded) -> dict[str, bytes | None]:
         """The bytes of every public reference that the spec names; None where a file cannot be read."""

@@ -137,7 +137,8 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
         project: Whose ledger has it.
         release: Its name.
         period: Its period; None: the only one that there is.
-        spec: To take another look from: titles, labels, formats, confidence and derived tables.
+        spec: To take another look from, read with the release's period: titles, labels, formats, confidence and derived
+            tables.
 
     Raises:
         PlanError: If the spec asks for more than another look.
@@ -161,7 +162,7 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
         raise has_ended(every[found[0]])
     folder = folder_for(project.releases, reservation.release, reservation.period)
     plan = ReleasePlan.from_canonical(reservation.plan)
-    look = None if spec is None else presentation(plan, plan_release(project, project.load(spec)))
+    look = None if spec is None else presentation(plan, plan_release(project, project.load(spec, reservation.period)))
     write(rendered(ledger, reservation, key=signer, look=look), folder)
     warning = write_overview(project.releases)
     return outcome(reservation, plan, folder, "exists", 0, len(plan.steps), warning)

@@ -50,12 +50,14 @@ class Request(Value):
         synthetic: Rehearse on made-up rows, with a ledger that is thrown away.
         restate: Why it replaces what was released for the same name and period; empty: it does not.
         accept_changed_data: Why a release that was begun goes on although its data have changed; empty: it does not.
+        period: Takes the place of the spec's own; None: that one.
     """
 
     target: str
     synthetic: bool = False
     restate: str = ""
     accept_changed_data: str = ""
+    period: str | None = None
 
 
 class Executor(Protocol):
@@ -288,7 +290,7 @@ def open_run(request: Request, doing: str) -> Run:
         Locked: If another process is releasing the same name and period.
         BudgetExceeded: If an account, a cap or a ceiling says no; nothing is charged.
     """
-    target = open_target(Path(request.target))
+    target = open_target(Path(request.target), request.period)
     # Read before anything is planned or charged: a release that cannot be signed must not be paid for.
     key = None if request.synthetic else target.project.signing_key(os.environ)
     rehearsal = Rehearsal.begin() if request.synthetic else None

@@ -14,6 +14,7 @@ from dprelease.spec.findings import Findings
 from dprelease.spec.names import NAME_RULE, QUERY_NAME, did_you_mean, shown
 from dprelease.spec.nodes import Places
 from dprelease.spec.prune import Hidden
+from dprelease.spec.schedule import check_schedule
 
 __all__ = ["check"]
 
@@ -29,6 +30,7 @@ def check(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
     findings = Findings(places, hidden)
     check_privacy(spec, findings)
     check_tables(spec, findings)
+    check_schedule(spec.schedule, spec.release.period if "period" in spec.release.model_fields_set else None, findings)
     if not spec.queries:
         hint = "write `queries: {people: {table: people, by: [sex], measures: {persons: {count: rows}}}}`"
         findings.add("DPR-S501", ("queries",), "has no query", hint)

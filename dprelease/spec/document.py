@@ -27,6 +27,7 @@ from dprelease.spec.fields import (
     refuse,
 )
 from dprelease.spec.queries import ExceptSpec, PinSpec, QueryBounds, QuerySpec, SuppressSpec, TargetSpec
+from dprelease.spec.schedule import ScheduleSpec
 from dprelease.spec.tables import BoundsSpec, JoinSpec, SourceSpec, TableSpec, TimeSpec
 from dprelease.spec.value import SpecValue
 
@@ -46,6 +47,7 @@ __all__ = [
     "ReferenceKeys",
     "ReferenceSpec",
     "ReleaseSpec",
+    "ScheduleSpec",
     "SourceSpec",
     "SpecValue",
     "SuppressSpec",
@@ -172,6 +174,8 @@ class ReleaseSpec(SpecValue):
     queries: dict[str, QuerySpec] = Field(description="Published tables, by name.")
     derive: dict[str, DeriveSpec] = Field({}, description="Tables made from the published ones, by name.")
     publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
+    # It says when, never what: another hour changes no fingerprint, and leaves open releases as they are.
+    schedule: ScheduleSpec | None = Field(None, exclude=True, description="When each period is released.")
 
 
 # The model of every mapping of a spec, by its path with `*` for a name that the author chose.
@@ -199,4 +203,5 @@ MODELS: Mapping[str, type[Value]] = {
     "derive.*": DeriveSpec,
     "publish": PublishSpec,
     "publish.unreliable": UnreliableSpec,
+    "schedule": ScheduleSpec,
 }

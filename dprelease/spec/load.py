@@ -18,6 +18,7 @@ from dprelease.spec.names import shown
 from dprelease.spec.nodes import Node, Places, plain, scalars
 from dprelease.spec.numbers import Numeral
 from dprelease.spec.prune import Hidden, remainder
+from dprelease.spec.template import filled, refused, require_period, written_period
 from dprelease.spec.translate import dotted, pattern, problems_of
 from dprelease.spec.warn import warnings_of
 from dprelease.spec.yaml import read_yaml
@@ -26,7 +27,6 @@ __all__ = ["Loaded", "load", "read_model"]
 
 Model = TypeVar("Model", bound=BaseModel)
 _MOST = 100
-_TEMPLATE = re.compile(r"\{\{\s*period\b[^}]*\}\}")
 _VARIABLE = re.compile(r"\$\{env:[A-Za-z_][A-Za-z0-9_]*\}")
 # Where variables may stand: `source.file` of a table, and these of dprelease.yaml.
 _HOLDERS = {("ledger",), ("signing_key",)}
@@ -45,12 +45,14 @@ class Loaded:
     """A spec and the places of its parts.
 
     Attributes:
-        spec: What the author wrote.
+        spec: What the author wrote, of one period.
         places: Where it stands.
+        written_period: What the file has as ``release.period``, whichever period was asked for; None: nothing.
     """
 
     spec: ReleaseSpec
     places: Places
+    written_period: str | None = None
 
     @property
     def file(self) -> str:
@@ -72,18 +74,24 @@ class Loaded:
         return self.places.value(*path)
 
 
-def load(text: str | bytes, file: str) -> Loaded:
-    """Read a spec.
+def load(text: str | bytes, file: str, period: str | None = None) -> Loaded:
+    """Read a spec; what it says of its period, ``{{ period }}`` and the like, is filled in before anything is checked.
 
     Args:
         text: YAML, at most 1 MiB; bytes are UTF-8.
         file: Its name in messages.
+        period: Takes the place of ``release.period``; None: that one.
 
     Raises:
-        SpecError: With every problem of YAML, fields and names, in file order.
+        SpecError: With every problem of YAML, templates, fields and names, in file order; or with the one of a
+            ``period`` that cannot be one.
     """
-    spec, places = read_model(text, file, ReleaseSpec, MODELS, check, _STAND_INS)
-    return Loaded(spec, places)
+    if period is not None:
+        require_period(period)
+    read, problems = read_yaml(text, file)
+    root, wrong = filled(read.root, file, period)
+    spec, places = _modelled(Places(file, root), problems + wrong, ReleaseSpec, MODELS, check, _STAND_INS)
+    return Loaded(spec, places, written_period(read.root))
 
 
 def read_model(
@@ -108,7 +116,21 @@ def read_model(
         SpecError: With every problem, in file order.
     """
     places, problems = read_yaml(text, file)
-    problems += _refused_text(places.root, file)
+    return _modelled(places, problems + refused(places.root, file), model, models, check_names, stand_ins)
+
+
+def _modelled(
+    places: Places,
+    problems: list[Problem],
+    model: type[Model],
+    models: Mapping[str, type[BaseModel]],
+    check_names: Callable[[Model, Places, Hidden], list[Problem]],
+    stand_ins: Mapping[str, Any],
+) -> tuple[Model, Places]:
+    """What was read as a model, unless there is a problem: one that was found before, or one more."""
+    taken = {problem.where for problem in problems}
+    refused = _refused_variables(places.root, places.file)
+    problems = problems + [problem for problem in refused if problem.where not in taken]
     taken = {problem.where for problem in problems}
     data = plain(places.root)
     value: Model | None
@@ -136,14 +158,11 @@ def _in_order(problems: list[Problem]) -> list[Problem]:
     return found
 
 
-def _refused_text(root: Node, file: str) -> list[Problem]:
-    """Templates, and variables of the environment outside of ``source.file``, wherever they stand."""
+def _refused_variables(root: Node, file: str) -> list[Problem]:
+    """Variables of the environment outside of ``source.file``, wherever they stand."""
     problems = []
     for path, text, node in scalars(root):
         where = Where(file, node.line, node.column)
-        if _TEMPLATE.search(text):
-            hint = "write the period itself, and a new spec (or a copy with another `period`) for the next one"
-            problems.append(Problem("DPR-S300", f"`{dotted(path)}` holds a template, not available yet", hint, where))
         if "${" not in text:
             continue
         if path[-2:] != ("source", "file") and path not in _HOLDERS:

@@ -1,4 +1,4 @@
-"""The calendar of periods: which days one covers, and which windows of an account it touches. Exact, pure integers.
+"""The calendar of periods: which days one covers, which one comes next, which windows of an account it touches. Exact.
 
 A calendar period is a year, a quarter, a month, an ISO 8601 week (Monday to Sunday; week 1 has the year's first
 Thursday) or a day of the proleptic Gregorian calendar. Weeks do not nest in months, quarters or years: one that
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from datetime import date, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from dprelease.errors import PlanError
 
-__all__ = ["CALENDAR", "Per", "beyond", "span", "windows"]
+__all__ = ["CALENDAR", "Per", "beyond", "containing", "following", "is_a", "periods", "span", "windows"]
 
 Per = Literal["day", "week", "month", "quarter", "year"]
 CALENDAR = "2024, 2024-Q1, 2024-03, 2024-W09 or 2024-03-07"  # one of each, for messages
@@ -91,20 +91,81 @@ def windows(period: str, per: Per) -> tuple[str, ...]:
     at, end = whole
     found: list[str] = []
     while at < end:
-        found.append(_window(at, per))
+        found.append(containing(per, at))
         inside = span(found[-1])
         at = end if inside is None else inside[1]  # none: it lasts to the end of the calendar, and so beyond `end`
     return tuple(found)
 
 
-def _window(day: date, per: Per) -> str:
-    """The window of that kind which a day lies in."""
-    if per == "day":
+def containing(kind: Per, day: date) -> str:
+    """The period of a kind which a day lies in.
+
+    >>> [containing(kind, date(2024, 12, 30)) for kind in ("week", "quarter", "year")]
+    ['2025-W01', '2024-Q4', '2024']
+    """
+    if kind == "day":
         return day.isoformat()
-    if per == "week":
+    if kind == "week":
         year, week, _ = day.isocalendar()
         return f"{year:04d}-W{week:02d}"
-    if per == "month":
+    if kind == "month":
         return f"{day.year:04d}-{day.month:02d}"
     quarter = (day.month - 1) // _MONTHS_OF_A_QUARTER + 1
-    return f"{day.year:04d}-Q{quarter}" if per == "quarter" else f"{day.year:04d}"
+    return f"{day.year:04d}-Q{quarter}" if kind == "quarter" else f"{day.year:04d}"
+
+
+def is_a(kind: Per, period: str) -> bool:
+    """Whether a text is a period of the calendar of that kind.
+
+    >>> is_a("week", "2024-W09"), is_a("month", "2024"), is_a("year", "once")
+    (True, False, False)
+    """
+    whole = span(period)
+    return whole is not None and containing(kind, whole[0]) == period
+
+
+def following(period: str) -> str:
+    """The period of the same kind that begins where this one ends.
+
+    >>> [following(period) for period in ("2024", "2024-Q4", "2024-02", "2020-W53", "2024-02-28")]
+    ['2025', '2025-Q1', '2024-03', '2021-W01', '2024-02-29']
+
+    Raises:
+        PlanError: If it is no calendar period (DPR-P310), or the last one of the calendar (DPR-P311).
+    """
+    whole = span(period)
+    if whole is None:
+        raise _no_period(period, "nothing comes after it")
+    kind: Per = next(kind for kind in get_args(Per) if is_a(kind, period))
+    after = containing(kind, whole[1])
+    if span(after) is None:
+        hint = "9999-12-31 is the last day of the calendar, and a period ends before it"
+        raise PlanError(f"no {kind} comes after the period {period!r}", hint=hint, code="DPR-P311")
+    return after
+
+
+def periods(first: str, kind: Per, until: date) -> tuple[str, ...]:
+    """Every period of a kind from the first one to the one in which a day lies, the earliest first.
+
+    >>> periods("2023-12", "month", date(2024, 2, 1)), periods("2024", "year", date(2023, 12, 31))
+    (('2023-12', '2024-01', '2024-02'), ())
+
+    Raises:
+        PlanError: If the first one is no period of that kind.
+    """
+    whole = span(first)
+    if whole is None or not is_a(kind, first):
+        raise _no_period(first, f"a schedule by {kind} begins with one", kind)
+    at, found = whole[0], []
+    while at <= until:
+        found.append(containing(kind, at))
+        inside = span(found[-1])
+        if inside is None:  # it would end beyond the calendar
+            return tuple(found[:-1])
+        at = inside[1]
+    return tuple(found)
+
+
+def _no_period(period: str, why: str, kind: str = "") -> PlanError:
+    says = f"the period {period!r} is no {kind} of the calendar" if kind else f"{period!r} is no calendar period"
+    return PlanError(f"{says}, and {why}", detail=beyond(period), hint=f"write {CALENDAR}", code="DPR-P310")

@@ -26,10 +26,7 @@ _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
 }
-_QUOTE_TEMPLATE = (
-    'put it in quotes, "{{ ... }}", for a bare brace begins a mapping; '
-    "and templates are not available yet: write the period itself"
-)
+_QUOTE_TEMPLATE = 'put the whole text in quotes, "{{ ... }}", for a bare brace begins a mapping'
 # Words of the parser to what the author did and what to do about it.
 _SYNTAX = (
     ("mapping values are not allowed", "a second `: ` in one line", 'put text that holds a colon in quotes: "A: b"'),
@@ -128,6 +125,8 @@ class _Reader:
             text = _UNPRINTABLE.sub("?", text)
         if event.style is not None:
             return text
+        if "{{" in text:
+            self.report("DPR-S111", "a bare `{{ ... }}`", _QUOTE_TEMPLATE)
         if text in _CONSTANTS:
             return Constant(text, _CONSTANTS[text])
         return Numeral(text) if Numeral.matches(text) else text

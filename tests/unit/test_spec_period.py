@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from itertools import pairwise
 from typing import get_args
 
 import pytest
 
 from dprelease.errors import PlanError
-from dprelease.spec.period import Per, beyond, span, windows
+from dprelease.spec.period import Per, beyond, containing, following, is_a, periods, span, windows
 
 FIRST, DAYS = date(1996, 1, 1), 40 * 366
 DAY = timedelta(days=1)
@@ -102,3 +103,44 @@ def test_a_period_beyond_the_calendar_is_told_apart_from_other_text() -> None:
 def test_at_the_end_of_the_calendar_the_last_window_is_found() -> None:
     assert windows("9999-12-30", "year") == ("9999",)
     assert windows("9999-12-30", "week") == ("9999-W52",)
+
+
+@pytest.mark.parametrize("kind", get_args(Per))
+def test_periods_follow_each_other_day_by_day(kind: Per) -> None:
+    names = list(dict.fromkeys(name_of(FIRST + at * DAY, kind) for at in range(DAYS)))
+
+    assert all(containing(kind, FIRST + at * DAY) == name_of(FIRST + at * DAY, kind) for at in range(DAYS))
+    assert all(following(one) == two for one, two in pairwise(names))
+    assert periods(names[0], kind, FIRST + (DAYS - 1) * DAY) == tuple(names)
+    start = days_of(names[5])[0]
+    for at in range(0, 800, 3):  # whatever the last day is
+        wanted = dict.fromkeys(name_of(start + day * DAY, kind) for day in range(at + 1))
+        assert periods(names[5], kind, start + at * DAY) == tuple(wanted)
+    assert periods(names[5], kind, start - DAY) == ()
+
+
+def test_a_period_is_of_one_kind() -> None:
+    for text in ("2024", "2024-Q1", "2024-03", "2024-W09", "2024-03-07"):
+        assert sum(is_a(kind, text) for kind in get_args(Per)) == 1
+    for text in ("once", "2024-13", "9999", "2023-W53"):
+        assert not any(is_a(kind, text) for kind in get_args(Per))
+
+
+@pytest.mark.parametrize("last", ["9998", "9999-Q3", "9999-11", "9999-W51", "9999-12-30"])
+def test_the_calendar_ends(last: str) -> None:
+    kind = next(kind for kind in get_args(Per) if is_a(kind, last))
+
+    assert periods(last, kind, date.max) == (last,)
+    with pytest.raises(PlanError, match="DPR-P311"):
+        following(last)
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"), [("once", "month"), ("2024", "month"), ("2024-03", "day"), ("9999", "year")]
+)
+def test_a_schedule_begins_with_a_period_of_its_kind(first: str, kind: Per) -> None:
+    with pytest.raises(PlanError, match="DPR-P310"):
+        periods(first, kind, FIRST)
+    if span(first) is None:
+        with pytest.raises(PlanError, match="DPR-P310"):
+            following(first)

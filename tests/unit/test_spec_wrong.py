@@ -67,10 +67,10 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     ("unit_id: none", "time: {column: region, type: date}", "DPR-S591", 17, "is joined"),
     ("unit_id: none", "time: {column: my day, type: date}", "DPR-S502", 17, "rename"),
     ("unit_id: none", "time: {column: seen, typ: timestamp}", "DPR-S200", 17, "`type`"),
-    ("formats: [csv, html]", "formats: [csv, xlsx]", "DPR-S300", 44, "use csv"),
-    ("publish:\n", "schedule: {}\npublish:\n", "DPR-S300", 43, "dprelease run"),
+    ("formats: [csv, html]", "formats: [csv, ods]", "DPR-S202", 44, "xlsx"),
     ("publish:\n", "hierarchies: {}\npublish:\n", "DPR-S300", 43, "reference"),
-    ("title: People", 'title: "In {{ period }}"', "DPR-S300", 31, "write the period itself"),
+    ("title: People", 'title: "In {{ perod }}"', "DPR-S301", 31, "{{ period }}"),
+    ("title: People", "title: In {{ period }}", "DPR-S111", 31, "quotes"),
     ("title: People", "title: {{ period }}", "DPR-S111", 31, "quotes"),
     # where variables may stand
     ("account: demo", "account: ${env:NAME}", "DPR-S213", 15, "secret"),
