@@ -127,7 +127,7 @@ def test_a_served_flow_is_told_its_period(tmp_path: Path) -> None:
     assert done.stdout == "['2024-03', None]\n"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_through_prefect(project: Path) -> None:
     said = installed(project, "run", "spec.yaml", "--period", "2024-03")
 
