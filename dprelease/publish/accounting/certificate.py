@@ -23,10 +23,10 @@ from typing import Any
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.filters import account_loss
 from dprelease.publish.accounting.choices import draw, laws_of_loss
 from dprelease.publish.accounting.guarantee import factor_text, meanings, totals
 from dprelease.publish.accounting.levels import WHOLE, Allocated, Change, Level, changes, levels
+from dprelease.publish.accounting.report import account_row
 from dprelease.publish.accounting.surroundings import MODEL, identity
 from dprelease.publish.accounting.words import (
     NOT_COVERED,
@@ -36,7 +36,7 @@ from dprelease.publish.accounting.words import (
     what_is_hidden,
     who_is_protected,
 )
-from dprelease.publish.base import NOTICE, AccountFacts, Content, Facts
+from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.numbers import at_most, percent
 from dprelease.publish.site.pages import page, utc
 from dprelease.signature import PublicKey
@@ -332,21 +332,4 @@ def _draws(plan: ReleasePlan) -> dict[str, Any]:
 def _accounts(content: Content) -> list[dict[str, str]]:
     """Before, alone and after, at the delta of each account."""
     every = (*content.facts.accounts, *content.facts.windows)
-    return [_account(content.plan, facts) for facts in every]
-
-
-def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
-    account, cap = next(each for each in plan.accounts if each.name == facts.name), facts.cap
-    cost, delta = [plan.cost_of(account)], facts.after.delta
-    alone = account_loss(account.composition, cost, delta, kept=account.selecting, order=account.order)
-    sign = "ε" if cap.epsilon is not None else "ρ"
-    return {
-        "name": f"{facts.name}, {facts.window}" if facts.window else facts.name,
-        "unit": facts.unit,
-        "composition": facts.composition,
-        "before": at_most(facts.before.epsilon, 6),
-        "alone": at_most(alone.epsilon, 6),
-        "after": at_most(facts.after.epsilon, 6),
-        "delta": at_most(facts.after.delta),
-        "cap": f"{sign} = {at_most(cap.limit, 6)}, δ = {at_most(cap.delta)}",
-    }
+    return [account_row(content.plan, facts) for facts in every]

@@ -55,7 +55,7 @@ from dprelease.publish.numbers import at_most, odds_factor, percent, surest_gues
 from dprelease.publish.site.pages import page, utc
 from dprelease.signature import PublicKey
 
-__all__ = ["accounting", "accounting_json", "accounting_page", "planned"]
+__all__ = ["account_row", "accounting", "accounting_json", "accounting_page", "planned"]
 
 MOST_ROWS = 500
 MOST_ATTRIBUTES = 60
@@ -232,7 +232,7 @@ def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
         "meanings": rows,
         "attributes": attributes,
         "figures": [profile_figure(plan, profile), trade_off_figure(profile)],
-        "accounts": [_account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
+        "accounts": [account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
         "histories": history_figures(plan, facts),
     }
 
@@ -290,7 +290,8 @@ def _budget(epsilon: Any, rho: Any, delta: Any) -> str:
     return f"{name} = {at_most(size, 6)}, δ = {at_most(delta)}"
 
 
-def _account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
+def account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
+    """An account as a page shows it: before, this release alone and after, at the account's delta; all rounded up."""
     alone = _alone(plan, facts)
     return {
         "name": f"{facts.name}, {facts.window}" if facts.window else facts.name,
