@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from dprelease.errors import PlanError, StalePlan
 from dprelease.plan.approved import Approval, Signed, Statement, sign, stands
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
 from dprelease.release.planning import Target, check_fresh, open_target, plan_release
+from dprelease.release.replace import replace_file
 from dprelease.signature import PrivateKey, PublicKey
 from dprelease.spec.names import listed
 from dprelease.spec.project import PolicySpec
@@ -228,7 +228,8 @@ def add_approval(path: Path, shown: FrozenPlan, policy: PolicySpec, key: Private
             hint = "look at it again: the same command shows what is there now"
             raise PlanError(f"{path} was changed while it was looked at", hint=hint, code="DPR-K116")
         made = _with_approval(policy, now, key, at)
-        _replace(real, (made.canonical() + "\n").encode())
+        mode = stat.S_IMODE(real.stat().st_mode)  # the rights that it had
+        replace_file(real, (made.canonical() + "\n").encode(), mode)
     return made
 
 
@@ -263,26 +264,6 @@ def _alone(folder: Path) -> Iterator[None]:
         raise _unwritable(folder, error) from None
     finally:
         os.close(file)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file as a whole or not at all, with the rights that it had."""
-    handle, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, stat.S_IMODE(path.stat().st_mode))
-            file.write(data)
-            file.flush()
-            os.fsync(handle)
-        os.replace(made, path)
-    except BaseException:
-        Path(made).unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _unwritable(path: Path, error: OSError) -> PlanError:

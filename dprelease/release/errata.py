@@ -5,8 +5,6 @@ Everything in it comes from the ledger, so that the same incident gives the same
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -22,6 +20,7 @@ from dprelease.privacy.accountants import smallest
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.filters import Spent, read
 from dprelease.publish import folder_for
+from dprelease.release.replace import replace_file
 from dprelease.release.status import UNBOUNDED
 
 __all__ = ["FORMAT", "errata", "erratum_path", "write_errata"]
@@ -124,13 +123,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         if path.is_file() and path.read_bytes() == data:
             return
-        handle, name = tempfile.mkstemp(prefix=".dprelease-", suffix=".tmp", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        replace_file(path, data)
     except OSError as error:
         raise PublishError(
             f"cannot write {path}: {error.strerror or type(error).__name__}",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.publish import Facts
 from dprelease.publish.bundle.package import MANIFEST_FILE, Manifest
 from dprelease.publish.site.releases import Listed, releases_page
+from dprelease.release.replace import replace_file
 
 __all__ = ["OVERVIEW", "write_overview"]
 
@@ -93,18 +92,6 @@ def _sound(path: Path, name: str, manifest: Manifest) -> bytes:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write in one step: a reader sees the old page or the new one."""
-    if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
-        return
-    handle, name = tempfile.mkstemp(prefix=".dprelease-", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
+    """Write the page, unless it is there already."""
+    if not (path.is_file() and not path.is_symlink() and path.read_bytes() == data):
+        replace_file(path, data)

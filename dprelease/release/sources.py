@@ -30,6 +30,7 @@ from dprelease.catalog.table import Catalog, Table
 from dprelease.engines import Engine
 from dprelease.engines.fingerprint import KEY_BYTES
 from dprelease.errors import BrokenPromiseError, LedgerError
+from dprelease.ledger.place import sync_folder
 from dprelease.points import reach
 
 __all__ = ["Pinned", "Record", "Records", "SourceKey", "Sources", "read_by"]
@@ -171,7 +172,7 @@ def _make(path: Path) -> None:
     folder = path.parent
     for each in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
         each.mkdir(mode=0o700, exist_ok=True)
-        _sync(each.parent)
+        sync_folder(each.parent)
     file, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=folder)  # 0600
     try:
         with os.fdopen(file, "wb") as stream:
@@ -182,15 +183,7 @@ def _make(path: Path) -> None:
             os.link(name, path)
     finally:
         os.unlink(name)
-    _sync(folder)
-
-
-def _sync(folder: Path) -> None:
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    sync_folder(folder)
 
 
 def read_by(catalog: Catalog, table: str) -> tuple[str, ...]:
