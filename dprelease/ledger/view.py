@@ -5,7 +5,6 @@ A row of an index is looked up by two keys, which must find the same: one damage
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -32,7 +31,6 @@ from dprelease.plan.document import Head
 from dprelease.privacy.event import Composed
 
 __all__ = [
-    "all_entries",
     "at",
     "content",
     "events",
@@ -207,11 +205,6 @@ def page(rows: Rows, after: int, size: int) -> list[Entry]:
     """At most ``size`` entries behind a sequence number."""
     query = "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
     return [_entry(row) for row in rows.execute(query, (after, size))]
-
-
-def all_entries(rows: Rows) -> Iterator[Entry]:
-    """Every entry, in order."""
-    return map(_entry, rows.execute("SELECT * FROM entries ORDER BY sequence"))
 
 
 def replayed(rows: Rows) -> State:
