@@ -18,12 +18,14 @@ from dprelease.noise.discrete_laplace import DiscreteLaplaceMechanism
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys, Key
 from dprelease.noise.exponential import ExponentialQuantile, ExponentialTopK
 from dprelease.noise.knorm import CountKNorm, LinfKNorm
+from dprelease.noise.sampler import SAMPLERS, Sampler, recorded_sampler
 from dprelease.noise.threshold import GaussianThreshold, LaplaceThreshold, OptimalSelection
 
 __all__ = [
     "CHOICES",
     "JOINT_MECHANISMS",
     "MECHANISMS",
+    "SAMPLERS",
     "SELECTIONS",
     "Exact",
     "ExactHistogram",
@@ -36,7 +38,9 @@ __all__ = [
     "Measurement",
     "Mechanism",
     "OptimalSelection",
+    "Sampler",
     "Selection",
+    "recorded_sampler",
 ]
 
 MECHANISMS: dict[str, Mechanism] = {

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import BrokenPromiseError, Corrupt
 from dprelease.noise.exact import Exact, ExactKeys, Key
+from dprelease.noise.sampler import Sampler
 from dprelease.privacy.event import Event, Sensitivity
 
 __all__ = ["JointMechanism", "Law", "Measurement", "Mechanism", "Selection"]
@@ -50,7 +51,7 @@ class Mechanism(Protocol):
         """The distribution of its noise."""
         ...
 
-    def draw(self, exact: Exact, scale: Fraction) -> Integers:
+    def draw(self, exact: Exact, scale: Fraction, sampler: Sampler = "native") -> Integers:
         """Noisy values, one fresh draw per cell from operating-system entropy."""
         ...
 
@@ -88,7 +89,9 @@ class Selection(Protocol):
         """What it costs, if the threshold is at least the least one for that delta."""
         ...
 
-    def draw(self, keys: ExactKeys, scale: Fraction, threshold: int) -> tuple[tuple[Key, ...], ...]:
+    def draw(
+        self, keys: ExactKeys, scale: Fraction, threshold: int, sampler: Sampler = "native"
+    ) -> tuple[tuple[Key, ...], ...]:
         """The selected keys, in the order of their text."""
         ...
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.noise.exact import Exact, open_exact
-from dprelease.noise.sampler import add_noise
+from dprelease.noise.sampler import Sampler, add_noise
 from dprelease.privacy.event import DiscreteGaussian, Sensitivity
 
 __all__ = ["DiscreteGaussianLaw", "DiscreteGaussianMechanism"]
@@ -64,6 +64,6 @@ class DiscreteGaussianMechanism:
         """The distribution of its noise."""
         return DiscreteGaussianLaw(scale)
 
-    def draw(self, exact: Exact, scale: Fraction) -> npt.NDArray[np.int64]:
+    def draw(self, exact: Exact, scale: Fraction, sampler: Sampler = "native") -> npt.NDArray[np.int64]:
         """Noisy values from exact ones; the sum saturates at the limits of 64 bits, after the noise."""
-        return add_noise("gaussian", open_exact(exact), scale)
+        return add_noise("gaussian", open_exact(exact), scale, sampler)

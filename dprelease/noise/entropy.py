@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
-__all__ = ["Below", "Entropy", "TiltedChoice", "bernoulli_exp", "exp_bounds", "geometric"]
+__all__ = ["Below", "Entropy", "TiltedChoice", "bernoulli_exp", "exp_bounds", "exp_ratio_bounds", "geometric"]
 
 Below = Callable[[int], int]
 _POOL = 256
@@ -86,16 +86,22 @@ def exp_bounds(rate: Fraction, bits: int) -> tuple[int, int]:
     out is at most the last term taken; then the bounds are squared as often, the lower one rounded down and the
     upper one up.
     """
-    halvings = max(0, rate.numerator.bit_length() - rate.denominator.bit_length() + 1)
-    small, fine = rate / (1 << halvings), bits + 2 * halvings + 16
+    return exp_ratio_bounds(rate.numerator, rate.denominator, bits)
+
+
+def exp_ratio_bounds(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
+    """The bounds of :func:`exp_bounds` for the rate numerator / denominator, which need not be in lowest terms."""
+    halvings = max(0, numerator.bit_length() - denominator.bit_length() + 1)
+    denominator <<= halvings
+    fine = bits + 2 * halvings + 16
     one = 1 << fine
     term_low = term_high = low = high = one
     index = 0
     while term_high > 1:
         index += 1
-        divisor = small.denominator * index
-        term_low = term_low * small.numerator // divisor
-        term_high = -(-term_high * small.numerator // divisor)
+        divisor = denominator * index
+        term_low = term_low * numerator // divisor
+        term_high = -(-term_high * numerator // divisor)
         low, high = (low - term_high, high - term_low) if index % 2 else (low + term_low, high + term_high)
     low, high = max(0, low - term_high), min(one, high + term_high)
     for _ in range(halvings):

@@ -1,8 +1,8 @@
-"""The one door to OpenDP: its integer primitives, exact samplers with operating-system entropy.
+"""The one door to integer noise: native tables, or OpenDP's primitives as a second, independent implementation.
 
-OpenDP's discrete samplers (Canonne, Kamath and Steinke 2020) work on big integers and on the rational value of
-the floating-point scale; the noisy sum saturates at 64 bits after the noise, which is post-processing.
-Nothing else of OpenDP is used: its Polars layer has open privacy bugs.
+Both draw exactly the same laws from the operating system's entropy. Native noise is proved in
+docs/proofs/native-noise.md; OpenDP's samplers are those of Canonne, Kamath and Steinke 2020, on big integers. Nothing
+else of OpenDP is used: its Polars layer has open privacy bugs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,54 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import BrokenPromiseError
+from dprelease.noise.native import Kind, add_native
 
-__all__ = ["add_noise"]
+__all__ = ["SAMPLERS", "Kind", "Sampler", "add_noise", "recorded_sampler"]
 
-Kind = Literal["laplace", "gaussian"]
+Sampler = Literal["native", "opendp"]
 _BLOCK = 65_536
+
+SAMPLERS: dict[Sampler, str] = {
+    "native": "native tables refined by further digits, exact (docs/proofs/native-noise.md)",
+    "opendp": "OpenDP integer primitives (Canonne, Kamath and Steinke 2020)",
+}
+"""What a release records of its sampler."""
+
+
+def recorded_sampler(words: str) -> Sampler:
+    """The sampler of a release that has recorded these words; native for any others."""
+    return next((name for name, recorded in SAMPLERS.items() if recorded == words), "native")
+
+
+def add_noise(
+    kind: Kind, values: npt.NDArray[np.int64], scale: Fraction, sampler: Sampler = "native"
+) -> npt.NDArray[np.int64]:
+    """Values plus independent exact noise.
+
+    Args:
+        kind: ``laplace`` or ``gaussian``, both discrete.
+        values: Exact integers, shape ``(cells,)``.
+        scale: In grid steps; must be exactly a 64-bit float, so that either sampler draws what was accounted.
+        sampler: Which implementation draws.
+
+    Returns:
+        A new ``int64`` array of the same shape, saturated at the limits of the type.
+
+    Raises:
+        BrokenPromiseError: If the scale is not positive or not exactly a float, or too large for 64 bits.
+    """
+    if scale <= 0 or Fraction(float(scale)) != scale:
+        raise BrokenPromiseError(f"a noise scale of {scale} is not exactly a positive float")
+    return add_native(kind, values, scale) if sampler == "native" else _add_opendp(kind, values, scale)
+
+
+def _add_opendp(kind: Kind, values: npt.NDArray[np.int64], scale: Fraction) -> npt.NDArray[np.int64]:
+    primitive = _primitive(kind, scale)
+    noisy = np.empty(len(values), dtype=np.int64)
+    for start in range(0, len(values), _BLOCK):
+        block = values[start : start + _BLOCK]
+        noisy[start : start + len(block)] = primitive(block.tolist())
+    return noisy
 
 
 @cache
@@ -31,27 +74,3 @@ def _primitive(kind: Kind, scale: Fraction) -> Any:
     if kind == "laplace":
         return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=float(scale))
     return dp.m.make_gaussian(domain, dp.l2_distance(T="i64"), scale=float(scale))
-
-
-def add_noise(kind: Kind, values: npt.NDArray[np.int64], scale: Fraction) -> npt.NDArray[np.int64]:
-    """Values plus independent exact noise.
-
-    Args:
-        kind: ``laplace`` or ``gaussian``, both discrete.
-        values: Exact integers, shape ``(cells,)``.
-        scale: In grid steps; must be exactly a 64-bit float, so that what is drawn is what was accounted.
-
-    Returns:
-        A new ``int64`` array of the same shape, saturated at the limits of the type.
-
-    Raises:
-        BrokenPromiseError: If the scale is not positive or not exactly a float.
-    """
-    if scale <= 0 or Fraction(float(scale)) != scale:
-        raise BrokenPromiseError(f"a noise scale of {scale} is not exactly a positive float")
-    primitive = _primitive(kind, scale)
-    noisy = np.empty(len(values), dtype=np.int64)
-    for start in range(0, len(values), _BLOCK):
-        block = values[start : start + _BLOCK]
-        noisy[start : start + len(block)] = primitive(block.tolist())
-    return noisy

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.entropy import Below, Entropy, exp_bounds
 from dprelease.noise.exact import ExactKeys, Key, open_keys
-from dprelease.noise.sampler import add_noise
+from dprelease.noise.sampler import Sampler, add_noise
 from dprelease.privacy.curves import selection
 from dprelease.privacy.event import (
     Approximate,
@@ -57,13 +57,14 @@ class _Threshold:
     name: str
     noise: Noise
 
-    def draw(self, keys: ExactKeys, scale: Fraction, threshold: int) -> Keys:
+    def draw(self, keys: ExactKeys, scale: Fraction, threshold: int, sampler: Sampler = "native") -> Keys:
         """The keys whose count plus fresh discrete noise is at least the threshold.
 
         Args:
             keys: The keys that occur, with their numbers of units.
             scale: Of the noise, in units; exactly a 64-bit float.
             threshold: At least what :func:`least_threshold` gives for the delta that is charged.
+            sampler: Which implementation draws the noise.
 
         Returns:
             The selected keys in the order of their text, which depends on nothing but the selection.
@@ -74,7 +75,7 @@ class _Threshold:
         if threshold < 2:
             raise BrokenPromiseError("a threshold is at least 2: a key of one unit would be more likely seen than not")
         held, counts = open_keys(keys)
-        noisy = add_noise(self.noise, counts, scale)
+        noisy = add_noise(self.noise, counts, scale, sampler)
         return _selected(held, noisy >= threshold)
 
     def half_point(self, scale: Fraction, delta: Fraction, groups: int) -> int:

@@ -30,6 +30,7 @@ from dprelease.noise import (
     ExponentialTopK,
     Measurement,
     OptimalSelection,
+    Sampler,
 )
 from dprelease.plan.document import Batch, Step
 from dprelease.points import reach
@@ -50,12 +51,14 @@ class Source:
         references: Public references, already held against the plan.
         engine: What reads and aggregates.
         pinned: The state of the data that the release is measured from.
+        sampler: What draws the noise, as the reservation has recorded it.
     """
 
     catalog: Catalog
     references: Mapping[str, ReferenceTable]
     engine: Engine
     pinned: Pinned
+    sampler: Sampler = "native"
 
 
 def draw(batch: Batch, source: Source, ledger: Ledger, identity: tuple[str, str, str]) -> tuple[Measurement, ...]:
@@ -124,7 +127,9 @@ class _Run:
         boxes = self._aggregate(asked, secret, keys)
         reach("draw.aggregated")
         for step in rest:
-            noisy = Measurement(step.id, _hidden(step, [boxes[quantity] for quantity in step.parts]))
+            noisy = Measurement(
+                step.id, _hidden(step, [boxes[quantity] for quantity in step.parts], self.source.sampler)
+            )
             reach("draw.drawn")
             numbers = step.numbers if keys is None else len(keys) * len(step.parts)
             if len(noisy.values) != numbers:
@@ -155,12 +160,12 @@ class _Run:
             each = step.selecting.delta / step.sensitivity.l0
             keys = OptimalSelection().draw(occurring, 1 / step.scale, each, step.selecting.left_out)
         else:
-            keys = SELECTIONS[step.mechanism].draw(occurring, step.scale, step.selecting.threshold)
+            keys = SELECTIONS[step.mechanism].draw(occurring, step.scale, step.selecting.threshold, source.sampler)
         drawn = Measurement(step.id, np.ones(len(keys), dtype=np.int64), keys=keys)
         return self.ledger.commit(self.key(step), drawn)
 
 
-def _hidden(step: Step, exact: Sequence[Box]) -> npt.NDArray[np.int64]:
+def _hidden(step: Step, exact: Sequence[Box], sampler: Sampler) -> npt.NDArray[np.int64]:
     """The noisy values of a step; those of a joint step one quantity after the other."""
     if step.choosing is not None:
         return _chosen(step, exact[0])
@@ -170,7 +175,7 @@ def _hidden(step: Step, exact: Sequence[Box]) -> npt.NDArray[np.int64]:
     if step.gauge is not None:
         return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(boxes, step.scale))
     (only,) = boxes
-    return MECHANISMS[step.mechanism].draw(only, step.scale)
+    return MECHANISMS[step.mechanism].draw(only, step.scale, sampler)
 
 
 def _chosen(step: Step, box: Box) -> npt.NDArray[np.int64]:

@@ -10,6 +10,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution,
 from pathlib import Path
 
 from dprelease.canonical import sha256
+from dprelease.noise import SAMPLERS, Sampler
 
 __all__ = ["environment"]
 
@@ -27,7 +28,7 @@ _PACKAGES = (
 _UNKNOWN = "not known"
 
 
-def environment() -> dict[str, str]:
+def environment(sampler: Sampler = "native") -> dict[str, str]:
     """Versions of what touches the numbers, the sampler and where its entropy comes from; no host, no path.
 
     ``commit`` and ``tree`` say which source ran, where it is told: the commit that was installed, or the checkout and
@@ -40,7 +41,7 @@ def environment() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "not installed"
-    found["sampler"] = "OpenDP integer primitives (Canonne, Kamath and Steinke 2020)"
+    found["sampler"] = SAMPLERS[sampler]
     found["entropy"] = "operating system"
     found["commit"], found["tree"] = _source()
     found["packages"] = _installed()

@@ -97,7 +97,7 @@ def test_a_threshold_without_a_meaning_is_refused(bad: tuple[Fraction, Fraction,
 def test_a_key_is_released_at_the_threshold_and_not_one_below(noise: Noise, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, Fraction]] = []
 
-    def silent(kind: str, values: npt.NDArray[np.int64], scale: Fraction) -> npt.NDArray[np.int64]:
+    def silent(kind: str, values: npt.NDArray[np.int64], scale: Fraction, sampler: str) -> npt.NDArray[np.int64]:
         asked.append((kind, scale))
         return values
 
