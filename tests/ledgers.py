@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
-from dprelease.catalog.table import Catalog, Column, Source, Table
+from dprelease.catalog.table import Catalog, Column, Source, Table, TimeFilter
 from dprelease.ledger import Charge, Ledger, Reservation, SQLiteLedger, StepKey, view
 from dprelease.ledger.balance import Balance
 from dprelease.noise import Measurement
@@ -20,6 +20,7 @@ from dprelease.plan.document import Account, Composition, Publish, ReleaseInfo, 
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
+from dprelease.spec.period import span
 
 __all__ = ["CELLS", "World", "account", "answer", "charges", "fill", "key", "plan"]
 
@@ -37,10 +38,12 @@ def account(
     order: str | None = None,
     window: tuple[str, str] | None = None,
     nests: Mapping[str, int] | None = None,
+    parallel: str | None = None,
 ) -> Account:
     """An account as a policy has it; by default epsilons add up to at most 1.
 
-    ``window`` is how long it is, and the epsilon of its cap, at the same delta.
+    ``window`` is how long it is, and the epsilon of its cap, at the same delta. ``parallel`` is how long a stretch is;
+    rows then have their time in ``seen``.
     """
     cap = Budget(
         epsilon=Fraction(epsilon) if rho is None and epsilon else None,
@@ -57,13 +60,22 @@ def account(
             "order": Fraction(order) if order else None,
             "window": window and {"per": window[0], "cap": Budget(epsilon=Fraction(window[1]), delta=Fraction(delta))},
             "nests": dict(nests or {}),
+            "parallel": parallel and {"per": parallel, "column": "seen", "type": "date"},
         }
     )
 
 
-def _table(name: str) -> Table:
+def _table(name: str, time: TimeFilter | None = None) -> Table:
     column = Column(name="k", type="text", keys=("a", "b", "c"))
-    return Table(name=name, account=name, source=Source(file="x.csv", format="csv"), columns=(column,))
+    return Table(name=name, account=name, source=Source(file="x.csv", format="csv"), columns=(column,), time=time)
+
+
+def _time(terms: Account | None, period: str) -> TimeFilter | None:
+    """Of a table of a parallel account: the rows of the period."""
+    days = span(period)
+    if terms is None or terms.parallel is None or days is None:
+        return None
+    return TimeFilter(column=terms.parallel.column, type=terms.parallel.type, start=days[0], end=days[1])
 
 
 def plan(
@@ -84,6 +96,7 @@ def plan(
     """
     wanted = dict(steps or {"one": "people"})
     names = sorted(set(wanted.values()))
+    known = {each.name: each for each in accounts}
     made = tuple(
         Step(
             id=step,
@@ -106,7 +119,7 @@ def plan(
         accounting="basic",
         accounts=tuple(accounts)
         or tuple(account(name, composition="zcdp" if "gauss" in mechanism else "basic") for name in names),
-        catalog=Catalog(tables={name: _table(name) for name in names}),
+        catalog=Catalog(tables={name: _table(name, _time(known.get(name), period)) for name in names}),
         queries=(),
         steps=made,
         loss={"basic": Loss(epsilon=Fraction(1), delta=Fraction(0))},

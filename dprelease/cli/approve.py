@@ -81,11 +81,16 @@ def _shown(frozen: FrozenPlan, plan: ReleasePlan) -> list[str]:
         f"  costs      epsilon {loss['epsilon']} at delta {loss['delta']}, certified by {plan.certified}",
         f"  publishes  {', '.join(query.name for query in plan.queries)}; {len(plan.steps)} draws",
     ]
+    if plan.release.revisions:
+        lines.append(
+            f"  revisions  {plan.release.revisions} more times, of the same draws each; all of them are charged now"
+        )
     for account in plan.accounts:
         cap = ", ".join(f"{name} {value}" for name, value in budget_facts(account.lifetime).items())
         head = frozen.heads.get(account.name)
         entry = f"entry {head.sequence}" if head is not None and head.sequence else "no entry yet"
-        lines.append(f"  account    {account.name} ({account.composition}): lifetime {cap}; ledger at {entry}")
+        about = f"lifetime of each {account.stretch}" if account.parallel else "lifetime"
+        lines.append(f"  account    {account.name} ({account.composition}): {about} {cap}; ledger at {entry}")
     lines.append(f"  plan       {frozen.plan_fingerprint}")
     lines.append(f"  accuracy   see `dprelease plan {frozen.spec_file}`")
     return lines

@@ -13,6 +13,7 @@ from dprelease.cli.approve import approve
 from dprelease.cli.due import due
 from dprelease.cli.keys import keys_app
 from dprelease.cli.ledger import ledger_app
+from dprelease.cli.schedule import schedule, serve
 from dprelease.errors import DpReleaseError
 
 __all__ = ["app", "run_app"]
@@ -29,6 +30,8 @@ app.add_typer(ledger_app, name="ledger")
 app.add_typer(keys_app, name="keys")
 app.command()(approve)
 app.command()(due)
+app.command()(schedule)
+app.command()(serve)
 _INTERRUPTED = 130
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -170,14 +173,43 @@ def run(
     accept_changed_data: Annotated[
         str, typer.Option("--accept-changed-data", metavar="REASON", help="Go on with other data; the report says so.")
     ] = "",
+    as_planned: Annotated[
+        bool, typer.Option("--as-planned", help="Finish what was begun by its own plan, though the spec has changed.")
+    ] = False,
+    revision: Annotated[
+        int, typer.Option("--revision", min=0, metavar="K", help="A planned revision, paid with the first publication.")
+    ] = 0,
+    early: Annotated[
+        str, typer.Option("--early", metavar="REASON", help="Release a period before its data are complete.")
+    ] = "",
+    sampler: Annotated[
+        str, typer.Option("--sampler", metavar="NAME", help="What draws integer noise: native, or opendp (slow).")
+    ] = "native",
+    all_due: Annotated[
+        bool, typer.Option("--due", help="Every period that is due, the earliest first; what was begun is finished.")
+    ] = False,
     give_up: Annotated[
         str, typer.Option("--give-up", metavar="REASON", help="End a release that was begun; its cost stays charged.")
     ] = "",
     as_json: Json = False,
 ) -> None:
     """Plan, reserve the budget, measure every step once, publish. The same command resumes after any crash."""
-    from dprelease.cli.run import give_up_release, run_release
+    from dprelease.cli.run import give_up_release, run_all_due, run_release
 
+    if revision and (restate or synthetic):
+        other = "--restate" if restate else "--synthetic"
+        raise typer.BadParameter(f"not together with {other}", param_hint="--revision")
+    if as_planned and restate:
+        raise typer.BadParameter("not together with --restate, which plans anew", param_hint="--as-planned")
+    if sampler not in {"native", "opendp"}:
+        raise typer.BadParameter("native or opendp", param_hint="--sampler")
+    if all_due:
+        if sampler != "native":
+            raise typer.BadParameter("not together with --due", param_hint="--sampler")
+        if period or synthetic or restate or accept_changed_data or as_planned or revision or early or give_up:
+            raise typer.BadParameter("only together with --direct and --json", param_hint="--due")
+        run_all_due(target, direct=direct, as_json=as_json)
+        return
     if give_up:
         give_up_release(target, give_up, period, as_json=as_json)
         return
@@ -188,6 +220,10 @@ def run(
         synthetic=synthetic,
         restate=restate,
         accept_changed_data=accept_changed_data,
+        as_planned=as_planned,
+        revision=revision,
+        early=early,
+        sampler="opendp" if sampler == "opendp" else "native",
         as_json=as_json,
     )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["show_diff"]
 
 _MOST_SHOWN = 40
-_NAMES = ("release", "period", "title")  # two releases are expected to differ in them
+_NAMES = ("release", "period", "revision", "title")  # two releases are expected to differ in them
 
 
 def show_diff(first: Path, second: Path, confidence: Fraction, *, as_json: bool) -> None:
@@ -24,7 +24,7 @@ def show_diff(first: Path, second: Path, confidence: Fraction, *, as_json: bool)
     Raises:
         PublishError: If one of them is no whole bundle.
         CheckFailed: If a number moved by more than noise explains, or something else was asked than before.
-            Another name, period or title is nothing else.
+            Another name, period, planned revision or title is nothing else.
     """
     from dprelease.release.check import compare_releases
 

@@ -32,19 +32,20 @@ def due(
         say_json({"now": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "schedules": told})
     else:
         for each in told:
-            say("\n".join(_lines(each)))
+            say("\n".join(_lines(each, now)))
         if not told and not problems:
             say("no spec of this project has a schedule")
     if problems:
         raise SpecError(problems)
-    waiting = [each for each in told if each["alarm"]]
+    waiting = sorted((each for each in told if each["alarm"]), key=lambda each: not _last_chances(each))
     if waiting:
-        left = [slot for slot in waiting[0]["periods"] if slot["alarm"]]
-        first = next((slot for slot in left if slot["state"] != "lost"), left[0] if left else None)
+        last = [
+            f"last chance for {each['release']} {slot['period']}" for each in waiting for slot in _last_chances(each)
+        ]
         raise CheckFailed(
             f"{len(waiting)} of {len(told)} schedule(s) lack a release",
-            detail=", ".join(each["release"] for each in waiting),
-            hint=_hint(waiting[0], first),
+            detail=", ".join([*last, *(each["release"] for each in waiting if not _last_chances(each))]),
+            hint=_hint(waiting[0]),
             code="DPR-C110",
         )
 
@@ -55,7 +56,7 @@ def _told(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str
 
     from dprelease.errors import SpecError
     from dprelease.release.books import open_books
-    from dprelease.release.due import due_facts, find_scheduled, read_scheduled
+    from dprelease.release.due import due_facts, find_scheduled, read_scheduled, same_name
     from dprelease.release.project import Project
     from dprelease.release.status import policy_accounts
 
@@ -72,13 +73,24 @@ def _told(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str
         scheduled, wrong = find_scheduled(project)
         problems += wrong
         found = {Path(os.path.relpath(path)): (project, each) for path, each in scheduled.items()}
+    twice = {project.folder: same_name(_of(project.folder, found)) for project, _ in found.values()}
+    problems += [problem for each in twice.values() for problem in each.values()]
+    found = {path: (project, each) for path, (project, each) in found.items() if each.name not in twice[project.folder]}
     books = {project.folder: (open_books(project), policy_accounts(project)) for project, _ in found.values()}
     return [
         {"spec": str(path), **due_facts(each, *books[project.folder], now)} for path, (project, each) in found.items()
     ], problems
 
 
-def _lines(facts: Mapping[str, Any]) -> list[str]:
+def _of(folder: Path, found: Mapping[Path, tuple[Any, Any]]) -> dict[Path, Any]:
+    return {path: each for path, (project, each) in found.items() if project.folder == folder}
+
+
+def _last_chances(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [slot for slot in facts["periods"] if slot["alarm"] and slot["last_chance"]]
+
+
+def _lines(facts: Mapping[str, Any], now: datetime) -> list[str]:
     from dprelease.cli.views import columns
 
     kind, first = facts["period"], facts["first"]
@@ -88,16 +100,32 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     counts = ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in facts["count"].items())
     rows = []
     unpublished = (each for each in facts["periods"] if each["state"] != "published")
-    for (state, blocked), group in groupby(unpublished, key=lambda each: (each["state"], each["blocked"])):
+    for (state, why), group in groupby(unpublished, key=lambda each: (_state(each), each["blocked"] or each["why"])):
         slots = list(group)
         name = slots[0]["period"]
         name += f" to {slots[-1]['period']} ({len(slots)})" if len(slots) > 1 else ""
-        zone = facts["timezone"]
-        rows.append(
-            [state.replace("_", " "), name, _local(slots[0]["due"], zone), _local(slots[0]["gone"], zone), blocked]
-        )
-    table = columns(["state", kind, "due", "data kept until", "blocked by"], rows) if rows else ""
-    return [f"{head} from {first}; {counts or 'none is over'}", *[f"  {line}" for line in table.splitlines()]]
+        rows.append([state, name, *_times(slots[0], facts["timezone"], now), why])
+    for each in facts["revisions"]:
+        name = f"{each['period']} revision {each['revision']}"
+        rows.append([_state(each), name, *_times(each, facts["timezone"], now), each["blocked"]])
+    table = columns(["state", kind, "due", "data kept until", "why"], rows) if rows else ""
+    ends = f" to {facts['last']}" if facts["last"] else ""
+    return [f"{head} from {first}{ends}; {counts or 'none is over'}", *[f"  {line}" for line in table.splitlines()]]
+
+
+def _state(slot: Mapping[str, Any]) -> str:
+    return str(slot["state"]).replace("_", " ") + (", last chance" if slot.get("last_chance") else "")
+
+
+def _times(slot: Mapping[str, Any], zone: str, now: datetime) -> list[str]:
+    """When it became due, until when its data are kept, and how long that still is."""
+    if slot["state"] == "skipped":
+        return ["", ""]
+    left = ""
+    if slot["gone"] and slot["state"] in ("open", "due", "late"):
+        hours = int((datetime.fromisoformat(slot["gone"]) - now).total_seconds() // 3600)
+        left = f", {hours // 24} day(s) left" if hours >= 48 else f", {hours} hour(s) left" if hours >= 0 else ""
+    return [_local(slot["due"], zone), _local(slot["gone"], zone) + left]
 
 
 def _local(moment: str | None, zone: str) -> str:
@@ -107,12 +135,20 @@ def _local(moment: str | None, zone: str) -> str:
     return datetime.fromisoformat(moment).astimezone(ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M %Z") if moment else ""
 
 
-def _hint(facts: Mapping[str, Any], slot: Mapping[str, Any] | None) -> str:
-    """What to type first."""
-    if slot is None:
+def _hint(facts: Mapping[str, Any]) -> str:
+    """What to type first: for what is most urgent, then for the earliest."""
+    left = [each for each in (*facts["periods"], *facts["revisions"]) if each["alarm"]]
+    if not left:
         return f"write `period:` below `release:` in {facts['spec']}: the first one that is released"
+    slot = min(left, key=lambda each: (each["state"] == "lost", not each.get("last_chance")))
+    period, command = slot["period"], f"dprelease run {facts['spec']} --period {slot['period']}"
     if slot["state"] == "lost":
-        return f"the data of {slot['period']} may be gone: where they are not, lengthen `retention`, and run it at once"
-    if slot["blocked"] and slot["state"] != "open":
-        return f"{slot['period']} waits: {slot['blocked']}"
-    return f"dprelease run {facts['spec']} --period {slot['period']}"
+        return (
+            f"the data of {period} may be gone: where they are not, lengthen `retention`, and run it at once; "
+            f"where they are, say so: `schedule: {{skip: {{{period}: REASON}}}}`"
+        )
+    if slot["state"] == "open":
+        return f"{command} --as-planned"
+    if slot["blocked"]:
+        return f"{period} waits: {slot['blocked']}"
+    return f"{command} --revision {slot['revision']}" if "revision" in slot else command

@@ -18,7 +18,7 @@ from dprelease.plan.largest import largest_budget
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Loss, round_up
 from dprelease.release.planning import Target, charges
-from dprelease.release.status import UNBOUNDED, draws_of
+from dprelease.release.status import APART, UNBOUNDED, draws_of
 
 __all__ = ["horizon_facts", "print_horizon"]
 
@@ -82,6 +82,7 @@ def _line(line: Line, periods: Sequence[str]) -> dict[str, Any]:
     return {
         "window": case.window,
         "per": window.per if window is not None and case.window else "",
+        "parallel": case.purse.account.stretch if case.touched else "",
         "cap": str(case.cap.limit),
         "currency": "epsilon" if case.cap.rho is None else "rho",
         "delta": round_up(case.cap.delta),
@@ -134,7 +135,11 @@ def print_horizon(facts: Mapping[str, Any]) -> None:
     header = ["release", *(["period"] if periods else [])]
     for account in accounts:
         windows = [cap["per"] for cap in account["caps"] if cap["window"]]
-        header += [account["name"], *([f"fullest {windows[0]}"] if windows else [])]
+        apart = account["caps"][0]["parallel"]
+        header += [
+            f"{account['name']}, its {apart}" if apart else account["name"],
+            *([f"fullest {windows[0]}"] if windows else []),
+        ]
     rows = [_row(facts, k) for k in range(1, number + 1)]
     if any(row[-1] for row in rows):
         header.append("")
@@ -178,11 +183,15 @@ def _account_lines(account: Mapping[str, Any], number: int) -> list[str]:
     lines = []
     for cap in account["caps"]:
         if not cap["window"]:
-            room = "no number of them fills" if cap["room"] is None else f"{cap['room']} more like this one fit into"
+            more = "" if cap["parallel"] else "more "
+            room = "no number of them fills" if cap["room"] is None else f"{cap['room']} {more}like this one fit into"
             limit = f"{cap['currency']} {cap['cap']} at delta {cap['delta']}"
+            limit = f"each {cap['parallel']}, of {limit}" if cap["parallel"] else limit
             lines.append(f"account {account['name']} ({account['composition']}): {room} {limit}")
     if account["hypothetical"]:
         told = ", ".join(f"{kind} {epsilon}" for kind, epsilon in account["hypothetical"].items())
+        apart = account["caps"][0]["parallel"]
+        lines += [f"  {APART.format(per=apart)}"] if apart else []
         lines.append(f"  all {number} had they been fixed in advance (grants nothing), at delta {account['delta']}:")
         lines.append(f"  {told}")
     return lines

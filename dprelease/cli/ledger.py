@@ -62,13 +62,18 @@ def status(project: Folder = Path(), as_json: Json = False) -> None:
     for each in facts["incidents"]:
         say(f"incident, entry {each['entry']}: {each['why']}; {each['corrected']} release(s) corrected")
     if facts["open"]:
-        rows = [[each["release"], each["period"], each["since"], each["plan"]] for each in facts["open"]]
+        rows = [[each["release"], _publication(each), each["since"], each["plan"]] for each in facts["open"]]
         say("\nopen releases")
         say(columns(["release", "period", "since", "plan"], rows))
     if facts["locks"]:
         rows = [_lock_row(each) for each in facts["locks"]]
         say("\nlocks")
         say(columns(["release", "period", "held by", "since", "doing"], rows))
+
+
+def _publication(release: Mapping[str, Any]) -> str:
+    """Its period, and which planned revision of it."""
+    return str(release["period"]) + (f" revision {release['revision']}" if release["revision"] else "")
 
 
 def _lock_row(lock: Mapping[str, Any]) -> list[str]:
@@ -79,17 +84,21 @@ def _lock_row(lock: Mapping[str, Any]) -> list[str]:
 
 def _account_lines(account: Mapping[str, Any]) -> list[str]:
     from dprelease.cli.views import columns
+    from dprelease.release.status import APART
 
     order = f" at order {account['order']}" if account["order"] else ""
     known = "" if account["in_policy"] else "; not in the policy any more"
     lines = [
         f"account {account['name']}: protects one {account['unit']} ({account['neighboring']}), "
         f"composition {account['composition']}{order}, {account['releases']} release(s){known}",
-        f"  lifetime: {_amounts(account)}",
+        f"  {_about(account)}: {_amounts(account)}",
     ]
     lines += [f"  {each['per']} {each['window']}: {_amounts(each)}" for each in account["windows"]]
     if account["fits"] is not None:
-        lines.append(f"  {account['fits']} more release(s) like the last one fit")
+        where = f" into its {account['parallel']}" if account["parallel"] else ""
+        lines.append(f"  {account['fits']} more release(s) like the last one fit{where}")
+    if account["parallel"]:
+        lines.append(f"  {APART.format(per=account['parallel'])}")
     for each in account["raised"]:
         lines.append(f"  the {each['cap']} cap was raised by entry {each['entry']}, {each['at']}: {each['why']}")
     for each in account["recovered"]:
@@ -100,13 +109,22 @@ def _account_lines(account: Mapping[str, Any]) -> list[str]:
         lines.append(f"  incident, entry {each['entry']}: {each['corrected']} release(s) cost more than was claimed")
     if account["hypothetical"]:
         plain = account["plain_sum"]
+        together = f"all {account['parallel']}s together, " if account["parallel"] else ""
         lines.append(
-            f"  had it been fixed in advance (grants nothing), at delta {account['delta']}; the plain sum of the "
-            f"plans is epsilon {plain['epsilon']} at delta {plain['delta']}:"
+            f"  {together}had it been fixed in advance (grants nothing), at delta {account['delta']}; the plain sum of "
+            f"the plans is epsilon {plain['epsilon']} at delta {plain['delta']}:"
         )
         table = columns(["accountant", "epsilon"], list(map(list, account["hypothetical"].items())), frozenset({1}))
         lines += [f"    {line}" for line in table.splitlines()]
     return lines
+
+
+def _about(account: Mapping[str, Any]) -> str:
+    """What the cap is about; of a parallel account the stretch that lost most, or two under ``replace_one``."""
+    if not account["parallel"]:
+        return "lifetime"
+    of = f" ({' and '.join(account['counts'])} lost most)" if account["counts"] else ""
+    return f"lifetime of each {account['parallel']}{of}"
 
 
 def _amounts(facts: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from dprelease.plan.solve import WhatIf
 from dprelease.privacy.budget import round_up
 from dprelease.release.books import open_books
 from dprelease.release.planning import Target, charges, freeze, open_target, plan_at_least, plan_release, plans_at
+from dprelease.release.revisions import payer_of
 
 __all__ = ["show_plan"]
 
@@ -54,6 +55,7 @@ def show_plan(
     warn(target.loaded.warnings)
     ledger = open_books(target.project)
     known = ledger.find(plan.release.name, plan.release.period)
+    known = payer_of(ledger, known) if known is not None else None
     frozen = freeze(target, plan, ledger.heads([account.name for account in plan.accounts]))
     accounts = _accounts(target, plan, ledger, known)
     tried = plans_at(target.project, target.loaded, epsilons) if epsilons else ()
@@ -62,6 +64,7 @@ def show_plan(
         out.write_text(frozen.canonical() + "\n", encoding="utf-8")
     if as_json:
         facts = {**plan_facts(plan), "plan_fingerprint": frozen.plan_fingerprint, "accounts": accounts}
+        facts |= _revision_facts(target)
         facts |= {"compare": _comparison(plan)} if compare else {}
         facts |= {"what_if": [_what_if_facts(each) for each in tried]} if tried else {}
         facts |= {"horizon": seen} if seen else {}
@@ -70,6 +73,7 @@ def show_plan(
         if solve:
             say(f"the smallest epsilon that meets every target: {round_up(plan.budget.epsilon or Fraction(0), 6)}\n")
         _print(plan, frozen, accounts)
+        _print_revisions(target, plan)
         if compare:
             _print_comparison(plan)
         if tried:
@@ -88,6 +92,28 @@ def show_plan(
                 f"account {account['name']!r}{_window(account)} cannot pay for this plan: " + _above(account),
                 hint="lower the budget, or ask the data owner to raise the cap; see `dprelease ledger status`",
             )
+
+
+def _revision_facts(target: Target) -> dict[str, Any]:
+    """When a period is released again, and what becomes of late rows; nothing where nothing is said of either."""
+    schedule = target.loaded.spec.schedule
+    if schedule is None or not (schedule.revisions or schedule.late_rows):
+        return {}
+    late = "next_revision" if schedule.takes_late_rows else "never"
+    return {"schedule": {"revisions": [str(each) for each in schedule.revisions], "late_rows": late}}
+
+
+def _print_revisions(target: Target, plan: ReleasePlan) -> None:
+    """What becomes of rows that come after the release, where it has a schedule."""
+    schedule, count = target.loaded.spec.schedule, plan.release.revisions
+    if schedule is None:
+        return
+    if not count:
+        say("rows that come after a release are never published: no revision is planned")
+        return
+    times = ", ".join(str(each) for each in schedule.revisions)
+    say(f"published {1 + count} times: {count} planned revision(s), {times} after the period's end, each with the rows")
+    say(f"that came late; the accounts are charged for all {1 + count} at once, and a revision then costs nothing")
 
 
 def _above(account: dict[str, Any]) -> str:
@@ -113,7 +139,7 @@ def _accounts(target: Target, plan: ReleasePlan, ledger: Ledger, known: Reservat
     found = []
     for charge in charged:
         no = {(each.name, each.window) for each in refused}
-        for facts in (charge.facts, *charge.windows):
+        for facts in (charge.facts, *charge.further):
             found.append(_account(facts, fits=(facts.name, facts.window) not in no))
     return found
 
@@ -140,6 +166,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     certified = loss_facts(plan.loss[plan.certified])
     say(f"{plan.release.name}/{plan.release.period}: {plan.release.title or 'untitled'}")
     cost = f"epsilon {certified['epsilon']} at delta {certified['delta']}"
+    cost += ", each time that it is published" if plan.release.revisions else ""
     say(f"protects one {plan.unit} ({plan.neighboring.value}); costs {cost}")
     say(f"certified by {plan.certified}; plan {frozen.plan_fingerprint[:16]}\n")
     confidence = f"{float(plan.publish.confidence):.0%} margin"

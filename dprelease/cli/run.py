@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from dprelease.cli.views import complain_of, say, say_json
 from dprelease.release.publishing import Outcome
 from dprelease.release.run import Progress, Request
 
-__all__ = ["give_up_release", "run_release"]
+__all__ = ["give_up_release", "run_all_due", "run_release"]
 
 
 def run_release(
@@ -22,6 +23,10 @@ def run_release(
     synthetic: bool,
     restate: str,
     accept_changed_data: str,
+    as_planned: bool,
+    revision: int,
+    early: str,
+    sampler: Literal["native", "opendp"],
     as_json: bool,
 ) -> None:
     """Run a spec or a frozen plan, and say how it ended."""
@@ -31,6 +36,10 @@ def run_release(
         restate=restate,
         accept_changed_data=accept_changed_data,
         period=period,
+        as_planned=as_planned,
+        revision=revision,
+        early=early,
+        sampler=sampler,
     )
     with _progress() as show:
         outcome = _direct(request, show) if direct else _with_prefect(request, show)
@@ -38,6 +47,17 @@ def run_release(
         say_json(outcome.model_dump(mode="json"))
         return
     _report(outcome, rehearsal=synthetic)
+
+
+def run_all_due(target: Path, *, direct: bool, as_json: bool) -> None:
+    """Run every period of a schedule that is due, each as if it had been typed."""
+    from dprelease.cli.catchup import run_due
+
+    def execute(request: Request) -> Outcome:
+        with _progress() as show:
+            return _direct(request, show) if direct else _with_prefect(request, show)
+
+    run_due(target, execute, lambda outcome: _report(outcome, rehearsal=False), as_json=as_json)
 
 
 def give_up_release(target: Path, why: str, period: str | None, *, as_json: bool) -> None:
@@ -91,7 +111,7 @@ def _progress() -> Iterator[Progress | None]:
 
 
 def _report(outcome: Outcome, *, rehearsal: bool) -> None:
-    name = f"{outcome.release}/{outcome.period}"
+    name = f"{outcome.release}/{outcome.period}" + (f" revision {outcome.revision}" if outcome.revision else "")
     if rehearsal:
         say(f"rehearsed {name} on made-up rows; nothing was read, nothing was spent")
     elif outcome.state == "exists":
@@ -100,6 +120,10 @@ def _report(outcome: Outcome, *, rehearsal: bool) -> None:
         say(f"published {name}: {outcome.drawn} steps drawn, {outcome.reused} reused")
     say(f"  bundle   {outcome.folder}")
     say(f"  cost     epsilon {outcome.epsilon} at delta {outcome.delta}")
+    if outcome.revision:
+        say(f"  account  nothing: planned revision {outcome.revision} of {outcome.revisions}, paid with the first one")
+    elif outcome.revisions:
+        say(f"  planned  {outcome.revisions} revision(s) of this period; the accounts were charged for them as well")
     for account in outcome.accounts:
         window = f", {account.window}" if account.window else ""
         say(

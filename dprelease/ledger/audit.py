@@ -35,11 +35,11 @@ from dprelease.ledger.entry import (
 )
 from dprelease.ledger.history import State, behind, digest_of
 from dprelease.ledger.planned import Planned, Plans
+from dprelease.ledger.revised import STATES, Past, misfit
 from dprelease.ledger.schema import identity
-from dprelease.ledger.worked import Worked, is_canonical
+from dprelease.ledger.worked import Worked, is_canonical, totals_of
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.event import Composed
-from dprelease.privacy.filters import Spent
 
 __all__ = ["Contents", "Index", "Line", "audit"]
 
@@ -87,6 +87,7 @@ class _Reservation:
     name: Name
     cells: Mapping[str, int | None]
     restates: int | None = None
+    revision: int = 0
     measured: dict[str, int] = field(default_factory=dict)
     read: bool = False
     ended: str | None = None
@@ -214,7 +215,8 @@ def _open(book: _Book, at: int, body: Opened) -> None:
 
 def _promise(account: Account) -> tuple[Any, ...]:
     window = account.window.per if account.window else None
-    return (account.unit, account.neighboring, account.composition, account.selecting, account.order, window)
+    terms = (account.unit, account.neighboring, account.composition, account.selecting, account.order)
+    return (*terms, window, account.parallel)
 
 
 def _reserve(book: _Book, at: int, body: Reserved) -> None:
@@ -228,11 +230,25 @@ def _reserve(book: _Book, at: int, body: Reserved) -> None:
         book.say(at, f"{body.release} {body.period} was reserved with this very plan before")
     plan = _plan(book, at, body)
     cells = plan.cells if plan else {}
-    book.reservations[at] = _Reservation(name, cells, body.restates)
+    book.reservations[at] = _Reservation(name, cells, body.restates, body.revision)
     book.live[key] = at
     book.planned.add(name)
     for charge in body.charges:
-        _charge(book, at, charge)
+        _charge(book, at, charge, body.period)
+
+
+def _revise(book: _Book, at: int, body: Reserved, plan: Planned) -> None:
+    """A planned revision costs nothing: is it one that was paid for?"""
+    number, last = plan.revision, book.live.get((body.release, body.period))
+    if body.revision != number:
+        book.say(at, "it is another revision than its plan")
+    past: list[Past] = []
+    while number and last is not None:
+        found = book.reservations[last]
+        past.insert(0, Past(found.name[2], STATES[found.ended], found.revision))
+        last = found.restates
+    if number and (wrong := misfit(past, plan.first, number, plan.revisions)):
+        book.say(at, wrong)
 
 
 def _plan(book: _Book, at: int, body: Reserved) -> Planned | None:
@@ -247,10 +263,13 @@ def _plan(book: _Book, at: int, body: Reserved) -> Planned | None:
     charged = {c.facts.name: digest_of(c.events) if c.events else c.digest for c in body.charges}
     if plan.costs != charged:
         book.say(at, "the charges are not what the plan costs")
+    for problem in plan.unfit(stand.account for stand in book.state.accounts.values()):
+        book.say(at, f"its plan cannot be charged by stretches of time: {problem}")
+    _revise(book, at, body, plan)
     return plan
 
 
-def _charge(book: _Book, at: int, charge: Charged) -> None:
+def _charge(book: _Book, at: int, charge: Charged, period: str) -> None:
     name = charge.facts.name
     stand = book.state.accounts.get(name)
     if stand is None:
@@ -266,11 +285,10 @@ def _charge(book: _Book, at: int, charge: Charged) -> None:
     price = worked.price(terms, charge.digest or digest_of(events), events)
     if charge.spent not in (None, price):
         book.say(at, f"what is added to account {name} is not what its draws cost")
-    before = stand.balance
-    pairs = [(charge.facts, before.spent)]
-    pairs += [(facts, before.windows.get(facts.window, Spent())) for facts in charge.windows]
-    for facts, total in pairs:
-        totals = (total, total.plus(price))
+    if tuple(facts.window for facts in charge.windows) != stand.account.stretches(period):
+        book.say(at, f"account {name} is not charged to what the period {period} touches")
+        return
+    for facts, totals in totals_of(stand.account, stand.balance, charge, price):
         told = (facts.before, facts.after)
         same = (facts.name, facts.composition) == (name, terms.composition) and all(
             worked.agrees(terms, spent, loss, facts.cap.delta) for spent, loss in zip(totals, told, strict=True)
@@ -278,7 +296,8 @@ def _charge(book: _Book, at: int, charge: Charged) -> None:
         if not same:
             book.say(at, f"the losses of account {name} do not add up")
         loss = facts.after if same else worked.loss(terms, totals[1], facts.cap.delta)
-        caps = (facts.cap,) if facts.window else (facts.cap, stand.account.lifetime)
+        windowed = facts.window and stand.account.window is not None
+        caps = (facts.cap,) if windowed else (facts.cap, stand.account.lifetime)
         if not all(worked.inside(terms, totals[1], loss, cap) for cap in caps):
             book.say(at, f"account {name} is charged more than its cap")
 

@@ -24,7 +24,8 @@ class Actor(Value):
 class AccountFacts(Value):
     """What an account had lost before a release and has lost with it, both read at the delta of ``cap``.
 
-    ``window`` names the stretch of time that ``cap`` is about, such as ``2024``; empty: for ever.
+    ``window`` names the stretch of time that ``cap`` is about, such as ``2024``; empty: for ever. Of a parallel account
+    that replaces units it may name two, ``2024-03 and 2024-01``: the two that lost most together.
     """
 
     name: str
@@ -43,7 +44,8 @@ class Charged(Value):
         events: The draws, in entries of schema 1 and 2.
         digest: Where the draws are kept, by their SHA-256; empty in those older entries.
         spent: What is added to the balance.
-        windows: Before and after in each window that the release's period touches.
+        windows: Before and after in each window that the release's period touches; of a parallel account in each of
+            its stretches, and ``facts`` are then what counts of them (``privacy.stretches``).
     """
 
     facts: AccountFacts
@@ -51,6 +53,11 @@ class Charged(Value):
     digest: str = ""
     spent: Spent | None = None
     windows: tuple[AccountFacts, ...] = ()
+
+    @property
+    def further(self) -> tuple[AccountFacts, ...]:
+        """The facts of windows that ``facts`` do not say already, as they do where a parallel account pays for one."""
+        return tuple(each for each in self.windows if each != self.facts)
 
 
 class Balance(Value):
@@ -60,7 +67,7 @@ class Balance(Value):
         account: Its name.
         opened: The entry that has its terms.
         spent: All that stands charged.
-        windows: The same by window.
+        windows: The same by window, or by stretch of a parallel account.
         releases: How many reservations stand.
         series: Of a ``pld`` account: how many of each kind of release, by the digest of its draws, were taken.
     """

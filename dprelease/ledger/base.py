@@ -57,6 +57,7 @@ class Reservation(Value):
         manifest: Digest of the published manifest, once closed.
         ended: Why it was given up or lost.
         restates: The entry of the release that this one replaces, and ``reason``: why.
+        revision: Which planned revision of the period it is; 0: a first publication, or one that replaced it by hand.
         approvals: The signatures that it was run with.
         accepted: Why it was gone on with after its data had changed, one reason each time.
     """
@@ -78,6 +79,7 @@ class Reservation(Value):
     ended: str = ""
     restates: int | None = None
     reason: str = ""
+    revision: int = 0
     approvals: tuple[Signed, ...] = ()
     accepted: tuple[str, ...] = ()
 
@@ -194,9 +196,13 @@ class Ledger(Protocol):
         nothing is charged. Otherwise accounts are opened on first use, a changed lifetime cap is recorded,
         and every account's composed loss with this release must stay inside both caps of its charge.
 
+        The plan of a planned revision is charged nothing, for the first publication paid for it, and is accepted only
+        as ``ledger.revised`` says.
+
         Args:
             plan: What will be measured.
-            charges: One per account of the plan, with exactly the events of ``plan.event_of(account)``.
+            charges: One per account of the plan, with exactly the events of ``plan.cost_of(account)``; none for a
+                planned revision.
             heads: The heads that the plan was frozen against; None: any head will do.
             environment: Names and versions of what runs, kept for the report.
             command: What is being run, kept beside user, host and process.

@@ -22,6 +22,7 @@ from dprelease.ledger.opening import Opening
 from dprelease.ledger.place import this_process
 from dprelease.ledger.reader import Reader
 from dprelease.ledger.recovery import recover
+from dprelease.ledger.revised import Past, revises
 from dprelease.ledger.rules import not_reserved, replaces, require_measured, require_same_manifest
 from dprelease.ledger.sourcing import record_source
 from dprelease.ledger.store import Rows
@@ -58,10 +59,11 @@ class Book(Reader):
         refused = None
         with self._writing(make=True, by=by, point="reserve") as write:
             existing = view.find(write.rows, release, period)
-            used = view.was_planned(write.rows, release, period, mark)
-            if existing and not replaces(existing, mark, restates, used=used):
+            if existing and not self._is_new(write.rows, existing, plan, mark, restates):
                 kept = view.with_plan(write.rows, existing)
             else:
+                if plan.release.revision and not existing:
+                    revises((), plan, mark)
                 require_plan(plan, charges)
                 if heads is not None:
                     require_heads(write.state, [charge.account.name for charge in charges], heads)
@@ -83,7 +85,8 @@ class Book(Reader):
                         charges=charged,
                         environment=dict(environment or {}),
                         restates=existing.sequence if existing else None,
-                        reason=restates,
+                        reason=_revised(plan) or restates,
+                        revision=plan.release.revision,
                         approvals=tuple(approvals),
                         at=self._now(),
                         by=by,
@@ -96,6 +99,20 @@ class Book(Reader):
         if kept is None or kept.plan_fingerprint != mark:
             raise Corrupt(f"{release} {period} was reserved and is not there", hint=RESTORE, code="DPR-L304")
         return kept
+
+    def _is_new(self, rows: Rows, existing: Reservation, plan: ReleasePlan, mark: str, why: str) -> bool:
+        """Whether a plan is to be reserved beside what is there; False: it is the one that is there.
+
+        Raises:
+            LedgerError: Neither.
+        """
+        release, period = existing.release, existing.period
+        if plan.release.revision:
+            past = [
+                Past(each.plan_fingerprint, each.state, each.revision) for each in view.history(rows, release, period)
+            ]
+            return revises(past, plan, mark)
+        return replaces(existing, mark, why, used=view.was_planned(rows, release, period, mark))
 
     def _reserve(self, write: Write, body: Callable[..., Reserved], charges: Sequence[Charge], text: str) -> None:
         kept = body()
@@ -310,3 +327,9 @@ class Book(Reader):
         reach("close.appended")
         write.end(found.sequence, entry, "give_up" if gave_up else "close")
         reach("close.indexed")
+
+
+def _revised(plan: ReleasePlan) -> str:
+    """Why a planned revision is released; empty: it is none."""
+    release = plan.release
+    return f"planned revision {release.revision} of {release.revisions}" if release.revision else ""

@@ -23,7 +23,7 @@ from dprelease.canonical import Value, sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.balance import AccountFacts, Actor, Balance, Charged, Marks
 from dprelease.plan.approved import Signed
-from dprelease.plan.document import Account, Composition, Head, Window
+from dprelease.plan.document import Account, Composition, Head, Parallel, Window
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.filters import Spent
 from dprelease.privacy.unit import Neighboring
@@ -80,6 +80,7 @@ class Opened(Value):
     order: Fraction | None = None
     window: Window | None = None
     nests: dict[str, int] = {}
+    parallel: Parallel | None = None
     series: tuple[Slot, ...] = ()
     loss: Loss | None = None
     why: str = ""
@@ -102,6 +103,7 @@ class Opened(Value):
             order=self.order,
             window=self.window,
             nests=self.nests,
+            parallel=self.parallel,
         )
 
 
@@ -113,6 +115,7 @@ class Reserved(Value):
         environment: The versions that ran.
         at: The time in UTC, never used for order.
         restates: The reservation whose release this one replaces; ``reason``: why.
+        revision: Which planned revision it is, paid with the first publication; 0: none.
         approvals: The signatures that it was run with.
     """
 
@@ -126,6 +129,7 @@ class Reserved(Value):
     environment: dict[str, str] = {}
     restates: int | None = None
     reason: str = ""
+    revision: int = 0
     approvals: tuple[Signed, ...] = ()
     at: str
     by: Actor
@@ -257,12 +261,16 @@ class Recovered(Value):
 
 
 class Corrected(Value):
-    """What a release of the past really cost an account: its draws (by digest), and what that adds to the balance."""
+    """What a release of the past really cost an account: its draws (by digest), and what that adds to the balance.
+
+    ``paid_by`` is of a planned revision: the reservation of the first publication, which was charged for it.
+    """
 
     reservation: int
     account: str
     digest: str
     spent: Spent
+    paid_by: int | None = None
 
 
 class Incident(Value):

@@ -223,12 +223,12 @@ def _known(accounts: Mapping[str, Stand], name: str) -> Stand:
 
 
 def _corrected(stand: Stand, body: Corrected, head: Head, contents: Contents) -> Stand:
-    paid = stand.charged.get(body.reservation)
+    paid = stand.charged.get(body.paid_by or body.reservation)
     charge = paid.charge if paid else None
     touched = [facts.window for facts in charge.windows] if charge else []
     windows = {name: stand.balance.windows.get(name, Spent()).plus(body.spent) for name in touched}
     update = {"spent": stand.balance.spent.plus(body.spent), "windows": {**stand.balance.windows, **windows}}
-    stand.charged[body.reservation] = Paid(charge, contents(body.digest))
+    stand.charged[body.reservation] = Paid(None if body.paid_by else charge, contents(body.digest))
     return replace(stand, balance=stand.balance.model_copy(update=update), head=head)
 
 

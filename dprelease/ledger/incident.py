@@ -12,6 +12,15 @@ whoever adds independent noise learns no more.
 A selection of keys is told by (epsilon, delta) alone. What is F times as sensitive is charged as k = ceil(F) units at
 once (``group.approximate``), which is never less: epsilon k, and delta weighted accordingly.
 
+**Planned revisions.** The first publication was charged 1 + n times its draws, and each of these copies is one
+publication: the first one, and each of its n revisions. Which of them a fault touches is told by the environment that
+each publication recorded by itself. So a fault corrects one copy in the charge of the first publication, where that one
+was drawn with the fault, and for every revision that was, one copy more, charged beside what stands: what the corrected
+copy costs above what was paid for it. That never under-charges: with m of the 1 + n copies at fault the account has
+paid for 1 + n good ones and, on top, m times the difference, which is the sum of what all were (losses here are sums
+over draws; of a ``pld`` account the copies at fault are priced beside all of the good ones, which is more). Copies not
+yet drawn stay good ones; whoever draws them with the fault records the same incident again.
+
 An account never gets anything back from an incident, and its releases may cost more than its cap: it then refuses all
 others. Draws that protected nothing have a delta of 1, which no cap allows: such an account is closed for ever.
 """
@@ -33,10 +42,11 @@ from dprelease.canonical import Value
 from dprelease.errors import Corrupt, UnsupportedEvent
 from dprelease.ledger import view
 from dprelease.ledger.balance import Actor, Balance, terms_of
+from dprelease.ledger.corrected import sums_around
 from dprelease.ledger.entry import RESTORE, Corrected, Entry, Incident, Opened, Reserved
 from dprelease.ledger.history import digest_of, replay
 from dprelease.ledger.store import Rows
-from dprelease.ledger.tally import Taken, tally
+from dprelease.ledger.tally import Taken, Tally, tally
 from dprelease.ledger.write import Write
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.budget import Loss
@@ -61,6 +71,7 @@ __all__ = [
     "changes",
     "events_corrected",
     "is_unprotected",
+    "one_copy",
     "record",
     "recorded",
     "spent_more",
@@ -104,13 +115,17 @@ class Fault(Value):
 
 @dataclass(frozen=True)
 class Change:
-    """What an incident changes for one release and account: its draws before and after, and what that adds."""
+    """What an incident changes for one release and account: its draws before and after, and what that adds.
+
+    Of a planned revision the draws are one copy, and ``paid_by`` is the reservation that was charged for it.
+    """
 
     taken: Taken
     account: str
     before: Composed
     after: Composed
     spent: Spent
+    paid_by: int | None = None
 
 
 @dataclass(frozen=True)
@@ -206,10 +221,14 @@ def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
         for each in body.corrected
     }
     changed = []
+    payer: dict[tuple[str, str], Taken] = {}
     for taken in found.taken:
+        if not taken.revision:
+            payer[taken.release, taken.period] = taken
+        paid = payer.get((taken.release, taken.period), taken)
         if (fault.release, fault.period or taken.period) not in ((taken.release, taken.period), ("", taken.period)):
             continue
-        todo = [name for name in taken.parts if (taken.sequence, name) not in known]
+        todo = [name for name in paid.parts if (taken.sequence, name) not in known]
         if not todo or not view.measured(rows, taken.release, taken.period, taken.plan):
             continue
         body = view.at(rows, taken.sequence).facts()
@@ -218,12 +237,41 @@ def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
         text = body.plan or view.content(rows, taken.plan).decode()
         plan = ReleasePlan.from_canonical(text)
         for name in todo:
-            before = found.draws[taken.parts[name].digest]
+            before = _draws(found, taken, paid, name)
             after = _after(fault, plan, name, before)
             if after != before:
                 terms = terms_of(found.state.accounts[name].account)
-                changed.append(Change(taken, name, before, after, spent_more(terms, before, after)))
+                of = paid.sequence if taken.revision else None
+                changed.append(Change(taken, name, before, after, spent_more(terms, before, after), of))
     return tuple(changed)
+
+
+def _draws(found: Tally, taken: Taken, paid: Taken, account: str) -> Composed:
+    """What an account was charged for a release; of a revision one of the copies that the first publication paid for.
+
+    A revision that another incident corrected has draws of its own since then.
+    """
+    if not taken.revision or account in taken.parts:
+        return found.draws[taken.parts[account].digest]
+    return one_copy(found.draws[paid.parts[account].asked], paid.copies)
+
+
+def one_copy(draws: Composed, copies: int) -> Composed:
+    """Of the draws that so many publications were charged for at once, those of the first one."""
+    if copies == 1:
+        return draws
+    return Composed(events=tuple(_copies(each)[0] for each in draws.events))
+
+
+def _copies(event: Event) -> tuple[Event, Event]:
+    """Of a draw that is charged for several publications: that of the first one, and of each other one."""
+    match event:
+        case Repeated():
+            return event.event, event.event
+        case Composed(events=(first, Repeated() as rest)):  # an earlier incident has corrected the first one
+            return first, rest.event
+        case _:
+            raise Corrupt("a release is charged for several publications, and its draws are of one", code="DPR-L304")
 
 
 def _ran(fault: Fault, body: Reserved) -> bool:
@@ -238,12 +286,21 @@ def _after(fault: Fault, plan: ReleasePlan, account: str, before: Composed) -> C
     steps = [step for step in plan.steps if plan.catalog.tables[step.aggregate.table].account == account]
     if len(steps) != len(before.events):
         raise Corrupt(f"the draws of {plan.release.name} are not those of its plan", hint=RESTORE, code="DPR-L304")
+    copies = 1 if plan.release.revision else 1 + plan.release.revisions
     return Composed(
         events=tuple(
-            events_corrected(event, fault.factor) if fault.mechanism in ("", step.mechanism) else event
+            _corrected_once(event, fault.factor, copies) if fault.mechanism in ("", step.mechanism) else event
             for step, event in zip(steps, before.events, strict=True)
         )
     )
+
+
+def _corrected_once(event: Event, factor: Fraction, copies: int) -> Event:
+    """One copy corrected, of so many."""
+    if copies == 1:
+        return events_corrected(event, factor)
+    first, rest = _copies(event)
+    return Composed(events=(events_corrected(first, factor), Repeated(event=rest, count=copies - 1)))
 
 
 def record(write: Write, fault: Fault, found: Sequence[Change], at: str, by: Actor) -> None:
@@ -257,6 +314,7 @@ def record(write: Write, fault: Fault, found: Sequence[Change], at: str, by: Act
             account=change.account,
             digest=digest_of(change.after),
             spent=change.spent,
+            paid_by=change.paid_by,
         )
         for change in found
     )
@@ -300,6 +358,7 @@ def _reprice(write: Write, name: str, fault: Fault, at: str, by: Actor) -> None:
         order=account.order,
         window=account.window,
         nests=account.nests,
+        parallel=account.parallel,
         series=stand.series,
         loss=loss,
         why=f"an incident: {fault.why}",
@@ -324,7 +383,7 @@ def recorded(rows: Rows, fault: Fault) -> tuple[Recorded, ...]:
             taken = by_entry[each.reservation]
             if fault.release in ("", taken.release) and fault.period in ("", taken.period):
                 terms = _terms(rows, balances[each.account])
-                sums = _sums(body, each.account, balances[each.account], terms)
+                sums = sums_around(body, by_entry, balances[each.account], terms)
                 now = found.draws.get(each.digest) or view.events(rows, {}, each.digest)
                 shown.append(Recorded(view.at(rows, at), taken, terms, now, each.spent, *sums))
     return tuple(shown)
@@ -335,12 +394,3 @@ def _terms(rows: Rows, balance: Balance) -> Account:
     if not isinstance(body, Opened):
         raise Corrupt(f"entry {balance.opened} opens no account", hint=RESTORE, code="DPR-L303")
     return body.terms
-
-
-def _sums(body: Incident, name: str, after: Balance, terms: Account) -> tuple[Spent | None, Spent | None]:
-    if terms.composition == "pld":
-        return None, None
-    added = [each.spent for each in body.corrected if each.account == name]
-    loss = after.spent.loss - sum((each.loss for each in added), Fraction(0))
-    reveals = after.spent.reveals - sum((each.reveals for each in added), Fraction(0))
-    return Spent(loss=max(Fraction(0), loss), reveals=max(Fraction(0), reveals)), after.spent

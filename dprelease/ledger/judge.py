@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, StalePlan, UnsupportedEvent
 from dprelease.ledger.balance import AccountFacts, Balance, Charged, terms_of
 from dprelease.ledger.base import Charge
 from dprelease.ledger.history import Stand, State, digest_of
-from dprelease.plan.document import Account, Head, ReleasePlan
+from dprelease.plan.document import Account, Head, Parallel, ReleasePlan
+from dprelease.plan.verify_periods import untied
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.filters import Spent, Terms, read, spent_on, within
-from dprelease.spec.period import windows
+from dprelease.privacy.stretches import counted, leading, raised
 
-__all__ = ["NO_SERIES", "judge", "out_of_budget", "require_heads", "require_plan", "require_same"]
+__all__ = ["NO_SERIES", "Sums", "judge", "out_of_budget", "require_heads", "require_plan", "require_same", "sums_of"]
 
 NO_SERIES = "DPR-L122"  # a pld account without a series, or a release that is not in it
 
 
 def require_plan(plan: ReleasePlan, charges: Sequence[Charge]) -> None:
-    """Refuse charges that are not what the plan costs.
+    """Refuse charges that are not what the plan costs; a planned revision was paid with its first publication.
 
     Raises:
-        BrokenPromiseError: An account is missing, named twice, or charged other events.
+        BrokenPromiseError: An account is missing, named twice, or charged other events; or it is parallel, and the plan
+            is about more than its own stretches.
         LedgerError: The policy now has another unit, relation or composition than the plan was made for.
     """
-    debited = sorted({plan.catalog.tables[step.aggregate.table].account for step in plan.steps})
+    owed = () if plan.release.revision else plan.steps
+    debited = sorted({plan.catalog.tables[step.aggregate.table].account for step in owed})
     named = sorted(charge.account.name for charge in charges)
     planned = {account.name: account for account in plan.accounts}
     wrong = named != debited or any(
@@ -35,10 +39,16 @@ def require_plan(plan: ReleasePlan, charges: Sequence[Charge]) -> None:
     )
     if wrong:
         raise BrokenPromiseError(
-            f"the plan of {plan.release.name} {plan.release.period} debits {', '.join(debited)}, and the charges "
-            "are not that",
+            f"the plan of {plan.release.name} {plan.release.period} debits {', '.join(debited) or 'nothing'}, and "
+            "the charges are not that",
             hint="nothing was charged; please report this with the plan file",
             code="DPR-L904",
+        )
+    for problem in untied(plan):
+        raise BrokenPromiseError(
+            f"the plan of {plan.release.name} {plan.release.period} cannot be charged by stretches of time: {problem}",
+            hint="nothing was charged; please report this with the plan file",
+            code="DPR-L907",
         )
     for charge in charges:
         if charge.account.name in planned:
@@ -46,12 +56,12 @@ def require_plan(plan: ReleasePlan, charges: Sequence[Charge]) -> None:
 
 
 def require_same(then: Account, now: Account, verb: str, hint: str) -> None:
-    """Refuse another unit, relation, composition, or kind of window than an account had.
+    """Refuse another unit, relation, composition, kind of window or of stretches than an account had.
 
     Raises:
         LedgerError: Names the account and both.
     """
-    for what in ("unit", "neighboring", "composition", "selecting", "order", "nests"):
+    for what in ("unit", "neighboring", "composition", "selecting", "order", "nests", "parallel"):
         if getattr(then, what) != getattr(now, what):
             raise LedgerError(
                 f"account {now.name} was {verb} with {what} {_shown(getattr(then, what))}, "
@@ -68,6 +78,8 @@ def require_same(then: Account, now: Account, verb: str, hint: str) -> None:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Parallel):
+        return f"{value.per} by {value.column} ({value.type})"
     return "none" if value is None or value == {} else str(value)
 
 
@@ -112,6 +124,35 @@ def _require_cap(account: Account, cap: Budget) -> None:
     )
 
 
+class Sums(NamedTuple):
+    """A sum of an account before a charge, what is added to it, and the sum with it; ``of``: which stretches it is of.
+
+    Of two stretches that a release touches both the sum grows by more than what is asked.
+    """
+
+    before: Spent
+    asked: Spent
+    after: Spent
+    of: tuple[str, ...] = ()
+
+
+def sums_of(account: Account, balance: Balance, asked: Spent, period: str) -> Sums:
+    """What the lifetime cap of an account is about: everything, or where it is parallel, what counts of stretches.
+
+    There the stretches that the release touches count, each by itself, or under ``replace_one`` with the one that lost
+    most of all others: no other sum is changed by the release.
+
+    Raises:
+        PlanError: It is parallel, and the period is none of the calendar.
+    """
+    if account.parallel is None:
+        return Sums(balance.spent, asked, balance.spent.plus(asked))
+    touched, relation = account.stretches(period), account.neighboring
+    behind = raised(balance.windows, touched, asked)
+    before, after = (counted(each, touched, relation) for each in (balance.windows, behind))
+    return Sums(before, asked, after, leading(behind, touched, relation))
+
+
 @dataclass(frozen=True)
 class _Case:
     """One charge against one account."""
@@ -124,21 +165,20 @@ class _Case:
     def terms(self) -> Terms:
         return terms_of(self.charge.account)
 
-    def facts(self, before: Spent, asked: Spent, cap: Budget, window: str = "") -> AccountFacts:
+    def facts(self, sums: Sums, cap: Budget, window: str = "") -> AccountFacts:
         account = self.charge.account
         return AccountFacts(
             name=account.name,
             composition=account.composition,
             cap=cap,
-            before=_read(self.terms, before, cap.delta),
-            after=_read(self.terms, before.plus(asked), cap.delta),
+            before=_read(self.terms, sums.before, cap.delta),
+            after=_read(self.terms, sums.after, cap.delta),
             window=window,
         )
 
-    def fits(self, before: Spent, asked: Spent, cap: Budget) -> bool:
+    def fits(self, sums: Sums, cap: Budget) -> bool:
         """Whether the sum is inside a cap, and means something at the cap's delta."""
-        together = before.plus(asked)
-        return within(self.terms, together, cap) and not _too_much_delta(self.terms, before, asked, cap)
+        return within(self.terms, sums.after, cap) and not _too_much_delta(self.terms, sums, cap)
 
 
 def judge(state: State, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountFacts, ...]]:
@@ -147,7 +187,7 @@ def judge(state: State, charges: Sequence[Charge], period: str) -> tuple[tuple[C
     Args:
         state: Of the ledger.
         charges: What is asked.
-        period: Of the release; it says which windows are touched.
+        period: Of the release; it says which windows, or stretches of a parallel account, are touched.
 
     Returns:
         What each account would be charged, and the facts of the accounts that cannot pay (at the cap that
@@ -179,17 +219,19 @@ def _judge_sum(case: _Case, period: str) -> tuple[Charged, list[AccountFacts]]:
     for cap in caps:
         _require_cap(account, cap)
     asked = spent_on(case.terms, charge.events)
-    broken = [case.facts(balance.spent, asked, cap) for cap in caps if not case.fits(balance.spent, asked, cap)]
+    sums = sums_of(account, balance, asked, period)
+    named = " and ".join(sums.of)
+    broken = [case.facts(sums, cap, named) for cap in caps if not case.fits(sums, cap)]
     by_window = []
-    if account.window is not None:
-        cap = account.window.cap
-        _require_cap(account, cap)
-        for name in windows(period, account.window.per):
-            before = balance.windows.get(name, Spent())
-            by_window.append(case.facts(before, asked, cap, name))
-            if not case.fits(before, asked, cap):
-                broken.append(by_window[-1])
-    facts = case.facts(balance.spent, asked, charge.cap)
+    cap = charge.cap if account.window is None else account.window.cap
+    _require_cap(account, cap)
+    for name in account.stretches(period):
+        before = balance.windows.get(name, Spent())
+        own = Sums(before, asked, before.plus(asked))
+        by_window.append(case.facts(own, cap, name))
+        if account.window is not None and not case.fits(own, cap):
+            broken.append(by_window[-1])
+    facts = case.facts(sums, charge.cap, named)
     return Charged(facts=facts, digest=case.digest, spent=asked, windows=tuple(by_window)), broken
 
 
@@ -227,7 +269,8 @@ def out_of_budget(
 ) -> BudgetExceeded:
     """The error for accounts that cannot pay: asked, already charged, allowed and left, for each."""
     asked = {charge.account.name: charge for charge in charges}
-    told = [_line(asked[each.name], state.accounts.get(each.name), each) for each in facts]
+    period = plan.release.period
+    told = [_line(asked[each.name], state.accounts.get(each.name), each, period) for each in facts]
     names = ", ".join(dict.fromkeys(each.name for each in facts))
     return BudgetExceeded(
         f"{plan.release.name} {plan.release.period} costs more than is left in account {names}",
@@ -245,38 +288,42 @@ _NO_KEYS = "give the keys in the spec, or release from an account that keeps mor
 _NO_NOISE = "ask for a larger delta: in `at_most` of the spec, or from whoever keeps policy.yaml"
 
 
-def _line(charge: Charge, past: Stand | None, facts: AccountFacts) -> tuple[str, str]:
+def _line(charge: Charge, past: Stand | None, facts: AccountFacts, period: str) -> tuple[str, str]:
     """Why an account cannot pay, and what to do about it."""
-    cap, per = facts.cap, charge.account.window
-    where = f"account {facts.name}" + (f", {per.per} {facts.window}" if facts.window and per else "")
+    cap, account = facts.cap, charge.account
+    where = f"account {facts.name}" + (f", {account.stretch} {facts.window}" if facts.window else "")
     if facts.composition == "pld":
         series, allowed = facts.after, f"{_down(cap.limit)} at delta {round_up(cap.delta)}"
         costs = f"epsilon {round_up(series.epsilon)} at delta {round_up(series.delta)}"
         return f"{where}: its whole series costs {costs}, allowed {allowed}", _NO_LESS
     terms = terms_of(charge.account)
     balance = past.balance if past else Balance(account=facts.name, opened=0)
-    spent = balance.windows.get(facts.window, Spent()) if facts.window else balance.spent
     asked = spent_on(terms, charge.events)
-    why = _too_much_delta(terms, spent, asked, cap)
+    sums = sums_of(account, balance, asked, period)
+    if facts.window and account.window is not None:
+        before = balance.windows.get(facts.window, Spent())
+        sums = Sums(before, asked, before.plus(asked))
+    why = _too_much_delta(terms, sums, cap)
     if why is not None:
         return f"{where}: {why[0]}", why[1]
     unit = "epsilon" if cap.rho is None else "rho"
-    before = _amount(terms, spent, cap)
+    charged = _amount(terms, sums.before, cap)
     return (
         f"{where}: asked {unit} {round_up(_amount(terms, asked, cap))}, already charged "
-        f"{round_up(before)}, together {round_up(_amount(terms, spent.plus(asked), cap))}, allowed "
-        f"{_down(cap.limit)} at delta {round_up(cap.delta)}, left {_down(max(Fraction(0), cap.limit - before))}"
-    ), _LESS
+        f"{round_up(charged)}, together {round_up(_amount(terms, sums.after, cap))}, allowed "
+        f"{_down(cap.limit)} at delta {round_up(cap.delta)}, left {_down(max(Fraction(0), cap.limit - charged))}"
+    ), _LESS if account.parallel is None else f"{_LESS}; every other {account.stretch} has a cap of its own"
 
 
-def _too_much_delta(terms: Terms, spent: Spent, asked: Spent, cap: Budget) -> tuple[str, str] | None:
+def _too_much_delta(terms: Terms, sums: Sums, cap: Budget) -> tuple[str, str] | None:
     """Why a sum is read as no finite epsilon at the delta of a cap, and what to do; None where it is."""
     room = cap.delta if terms.composition == "basic" else min(terms.selecting, cap.delta)
-    together = spent.plus(asked)
+    together = sums.after
     if together.reveals > room:
         return (
-            f"draws with deltas of their own, such as key selection, asked delta {round_up(asked.reveals)}, already "
-            f"charged {round_up(spent.reveals)}, together {round_up(together.reveals)}, allowed {_down(room, 20)}",
+            "draws with deltas of their own, such as key selection, asked delta "
+            f"{round_up(sums.asked.reveals)}, already charged {round_up(sums.before.reveals)}, together "
+            f"{round_up(together.reveals)}, allowed {_down(room, 20)}",
             _NO_KEYS,
         )
     if terms.composition != "basic" and together.loss and terms.selecting >= cap.delta:

@@ -84,6 +84,7 @@ class Opening:
             order=account.order,
             window=account.window,
             nests=account.nests,
+            parallel=account.parallel,
             series=series,
             loss=loss,
             why=why,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from dprelease.canonical import sha256
 from dprelease.ledger.history import digest_of
-from dprelease.plan.document import ReleaseInfo, ReleasePlan
+from dprelease.plan.document import Account, Parallel, ReleaseInfo, ReleasePlan
+from dprelease.plan.verify_periods import untied
 
 __all__ = ["Planned", "Plans"]
 
@@ -24,11 +27,28 @@ class Planned:
         name: Release, period, fingerprint of the spec.
         cells: How many numbers each step has.
         costs: By account, the digest of what it is charged.
+        parallel: By account whose stretches of time are apart, on what terms.
+        untied: Why a parallel account may be charged for less than its units lose.
+        revisions: How many revisions of its period are planned, and are charged with the first publication.
+        revision: Which of them it is; 0: the first publication.
+        first: Of a revision: the fingerprint of the plan as that of the first publication.
     """
 
     name: tuple[str, str, str]
     cells: Mapping[str, int | None]
     costs: Mapping[str, str]
+    parallel: Mapping[str, Parallel] = field(default_factory=dict)
+    untied: tuple[str, ...] = ()
+    revisions: int = 0
+    revision: int = 0
+    first: str = ""
+
+    def unfit(self, terms: Iterable[Account]) -> Iterator[str]:
+        """Why it may be charged for less than units lose that are of one stretch of time each; nothing: it is not."""
+        yield from self.untied
+        for account in terms:
+            if account.name in self.costs and self.parallel.get(account.name) != account.parallel:
+                yield f"account {account.name} was opened with other stretches of time than the plan has"
 
 
 class Plans:
@@ -45,32 +65,61 @@ class Plans:
         Raises:
             ValidationError: If it is no plan.
         """
-        name, nameless = _blotted(text)
-        return self._planned(text) if name is None else replace(self._planned(nameless), name=name)
+        parts = _parts(text)
+        if parts is None:
+            return self._planned(text)
+        release, start, _, spec, end = parts
+        # What is charged depends on the number of revisions, and on which of them it is.
+        bare = ReleaseInfo(name="", period="", revisions=release.revisions, revision=release.revision)
+        rest = f"{_SPEC}{text[end:]}"
+        found = self._planned(f"{text[:start]}{_RELEASE}{bare.canonical()}{rest}")
+        return replace(found, name=(release.name, release.period, spec), first=_first(text, parts))
 
 
-def _blotted(text: str) -> tuple[tuple[str, str, str] | None, str]:
-    """The release and spec of a plan's canonical text, and the text with others; None where they do not stand so."""
+class _Parts(NamedTuple):
+    """Where release and spec stand in the canonical text of a plan."""
+
+    release: ReleaseInfo
+    start: int
+    at: int
+    spec: str
+    end: int
+
+
+def _first(text: str, parts: _Parts) -> str:
+    release, start, at, *_ = parts
+    if not release.revision:
+        return ""
+    first = ReleaseInfo(**{**release.model_dump(), "revision": 0})
+    return sha256(f"{text[:start]}{_RELEASE}{first.canonical()}{text[at:]}".encode())
+
+
+def _parts(text: str) -> _Parts | None:
+    """Release and spec of a plan's canonical text; None where they do not stand so."""
     # The last one in the text: a table may be named `release`, but nothing behind the spec's fingerprint is.
     at = text.rfind(_SPEC)
     start = text.rfind(_RELEASE, 0, at)
     if start < 0:
-        return None, text
+        return None
     end = text.find('"', at + len(_SPEC))
     try:
         release = ReleaseInfo.from_canonical(text[start + len(_RELEASE) : at])
     except ValidationError:
-        return None, text
-    name = (release.name, release.period, text[at + len(_SPEC) : end])
-    return name, f'{text[:start]}{_RELEASE}{{"name":"","period":""}}{_SPEC}{text[end:]}'
+        return None
+    return _Parts(release, start, at, text[at + len(_SPEC) : end], end)
 
 
 def _planned(text: str) -> Planned:
     plan = ReleasePlan.from_canonical(text)
-    owed = {plan.catalog.tables[step.aggregate.table].account for step in plan.steps}
+    owed = {plan.catalog.tables[step.aggregate.table].account for step in plan.steps if not plan.release.revision}
     accounts = {account.name: account for account in plan.accounts}
     return Planned(
         name=(plan.release.name, plan.release.period, plan.spec_fingerprint),
         cells={step.id: step.numbers for step in plan.steps},
         costs={name: digest_of(plan.cost_of(accounts[name])) for name in owed},
+        parallel={name: account.parallel for name, account in accounts.items() if account.parallel is not None},
+        untied=tuple(untied(plan)),
+        revisions=plan.release.revisions,
+        revision=plan.release.revision,
+        first=plan.at_revision(0).fingerprint() if plan.release.revision else "",
     )

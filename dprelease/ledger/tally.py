@@ -36,7 +36,7 @@ class Part(NamedTuple):
         digest: Of its draws, as corrected by incidents.
         spent: What they add to the account.
         windows: That they touch.
-        asked: The digest of the draws that were reserved.
+        asked: The digest of the draws that were reserved; empty: none, for an earlier publication paid.
     """
 
     digest: str
@@ -56,7 +56,9 @@ class Taken(NamedTuple):
         at: When, in UTC.
         ended: ``close``, ``give_up``, or nothing: it is open.
         parts: By account, as corrected by incidents.
-        claimed: What the plan says that the release costs; that of the first release with the same draws.
+        claimed: What the plan says that one publication costs; that of the first release with the same draws.
+        revision: Which planned revision it is; it has a part only where an incident made it cost more than was paid.
+        copies: How many publications its charge is for: 1, and one for each revision that was planned.
     """
 
     sequence: int
@@ -67,6 +69,8 @@ class Taken(NamedTuple):
     ended: str
     parts: Mapping[str, Part]
     claimed: Loss | None
+    revision: int = 0
+    copies: int = 1
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class _Walk:
         self._ended = dict(rows.execute("SELECT reservation, kind FROM endings"))
         self._parts: dict[tuple[str, ...], Part] = {}
         self._draws: dict[str, Composed] = {}
-        self._claimed: dict[tuple[str, ...], Loss | None] = {}
+        self._claimed: dict[tuple[str, ...], tuple[Loss | None, int]] = {}
         self._taken: dict[int, Taken] = {}
 
     def run(self) -> Tally:
@@ -137,6 +141,8 @@ class _Walk:
     def _reserve(self, at: int, text: str) -> None:
         body = from_json(text)
         parts = {charge["facts"]["name"]: self._part(charge) for charge in body["charges"]}
+        key = tuple(part.digest for part in parts.values()) or (body["plan_fingerprint"],)
+        claimed, copies = self._claim(body, key)
         self._taken[at] = Taken(
             sequence=at,
             release=body["release"],
@@ -145,7 +151,9 @@ class _Walk:
             at=body["at"],
             ended=self._ended.get(at, ""),
             parts=parts,
-            claimed=self._claim(body, tuple(part.digest for part in parts.values())),
+            claimed=claimed,
+            revision=body.get("revision", 0),
+            copies=copies,
         )
 
     def _part(self, charge: Mapping[str, Any]) -> Part:
@@ -162,21 +170,25 @@ class _Walk:
             self._parts[key] = Part(digest, Spent.model_validate(spent), windows, digest)
         return self._parts[key]
 
-    def _claim(self, body: Mapping[str, Any], digests: tuple[str, ...]) -> Loss | None:
+    def _claim(self, body: Mapping[str, Any], digests: tuple[str, ...]) -> tuple[Loss | None, int]:
         if digests not in self._claimed:
             text = body.get("plan") or view.content(self._rows, body["plan_fingerprint"]).decode()
             plan = from_json(text)
             loss = plan.get("loss", {}).get(plan.get("certified"))
-            self._claimed[digests] = Loss.model_validate(loss) if loss else None
+            release = plan.get("release", {})
+            copies = 1 if release.get("revision") else 1 + release.get("revisions", 0)
+            self._claimed[digests] = Loss.model_validate(loss) if loss else None, copies
         return self._claimed[digests]
 
     def _correct(self, body: Incident) -> None:
         for each in body.corrected:
             taken = self._taken.get(each.reservation)
-            if taken is None or each.account not in taken.parts:
+            payer = self._taken.get(each.paid_by or each.reservation)
+            if taken is None or payer is None or each.account not in payer.parts:
                 raise Corrupt(f"an incident corrects entry {each.reservation}, which does not stand", hint=RESTORE)
             view.events(self._rows, self._draws, each.digest)
-            part = taken.parts[each.account]
+            paid = payer.parts[each.account]
+            part = taken.parts.get(each.account, Part("", Spent(), paid.windows, ""))
             changed = part._replace(digest=each.digest, spent=part.spent.plus(each.spent))
             self._taken[each.reservation] = taken._replace(parts={**taken.parts, each.account: changed})
 
@@ -192,7 +204,7 @@ def _require_sums(found: Tally) -> None:
         reveals = sum((n * spent.reveals for spent, n in total.items()), Fraction(0))
         if not (_near(stand.balance.spent.loss, loss) and _near(stand.balance.spent.reveals, reveals)):
             raise _apart(stand)
-        if stand.balance.releases != sum(name in taken.parts for taken in found.taken):
+        if stand.balance.releases != sum(name in taken.parts and not taken.revision for taken in found.taken):
             raise _apart(stand)
 
 

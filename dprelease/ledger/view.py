@@ -38,6 +38,7 @@ __all__ = [
     "has_measurements",
     "hash_at",
     "head",
+    "history",
     "measured",
     "openings",
     "page",
@@ -233,15 +234,25 @@ def whole_state(rows: Rows) -> State:
 
 def find(rows: Rows, release: str, period: str) -> Reservation | None:
     """The last reservation of a release and period that was not given back."""
+    found = _standing(rows, release, period)
+    return _reservation(rows, *found[-1]) if found else None
+
+
+def history(rows: Rows, release: str, period: str) -> tuple[Reservation, ...]:
+    """Every reservation of a release and period that was not given back, in ledger order."""
+    return tuple(_reservation(rows, *row) for row in _standing(rows, release, period))
+
+
+def _standing(rows: Rows, release: str, period: str) -> list[tuple[Any, ...]]:
     query = """
         SELECT r.sequence, e.sequence FROM reservations AS r
         LEFT JOIN endings AS e ON e.reservation = r.sequence
-        WHERE {} AND (e.kind IS NULL OR e.kind <> 'void') ORDER BY r.sequence DESC LIMIT 1"""
+        WHERE {} AND (e.kind IS NULL OR e.kind <> 'void') ORDER BY r.sequence"""
     by_name = rows.execute(query.format("r.release = ? AND r.period = ?"), (release, period))
     by_identity = rows.execute(query.format("r.identity = ?"), (identity(release, period),))
     if by_name != by_identity:
         raise Corrupt(f"{_LOST}the index of {release} {period} contradicts itself", hint=RESTORE, code="DPR-L302")
-    return _reservation(rows, *by_name[0]) if by_name else None
+    return by_name
 
 
 def reservations(rows: Rows) -> tuple[Reservation, ...]:
@@ -287,11 +298,12 @@ def _reservation(rows: Rows, sequence: int, ending: int | None) -> Reservation:
         environment=body.environment,
         state="given_up" if given_up else "closed" if closed else "open",
         accounts=tuple(charge.facts for charge in body.charges),
-        windows=tuple(facts for charge in body.charges for facts in charge.windows),
+        windows=tuple(facts for charge in body.charges for facts in charge.further),
         manifest=closed.manifest if isinstance(closed, Closed) and not given_up else None,
         ended=(closed.gave_up or "") if isinstance(closed, Closed) else closed.why if closed else "",
         restates=body.restates,
         reason=body.reason,
+        revision=body.revision,
         approvals=body.approvals,
     )
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from json import JSONEncoder
 
 from pydantic_core import from_json
 
 from dprelease.canonical import dumps
+from dprelease.ledger.balance import AccountFacts, Balance, Charged
+from dprelease.plan.document import Account
 from dprelease.privacy.accountants.zcdp import rough_rho_to_epsilon
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, read, spent_on
 from dprelease.privacy.rounding import log_of
+from dprelease.privacy.unit import Neighboring
 
-__all__ = ["SLACK", "Worked", "is_canonical"]
+__all__ = ["SLACK", "Worked", "is_canonical", "totals_of"]
 
 # A conversion searches its order in floats, so another machine may prove a bound that differs far behind the point.
 SLACK = Fraction(1, 10**9)
@@ -35,6 +39,31 @@ def is_canonical(text: str) -> bool:
     """
     plain = from_json(text)
     return (dumps(plain) if _FLOAT.search(text) else _again(plain)) == text
+
+
+def totals_of(
+    account: Account, before: Balance, charge: Charged, price: Spent
+) -> Iterator[tuple[AccountFacts, tuple[Spent, Spent]]]:
+    """What an account and each of its stretches of time had before a charge, and have with it, beside what was told."""
+    touched = [facts.window for facts in charge.windows]
+    now = {name: before.windows.get(name, Spent()) for name in (*before.windows, *touched)}
+    then = {name: spent.plus(price) if name in touched else spent for name, spent in now.items()}
+    if account.parallel is None:
+        yield charge.facts, (before.spent, before.spent.plus(price))
+    else:
+        yield charge.facts, (_largest(account, now, touched), _largest(account, then, touched))
+    for facts in charge.windows:
+        yield facts, (now[facts.window], then[facts.window])
+
+
+def _largest(account: Account, sums: Mapping[str, Spent], touched: Iterable[str]) -> Spent:
+    """Not by sorting, as ``privacy.stretches`` does it: every stretch, or every two, of which one is touched."""
+    none = Spent()
+    others = sums if account.neighboring is Neighboring.REPLACE_ONE else ()
+    steps = [(sums[name], *(sums[other] for other in others if other != name)) for name in touched]
+    loss = max(own.loss + max((each.loss for each in rest), default=none.loss) for own, *rest in steps)
+    reveals = max(own.reveals + max((each.reveals for each in rest), default=none.reveals) for own, *rest in steps)
+    return Spent(loss=loss, reveals=reveals)
 
 
 class Worked:

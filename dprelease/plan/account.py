@@ -11,8 +11,9 @@ from dprelease.canonical import Value
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.filters import Composition
 from dprelease.privacy.unit import Neighboring
+from dprelease.spec.period import Per, windows
 
-__all__ = ["Account", "Composition", "Window"]
+__all__ = ["Account", "Composition", "Parallel", "Window"]
 
 
 class Window(Value):
@@ -20,6 +21,20 @@ class Window(Value):
 
     per: Literal["day", "week", "month", "quarter", "year"]
     cap: Budget
+
+
+class Parallel(Value):
+    """Releases about different stretches are about different units: the lifetime cap holds for each by itself.
+
+    Attributes:
+        per: How long a stretch is.
+        column: When a row was, in every table of the account: one column, so that a row is of one stretch.
+        type: How it is read.
+    """
+
+    per: Per
+    column: str
+    type: Literal["date", "timestamp"]
 
 
 class Account(Value):
@@ -36,6 +51,7 @@ class Account(Value):
         order: Of an ``rdp`` account: its one Renyi order, for ever the same.
         window: A further cap, on each day, week, month, quarter or year of the rows.
         nests: Units that specs may protect instead, to how many of them one unit of the account holds at most.
+        parallel: Where a unit has its rows in one stretch of time; None: releases about any time add up.
     """
 
     name: str
@@ -47,12 +63,26 @@ class Account(Value):
     order: Fraction | None = Field(default=None, gt=1)
     window: Window | None = None
     nests: dict[str, int] = {}
+    parallel: Parallel | None = None
 
     @model_serializer(mode="wrap")
     def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Plans that were made before there were these fields keep their fingerprints.
         written: dict[str, Any] = plain(self)
-        for name in ("order", "window", "nests"):
+        for name in ("order", "window", "nests", "parallel"):
             if not written[name]:
                 del written[name]
         return written
+
+    @property
+    def stretch(self) -> Per | None:
+        """What the account keeps sums of, beside the sum of everything; None: nothing."""
+        return self.parallel.per if self.parallel else self.window.per if self.window else None
+
+    def stretches(self, period: str) -> tuple[str, ...]:
+        """The stretches of the account that a release of this period touches: it is charged in full to every one.
+
+        Raises:
+            PlanError: The account keeps sums of stretches, and the period is none of the calendar.
+        """
+        return windows(period, self.stretch) if self.stretch else ()

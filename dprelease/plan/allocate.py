@@ -145,7 +145,7 @@ def _plan(
     _check_spent(spec.privacy.budget, event, found[certified])
     told = outputs(lowered.queries, {step.id: step for step in steps}, publish.confidence)
     return ReleasePlan(
-        release=ReleaseInfo(**spec.release.model_dump()),
+        release=ReleaseInfo(**spec.release.model_dump(), revisions=spec.revisions),
         spec_fingerprint=fingerprint,
         unit=spec.privacy.unit,
         neighboring=spec.privacy.neighboring,

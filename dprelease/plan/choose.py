@@ -311,7 +311,7 @@ def _burden(
 
 
 def charge_of(problem: Problem, account: Account, events: Sequence[Event]) -> Loss:
-    """What these draws cost an account, for one step of its own relation: as ``ReleasePlan.cost_of`` charges them."""
+    """What these draws cost an account once, for one step of its own relation: as ``ReleasePlan.cost_of`` says."""
     privacy = problem.spec.privacy
     steps = factor(str(privacy.unit), privacy.neighboring, account.unit, account.neighboring, account.nests)
     deltas = (problem.budget.delta, account.lifetime.delta)

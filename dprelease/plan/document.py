@@ -12,13 +12,14 @@ from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column
 from dprelease.measures import AnyMeasure
 from dprelease.noise import Law
-from dprelease.plan.account import Account, Composition, Window
+from dprelease.plan.account import Account, Composition, Parallel, Window
 from dprelease.plan.approved import Approval
 from dprelease.plan.draws import Choosing, event_of, law_of
+from dprelease.plan.info import ReleaseInfo
 from dprelease.plan.standing import AccountStanding, Head, Standing
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.convert import converted, factor
-from dprelease.privacy.event import Composed, Event, Sensitivity
+from dprelease.privacy.event import Composed, Event, Repeated, Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Head",
     "Naive",
     "Output",
+    "Parallel",
     "PlannedQuery",
     "Publish",
     "Ranking",
@@ -49,17 +51,6 @@ __all__ = [
 ]
 
 AccountantName = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
-
-
-class ReleaseInfo(Value):
-    """What is released: its identity in the ledger is (name, period)."""
-
-    name: str
-    period: str
-    title: str = ""
-    curator: str = ""
-    contact: str = ""
-    intended_use: str = ""
 
 
 class Answer(Value):
@@ -314,12 +305,33 @@ class ReleasePlan(Value):
     def cost_of(self, account: Account) -> Composed:
         """What the release costs an account, for one step of the account's own relation between data sets.
 
+        A first publication with n planned revisions costs 1 + n times its draws, at once; a revision costs nothing
+        more. Proof: let M be all draws of the plan, every parameter fixed before the first read. What is published of
+        the period is M(D_0), ..., M(D_n), where D_k are the data as they are at revision k; two neighbouring histories
+        D and D' differ, at every k, in the rows of one and the same unit at most. Whatever was seen before, M(D_k)
+        against M(D'_k) loses what M loses. So these are 1 + n mechanisms, chosen before the first answer, on
+        neighbouring data: their adaptive composition, which ``Repeated`` says to every accountant and filter (``pld``:
+        independent pairs, Zhu, Dong and Wang 2022, Theorem 10). Whoever stops earlier loses no more.
+
         Raises:
             PlanError: If the spec's unit or relation says nothing about the account's (``privacy.convert``).
             UnsupportedEvent: If a draw proves nothing for so many units at once.
         """
         steps = factor(str(self.unit), self.neighboring, account.unit, account.neighboring, account.nests)
-        return Composed(events=tuple(converted(event, steps) for event in self.event_of(account.name).events))
+        events = tuple(converted(event, steps) for event in self.event_of(account.name).events)
+        if self.release.revision:
+            return Composed()
+        copies = 1 + self.release.revisions
+        return Composed(events=tuple(Repeated(event=each, count=copies) for each in events) if copies > 1 else events)
+
+    def at_revision(self, number: int) -> ReleasePlan:
+        """The plan of a planned revision, 0 for that of the first publication: all else is the same.
+
+        Raises:
+            ValueError: No such revision is planned.
+        """
+        release = {**self.release.model_dump(), "revision": number}
+        return self.model_copy(update={"release": ReleaseInfo(**release)})
 
     def step(self, step_id: str) -> Step:
         """The step of that id."""

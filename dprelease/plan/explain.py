@@ -69,7 +69,14 @@ def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
         "considered": [each.model_dump(mode="json") for each in plan.considered],
         "naive": None if plan.naive is None else plan.naive.model_dump(mode="json"),
         "unspent": plan.unspent,
+        **_revisions(plan),
     }
+
+
+def _revisions(plan: ReleasePlan) -> dict[str, int]:
+    """How many revisions are planned, and which one this is; nothing where there are none, as it always was."""
+    release = plan.release
+    return {"revisions": release.revisions, "revision": release.revision} if release.revisions else {}
 
 
 def relative_error(query: PlannedQuery, output: Output) -> Fraction | None:

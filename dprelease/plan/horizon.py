@@ -22,7 +22,9 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed, Repeated
 from dprelease.privacy.filters import Spent, Terms, read, series_loss, spent_on
-from dprelease.spec.period import following, span, windows
+from dprelease.privacy.stretches import counted, raised
+from dprelease.privacy.unit import Neighboring
+from dprelease.spec.period import following, span
 
 __all__ = ["Capped", "Horizon", "Line", "Purse", "Series", "ahead", "capped", "coming", "in_advance"]
 
@@ -45,7 +47,7 @@ class Purse:
         account: As the policy has it.
         cap: Its lifetime cap, lowered by the spec's ``at_most``; both are held.
         spent: Everything that stands charged.
-        windows: The same by window.
+        windows: The same by window, or by stretch of a parallel account.
         series: Of a ``pld`` account that was opened; None there: a series of just these releases would be recorded.
     """
 
@@ -72,6 +74,8 @@ class Capped:
         cap: The cap.
         before: What stands charged.
         numbers: Of the releases, counted from 1.
+        touched: Of a parallel account: the stretches that each of them touches, of which its cap holds for each by
+            itself; all are about this one cap.
     """
 
     purse: Purse
@@ -79,13 +83,25 @@ class Capped:
     cap: Budget
     before: Spent
     numbers: tuple[int, ...]
+    touched: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
-        per = self.purse.account.window.per if self.purse.account.window is not None else ""
-        return f"account {self.purse.account.name}" + (f", {per} {self.window}" if self.window else "")
+        name, per = self.purse.account.name, self.purse.account.stretch
+        return f"account {name}" + (
+            f", {per} {self.window}" if self.window else f", each {per}" if self.touched else ""
+        )
 
     def totals(self, one: Spent) -> list[Spent]:
-        """What stands on it, and what is on it after each of the releases; rounded as a ledger rounds."""
+        """What stands on it, and what is on it after each of the releases; rounded as a ledger rounds.
+
+        Of a parallel account: what counts of the stretches of that release.
+        """
+        if self.touched:
+            relation, sums, found = self.purse.account.neighboring, self.purse.windows, [self.before]
+            for names in self.touched:
+                sums = raised(sums, names, one)
+                found.append(counted(sums, names, relation))
+            return found
         return list(accumulate(repeat(one, len(self.numbers)), Spent.plus, initial=self.before))
 
     def amount(self, spent: Spent) -> Fraction | None:
@@ -109,7 +125,10 @@ class Capped:
         """
         series = self.purse.series
         if self.purse.account.composition != "pld":
-            return self.amount(self.totals(spent_on(self.purse.terms, asked))[-1])
+            totals = self.totals(spent_on(self.purse.terms, asked))
+            # The last total that concerns the fullest stretch, or two, is the most of all.
+            worst = Spent(loss=max(each.loss for each in totals), reveals=max(each.reveals for each in totals))
+            return self.amount(worst)
         if series is not None:
             return series.loss.epsilon if series.loss.delta <= self.cap.delta else None
         return self.in_series(asked, len(self.numbers))
@@ -136,7 +155,8 @@ class Line:
         after: By the number of each release that it is about, what is on it then. Of a ``pld`` account that was not
             opened: what a series of so many would cost, and would from its first one on.
         refused: The number of the first one that it would refuse; None: none of them.
-        room: How many releases like this one it would take if all were about it; None: no number fills it.
+        room: How many releases like this one it would take if all were about it; None: no number fills it. Of a
+            parallel account: how many each stretch takes that has nothing yet, if all have as many.
     """
 
     capped: Capped
@@ -179,22 +199,27 @@ def capped(purse: Purse, periods: Sequence[str], releases: int) -> list[Capped]:
     """The caps of an account that so many releases touch.
 
     Raises:
-        PlanError: It has windows, and the periods are none of the calendar.
+        PlanError: It has windows or stretches, and the periods are none of the calendar.
     """
     account, everyone = purse.account, tuple(range(1, releases + 1))
-    found = [Capped(purse, "", cap, purse.spent, everyone) for cap in dict.fromkeys((purse.cap, account.lifetime))]
-    if account.window is None:
-        return found
+    caps = tuple(dict.fromkeys((purse.cap, account.lifetime)))
+    if account.stretch is None:
+        return [Capped(purse, "", cap, purse.spent, everyone) for cap in caps]
     if not periods:
         raise PlanError(
-            f"account {account.name} has a cap per {account.window.per}, and the period is none of the calendar",
+            f"account {account.name} has a cap per {account.stretch}, and the period is none of the calendar",
             hint="write `period: 2024-03` in the spec, or another of the calendar",
             code="DPR-P310",
         )
+    names = tuple(account.stretches(period) for period in periods)
+    if account.window is None:
+        before = counted(purse.windows, {name for each in names for name in each}, account.neighboring)
+        return [Capped(purse, "", cap, before, everyone, names) for cap in caps]
     touched: dict[str, list[int]] = {}
-    for number, period in zip(everyone, periods, strict=True):
-        for name in windows(period, account.window.per):
+    for number, each in zip(everyone, names, strict=True):
+        for name in each:
             touched.setdefault(name, []).append(number)
+    found = [Capped(purse, "", cap, purse.spent, everyone) for cap in caps]
     for name, numbers in touched.items():
         found.append(Capped(purse, name, account.window.cap, purse.windows.get(name, Spent()), tuple(numbers)))
     return found
@@ -248,6 +273,8 @@ def _line(case: Capped, asked: Composed) -> Line:
     amounts = [case.amount(total) for total in totals]
     after = dict(zip(case.numbers, amounts[1:], strict=True))
     refused = next((number for number, amount in after.items() if not case.allows(amount)), None)
+    if case.touched:
+        return Line(case, amounts[0], after, refused, _apart(case, one))
     if refused is not None:
         return Line(case, amounts[0], after, refused, case.numbers.index(refused))
     if one == Spent():
@@ -258,6 +285,16 @@ def _line(case: Capped, asked: Composed) -> Line:
         return case.allows(case.amount(totals[-1].plus(more)))
 
     return Line(case, amounts[0], after, None, len(case.numbers) + _most(holds))
+
+
+def _apart(case: Capped, one: Spent) -> int | None:
+    """How many releases each empty stretch takes; under ``replace_one`` two of them count together."""
+    steps = 1 if case.purse.account.neighboring is Neighboring.ADD_REMOVE else 2
+
+    def holds(n: int) -> bool:
+        return case.allows(case.amount(Spent(loss=steps * n * one.loss, reveals=steps * n * one.reveals)))
+
+    return _most(holds) if one != Spent() else None
 
 
 def _series_line(case: Capped, asked: Composed) -> Line:

@@ -61,7 +61,7 @@ def presented(plan: ReleasePlan, shown: Presentation) -> ReleasePlan:
         name: table.model_copy(update={"columns": tuple(labelled(name, column) for column in table.columns)})
         for name, table in plan.catalog.tables.items()
     }
-    identity = {"name": plan.release.name, "period": plan.release.period}
+    identity = {"name": plan.release.name, "period": plan.release.period, "revision": plan.release.revision}
     queries = [query.model_copy(update={"title": shown.titles.get(query.name, query.title)}) for query in plan.queries]
     changes = {
         "release": shown.release.model_copy(update=identity),
@@ -84,6 +84,8 @@ def presentation(plan: ReleasePlan, wanted: ReleasePlan) -> Presentation:
     Raises:
         PlanError: If the newer spec asks for more than another look (DPR-P170); names what.
     """
+    if wanted.release.revisions == plan.release.revisions:
+        wanted = wanted.at_revision(plan.release.revision)
     found = Presentation.of(wanted)
     moved = list(_moved(presented(plan, found), wanted))
     if moved:

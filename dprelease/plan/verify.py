@@ -9,11 +9,11 @@ runs it before the reservation, the report prints its number.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, timedelta
 from fractions import Fraction
 
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.verify_loss import check_losses, cost_within, draws_of, total_rho
+from dprelease.plan.verify_periods import misread, unparted, untied
 from dprelease.plan.verify_reach import _check_sensitivity, check_reach, require  # noqa: F401 - for its own test
 from dprelease.privacy.budget import Loss
 
@@ -52,28 +52,9 @@ def verify(plan: ReleasePlan) -> Loss:
 
 
 def _check_times(plan: ReleasePlan) -> None:
-    """What is charged to the windows of a period is read from that period: no table is filtered by another one.
-
-    The days are worked out by ISO text, apart from the calendar of ``spec.period``. The calendar has no day before
-    0001-01-01, so that a period may begin with it; and none after 9999-12-31, so that nothing can end with that one:
-    the first day after it could not be written.
-    """
-    windowed = {account.name for account in plan.accounts if account.window is not None}
-    for table in plan.catalog.tables.values():
-        require(table.time is not None or table.account not in windowed, f"{table.name} is read whole, of all windows")
-        if table.time is not None:
-            start, end = table.time.start, table.time.end
-            require(start < end, f"{table.name} is filtered to no day at all")
-            before = set() if start == date.min else _names(start - timedelta(days=1))
-            whole = _names(start) & _names(end - timedelta(days=1)) - before - _names(end)
-            require(plan.release.period in whole, f"{table.name} is filtered by another period than the release's")
-
-
-def _names(day: date) -> set[str]:
-    """Every period that a day lies in, by name."""
-    year, week, _ = day.isocalendar()
-    quarter = f"{day.year:04d}-Q{(day.month + 2) // 3}"
-    return {f"{day.year:04d}", quarter, f"{day.year:04d}-{day.month:02d}", f"{year:04d}-W{week:02d}", day.isoformat()}
+    """What is charged to the stretches of a period is read from that period, and is about units of these stretches."""
+    for problem in (*misread(plan), *untied(plan), *unparted(plan)):
+        require(False, problem)
 
 
 def _check_shape(plan: ReleasePlan) -> None:

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from types import MappingProxyType
+from typing import Any
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.canonical import Value
 from dprelease.catalog.table import Column, Key
@@ -101,6 +104,8 @@ class Facts(Value):
         environment: Versions of packages, the sampler, the source of entropy.
         approvals: Who signed the plan.
         restates: What it replaces.
+        paid_by: Of a planned revision, which is charged nothing: the entry of the first publication, which was charged
+            for it. ``accounts``, ``windows``, ``cap_changes`` and ``history`` are then as they were there.
         changed_data: Why it was gone on with after its data had changed, one reason each time.
         cap_changes: Of its accounts, up to its charge.
         history: Every charge of its accounts up to and with its own, the oldest first.
@@ -117,11 +122,20 @@ class Facts(Value):
     environment: dict[str, str]
     approvals: tuple[Signed, ...] = ()
     restates: Restated | None = None
+    paid_by: int | None = None
     changed_data: tuple[str, ...] = ()
     cap_changes: tuple[CapChange, ...] = ()
     history: tuple[AccountPoint, ...] = ()
     signer: str = ""
     rehearsal: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Bundles that were made before there was this field keep their bytes.
+        written: dict[str, Any] = plain(self)
+        if written["paid_by"] is None:
+            del written["paid_by"]
+        return written
 
 
 @dataclass(frozen=True, eq=False)

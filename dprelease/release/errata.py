@@ -14,7 +14,7 @@ from dprelease.canonical import dumps
 from dprelease.errors import PublishError, UnsupportedEvent
 from dprelease.ledger.balance import terms_of
 from dprelease.ledger.entry import Incident
-from dprelease.ledger.incident import Recorded, is_unprotected
+from dprelease.ledger.incident import Recorded, is_unprotected, one_copy
 from dprelease.plan.explain import budget_facts, loss_facts
 from dprelease.privacy.accountants import smallest
 from dprelease.privacy.budget import round_up
@@ -75,11 +75,11 @@ def _account(each: Recorded) -> dict[str, Any]:
 
 
 def _really(each: Recorded, delta: Fraction) -> dict[str, str]:
-    """What the release alone costs the account, by the best accountant, at the delta that it was claimed at."""
+    """What this publication alone costs the account, by the best accountant, at the delta that it was claimed at."""
     if is_unprotected(each.now):
         return {"epsilon": UNBOUNDED, "delta": "1", "accountant": ""}
     try:
-        name, epsilon = smallest(each.now, delta)
+        name, epsilon = smallest(one_copy(each.now, each.taken.copies), delta)
     except UnsupportedEvent:
         return {"epsilon": UNBOUNDED, "delta": round_up(delta), "accountant": ""}
     return {"epsilon": round_up(epsilon, 8), "delta": round_up(delta), "accountant": name}

@@ -103,7 +103,8 @@ def _account(found: Tally, name: str) -> dict[str, Any]:
     slack = sum((n * Fraction(draws[digest]["slack"]) for digest, n in counted.items()), Fraction(0))
     return {
         "terms": _terms(stand.account),
-        "spent": {"loss": str(stand.balance.spent.loss), "reveals": str(stand.balance.spent.reveals)},
+        "spent": _spent(stand.balance.spent),
+        "windows": {name: _spent(spent) for name, spent in sorted(stand.balance.windows.items())},
         "releases": [
             {
                 "release": each.release,
@@ -111,6 +112,7 @@ def _account(found: Tally, name: str) -> dict[str, Any]:
                 "entry": each.sequence,
                 "ended": each.ended or "open",
                 "draws": each.parts[name].digest,
+                "windows": list(each.parts[name].windows),
             }
             for each in taken
         ],
@@ -122,6 +124,10 @@ def _account(found: Tally, name: str) -> dict[str, Any]:
     }
 
 
+def _spent(spent: Spent) -> dict[str, str]:
+    return {"loss": str(spent.loss), "reveals": str(spent.reveals)}
+
+
 def _terms(account: Account) -> dict[str, Any]:
     return {
         "unit": account.unit,
@@ -130,6 +136,7 @@ def _terms(account: Account) -> dict[str, Any]:
         "order": None if account.order is None else str(account.order),
         "cap": budget_facts(account.lifetime),
         "selecting": str(account.selecting),
+        "parallel": account.parallel.model_dump(mode="json") if account.parallel else None,
     }
 
 

@@ -8,6 +8,7 @@ from dprelease.ledger import AccountFacts as Charged
 from dprelease.ledger import Ledger, Reservation
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import AccountFacts, AccountPoint, CapChange, Facts, Restated
+from dprelease.release.revisions import payer_of
 
 __all__ = ["facts_of"]
 
@@ -24,19 +25,21 @@ def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, reh
         rehearsal: On made-up rows.
     """
     units = {account.name: account.unit for account in plan.accounts}
+    paid = payer_of(ledger, reservation)
     return Facts(
         plan_fingerprint=reservation.plan_fingerprint,
         reserved_at=reservation.reserved_at,
         ledger_sequence=reservation.sequence,
         ledger_hash=reservation.hash,
-        accounts=tuple(_account(each, units) for each in reservation.accounts),
-        windows=tuple(_account(each, units) for each in reservation.windows),
+        accounts=tuple(_account(each, units) for each in paid.accounts),
+        windows=tuple(_account(each, units) for each in paid.windows),
         environment=dict(reservation.environment),
         approvals=reservation.approvals,
         restates=_restated(ledger, reservation),
         changed_data=reservation.accepted,
-        cap_changes=_cap_changes(ledger, reservation),
-        history=() if rehearsal else _history(ledger, reservation),
+        paid_by=paid.sequence if reservation.revision else None,
+        cap_changes=_cap_changes(ledger, paid),
+        history=() if rehearsal else _history(ledger, paid),
         rehearsal=rehearsal,
     )
 

@@ -14,12 +14,13 @@ from dprelease.canonical import fingerprint, sha256
 from dprelease.catalog.reference import ReferenceTable, read_reference
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError, Problem, SpecError, TableMismatch, Where
-from dprelease.plan.document import Account, Window
+from dprelease.plan.document import Account, Parallel, Window
 from dprelease.plan.resolve import references_needed, resolve
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
 from dprelease.signature import PrivateKey, read_private
+from dprelease.spec.check_parallel import untied
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span
 from dprelease.spec.place import ledger_resolved
@@ -162,7 +163,8 @@ class Project:
 
         Raises:
             SpecError: If the policy has no such account, if the spec's unit or relation says nothing about the
-                account's (``privacy.convert``), or if its window cannot be told from the spec's tables and period.
+                account's (``privacy.convert``), if its window cannot be told from the spec's tables and period, or if
+            it is parallel and the spec reads more than units of one stretch (``spec.check_parallel``).
         """
         problems, found = [], {}
         for table, described in loaded.spec.tables.items():
@@ -173,7 +175,7 @@ class Project:
                 hint = f"the policy ({self.settings.policy}) has: {known}; its owner can add one"
                 problems.append(Problem("DPR-S410", f"no account {name!r} in the policy", hint, where))
                 continue
-            problems += _of_unit(loaded, name, account)
+            problems += _of_stretches(loaded, name, account) or _of_unit(loaded, name, account)
             problems += _of_selecting(loaded, name, account)
             problems += _of_window(loaded, table, name, account)
             found[name] = account_of(name, account)
@@ -197,7 +199,16 @@ def account_of(name: str, account: AccountSpec) -> Account:
         if window is None
         else Window(per=window.per, cap=Budget(epsilon=window.epsilon, delta=window.delta)),
         nests=dict(account.nests),
+        parallel=None
+        if account.parallel is None or account.time is None
+        else Parallel(per=account.parallel, column=account.time.column, type=account.time.type),
     )
+
+
+def _of_stretches(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:
+    """A spec that reads more than units of one stretch, on a parallel account."""
+    found = untied(loaded.spec, name, account)
+    return [Problem("DPR-S417", each.says, each.hint, loaded.where(*each.at)) for each in found]
 
 
 def _of_unit(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:

@@ -38,7 +38,11 @@ class AccountLine(Value):
 
 
 class Outcome(Value):
-    """How a run ended; public. ``warning`` is what went wrong beside a release that is complete."""
+    """How a run ended; public. ``warning`` is what went wrong beside a release that is complete.
+
+    ``revision`` is which of the ``revisions`` that are planned was published; it has no accounts, for they were charged
+    with the first publication.
+    """
 
     release: str
     period: str
@@ -50,6 +54,8 @@ class Outcome(Value):
     epsilon: str
     delta: str
     accounts: tuple[AccountLine, ...]
+    revision: int = 0
+    revisions: int = 0
     warning: str = ""
 
 
@@ -126,6 +132,8 @@ def outcome(
             )
             for each in (*reservation.accounts, *reservation.windows)
         ),
+        revision=plan.release.revision,
+        revisions=plan.release.revisions,
         warning=warning,
     )
 

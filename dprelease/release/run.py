@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
+from pydantic import Field
+
 from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import ENGINES, Engine
-from dprelease.errors import DpReleaseError, LedgerError
+from dprelease.errors import DpReleaseError, LedgerError, PlanError
 from dprelease.ledger import Ledger, Lock, Reservation, has_ended
 from dprelease.ledger.rules import replaces
+from dprelease.noise import Sampler, recorded_sampler
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.second_opinion import heard
@@ -30,10 +34,11 @@ from dprelease.release.books import open_books, open_rehearsal_books
 from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
 from dprelease.release.overview import write_overview
-from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
+from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release, require_complete
 from dprelease.release.project import reference_tables
 from dprelease.release.publishing import Outcome, outcome, rendered
 from dprelease.release.rehearsal import Rehearsal
+from dprelease.release.revisions import plan_of_revision, require_time
 from dprelease.release.sources import SourceKey, Sources
 from dprelease.signature import PrivateKey
 
@@ -51,6 +56,10 @@ class Request(Value):
         restate: Why it replaces what was released for the same name and period; empty: it does not.
         accept_changed_data: Why a release that was begun goes on although its data have changed; empty: it does not.
         period: Takes the place of the spec's own; None: that one.
+        as_planned: Finish a release that was begun with its stored plan, although the spec has changed since.
+        revision: Which planned revision of the period; 0: the first publication.
+        early: Why it is begun although the data of its period are not complete yet, by the schedule; empty: it is not.
+        sampler: What draws the noise of a release that is reserved now; one that is resumed keeps its own.
     """
 
     target: str
@@ -58,6 +67,10 @@ class Request(Value):
     restate: str = ""
     accept_changed_data: str = ""
     period: str | None = None
+    as_planned: bool = False
+    revision: int = Field(default=0, ge=0)
+    early: str = ""
+    sampler: Sampler = "native"
 
 
 class Executor(Protocol):
@@ -104,21 +117,24 @@ class Run:
     def reserve(self) -> None:
         """Find the open or closed release of this name and period, or plan it and charge it in full."""
         release = self._target.loaded.spec.release
+        if self._request.revision:
+            self._revise(release.name, release.period)
+            return
         known = self._ledger.find(release.name, release.period)
         if known is not None and not self._restates(known):
             self._resume(known)
             return
         if known is None and self._request.restate and not self._rehearsal:
             raise _nothing_to_restate(release.name, release.period, self._ledger)
+        if not self._rehearsal:
+            require_complete(self._target.loaded, self._request.early, datetime.now(UTC))
         plan = plan_release(self._target.project, self._target.loaded)
         check_fresh(self._target, plan)
         if known is not None:
             self._require_replaceable(known, plan)
         approvals = self._approvals(plan)
         heard(plan)  # plan_release has verified it
-        for table in self._tables(plan).values():
-            self._engine.describe(table)
-        self._check_computable(plan)
+        self._look(plan)
         if not self._rehearsal and not self._ledger.exists:
             require_no_bundles(self._target.project.releases)
         reach("run.planned")
@@ -127,12 +143,47 @@ class Run:
             plan,
             charges(plan, self._target.loaded),
             heads,
-            environment(),
-            "dprelease run",
+            environment(self._request.sampler),
+            self._command,
             restates=self._request.restate,
             approvals=approvals,
         )
         self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
+
+    def _revise(self, release: str, period: str) -> None:
+        """Find or reserve a planned revision: the plan is that of the publication, and was approved and paid with it.
+
+        Raises:
+            LedgerError: It is none that was planned, or not the next one (``ledger.revised``).
+            PlanError: It is not due yet, or the frozen plan is not the one that was published.
+        """
+        plan = plan_of_revision(self._ledger, release, period, self._request.revision)
+        frozen, mark = self._target.frozen, plan.fingerprint()
+        if frozen and frozen.plan_fingerprint != plan.at_revision(0).fingerprint():
+            raise _other_frozen(release, period)
+        verify(plan)
+        known = self._ledger.find(release, period)
+        if known is None or known.plan_fingerprint != mark:  # it is begun now
+            require_time(self._target.loaded, self._request.revision, self._request.early, datetime.now(UTC))
+            self._look(plan)
+        reach("run.planned")
+        self.reservation = self._ledger.reserve(plan, (), None, environment(self._request.sampler), self._command)
+        self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
+
+    @property
+    def _command(self) -> str:
+        """What is being run, as the ledger keeps it."""
+        return (
+            f"dprelease run --early: {' '.join(self._request.early.split())}"
+            if self._request.early
+            else "dprelease run"
+        )
+
+    def _look(self, plan: ReleasePlan) -> None:
+        """Let the sources and the engine refuse now, before anything is reserved."""
+        for table in self._tables(plan).values():
+            self._engine.describe(table)
+        self._check_computable(plan)
 
     def _approvals(self, plan: ReleasePlan) -> tuple[Signed, ...]:
         """The signatures that the policy demands, checked; a rehearsal needs none."""
@@ -143,8 +194,11 @@ class Run:
 
     def _restates(self, known: Reservation) -> bool:
         """Whether to plan anew: it was asked for, and what is there is not this very restatement."""
+        if not self._request.restate:
+            return False  # the spec of one that is gone on with may have references that are no longer there
         _, fingerprint = self._target.project.resolve(self._target.loaded)
-        return bool(self._request.restate) and (known.restates is None or fingerprint != known.spec_fingerprint)
+        done = known.restates is not None and not known.revision and fingerprint == known.spec_fingerprint
+        return not done
 
     def _require_replaceable(self, known: Reservation, plan: ReleasePlan) -> None:
         """Let the rule of the ledger refuse now, and not once the files were looked at."""
@@ -199,19 +253,26 @@ class Run:
     def _resume(self, known: Reservation) -> None:
         if known.state in ("given_up", "lost"):
             raise has_ended(known)
-        _, fingerprint = self._target.project.resolve(self._target.loaded)
-        frozen = self._target.frozen
-        if fingerprint != known.spec_fingerprint or (frozen and frozen.plan_fingerprint != known.plan_fingerprint):
-            raise LedgerError(
-                f"{known.release}/{known.period} is already {known.state} with another spec",
-                detail="a period is released once; its plan and answers are kept as they are",
-                hint="release under another `period`; put the spec back as it was; or, once that one has ended, "
-                "replace it with `--restate REASON`, which is charged again",
-                code="DPR-L110",
-            )
+        if not self._request.as_planned:
+            self._require_same_spec(known)
         self.plan = ReleasePlan.from_canonical(known.plan)
         verify(self.plan)
         self.reservation = known
+
+    def _require_same_spec(self, known: Reservation) -> None:
+        _, fingerprint = self._target.project.resolve(self._target.loaded)
+        frozen, first = self._target.frozen, known.plan_fingerprint
+        if frozen and known.revision:
+            first = ReleasePlan.from_canonical(known.plan).at_revision(0).fingerprint()
+        if fingerprint != known.spec_fingerprint or (frozen and frozen.plan_fingerprint != first):
+            finish = "finish it by the plan that it was begun with, `--as-planned`; " if known.state == "open" else ""
+            raise LedgerError(
+                f"{known.release}/{known.period} is already {known.state} with another spec",
+                detail="a period is released once; its plan and answers are kept as they are",
+                hint=f"{finish}release under another `period`; put the spec back as it was; or, once that one has "
+                "ended, replace it with `--restate REASON`, which is charged again",
+                code="DPR-L110",
+            )
 
     def _tables(self, plan: ReleasePlan) -> dict[str, Table]:
         used = {step.aggregate.table for step in plan.steps}
@@ -239,7 +300,8 @@ class Run:
 
     def measure(self, batch: Batch) -> int:
         """Measure a batch; returns the number of its steps, all of which now have a committed answer."""
-        source = Source(self._catalog, self._references, self._engine, self._pinned)
+        sampler = recorded_sampler(self.reservation.environment.get("sampler", ""))
+        source = Source(self._catalog, self._references, self._engine, self._pinned, sampler)
         return len(draw(batch, source, self._ledger, self._identity))
 
     def publish(self) -> Outcome:
@@ -254,10 +316,11 @@ class Run:
         if self.reservation.restates is not None:
             set_aside(folder, self.reservation.plan_fingerprint)
         write(publication, folder)
+        # Before the release is closed: nothing comes back to one that is, so a kill here would leave it unlisted.
+        warning = write_overview(self._releases)
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
-        warning = write_overview(self._releases)
         drawn = len(self.plan.steps) - reused
         return outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
 
@@ -278,6 +341,15 @@ def _nothing_to_restate(release: str, period: str, ledger: Ledger) -> LedgerErro
         detail=periods,
         hint="correct `name` or `period` in the spec; or, if this is a new release, run it without `--restate`",
         code="DPR-L125",
+    )
+
+
+def _other_frozen(release: str, period: str) -> PlanError:
+    return PlanError(
+        f"the frozen plan is not the one that {release}/{period} was published with",
+        detail="a revision repeats the plan that was published, which the ledger has",
+        hint="name the spec, or the plan that was run",
+        code="DPR-P315",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -12,18 +12,29 @@ from dprelease.ledger import Ledger
 from dprelease.ledger.balance import Balance, terms_of
 from dprelease.ledger.entry import Entry
 from dprelease.ledger.history import Stand
-from dprelease.ledger.tally import Taken, Tally
+from dprelease.ledger.tally import Part, Taken, Tally
 from dprelease.plan.document import Account, Head
 from dprelease.plan.explain import budget_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Composed, Repeated
 from dprelease.privacy.filters import Spent, Terms, read, within
+from dprelease.privacy.stretches import counted, leading, raised
 from dprelease.release.project import Project, account_of
 
-__all__ = ["UNBOUNDED", "account_status", "accounts_of", "draws_of", "log_lines", "policy_accounts", "status_facts"]
+__all__ = [
+    "APART",
+    "UNBOUNDED",
+    "account_status",
+    "accounts_of",
+    "draws_of",
+    "log_lines",
+    "policy_accounts",
+    "status_facts",
+]
 
 UNBOUNDED = "unbounded"
+APART = "whoever has rows in several {per}s loses that in every one of them: the cap is about one {per}"
 _MOST = 10**9  # releases that are looked for; nobody will make more
 
 
@@ -78,7 +89,9 @@ def accounts_of(found: Tally, policy: Mapping[str, Account]) -> list[dict[str, A
 def _account_facts(found: Tally, account: Account, stand: Stand) -> dict[str, Any]:
     name = account.name
     terms, cap, releases = terms_of(account), account.lifetime, _parts(found, name)
-    reserved = _sum([taken.parts[name].spent for taken in releases if not taken.ended])
+    still = [taken.parts[name] for taken in releases if not taken.ended]
+    spent, settled = _counted(account, stand, still)
+    months = leading(stand.balance.windows, stand.balance.windows, account.neighboring) if account.parallel else ()
     return {
         "name": name,
         "unit": account.unit,
@@ -86,7 +99,9 @@ def _account_facts(found: Tally, account: Account, stand: Stand) -> dict[str, An
         "composition": account.composition,
         "order": None if account.order is None else str(account.order),
         "releases": stand.balance.releases,
-        **_amounts(terms, stand, stand.balance.spent, reserved, cap),
+        "parallel": account.parallel.per if account.parallel else "",
+        "counts": list(months),
+        **_amounts(terms, stand, spent, settled, cap),
         "plain_sum": _plain_sum(releases),
         "hypothetical": _hypothetical(found, name, cap.delta),
         "fits": _fits(terms, stand, releases[-1] if releases else None, account),
@@ -113,6 +128,19 @@ def _sum(spent: list[Spent]) -> Spent:
     )
 
 
+def _counted(account: Account, stand: Stand, still: list[Part]) -> tuple[Spent, Spent]:
+    """What the lifetime cap is about, with and without open releases."""
+    balance = stand.balance
+    if account.parallel is None:
+        return balance.spent, _without(balance.spent, _sum([part.spent for part in still]))
+    names = sorted(balance.windows)
+    settled = {
+        name: _without(balance.windows[name], _sum([part.spent for part in still if name in part.windows]))
+        for name in names
+    }
+    return counted(balance.windows, names, account.neighboring), counted(settled, names, account.neighboring)
+
+
 def _epsilon(terms: Terms, spent: Spent, delta: Fraction) -> Fraction | None:
     """A total as epsilon at delta; None: no finite one holds."""
     try:
@@ -121,22 +149,22 @@ def _epsilon(terms: Terms, spent: Spent, delta: Fraction) -> Fraction | None:
         return None
 
 
-def _amounts(terms: Terms, stand: Stand, spent: Spent, reserved: Spent, cap: Budget) -> dict[str, Any]:
-    """Spent, reserved and left in the currency of the cap."""
+def _amounts(terms: Terms, stand: Stand, spent: Spent, settled: Spent, cap: Budget) -> dict[str, Any]:
+    """Spent, reserved (what is not settled: of open releases) and left in the currency of the cap."""
     if terms.composition == "pld":
         loss = stand.loss if stand.balance.releases or stand.series else Loss(epsilon=Fraction(0), delta=cap.delta)
         total = None if loss is None or loss.delta > cap.delta else loss.epsilon
         rest = total
     elif cap.rho is not None:
         total = spent.loss if spent.reveals <= min(terms.selecting, cap.delta) else None
-        rest = total and max(Fraction(0), total - reserved.loss)
+        rest = total and settled.loss
     else:
         total = _epsilon(terms, spent, cap.delta)
-        rest = _epsilon(terms, _without(spent, reserved), cap.delta)
+        rest = _epsilon(terms, settled, cap.delta)
     left = Fraction(0) if total is None else max(Fraction(0), cap.limit - total)
     return {
         "spent": _text(total),
-        "reserved": "0" if reserved == Spent() else _text(None if total is None or rest is None else total - rest),
+        "reserved": "0" if settled == spent else _text(None if total is None or rest is None else total - rest),
         "left": _down(left),
         "cap": str(cap.limit),
         "currency": "epsilon" if cap.rho is None else "rho",
@@ -160,7 +188,10 @@ def _down(value: Fraction) -> str:
 
 def _plain_sum(releases: list[Taken]) -> dict[str, Any]:
     """What one would get by adding up what the plans claim; releases that were lost have no claim."""
-    claims = Counter(taken.claimed for taken in releases if taken.claimed is not None)
+    claims: Counter[Loss] = Counter()
+    for taken in releases:
+        if taken.claimed is not None and not taken.revision:  # its first publication has paid for it
+            claims[taken.claimed] += taken.copies
     return {
         "epsilon": round_up(sum((n * loss.epsilon for loss, n in claims.items()), Fraction(0))),
         "delta": round_up(sum((n * loss.delta for loss, n in claims.items()), Fraction(0))),
@@ -187,7 +218,8 @@ def _hypothetical(found: Tally, name: str, delta: Fraction) -> dict[str, str]:
 def _fits(terms: Terms, stand: Stand, last: Taken | None, account: Account) -> int | None:
     """How many more releases like the last one the caps allow, by the very check of a reservation.
 
-    None: there was none, or no number of them fills the account. Windows count that the last release touches.
+    None: there was none, or no number of them fills the account. Windows count that the last release touches; of a
+    parallel account its stretches do.
     """
     if last is None:
         return None
@@ -197,18 +229,27 @@ def _fits(terms: Terms, stand: Stand, last: Taken | None, account: Account) -> i
         cap, loss = account.lifetime, stand.loss
         grants = loss is not None and loss.epsilon <= cap.limit and loss.delta <= cap.delta
         return max(0, allowed - stand.balance.series.get(part.asked, 0)) if grants else 0
+    if account.parallel is not None:
+        return _fits_apart(terms, stand, part, account)
     checked = [(stand.balance.spent, account.lifetime)]
     if account.window is not None:
         totals = [stand.balance.windows.get(name, Spent()) for name in part.windows]
         checked += [(total, account.window.cap) for total in totals]
-    found = [_times(terms, spent, part.spent, cap) for spent, cap in checked]
+    found = [_times(terms, spent.plus, part.spent, cap) for spent, cap in checked]
     numbers = [number for number in found if number is not None]
     return min(numbers) if numbers else None
 
 
-def _times(terms: Terms, spent: Spent, one: Spent, cap: Budget) -> int | None:
+def _fits_apart(terms: Terms, stand: Stand, part: Part, account: Account) -> int | None:
+    def behind(more: Spent) -> Spent:
+        return counted(raised(stand.balance.windows, part.windows, more), part.windows, account.neighboring)
+
+    return _times(terms, behind, part.spent, account.lifetime)
+
+
+def _times(terms: Terms, behind: Callable[[Spent], Spent], one: Spent, cap: Budget) -> int | None:
     def holds(n: int) -> bool:
-        return within(terms, spent.plus(Spent(loss=n * one.loss, reveals=n * one.reveals)), cap)
+        return within(terms, behind(Spent(loss=n * one.loss, reveals=n * one.reveals)), cap)
 
     if one == Spent():
         return None if holds(1) else 0
@@ -224,14 +265,14 @@ def _times(terms: Terms, spent: Spent, one: Spent, cap: Budget) -> int | None:
 
 
 def _windows(terms: Terms, stand: Stand, releases: list[Taken], account: Account) -> list[dict[str, Any]]:
-    window = account.window
+    per, cap = account.stretch, account.window.cap if account.window else account.lifetime
     shown = []
     for name, spent in sorted(stand.balance.windows.items()):
         still = [taken.parts[account.name] for taken in releases if not taken.ended]
         reserved = _sum([part.spent for part in still if name in part.windows])
-        if window is not None and spent != Spent():
-            amounts = _amounts(terms, stand, spent, reserved, window.cap)
-            shown.append({"window": name, "per": window.per, **amounts})
+        if per is not None and spent != Spent():
+            amounts = _amounts(terms, stand, spent, _without(spent, reserved), cap)
+            shown.append({"window": name, "per": per, **amounts})
     return shown
 
 
@@ -281,6 +322,7 @@ def _release(taken: Taken) -> dict[str, Any]:
         "plan": taken.plan[:16],
         "entry": taken.sequence,
         "since": taken.at,
+        "revision": taken.revision,
     }
 
 

@@ -11,12 +11,14 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from dprelease.privacy.accountants.conversion import epsilon_at
 from dprelease.privacy.unit import Neighboring
+from dprelease.spec.check_parallel import check_parallel
 from dprelease.spec.document import Cap
 from dprelease.spec.fields import NUMBER, Delta, Filled, Positive, PositiveWhole, exact, refuse
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import NAME_RULE, QUERY_NAME, shown
 from dprelease.spec.nodes import Path
 from dprelease.spec.period import Per
+from dprelease.spec.tables import TimeSpec
 from dprelease.spec.value import SpecValue
 
 __all__ = ["MODELS", "AccountSpec", "CeilingsSpec", "Lifetime", "WindowSpec", "best_order", "check_accounts"]
@@ -64,6 +66,8 @@ class AccountSpec(SpecValue):
     nests: dict[str, PositiveWhole] = Field(
         {}, description="Units that specs may protect instead, to how many of them one unit holds at most."
     )
+    parallel: Per | None = Field(None, description="Where a unit is of one period: the lifetime holds for each period.")
+    time: TimeSpec | None = Field(None, description="With parallel: the time of every table of the account.")
 
 
 class CeilingsSpec(Cap):
@@ -78,6 +82,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "accounts.*": AccountSpec,
     "accounts.*.lifetime": Lifetime,
     "accounts.*.window": WindowSpec,
+    "accounts.*.time": TimeSpec,
     "ceilings": CeilingsSpec,
 }
 
@@ -122,6 +127,7 @@ def check_accounts(accounts: Mapping[str, AccountSpec], findings: Findings) -> N
                 says = f"is {shown(unit)!r}, the account's own unit" if unit.strip() else "has no name"
                 hint = f"write a smaller unit, of which one {shown(account.unit)} holds a few: `nests: {{person: 5}}`"
                 findings.add("DPR-S595", (*at, "nests", unit), says, hint, (*at, "unit"), key=True)
+        check_parallel(account, at, findings)
 
 
 def _check_cap(account: AccountSpec, cap: Lifetime | WindowSpec, at: Path, field: str, findings: Findings) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from dprelease.spec.document import ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, shown
-from dprelease.spec.period import CALENDAR, beyond, span
+from dprelease.spec.period import CALENDAR, Per, beyond, span, windows
 
 __all__ = ["check_time"]
 
@@ -19,6 +21,7 @@ def check_time(spec: ReleaseSpec, name: str, table: TableSpec, findings: Finding
         table: As written.
         findings: Where problems go.
     """
+    _check_per(spec, name, table, findings)
     if table.time is None:
         return
     at = ("tables", name, "time")
@@ -29,6 +32,28 @@ def check_time(spec: ReleaseSpec, name: str, table: TableSpec, findings: Finding
         hint = f"write {CALENDAR}"
         why = beyond(spec.release.period)
         findings.add("DPR-S590", period, says, f"{hint}; {why}" if why else hint, at)
+
+
+def _check_per(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findings) -> None:
+    """An id ties rows together, and its limits hold for all that is read: that has to lie in one stretch of the unit.
+
+    Over a quarter with ``max_rows: 10``, a person-month that leaves may take ten rows with it, and let ten others in.
+    """
+    unit = spec.privacy.unit
+    per = next((each for each in get_args(Per) if each == unit.per), None)
+    if per is None or table.unit_id is None:
+        return
+    whose = f"ties the rows of one {unit.entity} together"
+    named = f"or, where it names one {unit} and not one {unit.entity}, `unit: {{entity: {unit}}}`"
+    about = ("privacy", "unit")
+    if table.time is None:
+        says = f"{whose}, of whatever {per}: the table has no `time`, and the unit is one {unit}"
+        hint = f"write `time: {{column: COLUMN, type: date}}`, by which the rows of the period are read; {named}"
+        findings.add("DPR-S596", ("tables", name, "unit_id"), says, hint, about, ("tables", name, "time"))
+    elif span(spec.release.period) is not None and len(windows(spec.release.period, per)) > 1:
+        says = f"{whose} in more than one {per} of {spec.release.period}, and the unit is one {unit}"
+        hint = f"release a {per}, or a period inside one; {named}"
+        findings.add("DPR-S596", ("tables", name, "unit_id"), says, hint, about, ("release", "period"))
 
 
 def _check_column(table: TableSpec, time: str, kind: str, name: str, findings: Findings) -> None:

@@ -177,6 +177,11 @@ class ReleaseSpec(SpecValue):
     # It says when, never what: another hour changes no fingerprint, and leaves open releases as they are.
     schedule: ScheduleSpec | None = Field(None, exclude=True, description="When each period is released.")
 
+    @property
+    def revisions(self) -> int:
+        """How many revisions of each period are planned; they are charged with its first publication."""
+        return 0 if self.schedule is None else len(self.schedule.revisions)
+
 
 # The model of every mapping of a spec, by its path with `*` for a name that the author chose.
 MODELS: Mapping[str, type[Value]] = {

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from dprelease.canonical import fingerprint
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.spec.advice import NOT_YET
 from dprelease.spec.check import check
@@ -61,8 +62,12 @@ class Loaded:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the content: comments, layout and the order of names do not matter; the order of lists does."""
-        return self.spec.fingerprint()
+        """Of the content: comments, layout and the order of names do not matter; the order of lists does.
+
+        Of the schedule the number of revisions counts, for it changes what is charged; their times do not.
+        """
+        found, revisions = self.spec.fingerprint(), self.spec.revisions
+        return fingerprint({"revisions": revisions, "spec": found}) if revisions else found
 
     @cached_property
     def warnings(self) -> tuple[Problem, ...]:

@@ -7,7 +7,6 @@ plan, and every release that is under way, as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
@@ -16,7 +15,8 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, WithJsonSchema
 
 from dprelease.errors import Problem, SpecError
-from dprelease.spec.fields import Period, ReleaseName, kind_of, refuse
+from dprelease.spec.cron import Cron, Gap, tick_from
+from dprelease.spec.fields import Filled, Period, ReleaseName, kind_of, refuse
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import nearest, shown
 from dprelease.spec.nodes import plain
@@ -37,18 +37,7 @@ _EXAMPLES: dict[Per, str] = {
     "quarter": "2024-Q1",
     "year": "2024",
 }
-# Name, lowest and highest number, and words for numbers; the order is that of cron.
-_FIELDS: Sequence[tuple[str, int, int, Sequence[str]]] = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of the month", 1, 31, ()),
-    ("month", 1, 12, ("", "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")),
-    ("day of the week", 0, 7, ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")),
-)
 _KEYS = re.compile(rb"""^["']?(dprelease|schedule)["']?[ \t]*:""", re.MULTILINE)
-_PART = re.compile(r"(\*|(?P<low>[0-9]{1,2}|[A-Z]{3})(-(?P<high>[0-9]{1,2}|[A-Z]{3}))?)(/(?P<step>[0-9]{1,2}))?")
-_LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_CRON_HINT = 'write minute, hour, day of the month, month, day of the week: `cron: "0 6 5 * *"` is 6:00 on every 5th'
 _DURATION_HINT = "write a whole number and h, d, m or y, for hours, days, months, years: 6h, 4d, 1m, 2y"
 
 
@@ -113,49 +102,6 @@ Length = Annotated[
 ]
 
 
-def _cron(value: Any) -> str:
-    """Five fields that every cron reads alike: numbers and names, ranges, lists and steps; nothing random or named."""
-    if not isinstance(value, str):
-        raise refuse("DPR-S630", f"is {kind_of(value)}, no five fields of cron", _CRON_HINT)
-    parts = value.upper().split()
-    if len(parts) != len(_FIELDS) or not value.isascii():
-        raise refuse("DPR-S630", f"is {shown(value)!r}, and has {len(parts)} fields, not 5", _CRON_HINT)
-    sets = [_numbers(part, *field) for part, field in zip(parts, _FIELDS, strict=True)]
-    if "*" not in (parts[2], parts[4]):  # some take days that fit both, some days that fit either
-        hint = "leave one of the two `*`: with both, crons differ in which days they take"
-        raise refuse("DPR-S630", "has a day of the month and a day of the week", hint)
-    if min(sets[2]) > max(_LONGEST_MONTHS[month - 1] for month in sets[3]):
-        raise refuse("DPR-S630", f"is {shown(value)!r}, a day that no year has", _CRON_HINT)
-    return " ".join(value.split())
-
-
-def _numbers(text: str, name: str, lowest: int, highest: int, words: Sequence[str]) -> set[int]:
-    """What one field stands for."""
-    found: set[int] = set()
-    for part in text.split(","):
-        match = _PART.fullmatch(part)
-        if match is None:
-            raise refuse("DPR-S630", f"has no {name} that every cron reads alike: {shown(text)!r}", _CRON_HINT)
-        low, high = lowest, highest
-        if match["low"]:
-            low = _number(match["low"], name, words)
-            high = _number(match["high"], name, words) if match["high"] else low
-        step = int(match["step"] or 1)
-        if not lowest <= low <= high <= highest or step == 0 or (match["step"] and match[1].isalnum()):
-            expected = f"a number from {lowest} to {highest}, a range a-b, or a step */n or a-b/n"
-            raise refuse("DPR-S630", f"has a {name} that cannot be: {shown(part)!r}", f"write {expected}")
-        found |= set(range(low, high + 1, step))
-    return found
-
-
-def _number(text: str, name: str, words: Sequence[str]) -> int:
-    if text.isdigit():
-        return int(text)
-    if text not in words:
-        raise refuse("DPR-S630", f"has a {name} that cannot be: {shown(text)!r}", "write a number")
-    return words.index(text)
-
-
 def _zone(value: Any) -> str:
     hint = "write the name of a place, such as Europe/Paris or America/New_York, or UTC"
     if not isinstance(value, str) or not value:
@@ -175,15 +121,15 @@ def _zone(value: Any) -> str:
 class ScheduleSpec(SpecValue):
     """Every period is released once: how often, when, and until when that is possible."""
 
-    cron: Annotated[str, BeforeValidator(_cron)] = Field(
+    cron: Cron = Field(
         description="When a scheduler starts it: minute, hour, day of the month, month, day of the week."
     )
     timezone: Annotated[str, BeforeValidator(_zone)] = Field(
         description="Of cron, and of the days that periods begin and end with: Europe/Paris."
     )
     period: Per = Field(description="What one release is about: a day, week (ISO 8601), month, quarter or year.")
-    catch_up: Literal["one_by_one"] = Field(
-        "one_by_one", description="Periods that were missed are released as well, the earliest first."
+    catch_up: Literal["one_by_one", "latest", "none"] = Field(
+        "one_by_one", description="Periods that were missed: all, the earliest first; only the last one; or none."
     )
     not_before: Length = Field(
         Duration(number=0, unit="d"),
@@ -191,6 +137,18 @@ class ScheduleSpec(SpecValue):
         description="How long after a period's end its data are complete: 6h, 4d, 1m.",
     )
     retention: Length | None = Field(None, description="How long after a period's end its data are kept: 90d, 2y.")
+    revisions: tuple[Length, ...] = Field(
+        (),
+        json_schema_extra={"default": []},
+        description="How long after a period's end it is released again, with the rows that came late: [1m, 12m].",
+    )
+    late_rows: Literal["next_revision", "never"] | None = Field(
+        None, description="Rows that come after a release: in the next revision, or never; by default as revisions say."
+    )
+    last: Period | None = Field(None, description="The last period that is released; left out, there is none.")
+    skip: dict[str, Filled] = Field(
+        {}, description="Periods that are not released, and why: {2024-02: the source is lost}."
+    )
 
     @property
     def zone(self) -> ZoneInfo:
@@ -211,6 +169,38 @@ class ScheduleSpec(SpecValue):
             return None
         return min(self.retention.after(end, self.zone), self.retention.after(end, ZoneInfo("UTC")))
 
+    def revised(self, end: date, number: int) -> datetime:
+        """The first moment at which a period that ends before a day may be revised; UTC.
+
+        Args:
+            end: The first day after the period.
+            number: Of the revision, from 1.
+        """
+        length = self.revisions[number - 1]
+        return max(length.after(end, self.zone), length.after(end, ZoneInfo("UTC")))
+
+    @property
+    def takes_late_rows(self) -> bool:
+        """Whether rows that come after a release are published: each revision reads the data as they are then."""
+        return bool(self.revisions) if self.late_rows is None else self.late_rows == "next_revision"
+
+    def passed_over(self, end: date) -> datetime:
+        """Under ``catch_up: none``, when a period's turn is over: the second tick since its data are complete; UTC.
+
+        A scheduler that starts on every tick has then had its chance, with all the time between two of them. Of the
+        two ways to place a tick that a clock skips the later end counts, so that the first tick of either one is in
+        time (a scheduler that places it otherwise than we do would find the period passed over at its first try).
+        """
+        whole = self.complete(end)
+        return max(self._tick_after(tick_from(self.cron, self.zone, whole, gap), gap) for gap in ("after", "before"))
+
+    def next_tick(self, now: datetime) -> datetime:
+        """The first tick after a moment; UTC."""
+        return self._tick_after(now, "after")
+
+    def _tick_after(self, moment: datetime, gap: Gap) -> datetime:
+        return tick_from(self.cron, self.zone, moment + timedelta(microseconds=1), gap)
+
 
 def check_schedule(schedule: ScheduleSpec | None, first: str | None, findings: Findings) -> None:
     """A first period of the schedule's kind, and a time in which it can be released.
@@ -223,6 +213,8 @@ def check_schedule(schedule: ScheduleSpec | None, first: str | None, findings: F
     if schedule is None:
         return
     kind = schedule.period
+    _check_periods(schedule, first, findings)
+    _check_revisions(schedule, findings)
     if first is not None and not is_a(kind, first):
         says = f"is {shown(first)!r}, and the schedule releases every {kind}"
         why = beyond(first)
@@ -238,6 +230,55 @@ def check_schedule(schedule: ScheduleSpec | None, first: str | None, findings: F
         findings.add("DPR-S634", at, says, hint, ("schedule", "not_before"), ("schedule", "timezone"))
 
 
+def _check_periods(schedule: ScheduleSpec, first: str | None, findings: Findings) -> None:
+    """The periods that the schedule itself names."""
+    kind, last = schedule.period, schedule.last
+    for period in schedule.skip:
+        if not is_a(kind, period):
+            says = f"is no {kind}, and the schedule releases every {kind}"
+            hint = f"write one like {_EXAMPLES[kind]}, and why it is not released"
+            findings.add("DPR-S636", ("schedule", "skip", period), says, hint, ("schedule", "period"), key=True)
+    if last is None:
+        return
+    if not is_a(kind, last):
+        says, hint = f"is {shown(last)!r}, and the schedule releases every {kind}", f"write one like {_EXAMPLES[kind]}"
+        findings.add("DPR-S637", ("schedule", "last"), says, hint, ("schedule", "period"))
+    elif first is not None and is_a(kind, first) and first > last:  # years have four digits: the order of time
+        says = f"is {first}, and the schedule ends with {last}"
+        hint = "write an earlier one, or a later `schedule: last:`"
+        findings.add("DPR-S638", ("release", "period"), says, hint, ("schedule", "last"), ("schedule", "period"))
+
+
+def _check_revisions(schedule: ScheduleSpec, findings: Findings) -> None:
+    """Each after the data are complete, after the one before it, and before the data are gone."""
+    lengths, at = schedule.revisions, ("schedule", "revisions")
+    if len(lengths) > _MOST_REVISIONS:
+        says = f"has {len(lengths)} revisions, and at most {_MOST_REVISIONS} are planned"
+        findings.add("DPR-S643", at, says, "every one is charged with the first publication: plan fewer")
+    for number, length in enumerate(lengths, 1):
+        here, names = (*at, number - 1), (("schedule", "not_before"), ("schedule", "timezone"))
+        moments = [(schedule.revised(end, number), end) for end in _ENDS]
+        if any(moment <= schedule.complete(end) for moment, end in moments):
+            says = f"is {length}, and the data are complete only {schedule.not_before} after the period's end"
+            findings.add("DPR-S640", here, says, "write a longer one: it is counted from the period's end", *names)
+        elif number > 1 and any(moment <= schedule.revised(end, number - 1) for moment, end in moments):
+            says = f"is {length}, and the revision before it comes {lengths[number - 2]} after the period's end"
+            findings.add("DPR-S641", here, says, "write them in order, each longer than the one before", at)
+        elif any((gone := schedule.gone(end)) is not None and gone <= moment for moment, end in moments):
+            says = f"is {length}, and the data are kept for {schedule.retention} only"
+            findings.add(
+                "DPR-S642", here, says, "leave it out, or write a longer `retention`", ("schedule", "retention")
+            )
+    if schedule.late_rows is not None and schedule.takes_late_rows != bool(lengths):
+        says = "is `never`, and a revision reads the data as they are then, with every row that came late"
+        hint = "leave out `late_rows`, or `revisions`"
+        if not lengths:
+            says = "is `next_revision`, and no revision is planned"
+            hint = "write `revisions: [1m]`, or leave out `late_rows`: rows that come late are then never published"
+        findings.add("DPR-S644", ("schedule", "late_rows"), says, hint, at)
+
+
+_MOST_REVISIONS = 12
 _ENDS = tuple(date(2024 + month // 12, month % 12 + 1, 1) for month in range(24))  # a leap year and another one
 
 

@@ -31,6 +31,7 @@ _ALSO_NAMED = {
     "accounts.*.nests",
     "approvals.approvers",
     "approvals.required",
+    "schedule.skip",
 }
 _SHAPES = {
     "model": ("a mapping", "write `name: value` lines below it"),

@@ -336,3 +336,44 @@ def test_threads_share_a_ledger_and_get_one_answer(ledger: Ledger) -> None:
         handed = set(pool.map(measure, range(80)))
     assert len(handed) == 10
     assert ledger.check() == ()
+
+
+def test_a_parallel_account_keeps_its_months_apart(ledger: Ledger) -> None:
+    people = account(epsilon="3/10", unit="person-month", parallel="month")
+
+    def ask(period: str, cost: str, release: str = "survey") -> Fraction:
+        made = plan(release=release, period=period, cost=cost, unit="person-month", accounts=[people])
+        (facts,) = ledger.reserve(made, charges(made)).accounts
+        return facts.after.epsilon
+
+    assert [ask(f"2024-0{month}", "2/10") for month in (1, 2, 3)] == [Fraction(1, 5)] * 3
+    assert ask("2024-02", "1/10", "again") == Fraction(3, 10)
+    for period in ("2024-02", "2024-W09", "2024-Q1"):  # each of them touches February
+        with pytest.raises(BudgetExceeded, match="month 2024-02"):
+            ask(period, "1/10", "more")
+    assert ask("2024-W10", "1/10", "more") == Fraction(3, 10)
+    months = ledger.tally().state.accounts["people"].balance.windows
+    assert {name: spent.loss for name, spent in months.items()} == {
+        "2024-01": Fraction(1, 5),
+        "2024-02": Fraction(3, 10),
+        "2024-03": Fraction(3, 10),
+    }
+    kept = ledger.find("survey", "2024-01")
+    assert kept is not None
+    ledger.void("survey", "2024-01", kept.plan_fingerprint, "nothing was read")
+    assert ask("2024-01", "3/10", "other") == Fraction(3, 10)
+    assert [entry.kind for entry in ledger.entries()].count("refuse") == 3
+    assert ledger.check() == ()
+
+
+def test_a_parallel_account_that_replaces_units_counts_two_months(ledger: Ledger) -> None:
+    replace = Neighboring.REPLACE_ONE
+    people = account(epsilon="3/10", unit="person-month", parallel="month", neighboring=replace)
+    for period, cost in (("2024-01", "2/10"), ("2024-02", "1/10"), ("2024-03", "1/10")):
+        made = plan(period=period, cost=cost, unit="person-month", neighboring=replace, accounts=[people])
+        kept = ledger.reserve(made, charges(made))
+    assert (kept.accounts[0].window, kept.accounts[0].after.epsilon) == ("2024-03 and 2024-01", Fraction(3, 10))
+    made = plan("more", "2024-04", cost="2/10", unit="person-month", neighboring=replace, accounts=[people])
+    with pytest.raises(BudgetExceeded, match=r"month 2024-01 and 2024-04|month 2024-04 and 2024-01"):
+        ledger.reserve(made, charges(made))
+    assert ledger.check() == ()

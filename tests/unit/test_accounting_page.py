@@ -165,4 +165,4 @@ def test_a_release_with_chosen_keys_says_so_in_its_allocation() -> None:
     told: Facts = facts(made)
     text = Outline(accounting_page(Content(made, (), told, {})).decode()).text
     assert "keys chosen" in text
-    assert "one row of a user that has others too: more, less or changed" in text
+    assert "one row of one user that has others too: more, less or changed" in text

@@ -253,7 +253,7 @@ SCHEDULE = 'schedule: {cron: "0 6 5 * *", timezone: UTC, period: year}\n'
 def test_every_spec_with_a_schedule_is_found_and_nothing_else(tmp_path: Path) -> None:
     small_project(tmp_path, SPEC + SCHEDULE)
     for path, text in {
-        "specs/deep/b.yml": SPEC + SCHEDULE,
+        "specs/deep/b.yml": SPEC.replace("name: survey", "name: other") + SCHEDULE,
         "specs/plain.yaml": SPEC,
         "specs/wrong.yaml": SPEC + SCHEDULE.replace("UTC", "Mars"),
         "specs/broken.yaml": SPEC + SCHEDULE + "x: [\n",
@@ -270,6 +270,18 @@ def test_every_spec_with_a_schedule_is_found_and_nothing_else(tmp_path: Path) ->
     assert [str(path.relative_to(tmp_path)) for path in found] == ["spec.yaml", "specs/deep/b.yml"]
     assert {Path(each.where.file).name for each in problems if each.where} == {"wrong.yaml", "broken.yaml"}
     assert "DPR-S631" in {each.code for each in problems}
+
+
+def test_specs_that_share_a_name_are_refused_by_both_names(tmp_path: Path) -> None:
+    small_project(tmp_path, SPEC + SCHEDULE)
+    (tmp_path / "other.yaml").write_text(SPEC.replace("name: survey", "name: other") + SCHEDULE)
+    (tmp_path / "copy.yaml").write_text(SPEC + SCHEDULE)
+    found, (problem,) = find_scheduled(Project.find(tmp_path))
+
+    assert [path.name for path in found] == ["other.yaml"]
+    assert problem.code == "DPR-S639"
+    assert "copy.yaml" in str(problem)
+    assert "spec.yaml" in str(problem)
 
 
 def test_the_day_of_the_first_period_is_in_it() -> None:

@@ -90,6 +90,7 @@ def test_what_one_course_gave_back_and_the_other_read_is_charged(world: World, v
 BASIC = account(epsilon="8")
 WINDOWED = account(epsilon="8", window=("year", "8"))
 MONTHLY = account(epsilon="8", window=("month", "8"))
+PARALLEL = account(epsilon="8", unit="person-month", parallel="month")
 CONCENTRATED = account(epsilon="8", composition="zcdp")
 RENYI = account(epsilon="8", composition="rdp", order="8")
 SERIES = account(epsilon="8", composition="pld")
@@ -99,6 +100,7 @@ TERMS = {
     "basic": BASIC,
     "years": WINDOWED,
     "months": MONTHLY,
+    "parallel": PARALLEL,
     "zcdp": CONCENTRATED,
     "rdp": RENYI,
     "pld": SERIES,
@@ -110,7 +112,7 @@ def released(ledger: SQLiteLedger, terms: Account, period: str) -> None:
     steps = {"one": terms.name, "two": "visits"}
     visits = terms.model_copy(update={"name": "visits"})
     mechanism = "discrete_laplace" if laplace else "discrete_gaussian"
-    made = plan(period=period, steps=steps, mechanism=mechanism, accounts=[terms, visits])
+    made = plan(period=period, steps=steps, mechanism=mechanism, accounts=[terms, visits], unit=terms.unit)
     if terms.composition == "pld" and not ledger.heads(["visits"]):
         for each in (terms, visits):
             ledger.open_account(each, "a series", [(made.event_of(each.name), 6)])

@@ -34,7 +34,10 @@ def queried(**query: object) -> ReleasePlan:
     ("plan", "words"),
     [
         (changed(unit_id="pid"), "Rows without pid are left out."),
-        (changed(bounds=TableBounds(max_rows=3)), "Counted are at most 3 rows of one person. What a person has beyond"),
+        (
+            changed(bounds=TableBounds(max_rows=3)),
+            "Counted are at most 3 rows of one person. What one person has beyond",
+        ),
         (queried(max_groups=1), "one person in at most 1 cell."),
         (queried(max_rows_per_group=2), "at most 2 rows of one person in a cell."),
         (queried(suppress_below=("persons", Fraction(10))), "A row is blank where its noisy persons is below 10."),

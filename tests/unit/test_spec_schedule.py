@@ -57,9 +57,13 @@ def test_a_schedule_is_read_and_changes_no_fingerprint() -> None:
         ("not_before: 4d", "not_before: 101y", "DPR-S632", "whole number"),
         ("retention: 90d", "retention: 4d", "DPR-S634", "longer one"),
         ("retention: 90d", "retention: 97h", "DPR-S634", "longer one"),  # Paris is up to two hours before UTC
-        ("retention: 90d", "retention: 90d, revisions: [1m]", "DPR-S300", "--restate"),
-        ("retention: 90d", "retention: 90d, catch_up: latest", "DPR-S300", "one_by_one"),
-        ("retention: 90d", "retention: 90d, catch_up: none", "DPR-S300", "one_by_one"),
+        ("retention: 90d", "retention: 90d, revisions: [4d]", "DPR-S640", "longer one"),
+        ("retention: 90d", "retention: 90d, skip: {2024-Q1: why}", "DPR-S636", "2024-03"),
+        ("retention: 90d", "retention: 90d, skip: {2024-13: why}", "DPR-S636", "2024-03"),
+        ("retention: 90d", "retention: 90d, skip: {2024-04: }", "DPR-S215", "write"),
+        ("retention: 90d", "retention: 90d, skip: [2024-04]", "DPR-S203", "why it is not"),
+        ("retention: 90d", "retention: 90d, last: 2024", "DPR-S637", "2024-03"),
+        ("retention: 90d", "retention: 90d, last: 2024-02", "DPR-S638", "a later"),
         ("retention: 90d", "retention: 90d, catch_up: all", "DPR-S202", "one_by_one"),
         ("Europe/Paris", "Europe/Pariss", "DPR-S631", "Europe/Paris"),
         ("Europe/Paris", "Europe", "DPR-S631", "Europe/"),
@@ -74,7 +78,36 @@ def test_what_is_wrong_is_told_at_its_place(old: str, new: str, code: str, hint:
     assert problem.code == code
     assert hint in problem.hint, problem
     assert problem.where is not None
-    assert problem.where.line == (4 if code == "DPR-S633" else LINE)
+    assert problem.where.line == (4 if code in ("DPR-S633", "DPR-S638") else LINE)
+
+
+@pytest.mark.parametrize("catch_up", ["one_by_one", "latest", "none"])
+def test_what_becomes_of_missed_periods_changes_no_fingerprint(catch_up: str) -> None:
+    fields = f"catch_up: {catch_up}, skip: {{2024-04: the source is lost, '2024-05': no survey}}, last: 2024-12"
+    found = load(swapped("retention: 90d", f"retention: 90d, {fields}", WHOLE), "spec.yaml")
+
+    assert found.fingerprint == load(SPEC, "spec.yaml").fingerprint
+    assert found.spec.schedule is not None
+    assert found.spec.schedule.catch_up == catch_up
+    assert found.spec.schedule.skip == {"2024-04": "the source is lost", "2024-05": "no survey"}
+
+
+def test_no_period_after_the_last_one_can_be_asked_for() -> None:
+    text = swapped("retention: 90d", "retention: 90d, last: 2024-12", WHOLE)
+    load(text, "spec.yaml", "2024-12")
+    with pytest.raises(SpecError) as caught:
+        load(text, "spec.yaml", "2025-01")
+    assert [each.code for each in caught.value.problems] == ["DPR-S638"]
+
+
+def test_years_are_read_as_text_where_they_are_skipped() -> None:
+    made = read_schedule(
+        "dprelease: 1\nrelease: {name: a, period: 2020}\n"
+        'schedule: {cron: "0 6 5 1 *", timezone: UTC, period: year, skip: {2021: why}, last: 2024}\n',
+        "spec.yaml",
+    )
+    assert made is not None
+    assert (made.schedule.skip, made.schedule.last) == ({"2021": "why"}, "2024")
 
 
 def test_a_first_period_of_another_kind_is_refused_with_one_that_would_do() -> None:

@@ -23,6 +23,7 @@ from typing import Any
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import Budget
+from dprelease.publish.accounting.apart import apart
 from dprelease.publish.accounting.choices import draw, laws_of_loss
 from dprelease.publish.accounting.guarantee import factor_text, meanings, totals
 from dprelease.publish.accounting.levels import WHOLE, Allocated, Change, Level, changes, levels
@@ -191,6 +192,7 @@ def certificate_html(content: Content) -> bytes:
         references=sorted(plan.catalog.references.items()),
         post_processing=post_processing(plan),
         accounts=_accounts(content),
+        apart=apart(plan),
         environment=sorted(facts.environment.items()),
         not_covered=NOT_COVERED,
         model=MODEL,
@@ -204,7 +206,8 @@ def _key(facts: Facts) -> str:
 def _identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
     """Who and what; the signatories have a place of their own."""
     found = [each for each in identity(plan, facts) if each[0] != "Signatories"]
-    return [*found, ("Charged", f"{utc(facts.reserved_at)}, ledger entry {facts.ledger_sequence}")]
+    paid = f"; paid by entry {facts.paid_by}" if facts.paid_by else ""
+    return [*found, ("Charged", f"{utc(facts.reserved_at)}, ledger entry {facts.ledger_sequence}{paid}")]
 
 
 def _guarantee(plan: ReleasePlan) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting.curves import Profile, fewest_misses, trade_off
-from dprelease.publish.base import AccountPoint, Facts
+from dprelease.publish.base import AccountFacts, AccountPoint, Facts
 from dprelease.publish.numbers import at_least, at_most, percent
 
 __all__ = ["ALPHAS", "Figure", "Line", "history_figures", "profile_figure", "trade_off_figure"]
@@ -136,12 +136,12 @@ def history_figures(plan: ReleasePlan, facts: Facts) -> tuple[Figure, ...]:
     for at, account in enumerate(facts.accounts):
         points = [each for each in facts.history if each.account == account.name]
         if points:
-            found.append(_history(f"history{at}", account.name, points, account.cap.epsilon))
+            found.append(_history(f"history{at}", account, points))
     return tuple(found)
 
 
-def _history(name: str, account: str, points: Sequence[AccountPoint], cap: Fraction | None) -> Figure:
-    shown = points[-_MOST_CHARGES:]
+def _history(name: str, account: AccountFacts, points: Sequence[AccountPoint]) -> Figure:
+    shown, cap = points[-_MOST_CHARGES:], account.cap.epsilon
     losses = [float(each.after.epsilon) for each in shown]
     top = max([*losses, float(cap or 0)]) * 1.05 or 1.0
     count = max(1, len(shown))
@@ -156,13 +156,18 @@ def _history(name: str, account: str, points: Sequence[AccountPoint], cap: Fract
     lines = [Line("curve", _points(stairs))]
     if cap is not None:
         lines.insert(0, Line("reference", _points([(x(0), y(float(cap))), (x(count), y(float(cap)))])))
-    last, limit = shown[-1], f" The dashed line is the cap, {at_most(cap, 4)}." if cap is not None else ""
+    # Of a parallel account the last charge may be about another stretch of time than the largest.
+    whose = "of the period charged, " if account.window else ""
+    most, limit = (
+        max(each.after.epsilon for each in shown),
+        f" The dashed line is the cap, {at_most(cap, 4)}." if cap is not None else "",
+    )
     spread = sorted({0, (count - 1) // 2, count - 1})
     over = f"Stairs over the last {len(shown):,} charges" if len(shown) > 1 else "The first charge of the account"
     return Figure(
         name=name,
-        title=f"Account {account}: loss behind every charge",
-        says=f"{over}, up to ε = {at_most(last.after.epsilon, 4)}.{limit}",
+        title=f"Account {account.name}: loss {whose}behind every charge",
+        says=f"{over}, up to ε = {at_most(most, 4)}.{limit}",
         across="charges, the oldest first",
         up="ε of the account",
         lines=tuple(lines),

@@ -112,7 +112,7 @@ def _what(plan: ReleasePlan, each: Meaning) -> str:
     told = {
         "unit": f"one {unit} in the place of another one",
         "other_unit": f"one {unit} in the place of another one",
-        "row": f"one row of a {unit} that has others too: more, less or changed",
+        "row": f"one row of one {unit} that has others too: more, less or changed",
     }
     return told.get(each.kind, f"{each.size} at once, each of them as in the first line")
 

@@ -21,11 +21,12 @@ import yaml
 from dprelease.catalog.table import Table
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import Budget, round_up
+from dprelease.publish.accounting.apart import apart
 from dprelease.publish.accounting.certificate import FRAMEWORKS
 from dprelease.publish.accounting.choices import draw, laws_of_loss
 from dprelease.publish.accounting.guarantee import totals
 from dprelease.publish.accounting.reading import how_read, selections
-from dprelease.publish.accounting.surroundings import ACTORS, MODEL, SIDE_CHANNELS, signature_line
+from dprelease.publish.accounting.surroundings import ACTORS, MODEL, SIDE_CHANNELS, series_told, signature_line
 from dprelease.publish.accounting.words import (
     BY_ACCOUNTANT,
     NOT_COVERED,
@@ -212,6 +213,7 @@ def _over_time(plan: ReleasePlan, facts: Facts) -> list[str]:
     found = [
         f"This entry is about the period {plan.release.period} alone. How often the release is repeated: {NOT_STATED}."
     ]
+    found += series_told(plan, facts)
     for each in (*facts.accounts, *facts.windows):
         where = f", {each.window}" if each.window else ""
         found.append(
@@ -224,17 +226,20 @@ def _over_time(plan: ReleasePlan, facts: Facts) -> list[str]:
         if account.window is not None:
             limit = _budget(account.window.cap)
             found.append(f"Account {account.name} has a further cap for each {account.window.per} of rows: {limit}.")
+    found += apart(plan)
     found.append("A lifetime cap is never reset. When a cap is reached, a release is refused before data are read.")
     return found
 
 
 def _accounting(plan: ReleasePlan) -> dict[str, str]:
+    over_periods = apart(plan)
     composition = [
         "The draws of this release compose sequentially, with parameters that were fixed before the first one: "
         f"{FRAMEWORKS[plan.certified][0]}. The accountant {plan.certified} {BY_ACCOUNTANT[plan.certified]}.",
         "Cells of one table share a draw: how far one unit can move all of them together is the draw's sensitivity. "
-        "No other parallel composition is claimed.",
+        "No other parallel composition is claimed" + (", but over periods, as told below." if over_periods else "."),
         *(f"Account {each.name} composes over releases by {each.composition}." for each in plan.accounts),
+        *over_periods,
     ]
     return {"post_processing": _lines(_cut(post_processing(plan), "sentences")), "composition": _lines(composition)}
 

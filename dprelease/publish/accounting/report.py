@@ -12,6 +12,7 @@ from dprelease.plan.explain import budget_facts, loss_facts, plan_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
+from dprelease.publish.accounting.apart import apart, apart_facts, named
 from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
 from dprelease.publish.accounting.curves import profile_of
 from dprelease.publish.accounting.figures import history_figures, profile_figure, trade_off_figure
@@ -97,6 +98,7 @@ def planned(plan: ReleasePlan, fingerprint: str) -> dict[str, Any]:
         "signature": SIGNATURE,
         **guarantee(plan),
         **surroundings(plan),
+        **apart_facts(plan),
     }
 
 
@@ -105,10 +107,11 @@ def accounting(content: Content) -> dict[str, Any]:
     facts = content.facts
     return {
         **planned(content.plan, facts.plan_fingerprint),
-        "accounts": [_account(content.plan, each) for each in facts.accounts],
-        "windows": [{**_account(content.plan, each), "window": each.window} for each in facts.windows],
+        "accounts": [_account(content.plan, each) | _window(each) for each in facts.accounts],
+        "windows": [_account(content.plan, each) | _window(each) for each in facts.windows],
         "approvals": [each.model_dump(mode="json") for each in facts.approvals],
         "restates": facts.restates.model_dump(mode="json") if facts.restates else None,
+        **({"paid_by": facts.paid_by} if facts.paid_by is not None else {}),
         "changed_data": list(facts.changed_data),
         "cap_changes": [_cap_change(each) for each in facts.cap_changes],
         "environment": dict(sorted(facts.environment.items())),
@@ -141,9 +144,10 @@ def _events_of_the_ledger(facts: Facts) -> list[str]:
     """What a reader must know of how the release came about, in sentences."""
     found = [f"Approved by {line}." for line in approval_lines(facts.approvals)]
     if facts.restates is not None:
+        again = "was paid with the first publication" if facts.paid_by else "was charged again"
         found.append(
             f"This release replaces the one of ledger entry {facts.restates.sequence} (plan "
-            f"{facts.restates.plan_fingerprint[:12]}), and was charged again: {facts.restates.reason}"
+            f"{facts.restates.plan_fingerprint[:12]}), and {again}: {facts.restates.reason}"
         )
     found += [f"The data changed while it was measured, and that was accepted: {why}" for why in facts.changed_data]
     for each in facts.cap_changes:
@@ -169,10 +173,18 @@ def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:
     }
 
 
+def _window(facts: AccountFacts) -> dict[str, str]:
+    """Which stretch of time the figures are about; nothing where they are about all of it."""
+    return {"window": facts.window} if facts.window else {}
+
+
 def _alone(plan: ReleasePlan, facts: AccountFacts) -> Loss:
-    """What this release alone costs an account, in its own composition and at its own delta."""
+    """What this release alone costs an account, in its own composition and at its own delta.
+
+    Where revisions are planned: the first publication and all of them.
+    """
     account = next(each for each in plan.accounts if each.name == facts.name)
-    events = [plan.cost_of(account)]
+    events = [plan.at_revision(0).cost_of(account)]
     return account_loss(account.composition, events, facts.after.delta, kept=account.selecting, order=account.order)
 
 
@@ -234,6 +246,7 @@ def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
         "figures": [profile_figure(plan, profile), trade_off_figure(profile)],
         "accounts": [account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
         "histories": history_figures(plan, facts),
+        "apart": apart(plan),
     }
 
 
@@ -294,7 +307,7 @@ def account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
     """An account as a page shows it: before, this release alone and after, at the account's delta; all rounded up."""
     alone = _alone(plan, facts)
     return {
-        "name": f"{facts.name}, {facts.window}" if facts.window else facts.name,
+        "name": named(facts),
         "unit": facts.unit,
         "composition": facts.composition,
         "before": at_most(facts.before.epsilon, 6),

@@ -21,6 +21,7 @@ __all__ = [
     "fields",
     "identity",
     "iso_terms",
+    "series_told",
     "signature_line",
     "surroundings",
 ]
@@ -92,13 +93,14 @@ def identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
         if restates
         else ""
     )
-    known = "; ".join(facts.changed_data)
+    known, series = "; ".join(facts.changed_data), " ".join(series_told(plan, facts))
     return [
         ("Product", release.title or release.name),
         ("Release and period", f"{release.name}, {release.period}"),
         ("Curator", release.curator or NOT_STATED),
         ("Contact", release.contact or NOT_STATED),
         ("Intended use", release.intended_use or NOT_STATED),
+        *([("Publications of this period", series)] if series else []),
         ("Product type", "tables of noisy statistics"),
         ("Region, law, sector", NOT_STATED),
         ("Supersedes", before or "nothing: no earlier release of this name and period was replaced"),
@@ -106,8 +108,35 @@ def identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
             "Errata",
             f"the data changed while it was measured: {known}" if known else "none was known when it was charged",
         ),
-        ("Signatories", "; ".join(approval_lines(facts.approvals)) or "none: no approval was recorded"),
+        ("Signatories", "; ".join(approval_lines(facts.approvals)) or _unsigned(facts)),
     ]
+
+
+def _unsigned(facts: Facts) -> str:
+    """Why a release has no approval of its own; a revision has the plan that was approved, or was not, before."""
+    if facts.paid_by is None:
+        return "none: no approval was recorded"
+    return f"those of the first publication, of ledger entry {facts.paid_by}: a revision repeats its plan"
+
+
+def series_told(plan: ReleasePlan, facts: Facts) -> tuple[str, ...]:
+    """What a reader must know of a period that is published several times: what is paid, and what the figures are of.
+
+    Empty where no revision is planned.
+    """
+    number, revisions = plan.release.revision, plan.release.revisions
+    if not revisions:
+        return ()
+    which = "the first publication"
+    if facts.paid_by is not None:
+        which = f"planned revision {number} of {revisions}; it was paid with the first publication, by ledger entry "
+        which += f"{facts.paid_by}, and charged nothing itself"
+    return (
+        f"The period is published {1 + revisions} times: once, and in {revisions} planned "
+        f"revision{'s' if revisions > 1 else ''} with the rows that came late. This is {which}.",
+        "The privacy loss that is stated is that of one of these publications. Whoever has all of them has draws for "
+        "each: the accounts were charged for all of them together, at once and before the first one was read.",
+    )
 
 
 def signature_line(signer: str) -> str:

@@ -198,6 +198,8 @@ def _differences(first: ReleasePlan, second: ReleasePlan) -> Iterator[Difference
 def _facts(first: ReleasePlan, second: ReleasePlan) -> Iterator[tuple[str, str, str]]:
     yield "release", first.release.name, second.release.name
     yield "period", first.release.period, second.release.period
+    yield "revision", str(first.release.revision), str(second.release.revision)
+    yield "planned revisions", str(first.release.revisions), str(second.release.revisions)
     yield "title", first.release.title, second.release.title
     yield "unit", str(first.unit), str(second.unit)
     yield "neighboring", str(first.neighboring), str(second.neighboring)

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.accounting.apart import apart, named
 from dprelease.publish.accounting.words import described, relation, what_is_hidden
 from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown, surest_guess
@@ -182,11 +183,12 @@ def _guarantee(content: Content) -> dict[str, Any]:
         "factor": odds_factor(certified.epsilon),
         "guess": surest_guess(certified.epsilon, certified.delta),
         "accounts": _accounts(facts),
+        "apart": apart(plan),
     }
 
 
 def _accounts(facts: Facts) -> list[tuple[str, str, str]]:
-    return [(each.name, at_most(each.after.epsilon), _cap(each.cap.epsilon)) for each in facts.accounts]
+    return [(named(each), at_most(each.after.epsilon), _cap(each.cap.epsilon)) for each in facts.accounts]
 
 
 def _cap(epsilon: Fraction | None) -> str:

@@ -76,7 +76,7 @@ def _bounded(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
     if query.max_rows_per_group is not None:
         bounds.append(f"at most {_times(query.max_rows_per_group, 'row')} of one {unit} in a cell")
     if bounds:
-        yield f"Counted are {'; '.join(bounds)}. What a {unit} has beyond that is in no number."
+        yield f"Counted are {'; '.join(bounds)}. What one {unit} has beyond that is in no number."
     for join in table.private_joins:
         yield (
             f"At most {_times(join.max_matches, 'row')} of {join.table} of one {unit} "

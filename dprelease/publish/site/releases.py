@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from dprelease.plan.document import ReleasePlan
+from dprelease.publish.accounting.apart import named
 from dprelease.publish.accounting.figures import Figure, history_figures
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
 from dprelease.publish.bundle.package import Manifest
@@ -81,7 +82,7 @@ def _line(each: Listed, replaced: dict[str, str]) -> Line:
     return Line(
         href=quote(f"{each.path}/{first}"),
         title=plan.release.title or manifest.release,
-        name=manifest.release,
+        name=manifest.release + (f", {_revision(plan)}" if plan.release.revision else ""),
         period=manifest.period,
         charged=utc(facts.reserved_at),
         sequence=facts.ledger_sequence,
@@ -93,37 +94,52 @@ def _line(each: Listed, replaced: dict[str, str]) -> Line:
     )
 
 
-def _latest(newest: Sequence[Listed]) -> dict[str, tuple[AccountFacts, Facts]]:
-    """Every account as the newest release that was charged to it knows it; rehearsals are charged to none."""
-    found: dict[str, tuple[AccountFacts, Facts]] = {}
-    for each in newest:
+def _revision(plan: ReleasePlan) -> str:
+    return f"revision {plan.release.revision} of {plan.release.revisions}"
+
+
+def _latest(newest: Sequence[Listed]) -> dict[tuple[str, str], tuple[AccountFacts, Facts]]:
+    """Every account as the newest release that was charged to it knows it; rehearsals are charged to none.
+
+    Of a parallel account every stretch of time that was charged, by itself. A planned revision knows an account as it
+    was when the first publication was charged.
+    """
+    found: dict[tuple[str, str], tuple[AccountFacts, Facts]] = {}
+    for each in sorted(newest, key=lambda one: -_charged(one.facts)):
         if not each.facts.rehearsal:
             for account in each.facts.accounts:
-                found.setdefault(account.name, (account, each.facts))
+                found.setdefault((account.name, account.window), (account, each.facts))
     return dict(sorted(found.items()))
+
+
+def _charged(facts: Facts) -> int:
+    """The ledger entry that paid for a release."""
+    return facts.paid_by or facts.ledger_sequence
 
 
 def _accounts(newest: Sequence[Listed]) -> list[tuple[str, str, str, str, int]]:
     """Name, unit, what is spent, the cap, and the ledger entry of the last charge that is known here."""
     return [
         (
-            name,
+            named(account),
             account.unit,
             at_most(account.after.epsilon),
             at_most(account.cap.epsilon) if account.cap.epsilon is not None else "",
-            facts.ledger_sequence,
+            _charged(facts),
         )
-        for name, (account, facts) in _latest(newest).items()
+        for account, facts in _latest(newest).values()
     ]
 
 
 def _figures(newest: Sequence[Listed]) -> tuple[Figure, ...]:
     """For each account its loss behind every charge, from the newest bundle that it paid for."""
-    latest = _latest(newest)
+    latest: dict[str, tuple[AccountFacts, Facts]] = {}
+    for account, facts in sorted(_latest(newest).values(), key=lambda each: -_charged(each[1])):
+        latest.setdefault(account.name, (account, facts))
     if not latest:
         return ()
     points: list[AccountPoint] = []
-    for name, (_, facts) in latest.items():
+    for name, (_, facts) in sorted(latest.items()):
         points += [point for point in facts.history if point.account == name]
-    merged = {"accounts": tuple(account for account, _ in latest.values()), "history": tuple(points)}
+    merged = {"accounts": tuple(latest[name][0] for name in sorted(latest)), "history": tuple(points)}
     return history_figures(newest[0].plan, newest[0].facts.model_copy(update=merged))
