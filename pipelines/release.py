@@ -1,29 +1,14 @@
-"""Serve the release flow from this machine, to be started from Prefect's pages or by a schedule.
+"""Flows of an office: dprelease's own one, and who is told when it fails. One line for each product that wants its own.
 
-With a Prefect server running (``prefect server start``) and its address in ``PREFECT_API_URL``::
-
-    python -m pipelines.release specs/quickstart.yaml "0 6 5 * *"
+A deployment names one as its entry point, ``pipelines.release.monthly_visits``, where this folder can be imported. A
+product that wants nothing of its own needs no line: ``dprelease schedule`` takes ``dprelease.flows.flow.dprelease``.
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from dprelease.flows.flow import dprelease
+from pipelines.notify import tell
 
-__all__ = ["dprelease", "serve"]
+__all__ = ["monthly_visits"]
 
-
-def serve(target: Path, cron: str) -> None:
-    """Serve one spec until interrupted. A run that comes late or twice finds the release and draws nothing.
-
-    Args:
-        target: A spec or a frozen plan.
-        cron: When, as five fields, in UTC.
-    """
-    dprelease.serve(name=target.stem, cron=cron, parameters={"target": str(target.resolve())}, limit=1)
-
-
-if __name__ == "__main__":
-    serve(Path(sys.argv[1]), sys.argv[2])
+monthly_visits = dprelease.with_options(on_failure=[tell], on_crashed=[tell])

@@ -12,6 +12,7 @@ commands never need it).
 from __future__ import annotations
 
 from dprelease.flows.release import execute
+from dprelease.flows.schedules import schedule, serve
 from dprelease.flows.settings import api_in_use
 
-__all__ = ["api_in_use", "execute"]
+__all__ = ["api_in_use", "execute", "schedule", "serve"]

@@ -1,7 +1,7 @@
-"""The flow: open the release, one task for each batch of steps, publish, and two artifacts. Imports Prefect.
+"""The flow: the one release that a command has opened, or every period that is due. Imports Prefect.
 
-Prefect retries, schedules and shows. That a step is drawn once and that a crashed release resumes is the ledger's
-doing: no result is stored or cached here, and a new run does not care what Prefect shows of the old one.
+Prefect starts it, shows it, and tries a task again; which periods are missing is asked of the ledger on every run, so
+that nothing is forgotten that a scheduler forgot.
 """
 
 from __future__ import annotations
@@ -11,159 +11,84 @@ import os
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import httpx
-from prefect import flow, get_client, runtime, task
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
-from prefect.cache_policies import NO_CACHE
+from prefect import flow, get_client, runtime, tags
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-from prefect.client.schemas.objects import State, TaskRun
+from prefect.client.schemas.objects import State
 from prefect.events.worker import EventsWorker
 from prefect.exceptions import PrefectException
-from prefect.futures import as_completed
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
     PREFECT_API_URL,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     temporary_settings,
 )
+from prefect.states import Completed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from pydantic import Field
 
-from dprelease.flows.work import StepFailed, Work, given, giving
+from dprelease.flows.guard import refuse_what_stores
+from dprelease.flows.pages import Listener
+from dprelease.flows.steps import walk_steps
+from dprelease.flows.work import THREADS, Work, given, giving
 
-if TYPE_CHECKING:
-    from dprelease.release.publishing import Outcome
+__all__ = ["dprelease", "walk"]
 
-__all__ = ["dprelease", "walk", "walk_steps"]
-
-_WORKERS = 4
-_RETRY_AFTER = [1.0, 5.0]  # seconds, before the second and the third try
 _LAST_EVENTS = 10.0  # seconds to hand the last events to the server
 _LAST_RECORDS = 3.0  # seconds for the server to write them down
 
-_THREADS: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=_WORKERS)
+_RUNNER: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=THREADS)
 # What Prefect imports at the first call of a flow: loaded now, while the server boots.
 for _late in ("fastapi.applications", "prefect.flow_engine", "prefect.task_engine"):
     import_module(_late)
 
-
-def _may_retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-    """Only what its author declared safe to try again: a :class:`~dprelease.errors.Retryable`."""
-    error = state.data
-    return isinstance(error, StepFailed) and error.retryable
-
-
-@task(
-    name="open",
-    persist_result=False,
-    cache_policy=NO_CACHE,
-    retries=2,
-    retry_delay_seconds=_RETRY_AFTER,
-    retry_condition_fn=_may_retry,
-    log_prints=False,
-)
-def _open(work: Work) -> None:
-    work.attempt("open", lambda: work.open("flow dprelease"))
-
-
-@task(
-    name="measure",
-    task_run_name="measure {label}",
-    persist_result=False,
-    cache_policy=NO_CACHE,
-    retries=2,
-    retry_delay_seconds=_RETRY_AFTER,
-    retry_condition_fn=_may_retry,
-    log_prints=False,
-)
-def _measure(work: Work, index: int, label: str) -> int:
-    return work.attempt(f"measure {label}", lambda: work.measure(index))
-
-
-@task(
-    name="publish",
-    persist_result=False,
-    cache_policy=NO_CACHE,
-    retries=2,
-    retry_delay_seconds=_RETRY_AFTER,
-    retry_condition_fn=_may_retry,
-    log_prints=False,
-)
-def _publish(work: Work) -> None:
-    work.attempt("publish", work.publish)
+Target = Annotated[str, Field(min_length=1, max_length=4096)]
+OnePeriod = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")]
+Most = Annotated[int, Field(ge=0, le=1000)]
 
 
 def _name() -> str:
+    """``monthly-visits/2024-03``, or ``monthly-visits: what is due`` until that is known."""
+    if (opened := given()) is not None:
+        return f"{opened.run.plan.release.name}/{opened.run.plan.release.period}"
     parameters = runtime.flow_run.parameters
-    if parameters.get("release"):
-        return f"{parameters['release']}/{parameters['period']}"
-    return " ".join(filter(None, (Path(str(parameters.get("target", "dprelease"))).name, parameters.get("period"))))
+    named = None
+    with contextlib.suppress(Exception):  # a name is worth no failure
+        named = runtime.deployment.name
+    named = named or Path(str(parameters.get("target", "dprelease"))).stem
+    return f"{named}/{parameters['period']}" if parameters.get("period") else f"{named}: what is due"
 
 
 @flow(
     name="dprelease",
     flow_run_name=_name,
-    task_runner=_THREADS,
+    task_runner=_RUNNER,
     persist_result=False,
     retries=0,
     log_prints=False,
 )
-def dprelease(
-    target: str, synthetic: bool = False, release: str = "", period: str = "", plan_fingerprint: str = ""
-) -> None:
-    """Release a spec or a frozen plan. Prefect stores the parameters in clear: all of them are public.
+def dprelease(target: Target, period: OnePeriod = "", most: Most = 0, synthetic: bool = False) -> State[None]:
+    """Release every period of a schedule that is due and was not released, the earliest first.
+
+    What is missing is told from the ledger. A period is measured once: what is done already is found, not done again,
+    so that a run too many draws and spends nothing. Prefect stores the parameters in clear; all of them are public.
 
     Args:
-        target: Absolute path of a spec or of a frozen plan.
-        synthetic: Rehearse on made-up rows; nothing is spent.
-        release: Shown only; what is released is what the target says.
-        period: Takes the place of the spec's own; empty: that one.
-        plan_fingerprint: Shown only.
+        target: The file of the spec, on the machine that runs it.
+        period: Such as 2024-03, to release this one alone. Left empty: all that are due.
+        most: Stop after so many; the next run goes on. 0: do all.
+        synthetic: On made-up rows: nothing is read, nothing is spent, and the result lies apart from the releases.
     """
-    from dprelease.release.run import Request
-
-    # A served flow is pickled by value with every global that it names: only what can be imported may stand here.
+    # A served flow may be pickled by value with every global that it names: only what can be imported may stand here.
+    refuse_what_stores()
     if (opened := given()) is not None:
-        walk_steps(opened)
-        return
-    with Work(Request(target=target, synthetic=synthetic, period=period or None)) as work:
-        walk_steps(work)
+        return Completed(message=walk_steps(opened, opened.run.plan.release.period, Listener()))
+    from dprelease.flows.due import release_due
 
-
-def walk_steps(work: Work) -> None:
-    """Open, measure, publish and show, as tasks of the flow that is running."""
-    work.flow_run = str(runtime.flow_run.id)
-    _open(work)
-    sizes = work.sizes()
-    done, total = 0, sum(sizes)
-    work.show("measuring", done, total)
-    futures = [_measure.submit(work, index, label) for index, label in enumerate(work.labels)]
-    for future in as_completed(futures):
-        done += future.result()
-        work.show("measuring", done, total)
-    work.show("publishing", done, total)
-    _publish(work)
-    if work.outcome:
-        _artifacts(work.outcome)
-
-
-def _artifacts(outcome: Outcome) -> None:
-    """Two public pages beside the run: what the accounts hold, and where the release is."""
-    create_table_artifact(
-        key=f"{outcome.release}-accounting",
-        table=[account.model_dump(mode="json") for account in outcome.accounts],
-        description=f"Accounts before and after {outcome.release}/{outcome.period}",
-    )
-    folder = Path(outcome.folder)
-    create_markdown_artifact(
-        key=f"{outcome.release}-release",
-        markdown=f"# {outcome.release}/{outcome.period}\n\n"
-        f"[{folder.name}]({folder.as_uri()}): {outcome.drawn} steps drawn, {outcome.reused} reused\n\n"
-        f"Plan `{outcome.plan_fingerprint}`\n",
-        description=f"{outcome.release}/{outcome.period} ({outcome.state})",
-    )
+    return Completed(message=release_due(target, period, most, synthetic=synthetic))
 
 
 def _settle(work: Work) -> None:
@@ -204,16 +129,11 @@ def walk(work: Work, *, settle: bool = False) -> None:
         PREFECT_API_AUTH_STRING: os.environ.get("PREFECT_API_AUTH_STRING"),
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
     }
+    accounts = [f"account:{account.name}" for account in plan.accounts]
     with temporary_settings(here):
         try:
-            with giving(work):
-                dprelease(
-                    target=work.request.target,
-                    synthetic=work.request.synthetic,
-                    release=plan.release.name,
-                    period=plan.release.period,
-                    plan_fingerprint=plan.fingerprint(),
-                )
+            with giving(work), tags("dprelease", plan.release.name, *accounts):
+                dprelease(target=work.request.target, period=plan.release.period, synthetic=work.request.synthetic)
         finally:
             EventsWorker.drain_all(timeout=_LAST_EVENTS, at_exit=False)
             if settle:

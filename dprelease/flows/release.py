@@ -62,7 +62,7 @@ def _home(request: Request) -> Path:
 def _open(work: Work) -> None:
     work.show("starting", 0, 0)
     try:
-        work.attempt("open", lambda: work.open("dprelease run"))
+        work.attempt("open", work.open)
     except StepFailed:
         failure = work.failure()
     else:

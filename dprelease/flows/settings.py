@@ -13,7 +13,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["FOLDER", "api_in_use", "client_environment", "prepared", "server_environment", "without_prefect"]
+__all__ = [
+    "FOLDER",
+    "api_in_use",
+    "client_environment",
+    "prepared",
+    "run_environment",
+    "server_environment",
+    "without_prefect",
+]
 
 FOLDER = Path(__file__).resolve().parent
 """The current folder while Prefect is imported and used: it holds code only."""
@@ -88,6 +96,20 @@ def client_environment(home: Path, *, verbose: bool = False) -> dict[str, str]:
         "PREFECT_TASKS_DISABLE_CACHING": "true",
         "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": "false",
         "PREFECT_LOGGING_LOG_PRINTS": "false",
+    }
+
+
+def run_environment(home: Path) -> dict[str, str]:
+    """What the process of a scheduled run tells Prefect, whoever starts it: ``serve``, or a worker.
+
+    Three retries bridge 14 seconds without a server, in which one starts again; Prefect's own five are a minute for
+    each call. Heartbeats let an automation tell a run that was killed from one that is long.
+    """
+    return {
+        **client_environment(home),
+        "PREFECT_CLIENT_MAX_RETRIES": "3",
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+        "PREFECT_LOGGING_EXTRA_LOGGERS": "",
     }
 
 

@@ -7,6 +7,7 @@ and the name of the step. The error itself stays in this process, and the comman
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,62 +16,92 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from dprelease.errors import BrokenPromiseError, DpReleaseError, Retryable
+from dprelease.errors import BrokenPromiseError, DpReleaseError, Locked, Retryable
+from dprelease.flows.chunks import Chunk, chunks
 
 if TYPE_CHECKING:
-    from dprelease.plan.document import Batch
     from dprelease.release.publishing import Outcome
     from dprelease.release.run import Progress, Request, Run
 
-__all__ = ["StepFailed", "Work", "given", "giving"]
+__all__ = ["THREADS", "StepFailed", "Work", "attempted", "given", "giving"]
+
+THREADS = 4
+"""That measure at once; what they do is up to the engine."""
 
 Result = TypeVar("Result")
 
+_HELD = "DPR-L200"  # somebody else works on this very release; a busy ledger has other codes
 _GIVEN: ContextVar[Work | None] = ContextVar("the work that a command has opened for its flow", default=None)
 
 
 class StepFailed(Exception):
-    """All that Prefect sees of an error."""
+    """All that Prefect sees of an error; ``kind`` is its class and code."""
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
+    def __init__(self, message: str, *, kind: str = "", retryable: bool = False) -> None:
         super().__init__(message)
-        self.retryable = retryable
+        self.kind, self.retryable = kind, retryable
 
 
 class Work:
     """A request, the run that is open for it, and what became of its steps.
 
-    Handed to tasks as an argument, which Prefect does not store. It has no fields that Prefect could walk into,
+    ``doing`` is what others are told who find its lock; it ``leaves`` a release that they work on to them. Handed to
+    tasks as an argument, which Prefect does not store. It has no fields that Prefect could walk into,
     no useful text, and does not pickle.
     """
 
-    __slots__ = ("_batches", "_failures", "_progress", "_run", "flow_run", "outcome", "request", "tried")
+    __slots__ = (
+        "_chunks",
+        "_counting",
+        "_failures",
+        "_measured",
+        "_progress",
+        "_run",
+        "doing",
+        "done",
+        "flow_run",
+        "leaves",
+        "outcome",
+        "request",
+        "tried",
+    )
 
-    def __init__(self, request: Request, progress: Progress | None = None) -> None:
-        self.request = request
+    def __init__(
+        self, request: Request, progress: Progress | None = None, *, leaves: bool = False, doing: str = "dprelease run"
+    ) -> None:
+        self.request, self.leaves, self.doing = request, leaves, doing
         self.outcome: Outcome | None = None
         self.flow_run = ""  # Prefect's id of it
         self.tried: set[str] = set()
+        self.done = 0  # steps that were measured
         self._progress = progress
         self._run: Run | None = None
-        self._batches: tuple[Batch, ...] = ()
+        self._chunks: tuple[Chunk, ...] = ()
+        self._measured: set[tuple[int, int]] = set()
+        self._counting = threading.Lock()
         self._failures: dict[str, Exception] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("an open run does not leave its process")
 
-    def open(self, doing: str) -> None:
-        """Load, plan, lock and reserve, unless that is done."""
+    def open(self) -> bool:
+        """Load, plan, lock and reserve, unless that is done; False: ``leaves``, and another process works on it."""
         if self._run is None:
             from dprelease.release import run as release
 
-            run = release.open_run(self.request, doing)
             try:
-                self._batches = run.batches()
+                run = release.open_run(self.request, self.doing)
+            except Locked as error:
+                if self.leaves and error.code == _HELD:
+                    return False
+                raise
+            try:
+                self._chunks = chunks(run.batches(), THREADS)
             except BaseException:
                 run.__exit__()  # a retry begins with its lock
                 raise
             self._run = run
+        return True
 
     def __enter__(self) -> Self:
         return self
@@ -91,19 +122,25 @@ class Work:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """One public name for each batch that is to be measured, such as ``2: persons by state, sex``."""
-        return tuple(
-            f"{number}: {batch.table} by {', '.join(batch.by) or 'nothing'}"
-            for number, batch in enumerate(self._batches, 1)
-        )
+        """One public name for each task that measures, such as ``persons: income, visits_by_state, ...``."""
+        return tuple(chunk.label for chunk in self._chunks)
 
-    def sizes(self) -> tuple[int, ...]:
-        """The number of steps of each batch."""
-        return tuple(len(batch.steps) for batch in self._batches)
+    @property
+    def total(self) -> int:
+        """The number of steps that are to be measured."""
+        return sum(chunk.size for chunk in self._chunks)
 
     def measure(self, index: int) -> int:
-        """Measure one batch; the number of steps that it has committed."""
-        return self.run.measure(self._batches[index])
+        """Measure the batches of one chunk that are not yet; the number of its steps, all of which are committed."""
+        for at, batch in enumerate(self._chunks[index].batches):
+            if (index, at) in self._measured:  # a try before this one got so far
+                continue
+            measured = self.run.measure(batch)
+            with self._counting:
+                self._measured.add((index, at))
+                self.done += measured
+                self.show("measuring", self.done, self.total)
+        return self._chunks[index].size
 
     def publish(self) -> None:
         """Publish what is committed, and keep the outcome."""
@@ -135,23 +172,41 @@ class Work:
 
     def failure(self) -> DpReleaseError | None:
         """The first error of a step, fit to be shown; None if every step went well in the end."""
-        for step, error in self._failures.items():
-            if isinstance(error, DpReleaseError):
-                # What caused it may hold rows, and so may the variables of its frames.
-                error.__cause__ = error.__context__ = None
-                return error.with_traceback(None)
-            return BrokenPromiseError(
-                f"{type(error).__name__} in {step}; its text is withheld, it may hold data",
-                detail=f"raised at {_place(error)}",
-                hint="this is a bug; the release stays charged, and the same command resumes it",
-                code="DPR-O901",
-            )
-        return None
+        return next((_shown(step, error) for step, error in self._failures.items()), None)
+
+
+def attempted(step: str, do: Callable[[], Result], tell: Callable[[str], None]) -> Result:
+    """Do what belongs to no release; its error is told here, and a :class:`StepFailed` is raised in its place.
+
+    Raises:
+        StepFailed: With the class, the code and the name of the step.
+    """
+    try:
+        return do()
+    except Exception as error:
+        tell(str(_shown(step, error)))
+        failed = _seen(step, error)
+    raise failed
+
+
+def _shown(step: str, error: Exception) -> DpReleaseError:
+    """An error fit to be shown: one of ours by itself, any other one without its words."""
+    if isinstance(error, DpReleaseError):
+        # What caused it may hold rows, and so may the variables of its frames.
+        error.__cause__ = error.__context__ = None
+        return error.with_traceback(None)
+    return BrokenPromiseError(
+        f"{type(error).__name__} in {step}; its text is withheld, it may hold data",
+        detail=f"raised at {_place(error)}",
+        hint="this is a bug; the release stays charged, and the same command resumes it",
+        code="DPR-O901",
+    )
 
 
 def _seen(step: str, error: Exception) -> StepFailed:
     code = f" {error.code}" if isinstance(error, DpReleaseError) else ""
-    return StepFailed(f"{step}: {type(error).__name__}{code}", retryable=isinstance(error, Retryable))
+    kind = f"{type(error).__name__}{code}"
+    return StepFailed(f"{step}: {kind}", kind=kind, retryable=isinstance(error, Retryable))
 
 
 def _place(error: Exception) -> str:

@@ -42,13 +42,22 @@ class Outcome(Value):
     state: str
     drawn: int
     reused: int
+    epsilon: str
+    delta: str
     accounts: tuple[AccountLine, ...]
 
 
 class CountingRun:
     """Stands in for an open release: six batches of two steps."""
 
-    plan = SimpleNamespace(release=SimpleNamespace(name="demo", period="2024"), fingerprint=lambda: "f" * 64)
+    plan = SimpleNamespace(
+        release=SimpleNamespace(name="demo", period="2024"),
+        fingerprint=lambda: "f" * 64,
+        accounts=(SimpleNamespace(name="acs"),),
+        steps=("a", "b") * 6,
+        outputs=(SimpleNamespace(query="q0", measure="persons", steps=("a",), margin="12.5"),),
+        step=lambda name: SimpleNamespace(mechanism="discrete_laplace"),
+    )
 
     def __init__(self, mode: str) -> None:
         self.mode, self.calls, self.closed, self._lock = mode, dict[str, int](), False, threading.Lock()
@@ -60,7 +69,8 @@ class CountingRun:
         self.closed = True
 
     def batches(self) -> tuple[Any, ...]:
-        return tuple(SimpleNamespace(table=f"t{i}", by=("state", "sex"), steps=("a", "b")) for i in range(6))
+        steps = [tuple(SimpleNamespace(answers=(SimpleNamespace(query=f"{q}{i}"),)) for q in "qr") for i in range(6)]
+        return tuple(SimpleNamespace(table=f"t{i}", steps=each) for i, each in enumerate(steps))
 
     def measure(self, batch: Any) -> int:
         with self._lock:
@@ -91,6 +101,8 @@ class CountingRun:
             state="published",
             drawn=12,
             reused=0,
+            epsilon="1",
+            delta="1e-9",
             accounts=(AccountLine(name="acs", before="0", after="1", cap="8"),),
         )
 

@@ -121,25 +121,26 @@ def test_a_run_measures_every_batch_once_publishes_and_says_nothing(
     assert err == b"", "nothing of Prefect on the terminal"
 
 
-def test_prefect_keeps_public_labels_all_task_runs_and_two_artifacts(warm: Path) -> None:
+def test_prefect_keeps_public_labels_all_task_runs_and_four_artifacts(warm: Path) -> None:
     first = "(select id from flow_run order by created limit 1)"
-    ((name, state, parameters),) = history(
-        warm, f"select name, state_type, parameters from flow_run where id = {first}"
+    ((name, state, parameters, tags),) = history(
+        warm, f"select name, state_type, parameters, tags from flow_run where id = {first}"
     )
     assert (name, state) == ("demo/2024", "COMPLETED")
-    assert json.loads(parameters) == {
-        "target": "/specs/demo.yaml",
-        "synthetic": False,
-        "release": "demo",
-        "period": "2024",
-        "plan_fingerprint": "f" * 64,
-    }
+    assert json.loads(parameters) == {"target": "/specs/demo.yaml", "period": "2024", "most": 0, "synthetic": False}
+    assert sorted(json.loads(tags)) == ["account:acs", "demo", "dprelease"]
     tasks = history(warm, f"select name, state_type from task_run where flow_run_id = {first}")
     assert {state for _, state in tasks} == {"COMPLETED"}
-    assert len(tasks) == 1 + 6 + 1
-    assert ("measure 1: t0 by state, sex", "COMPLETED") in tasks
+    assert sorted(name for name, _ in tasks) == [
+        *[f"measure t{i}: q{i}, r{i} (2024)" for i in range(6)],
+        "open 2024",
+        "publish 2024",
+    ]
     kept = dict(history(warm, f"select key, data from artifact where flow_run_id = {first}"))
-    assert set(kept) == {"demo-accounting", "demo-release"}
+    assert set(kept) == {"demo-plan", "demo-progress", "demo-accounting", "demo-release"}
+    (row,) = json.loads(json.loads(kept["demo-plan"]))
+    assert row == {"query": "q0", "measure": "persons", "mechanism": "discrete laplace", "margin": "± 12.5"}
+    assert kept["demo-progress"] == 100
     assert "acs" in kept["demo-accounting"]
     assert "file:///releases/demo/2024" in kept["demo-release"]
 
@@ -172,7 +173,7 @@ def test_any_other_error_is_not_retried_and_its_text_is_nowhere(warm: Path, fold
     said, err = finish(process)
     assert said["calls"]["t2"] == 1
     assert (said["class"], said["exit"]) == ("BrokenPromiseError", 70)
-    assert "DPR-O901  ValueError in measure 3: t2 by state, sex" in said["error"]
+    assert "DPR-O901  ValueError in measure t2: q2, r2 (2024)" in said["error"]
     assert said["alone"], "no cause and no context that a traceback could print"
     assert CANARY not in json.dumps(said).encode() + err
     assert err == b""
@@ -180,7 +181,7 @@ def test_any_other_error_is_not_retried_and_its_text_is_nowhere(warm: Path, fold
     assert warm / "prefect.db" in files
     assert [path for path in files if CANARY in path.read_bytes()] == []
     seen = history(warm, "select message from task_run_state where type = 'FAILED'")
-    assert seen == [("Task run encountered an exception StepFailed: measure 3: t2 by state, sex: ValueError",)]
+    assert seen == [("Task run encountered an exception StepFailed: measure t2: q2, r2 (2024): ValueError",)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

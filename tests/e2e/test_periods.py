@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dprelease.release.run import Request, open_run
-from tests.project import SPEC, command, environment, installed, small_project
+from tests.project import SPEC, command, installed, small_project
 
 MONTHLY = (
     SPEC.replace("period: 2024, ", "")
@@ -113,18 +111,6 @@ def test_what_cannot_be_a_period_is_refused_before_anything_is_opened(project: P
         assert "DPR-S217" in command(project, "run", "spec.yaml", "--direct", "--period", period, code=2)
     assert "DPR-S304" in command(project, "validate", "spec.yaml", "--period", "spring", code=2)
     assert not (project / "state").exists()
-
-
-def test_a_served_flow_is_told_its_period(tmp_path: Path) -> None:
-    code = (
-        "import dprelease.flows.flow as flow; seen = []; flow.walk_steps = lambda work: seen.append(work.request)\n"
-        "flow.dprelease.fn(target='/s.yaml', period='2024-03'); flow.dprelease.fn(target='/s.yaml')\n"
-        "print([request.period for request in seen])"
-    )
-    variables = environment({"PREFECT_HOME": str(tmp_path)})
-    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
-
-    assert done.stdout == "['2024-03', None]\n"
 
 
 @pytest.mark.nightly

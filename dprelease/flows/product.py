@@ -1,0 +1,195 @@
+"""A spec with a schedule as a Prefect deployment has it: name, when, and words for people. Without Prefect.
+
+Everything here is public: it is stored in clear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from dprelease.canonical import Value
+from dprelease.spec.period import Per
+
+if TYPE_CHECKING:
+    from dprelease.release.project import Project
+    from dprelease.spec.load import Loaded
+
+__all__ = ["Kept", "Product", "Registered", "kept_plans", "product_of", "products_in"]
+
+# The period that a spec is read with for its version; any one would do, if it is always the same.
+_SAMPLE: dict[Per, str] = {
+    "day": "2024-01-01",
+    "week": "2024-W01",
+    "month": "2024-01",
+    "quarter": "2024-Q1",
+    "year": "2024",
+}
+
+
+@dataclass(frozen=True)
+class Product:
+    """One release with a schedule.
+
+    Attributes:
+        name: Of the release, and of the deployment.
+        target: The spec's absolute path.
+        home: Where Prefect may write, on the machine that runs it.
+        cron: When a run starts.
+        timezone: Of cron.
+        description: For Prefect's page, in Markdown.
+        tags: To search by.
+        version: Fingerprint of the spec and its references, read for one fixed period: it changes when what is
+            released changes, and not with the period, the schedule, comments or layout.
+    """
+
+    name: str
+    target: Path
+    home: Path
+    cron: str
+    timezone: str
+    description: str
+    tags: tuple[str, ...]
+    version: str
+
+
+class Kept(Value):
+    """Which periods keep the plan of an earlier spec, and from which one the spec as it is now holds."""
+
+    published: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    holds_from: str = ""
+
+
+class Registered(Value):
+    """How a product stands with a Prefect server.
+
+    Attributes:
+        release: Its name.
+        deployment: ``FLOW/NAME``, by which Prefect knows it.
+        state: What was done.
+        changes: What was brought up to date.
+        version: Fingerprint of the spec.
+        schedule: When a run starts.
+        pool: The work pool whose workers run it; empty: ``serve``.
+        paused: Whether somebody has stopped its schedule in Prefect; left as it is.
+        page: Of the deployment.
+        kept: Where another spec was registered before: which periods keep their plan.
+    """
+
+    release: str
+    deployment: str
+    state: Literal["created", "changed", "unchanged"]
+    changes: tuple[str, ...]
+    version: str
+    schedule: str
+    pool: str
+    paused: bool
+    page: str
+    kept: Kept | None = None
+
+
+def products_in(places: Sequence[Path]) -> tuple[Product, ...]:
+    """The products of specs, and of every spec with a schedule in and below folders.
+
+    Raises:
+        SpecError: If one cannot be read, or a spec that was named has no schedule.
+    """
+    from dprelease.errors import SpecError
+    from dprelease.release.due import find_scheduled
+    from dprelease.release.project import Project
+
+    found: dict[Path, None] = {}
+    for place in places:
+        path = place.resolve()
+        if not path.is_dir():
+            found[path] = None
+            continue
+        scheduled, problems = find_scheduled(Project.find(path))
+        if problems:
+            raise SpecError(problems)
+        found |= dict.fromkeys(each.resolve() for each in scheduled if each.resolve().is_relative_to(path))
+    return tuple(product_of(path) for path in found)
+
+
+def product_of(path: Path) -> Product:
+    """Read a spec with a schedule, whole: one that could not be released is refused here.
+
+    Raises:
+        SpecError: If it is wrong, or has no schedule.
+    """
+    from dprelease.release.due import read_scheduled
+    from dprelease.release.project import Project
+
+    path = path.resolve()
+    scheduled = read_scheduled(path)
+    project = Project.find(path.parent)
+    kind = scheduled.schedule.period
+    sample = min(_SAMPLE[kind], scheduled.schedule.last or _SAMPLE[kind])  # a later one would be refused
+    loaded = project.load(path, sample)
+    accounts = tuple(account.name for account in project.accounts(loaded))
+    return Product(
+        name=scheduled.name,
+        target=path,
+        home=project.prefect_home.resolve(),
+        cron=scheduled.schedule.cron,
+        timezone=scheduled.schedule.timezone,
+        description=_description(loaded, kind, accounts),
+        tags=("dprelease", scheduled.name, *(f"account:{account}" for account in accounts)),
+        version=project.resolve(loaded)[1],
+    )
+
+
+def _description(loaded: Loaded, kind: Per, accounts: Sequence[str]) -> str:
+    from dprelease.plan.explain import budget_facts
+
+    spec = loaded.spec
+    title = (spec.release.title or spec.release.name).replace(spec.release.period, f"({kind})")
+    budget = ", ".join(f"{name} {value}" for name, value in budget_facts(spec.privacy.budget).items())
+    return (
+        f"**{title}**, released once for every {kind}.\n\n"
+        f"- protects one {spec.privacy.unit} ({spec.privacy.neighboring.value.replace('_', ' ')})\n"
+        f"- budget of each: {budget}\n"
+        f"- charged to: {', '.join(accounts)}\n"
+        f"- {len(spec.queries)} queries on {', '.join(spec.tables)}\n\n"
+        "What is missing is told from the ledger: a run releases every period that is due, and a run too many "
+        "releases nothing.\n"
+    )
+
+
+def kept_plans(product: Product) -> Kept:
+    """What the ledger has of a product under another spec than the one there is now.
+
+    Raises:
+        LedgerError: If the ledger cannot be read.
+    """
+    from dprelease.release.books import open_books
+    from dprelease.release.due import due_facts, read_scheduled
+    from dprelease.release.project import Project
+    from dprelease.release.status import policy_accounts
+
+    project, scheduled = Project.find(product.target.parent), read_scheduled(product.target)
+    ledger = open_books(project)
+    latest = {each.period: each for each in ledger.reservations() if each.release == product.name}
+    other = {
+        period: each for period, each in latest.items() if _differs(project, product, period, each.spec_fingerprint)
+    }
+    facts = due_facts(scheduled, ledger, policy_accounts(project), datetime.now(UTC))
+    ahead = [slot["period"] for slot in facts["periods"] if slot["period"] not in latest]
+    return Kept(
+        published=tuple(sorted(period for period, each in other.items() if each.state == "closed")),
+        open=tuple(sorted(period for period, each in other.items() if each.state == "open")),
+        holds_from=ahead[0] if ahead else "",
+    )
+
+
+def _differs(project: Project, product: Product, period: str, fingerprint: str) -> bool:
+    from dprelease.errors import SpecError
+
+    try:
+        return project.resolve(project.load(product.target, period))[1] != fingerprint
+    except SpecError:  # a period that the spec cannot be read for any more
+        return True
