@@ -33,7 +33,7 @@ Tallies = dict[tuple[str, str], Tally]
 
 @cache
 def few(name: str) -> Tallies:
-    return simulated(name, 300, rare=12)
+    return simulated(name, 700 if name == "gaussian" else 300, rare=12)  # so that the power fails once in 10^6 runs
 
 
 def too_seldom(tally: Tally, factor: float = 1.0) -> float:
