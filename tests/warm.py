@@ -32,7 +32,6 @@ IMPORTED = (
     "ibis.backends.duckdb",
     "ibis.formats.pandas",
     "ibis.formats.pyarrow",
-    "opendp.prelude",
     "pandas",
     "pyarrow.dataset",
     "pyarrow.pandas_compat",

@@ -183,7 +183,8 @@ def run(
         str, typer.Option("--early", metavar="REASON", help="Release a period before its data are complete.")
     ] = "",
     sampler: Annotated[
-        str, typer.Option("--sampler", metavar="NAME", help="What draws integer noise: native, or opendp (slow).")
+        str,
+        typer.Option("--sampler", metavar="NAME", help="What draws integer noise: native, or opendp (slow; an extra)."),
     ] = "native",
     all_due: Annotated[
         bool, typer.Option("--due", help="Every period that is due, the earliest first; what was begun is finished.")

@@ -18,7 +18,7 @@ from dprelease.noise.discrete_laplace import DiscreteLaplaceMechanism
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys, Key
 from dprelease.noise.exponential import ExponentialQuantile, ExponentialTopK
 from dprelease.noise.knorm import CountKNorm, LinfKNorm
-from dprelease.noise.sampler import SAMPLERS, Sampler, recorded_sampler
+from dprelease.noise.sampler import SAMPLERS, Sampler, recorded_sampler, require_sampler
 from dprelease.noise.threshold import GaussianThreshold, LaplaceThreshold, OptimalSelection
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "Sampler",
     "Selection",
     "recorded_sampler",
+    "require_sampler",
 ]
 
 MECHANISMS: dict[str, Mechanism] = {

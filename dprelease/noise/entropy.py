@@ -7,33 +7,46 @@ as with every sampler of this kind (no timing side channel is closed).
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import accumulate
+from types import TracebackType
+
+import numpy as np
+
+from dprelease.noise.source import System
 
 __all__ = ["Below", "Entropy", "TiltedChoice", "bernoulli_exp", "exp_bounds", "exp_ratio_bounds", "geometric"]
 
 Below = Callable[[int], int]
-_POOL = 256
+_POOL = 8  # words: a larger integer is slower to shift, a smaller one is filled more often
+_FIRST_BUFFER = 32  # words, so that one draw asks for little
+_LARGEST_BUFFER = 8192
 _FIRST_BITS = 128
 _MORE_BITS = 128
 
 
 class Entropy:
-    """Uniform integers from ``os.urandom``, read a few hundred bytes at a time.
+    """Uniform integers from the one source of entropy; leaving the ``with`` block wipes it.
 
-    The pool is what the operating system gave and is used up once; there is no generator and no seed. Make one for
-    each draw and drop it: a pool that lives inside one call is never copied into a forked process that goes on
-    with it.
+    Words are asked for in buffers, the first of 256 bytes and each twice as long as the one before, up to 64 KiB; each
+    bit is used at most once. A buffer is overwritten when it is used up, and at the end. What Python holds as integers
+    cannot be overwritten: the 64 bytes in use, and what was drawn. There is no generator and no seed. Make one for each
+    draw and drop it: a pool that lives inside one call is never copied into a forked process that goes on with it.
+
+    >>> with Entropy() as entropy:
+    ...     entropy.below(1), entropy.below(6) < 6
+    (0, True)
     """
 
-    __slots__ = ("_left", "_pool")
+    __slots__ = ("_buffer", "_left", "_pool", "_source", "_unread", "_words")
 
     def __init__(self) -> None:
-        self._pool = 0
-        self._left = 0
+        self._source = System()
+        self._buffer = _FIRST_BUFFER
+        self._words = np.empty(0, dtype=np.uint64)
+        self._unread = self._pool = self._left = 0
 
     def below(self, limit: int) -> int:
         """A uniform integer in 0..limit-1: enough bits for the largest, drawn again while over the limit."""
@@ -41,13 +54,37 @@ class Entropy:
         mask = (1 << width) - 1
         while True:
             if self._left < width:
-                size = max(_POOL, (width + 7) // 8)
-                self._pool, self._left = int.from_bytes(os.urandom(size), "big"), 8 * size
+                self._refill(width)
             value = self._pool & mask
             self._pool >>= width
             self._left -= width
             if value < limit:
                 return value
+
+    def _refill(self, width: int) -> None:
+        """A pool of fresh words, for at least ``width`` bits; what was left of the old one is dropped, unused."""
+        count = max(_POOL, -(-width // 64))
+        if self._unread < count:
+            self._source.wipe()
+            self._words = self._source.words(max(self._buffer, count))
+            self._unread = len(self._words)
+            self._buffer = min(2 * self._buffer, _LARGEST_BUFFER)
+        taken = self._words[self._unread - count : self._unread]
+        self._unread -= count
+        self._pool, self._left = int.from_bytes(taken.tobytes(), "big"), 64 * count
+
+    def wipe(self) -> None:
+        """Forget the pool, and overwrite the buffer with zeros; what is drawn next is fresh."""
+        self._source.wipe()
+        self._unread = self._pool = self._left = 0
+
+    def __enter__(self) -> Entropy:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.wipe()
 
 
 def bernoulli_exp(below: Below, numerator: int, denominator: int) -> bool:
@@ -56,7 +93,7 @@ def bernoulli_exp(below: Below, numerator: int, denominator: int) -> bool:
     Canonne, Kamath and Steinke 2020, Algorithm 1 with Proposition 31: the run of successes of Bernoulli(rate / K),
     K = 1, 2, ..., reaches length n with probability rate^n / n!, and ends even with probability exp(-rate).
     """
-    turn = 1
+    turn = 2 if numerator == denominator else 1  # the first of these is certain, and not drawn
     while below(denominator * turn) < numerator:
         turn += 1
     return turn % 2 == 1

@@ -244,12 +244,13 @@ class ExponentialQuantile:
             raise BrokenPromiseError("a quantile needs a positive scale, a fraction in [0, 1] and a grid")
         if ((value < low) | (value > high)).any():
             raise BrokenPromiseError("a histogram holds values that were not clipped to its grid")
-        below, powers = Entropy().below, Powers(scale * at.denominator)
+        powers = Powers(scale * at.denominator)
         drawn = np.empty(cells, dtype=np.int64)
-        for index, (values, counts) in enumerate(_by_cell(cells, cell, value, count)):
-            starts, widths, levels = pieces(values, counts, at, low, high)
-            chosen = LevelChoice(widths, levels, powers).draw(below)
-            drawn[index] = starts[chosen] + below(widths[chosen])
+        with Entropy() as entropy:
+            for index, (values, counts) in enumerate(_by_cell(cells, cell, value, count)):
+                starts, widths, levels = pieces(values, counts, at, low, high)
+                chosen = LevelChoice(widths, levels, powers).draw(entropy.below)
+                drawn[index] = starts[chosen] + entropy.below(widths[chosen])
         return drawn
 
 
@@ -292,14 +293,15 @@ class ExponentialTopK:
         values = open_exact(counts)
         if scale <= 0 or not 1 <= k <= len(values):
             raise BrokenPromiseError("k is from 1 to the number of keys, and the scale is positive")
-        below, powers = Entropy().below, Powers(scale)
+        powers = Powers(scale)
         left = list(range(len(values)))
         levels = [-value for value in values.tolist()]
         drawn = []
-        for _ in range(k):
-            place = LevelChoice([1] * len(left), levels, powers).draw(below)
-            drawn.append(left.pop(place))
-            del levels[place]
+        with Entropy() as entropy:
+            for _ in range(k):
+                place = LevelChoice([1] * len(left), levels, powers).draw(entropy.below)
+                drawn.append(left.pop(place))
+                del levels[place]
         return np.array(drawn, dtype=np.int64)
 
 

@@ -181,9 +181,9 @@ def _saturated(value: int) -> int:
 
 def draw_noise(ball: Ball, dimension: int, scale: Fraction, cells: int) -> list[list[int]]:
     """Independent noise vectors of ``dimension`` integers, one per cell, from operating-system entropy."""
-    below = Entropy().below
     shift = TiltedChoice(lattice_ball.numerator(ball, dimension), scale)
-    return [noise_vector(below, ball, dimension, scale, shift) for _ in range(cells)]
+    with Entropy() as entropy:
+        return [noise_vector(entropy.below, ball, dimension, scale, shift) for _ in range(cells)]
 
 
 def noise_vector(below: Below, ball: Ball, dimension: int, scale: Fraction, shift: TiltedChoice) -> list[int]:

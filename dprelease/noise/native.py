@@ -23,7 +23,7 @@ from dprelease.noise.cumulative import Decay
 from dprelease.noise.lookup import BLOCK, Lookup, Scratch
 from dprelease.noise.source import Source, System
 
-__all__ = ["Kind", "add_native", "check_range", "discrete_gaussian", "discrete_laplace", "fill"]
+__all__ = ["Kind", "add_native", "discrete_gaussian", "discrete_laplace", "fill"]
 
 Kind = Literal["laplace", "gaussian"]
 Integers = npt.NDArray[np.int64]
@@ -32,8 +32,6 @@ _LIMITS = np.iinfo(np.int64)
 _LEAST_RATE = {"gaussian": Fraction(1, 2 * 1500**2), "laplace": Fraction(1, 400)}
 # the widest blocks whose draws fit into 64 bits, but for a chance of 2^-15,000
 _WIDEST = 40
-# less than 2^-80 of the mass lies beyond so many scales
-_REACH = {"gaussian": 11, "laplace": 57}
 
 
 def discrete_gaussian(scale: Fraction, count: int) -> Integers:
@@ -98,21 +96,6 @@ def add_native(kind: Kind, values: Integers, scale: Fraction) -> Integers:
     for start in range(0, len(values), BLOCK):
         _add_saturating(values[start : start + BLOCK], noisy[start : start + BLOCK])
     return noisy
-
-
-def check_range(kind: Kind, scale: Fraction, bound: int) -> None:
-    """Refuse noise that would take values within a public bound out of 64 bits, but for a chance of 2^-80 a draw.
-
-    Args:
-        kind: ``laplace`` or ``gaussian``.
-        scale: Of the noise.
-        bound: The largest absolute value before the noise; public.
-
-    Raises:
-        BrokenPromiseError: If it would.
-    """
-    if bound + _REACH[kind] * scale > _LIMITS.max:
-        raise BrokenPromiseError(f"{kind} noise of scale {scale} on values up to {bound} does not fit into 64 bits")
 
 
 @lru_cache(maxsize=64)

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.errors import BrokenPromiseError
+from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.noise.native import Kind, add_native
 
-__all__ = ["SAMPLERS", "Kind", "Sampler", "add_noise", "recorded_sampler"]
+__all__ = ["SAMPLERS", "Kind", "Sampler", "add_noise", "recorded_sampler", "require_sampler"]
 
 Sampler = Literal["native", "opendp"]
 _BLOCK = 65_536
@@ -32,6 +32,16 @@ SAMPLERS: dict[Sampler, str] = {
 def recorded_sampler(words: str) -> Sampler:
     """The sampler of a release that has recorded these words; native for any others."""
     return next((name for name, recorded in SAMPLERS.items() if recorded == words), "native")
+
+
+def require_sampler(sampler: Sampler) -> None:
+    """Refuse a sampler whose package is not there; asked before a release is reserved, and before its data are read.
+
+    Raises:
+        MissingExtra: As of :func:`_opendp`.
+    """
+    if sampler == "opendp":
+        _opendp()
 
 
 def add_noise(
@@ -49,7 +59,8 @@ def add_noise(
         A new ``int64`` array of the same shape, saturated at the limits of the type.
 
     Raises:
-        BrokenPromiseError: If the scale is not positive or not exactly a float, or too large for 64 bits.
+        BrokenPromiseError: If the scale is not positive or not exactly a float.
+        MissingExtra: If OpenDP shall draw and is not installed.
     """
     if scale <= 0 or Fraction(float(scale)) != scale:
         raise BrokenPromiseError(f"a noise scale of {scale} is not exactly a positive float")
@@ -67,10 +78,26 @@ def _add_opendp(kind: Kind, values: npt.NDArray[np.int64], scale: Fraction) -> n
 
 @cache
 def _primitive(kind: Kind, scale: Fraction) -> Any:
-    import opendp.prelude as dp
-
+    dp = _opendp()
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
     if kind == "laplace":
         return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=float(scale))
     return dp.m.make_gaussian(domain, dp.l2_distance(T="i64"), scale=float(scale))
+
+
+def _opendp() -> Any:
+    """OpenDP, an extra.
+
+    Raises:
+        MissingExtra: If it is not installed (DPR-X105).
+    """
+    try:
+        import opendp.prelude
+    except ImportError:
+        raise MissingExtra(
+            "OpenDP is not installed: a release that it draws, or has begun to draw, needs it",
+            hint='pip install "dprelease[opendp]", or begin a release without `--sampler opendp`',
+            code="DPR-X105",
+        ) from None
+    return opendp.prelude

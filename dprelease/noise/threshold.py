@@ -151,8 +151,10 @@ class OptimalSelection:
         if epsilon < 0 or not 0 < delta < 1 or shift < 0:
             raise BrokenPromiseError("a selection needs epsilon and shift from 0 on, and delta in (0, 1)")
         held, counts = open_keys(keys)
-        coins, below = Coins(epsilon, delta), Entropy().below
-        return _selected(held, np.array([coins.toss(below, count - shift) for count in counts.tolist()], dtype=bool))
+        coins = Coins(epsilon, delta)
+        with Entropy() as entropy:
+            shown = [coins.toss(entropy.below, count - shift) for count in counts.tolist()]
+        return _selected(held, np.array(shown, dtype=bool))
 
     def half_point(self, epsilon: Fraction, delta: Fraction) -> int:
         """The least number of units with which a key is shown with probability 1/2 or more.

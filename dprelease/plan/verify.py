@@ -15,6 +15,7 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.verify_loss import check_losses, cost_within, draws_of, total_rho
 from dprelease.plan.verify_periods import misread, unparted, untied
 from dprelease.plan.verify_reach import _check_sensitivity, check_reach, require  # noqa: F401 - for its own test
+from dprelease.plan.verify_room import has_room
 from dprelease.privacy.budget import Loss
 
 __all__ = ["verify"]
@@ -33,6 +34,7 @@ def verify(plan: ReleasePlan) -> Loss:
     _check_times(plan)
     for step in plan.steps:
         check_reach(plan, step)
+        require(has_room(step), f"{step.id} has noise that does not fit into 64 bits beside a total")
     _check_goals(plan)
     check_losses(plan)
     require(plan.certified in plan.loss, "the certified loss is not given")

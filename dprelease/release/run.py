@@ -22,7 +22,7 @@ from dprelease.engines import ENGINES, Engine
 from dprelease.errors import DpReleaseError, LedgerError, PlanError
 from dprelease.ledger import Ledger, Lock, Reservation, has_ended
 from dprelease.ledger.rules import replaces
-from dprelease.noise import Sampler, recorded_sampler
+from dprelease.noise import Sampler, recorded_sampler, require_sampler
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.second_opinion import heard
@@ -180,7 +180,8 @@ class Run:
         )
 
     def _look(self, plan: ReleasePlan) -> None:
-        """Let the sources and the engine refuse now, before anything is reserved."""
+        """Let the sampler, the sources and the engine refuse now, before anything is reserved."""
+        require_sampler(self._request.sampler)
         for table in self._tables(plan).values():
             self._engine.describe(table)
         self._check_computable(plan)
@@ -215,10 +216,12 @@ class Run:
         Raises:
             LedgerError: The data are not those that the release was begun with.
             Unavailable: A source cannot be read.
+            MissingExtra: What drew the release so far is not installed.
         """
         pending = self._pending()
         if self.closed or not pending:
             return
+        require_sampler(self._sampler)
         # Made here, by one thread, and shared by those that measure.
         self._references = reference_tables(self.plan.catalog, self._target.project.folder)
         tables = self._tables(self.plan)
@@ -298,10 +301,14 @@ class Run:
     def _identity(self) -> tuple[str, str, str]:
         return self.reservation.release, self.reservation.period, self.reservation.plan_fingerprint
 
+    @property
+    def _sampler(self) -> Sampler:
+        """What the reservation has recorded."""
+        return recorded_sampler(self.reservation.environment.get("sampler", ""))
+
     def measure(self, batch: Batch) -> int:
         """Measure a batch; returns the number of its steps, all of which now have a committed answer."""
-        sampler = recorded_sampler(self.reservation.environment.get("sampler", ""))
-        source = Source(self._catalog, self._references, self._engine, self._pinned, sampler)
+        source = Source(self._catalog, self._references, self._engine, self._pinned, self._sampler)
         return len(draw(batch, source, self._ledger, self._identity))
 
     def publish(self) -> Outcome:

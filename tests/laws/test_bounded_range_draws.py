@@ -96,6 +96,12 @@ def quantile_law(rows: Rows, at: Fraction) -> Reals:
     class Middle:
         """`below` that stays at the first value of a piece."""
 
+        def __enter__(self) -> Middle:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
         @staticmethod
         def below(limit: int) -> int:
             return 0

@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import BrokenPromiseError
-from dprelease.noise import lookup, native
+from dprelease.noise import knorm, lookup, native
 from dprelease.noise.cumulative import Decay, cumulative, separated
+from dprelease.noise.entropy import Entropy
 from dprelease.noise.source import System
 from tests.unit import native_oracle as oracle
 from tests.unit.native_checks import CHECKS, real_kit
@@ -68,13 +69,6 @@ def test_a_scale_that_cannot_be_drawn_is_refused(kind: native.Kind, scale: Fract
         native.fill(kind, scale, np.empty(1, dtype=np.int64))
 
 
-def test_a_public_bound_that_leaves_no_room_is_refused() -> None:
-    native.check_range("gaussian", Fraction(10**6), 2**62)
-    for kind, scale in (("gaussian", 2**60), ("laplace", 2**58)):
-        with pytest.raises(BrokenPromiseError, match="64 bits"):
-            native.check_range(kind, Fraction(scale), 2**62)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("count", [0, 1, 2, lookup.BLOCK - 1, lookup.BLOCK, lookup.BLOCK + 1])
 @pytest.mark.parametrize("scale", [Fraction(30), Fraction(10**6)])
 def test_every_place_of_an_array_is_drawn(count: int, scale: Fraction) -> None:
@@ -107,16 +101,50 @@ def test_wiped_words_are_zero_and_further_words_are_new() -> None:
     assert max(System().bits(64) for _ in range(50)) >> 60
 
 
+def test_a_pool_of_integers_is_wiped_as_it_is_used_up_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bytes] = []
+
+    def urandom(size: int, ask: Callable[[int], bytes] = os.urandom) -> bytes:
+        given.append(ask(size))
+        return given[-1]
+
+    monkeypatch.setattr("os.urandom", urandom)
+    with Entropy() as entropy:
+        for _ in range(4 + 8 + 16):  # pools of 64 bytes
+            entropy.below(1 << 512)
+        assert [len(raw) for raw in given] == [256, 512, 1024]
+        assert [any(raw) for raw in given] == [False, False, True]
+        entropy.below(1 << 9000)
+        assert len(given[-1]) == 2048
+        assert [any(raw) for raw in given] == [False, False, False, True]
+        wide = entropy.below(1 << 90_000)
+        assert wide >> 80_000
+        assert len(given[-1]) == 8 * -(-90_000 // 64)
+    assert not any(map(any, given))
+    before = len(given)
+    assert entropy.below(1 << 512)
+    assert len(given) == before + 1, "nothing that was wiped is drawn"
+
+
 def test_threads_draw_differently_and_share_one_table() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        vectors = list(pool.map(lambda _: str(knorm.draw_noise("linf", 4, Fraction(10**9), 20)), range(64)))
+    assert len(set(vectors)) == 64
     with ThreadPoolExecutor(8) as pool:
         drawn = list(pool.map(lambda _: native.discrete_gaussian(Fraction(10**9), 5000).tobytes(), range(64)))
     assert len(set(drawn)) == 64
     assert native.sampler_of("gaussian", Fraction(10**9)) is native.sampler_of("gaussian", Fraction(10**9))
 
 
+def pooled(count: int) -> bytes:
+    """Words as the samplers of integers draw them."""
+    with Entropy() as entropy:
+        return np.array([entropy.below(1 << 64) for _ in range(count)], dtype=np.uint64).tobytes()
+
+
 def worker(pipe: Any) -> None:
     words = System().words(500)
-    pipe.send_bytes(words.tobytes() + native.discrete_gaussian(Fraction(10**12), 500).tobytes())
+    pipe.send_bytes(words.tobytes() + native.discrete_gaussian(Fraction(10**12), 500).tobytes() + pooled(500))
     pipe.close()
 
 
@@ -134,7 +162,7 @@ def worker(pipe: Any) -> None:
 def test_no_word_comes_twice_over_processes(way: str, workers: int) -> None:
     native.discrete_gaussian(Fraction(10**12), 10)
     System().words(500)
-    found = []
+    found = [np.frombuffer(pooled(10), dtype=np.uint64)]
     for start in range(0, workers, 8):  # eight at a time
         pairs = [multiprocessing.Pipe(duplex=False) for _ in range(min(8, workers - start))]
         context = multiprocessing.get_context(way)
@@ -147,7 +175,7 @@ def test_no_word_comes_twice_over_processes(way: str, workers: int) -> None:
         for process in running:
             process.join()
     words = np.concatenate(found)
-    assert len(words) == 1000 * workers
+    assert len(words) == 1500 * workers + 10
     assert len(np.unique(words)) == len(words)
 
 

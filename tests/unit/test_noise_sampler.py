@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dprelease.errors import BrokenPromiseError
-from dprelease.noise import MECHANISMS, SAMPLERS, SELECTIONS, Exact, ExactKeys, Sampler, recorded_sampler, sampler
+from dprelease.errors import BrokenPromiseError, MissingExtra
+from dprelease.noise import (
+    MECHANISMS,
+    SAMPLERS,
+    SELECTIONS,
+    Exact,
+    ExactKeys,
+    Sampler,
+    recorded_sampler,
+    require_sampler,
+    sampler,
+)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -48,8 +59,22 @@ def test_neither_draws_at_a_scale_that_was_not_accounted(name: Sampler, scale: F
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_both_saturate(name: Sampler) -> None:
+    if name == "opendp":
+        pytest.importorskip("opendp", reason="the opendp extra is not installed")
     edge = np.array([2**63 - 1, -(2**63)] * 50)
     noisy = sampler.add_noise("gaussian", edge, Fraction(100), name)
     assert (noisy[::2] > 2**62).all()
     assert (noisy[1::2] < -(2**62)).all()
     assert {2**63 - 1, -(2**63)} <= set(noisy.tolist())
+
+
+def test_without_opendp_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    sampler._primitive.cache_clear()
+    require_sampler("native")
+    with pytest.raises(MissingExtra, match=r'pip install "dprelease\[opendp\]"') as caught:
+        require_sampler("opendp")
+    assert (caught.value.code, caught.value.exit_code) == ("DPR-X105", 9)
+    with pytest.raises(MissingExtra):
+        sampler.add_noise("laplace", np.zeros(1, dtype=np.int64), Fraction(1), "opendp")

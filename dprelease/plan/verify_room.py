@@ -1,0 +1,40 @@
+"""Whether noise has room in 64 bits beside the largest total: a question about a plan, not about the data.
+
+Totals are clamped to 2^62 in size before noise is added (``engines.steps.MOST``), and answers to 64 bits after it.
+Clamping an answer is post-processing, and moves it no further from the total, so that neither the loss nor a margin
+depends on this check. It makes sure that answers are not clamped, and so biased, but by a chance of 2^-80.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dprelease.plan.document import Step
+
+__all__ = ["has_room"]
+
+_LARGEST_TOTAL = 2**62
+_LARGEST_ANSWER = 2**63 - 1
+_REACH = {"discrete_laplace": 57, "laplace_threshold": 57, "discrete_gaussian": 11, "gaussian_threshold": 11}
+_JOINT = ("count_knorm", "linf_knorm")
+_WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "optimal_selection")
+
+
+def has_room(step: Step) -> bool:
+    """Whether a total and its noise fit into 64 bits, but for a chance of 2^-80 a number; choices always do."""
+    return _LARGEST_TOTAL + _reach(step) <= _LARGEST_ANSWER
+
+
+def _reach(step: Step) -> Fraction:
+    """What the noise on one number exceeds with a probability below 2^-80, in grid steps; 0 without noise.
+
+    P(|X| >= t) is at most 2 exp(-t / scale) for discrete Laplace noise, and at most 2 exp(-t^2 / (2 scale^2)) for
+    discrete Gaussian noise (Canonne, Kamath and Steinke 2020, section 3). A number of a K-norm draw of k is at most
+    the radius, J + G_0 + ... + G_k with J <= k (``noise.knorm``), and E exp(G / (2 scale)) = 1 + exp(-1 / (2 scale))
+    is at most 2 for each geometric G: P(sum >= t) <= 2^(k + 1) exp(-t / (2 scale)), which is 2^-80 at
+    t = 2 ln 2 (k + 81) scale. 7/5 is above 2 ln 2.
+    """
+    if step.mechanism in _JOINT:
+        number = len(step.parts)
+        return number + Fraction(7, 5) * (number + 81) * step.scale
+    return Fraction(0) if step.mechanism in _WITHOUT_NOISE else _REACH[step.mechanism] * step.scale
