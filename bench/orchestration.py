@@ -9,6 +9,8 @@ scratch and in a project of its own; the three ways take turns, and the fastest 
 * plan: from the start until the budget is reserved, and so imports, planning, and fingerprints of the data.
 * wait: from then until the first draw begins. A temporary server boots meanwhile: this is Prefect's start-up.
 * inside: from the first draw to the closed release, and so every task of the flow but the first one.
+* idle: of the time from the first draw to the last answer, the part in which no thread draws: what Prefect puts between
+  draws, whatever these take. at work: how many threads draw at once, on average.
 * end: from the closed release to the end of the process: artifacts, last events, a temporary server is stopped.
 * share: what is longer inside and at the end than without Prefect, as a share of the whole wall time. It is what grows
   with the number of queries; start-up does not.
@@ -31,6 +33,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -77,6 +80,8 @@ class Found:
     client: float
     busy: float
     total: float
+    idle: float
+    at_work: float
     server: float = 0.0
     server_cpu: float = 0.0
     tasks: int = 0
@@ -113,10 +118,18 @@ def project(folder: Path, people: Path, home: Path, queries: int, period: str) -
 def _command(marks: str, words: list[str]) -> None:
     """The command, in a process from scratch, noting when it comes by: the first time, or of closing the last."""
     seen: dict[str, tuple[float, float]] = {}
+    drawn: dict[int, list[list[float]]] = {}  # by thread, when each draw began and had its last answer
 
     def note(event: str, told: tuple[Any, ...]) -> None:
-        if event == EVENT and (name := MARKS.get(told[0])) and (name not in seen or name == "closed"):
+        if event != EVENT:
+            return
+        if (name := MARKS.get(told[0])) and (name not in seen or name == "closed"):
             seen[name] = (time.monotonic(), time.process_time())
+        if told[0] == "draw.begun":
+            now = time.monotonic()
+            drawn.setdefault(threading.get_ident(), []).append([now, now])
+        elif told[0] == "commit.read" and (mine := drawn.get(threading.get_ident())):
+            mine[-1][1] = time.monotonic()
 
     sys.addaudithook(note)
     from dprelease.cli import main as dprelease
@@ -126,7 +139,18 @@ def _command(marks: str, words: list[str]) -> None:
         dprelease()
     finally:
         seen["ended"] = (time.monotonic(), time.process_time())
+        seen["idle"] = _idle([draw for mine in drawn.values() for draw in mine])
         Path(marks).write_text(json.dumps(seen), encoding="utf-8")
+
+
+def _idle(draws: list[list[float]]) -> tuple[float, float]:
+    """Of the time from the first beginning to the last end, the part that no draw covers; how many do on average."""
+    covered, reached = 0.0, min(begun for begun, _ in draws)
+    whole = max(ended for _, ended in draws) - reached
+    for begun, ended in sorted(draws):
+        covered += max(0.0, ended - max(begun, reached))
+        reached = max(reached, ended)
+    return 1 - covered / whole, sum(ended - begun for begun, ended in draws) / whole
 
 
 def _environment(api: str = "") -> dict[str, str]:
@@ -194,6 +218,8 @@ def run(folder: Path, *words: str, api: str = "") -> Found:
         client=client,
         busy=used["ended"] - used["drawing"],
         total=used["ended"],
+        idle=at["idle"],
+        at_work=used["idle"],
         server=server,
     )
 
@@ -280,7 +306,8 @@ def told(queries: int, way: str, found: Found, direct: Found) -> str:
     seconds = " ".join(f"{value:7.2f}" for value in (found.wall, found.plan, found.wait, found.inside, found.end))
     server_cpu = f"+{found.server_cpu:.1f}" if found.server_cpu else ""
     figures = f"{found.cpu:7.1f} {server_cpu:>6} {share:>7} {of_cpu:>7} {found.client:6.0f} {found.server:6.0f}"
-    return f"{queries:7} {way:<17} {seconds} {figures} {found.tasks:6} {found.grown:8.0f}"
+    drawing = f"{found.idle:6.1%} {found.at_work:7.2f}"
+    return f"{queries:7} {way:<17} {seconds} {drawing} {figures} {found.tasks:6} {found.grown:8.0f}"
 
 
 def main() -> None:
@@ -305,7 +332,8 @@ def main() -> None:
                     known = best.get((queries, way))
                     best[queries, way] = found if known is None or found.wall < known.wall else known
     print(f"{asked.rows} rows of {COLUMNS} columns; the fastest of {asked.rounds}; seconds; {os.cpu_count()} cores")
-    head = [f"{each:>7}" for each in ("wall", "plan", "wait", "inside", "end", "CPU", "server", "share", "of CPU")]
+    names = ("wall", "plan", "wait", "inside", "end", "idle", "at work", "CPU", "server", "share", "of CPU")
+    head = [f"{each:>7}" for each in names]
     print(f"queries {'way':<17} {' '.join(head)} MB own server  tasks       KB")
     for queries in asked.queries:
         for way in WAYS:
