@@ -122,7 +122,8 @@ def test_noise_alone_is_named_at_most_as_often_as_promised_and_a_change_of_four_
     plan = example.plan()
     draws = _draws(plan, 160)
     assert _named(plan, draws, {}) <= 14  # of 80 at most 5 %: Bin(80, 0.05) is above 14 with probability 1e-5
-    assert _named(plan, draws[:40], {"population.rows": 4 * 39 + 39}) >= 19
+    # Three margins more for the noise of the two: missed once in some 10^7 pairs; with one, once in 150.
+    assert _named(plan, draws[:40], {"population.rows": 4 * 39 + 3 * 39}) >= 19
 
 
 @pytest.mark.parametrize("confidence", [Fraction(1, 2), Fraction(999, 1000)])
