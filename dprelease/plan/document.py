@@ -5,21 +5,23 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.canonical import Value
-from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog, Column
 from dprelease.measures import AnyMeasure
-from dprelease.noise import Law
 from dprelease.plan.account import Account, Composition, Parallel, Window
 from dprelease.plan.approved import Approval
-from dprelease.plan.draws import Choosing, event_of, law_of
+from dprelease.plan.draws import Choosing
+from dprelease.plan.goal import Goal
 from dprelease.plan.info import ReleaseInfo
 from dprelease.plan.standing import AccountStanding, Head, Standing
+from dprelease.plan.step import Answer, Feed, Selecting, Step
+from dprelease.plan.workload import PostProcess, Take, Workload
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.convert import converted, factor
-from dprelease.privacy.event import Composed, Event, Repeated, Sensitivity
+from dprelease.privacy.event import Composed, Repeated
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Output",
     "Parallel",
     "PlannedQuery",
+    "PostProcess",
     "Publish",
     "Ranking",
     "ReleaseInfo",
@@ -47,123 +50,16 @@ __all__ = [
     "Selecting",
     "Standing",
     "Step",
+    "Take",
     "Window",
+    "Workload",
 ]
 
 AccountantName = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
 
 
-class Answer(Value):
-    """One measure of one query."""
-
-    query: str
-    measure: str
-
-
-class Selecting(Value):
-    """Of a step that decides which keys appear: those whose noisy number of units reaches the threshold.
-
-    Attributes:
-        threshold: At least so many, noise included; where a coin decides (``optimal_selection``), the least number of
-            units with which a key appears as likely as not.
-        delta: At least the probability that a key shows which one unit alone has.
-        left_out: Of a coin: so many units of every key do not count, so that the threshold is the author's.
-    """
-
-    threshold: int
-    left_out: int = Field(default=0, ge=0)
-    delta: Fraction = Field(gt=0, lt=1)
-
-
-class Step(Value):
-    """One draw: a bounded aggregate, the mechanism that hides it, and what that costs.
-
-    A joint step hides several quantities of the same cells with one vector of noise per cell.
-
-    Attributes:
-        id: Unique in the plan; letters, digits, ``.``, ``-`` and ``_``.
-        answers: The measures that it serves.
-        aggregate: What the engine computes: the first quantity, and the only one but for a joint step.
-        joined: The further quantities of a joint step, over the same cells.
-        mechanism: A name in ``MECHANISMS``; in ``JOINT_MECHANISMS`` for a joint step, in ``CHOICES`` for one that
-            chooses, in ``SELECTIONS`` for one that selects keys.
-        sensitivity: In grid steps (in scores, where it chooses), of all quantities together; ``verify`` derives it
-            again.
-        gauge: Of a joint step: the largest sum over cells of the norms by which one unit moves it.
-        scale: Of the noise, in grid steps; exactly a 64-bit float.
-        share: Of the release's budget; the shares of a plan add up to exactly one.
-        cells: The number of cells; None where a noisy selection decides.
-        choosing: Where it chooses.
-        selecting: Where it selects keys.
-    """
-
-    id: str
-    answers: tuple[Answer, ...]
-    aggregate: BoundedAggregate
-    joined: tuple[Quantity, ...] = ()
-    mechanism: str
-    sensitivity: Sensitivity
-    gauge: Fraction | None = None
-    scale: Fraction = Field(gt=0)
-    share: Fraction = Field(gt=0)
-    cells: int | None = Field(ge=1)
-    choosing: Choosing | None = None
-    selecting: Selecting | None = None
-
-    @property
-    def parts(self) -> tuple[Quantity, ...]:
-        """Its quantities, in the order in which a measurement holds them, ``cells`` numbers each."""
-        return (self.aggregate.quantity, *self.joined)
-
-    @property
-    def numbers(self) -> int | None:
-        """How many numbers a measurement of it holds; None where a noisy selection decides."""
-        if self.mechanism == "exponential_top_k" and self.choosing is not None:
-            return self.choosing.rounds
-        return None if self.cells is None else self.cells * len(self.parts)
-
-    @property
-    def event(self) -> Event:
-        """What the step costs."""
-        return event_of(
-            self.mechanism,
-            self.scale,
-            self.sensitivity,
-            dimension=len(self.parts),
-            gauge=self.gauge,
-            choosing=self.choosing,
-            delta=None if self.selecting is None else self.selecting.delta,
-        )
-
-    @property
-    def law(self) -> Law:
-        """The public distribution of the noise on one number, in grid steps; of a choice, on its score."""
-        return law_of(self.mechanism, self.scale, dimension=len(self.parts), gauge=self.gauge, choosing=self.choosing)
-
-
-class Feed(Value):
-    """Where a measure gets one of its quantities from: a step, and which of its parts."""
-
-    step: str
-    part: int = Field(default=0, ge=0)
-
-
 def _feed(value: Any) -> Any:
     return {"step": value} if isinstance(value, str) else value
-
-
-class Goal(Value):
-    """What the author asked of a query's accuracy or price; everything left out: its share of the rest.
-
-    Attributes:
-        share: Relative to the other queries that share.
-        budget: What the query alone costs, at the release's delta; it then has steps of its own.
-        targets: For a measure the largest margin of error that is allowed, in units of the measure.
-    """
-
-    share: Fraction | None = None
-    budget: Budget | None = None
-    targets: dict[str, Fraction] = {}
 
 
 class Ranking(Value):
@@ -191,6 +87,7 @@ class PlannedQuery(Grouping):
         suppress_below: A measure of the query, and the number below which a row is withheld after the noise.
         expect: Guessed counts per cell.
         goal: What the author asked of its accuracy or price.
+        workload: The workload that it is one table of; it then has no inputs of its own, and no goal.
     """
 
     name: str
@@ -202,6 +99,13 @@ class PlannedQuery(Grouping):
     suppress_below: tuple[str, Fraction] | None = None
     expect: dict[str, int] = {}
     goal: Goal = Goal(share=Fraction(1))
+    workload: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Queries keep the text, and plans the fingerprint, that they had before there were these fields."""
+        fields: dict[str, Any] = written(self)
+        return {name: each for name, each in fields.items() if each or name not in ("complete", "workload")}
 
 
 class Output(Value):
@@ -291,6 +195,15 @@ class ReleasePlan(Value):
     unspent: str | None = None
     derive: tuple[Derived, ...] = ()
     publish: Publish
+    workloads: tuple[Workload, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_no_workloads(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Plans without workloads keep the text and the fingerprint that they had before there were any."""
+        fields: dict[str, Any] = written(self)
+        if not self.workloads:
+            del fields["workloads"]
+        return fields
 
     @property
     def event(self) -> Composed:
@@ -332,6 +245,10 @@ class ReleasePlan(Value):
         """
         release = {**self.release.model_dump(), "revision": number}
         return self.model_copy(update={"release": ReleaseInfo(**release)})
+
+    def workload(self, name: str) -> Workload:
+        """The workload of that name."""
+        return next(each for each in self.workloads if each.name == name)
 
     def step(self, step_id: str) -> Step:
         """The step of that id."""
