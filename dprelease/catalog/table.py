@@ -19,6 +19,7 @@ __all__ = [
     "ColumnType",
     "Computed",
     "Derivation",
+    "Hierarchy",
     "Join",
     "Key",
     "Mapped",
@@ -275,6 +276,23 @@ class Table(Value):
         return prod(self.column(name).cells for name in by)
 
 
+class Hierarchy(Value):
+    """Columns that nest: every key of a level lies in one key of the level above, by public files alone.
+
+    A row with a key at the lowest level has that key's ancestors in the columns above, for these are looked up or
+    computed from it.
+
+    Attributes:
+        name: Its name in the spec.
+        levels: Columns, top first. The nodes of a level are the keys of its column in published order.
+        parents: For every level but the top one: of each node the position of its parent in the level above.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    parents: tuple[tuple[int, ...], ...]
+
+
 class Catalog(Value):
     """Everything declared that a plan needs, by name.
 
@@ -283,11 +301,21 @@ class Catalog(Value):
         references: The public files.
         exclusions: For every query that leaves key combinations out: the positions of those cells in the full
             cross product of its keys, rising.
+        hierarchies: Those that queries use.
     """
 
     tables: dict[str, Table]
     references: dict[str, Reference] = {}
     exclusions: dict[str, tuple[int, ...]] = {}
+    hierarchies: dict[str, Hierarchy] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_no_hierarchies(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Catalogs without hierarchies keep the text that they had before there were any."""
+        fields: dict[str, Any] = written(self)
+        if not self.hierarchies:
+            del fields["hierarchies"]
+        return fields
 
 
 def _decimal(number: Fraction) -> str:

@@ -26,8 +26,10 @@ from dprelease.catalog.table import (
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.exclude import left_out
 from dprelease.plan.grouping import exclusion_name
+from dprelease.plan.nesting import hierarchies_of
 from dprelease.spec.check_columns import check_labels
 from dprelease.spec.check_keys import check_cells, check_length
+from dprelease.spec.check_workloads import check_workload_cells
 from dprelease.spec.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec, TimeSpec
 from dprelease.spec.expressions import computed, types_of
 from dprelease.spec.fields import day
@@ -38,6 +40,7 @@ from dprelease.spec.names import shown
 from dprelease.spec.nodes import Path
 from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.prune import Hidden
+from dprelease.spec.workloads import key_columns
 
 __all__ = ["references_needed", "resolve"]
 
@@ -60,12 +63,12 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
 
     Returns:
         Its tables with explicit keys in published order and expressions in canonical text, its references with
-        their SHA-256, and the cells that queries leave out.
+        their SHA-256, the cells that queries leave out, and the trees of their levels.
 
     Raises:
         SpecError: With every problem: a file that is missing or not as declared, a join key that is not unique,
             labels or nulls for keys that are not there, more than a million keys or ten million cells, exceptions
-            that are no cells or all of them.
+            that are no cells or all of them, levels that do not nest.
     """
     spec = loaded.spec
     findings = Findings(loaded.places, Hidden())
@@ -76,7 +79,8 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
     tables = {name: _table(name, table, period, found, findings) for name, table in spec.tables.items()}
     exclusions: dict[str, tuple[int, ...]] = {}
     for name, query in spec.queries.items():
-        exclusions |= _cells(name, query, tables[query.table], found, findings)
+        exclusions |= _cells(spec, name, query, tables[query.table], found, findings)
+    hierarchies = hierarchies_of(spec, tables, found, findings)
     if findings.problems:
         raise SpecError(sorted(findings.problems, key=_place))
     pinned = {
@@ -88,13 +92,23 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
         )
         for name in needed
     }
-    return Catalog(tables=tables, references=pinned, exclusions=exclusions)
+    return Catalog(tables=tables, references=pinned, exclusions=exclusions, hierarchies=hierarchies)
 
 
 def _cells(
-    name: str, query: QuerySpec, table: Table, found: Mapping[str, ReferenceTable], findings: Findings
+    spec: ReleaseSpec,
+    name: str,
+    query: QuerySpec,
+    table: Table,
+    found: Mapping[str, ReferenceTable],
+    findings: Findings,
 ) -> dict[str, tuple[int, ...]]:
     """Holds a query against the keys that its columns turned out to have; the cells that it leaves out, by name."""
+    if query.marginals is not None:
+        keys = {column: table.column(column).cells for column in key_columns(query, spec.hierarchies)}
+        if all(keys.values()):
+            check_workload_cells(name, query, spec.hierarchies, keys, findings)
+        return {}
     at, sizes = ("queries", name), [table.column(column).cells for column in query.cells_by]
     if query.keys == "private" or not all(sizes):  # a column without keys was told where its reference is read
         return {}

@@ -9,24 +9,16 @@ from collections.abc import Mapping
 
 __all__ = ["COMPANIONS", "EXAMPLES", "MISPLACED", "NOT_YET"]
 
-_BY = "write one query for each table that is wanted"
-_POSTPROCESS = "leave it out: the numbers are published as they were measured"
-
 # A path, or a path and a value, to what can be done today.
 NOT_YET: Mapping[str, str] = {
-    "hierarchies": "join the levels from a reference, and write one query per level",
-    "postprocess": _POSTPROCESS,
-    "invariants": "leave it out: every published number is protected",
+    "invariants": "leave it out, or write `invariants: []`: every published number is protected",
     "tables.*.source.database": "export the rows to a CSV or Parquet file, and write `file: ...`",
-    "queries.*.totals": _BY,
-    "queries.*.marginals": _BY,
-    "queries.*.levels": _BY,
+    "queries.*.totals": "write one query for each table that is wanted, or `marginals` for tables of counts",
 }
 
 # Fields that only another one of NOT_YET gives a meaning: one problem for both.
 COMPANIONS: Mapping[str, str] = {
     "tables.*.source.table": "database",
-    "queries.*.shares": "levels",
 }
 
 # Fields that stand elsewhere, to what is meant there.
@@ -86,6 +78,17 @@ EXAMPLES: Mapping[str, str] = {
     "queries.*.budget": "write `budget: {epsilon: 1/10}` or `budget: {rho: 1/100}`",
     "queries.*.target": "write `target: {persons: {margin: 500}}`, by the name of a measure",
     "queries.*.target.*": "write `target: {persons: {margin: 500}}`, by the name of a measure",
+    "queries.*.marginals": "write `marginals: {of: [sex, race], ways: [0, 1, 2]}`",
+    "queries.*.marginals.of": "write `of: [sex, race]`, columns with keys",
+    "queries.*.marginals.ways": "write `ways: [0, 1, 2]`: the total, tables of one column, and tables of two",
+    "queries.*.marginals.sets": "write `sets: [[sex, race], [sex], []]`",
+    "queries.*.shares": "write `shares: {levels: {region: 1/3, state: 2/3}, tables: {total: 1/2, sex: 1/2}}`",
+    "queries.*.shares.levels": "write `levels: {region: 1/3, state: 2/3}`",
+    "queries.*.shares.tables": "write `tables: {total: [1/2, 1/4], sex: [1/2, 3/4]}`, a number for each level",
+    "hierarchies": "write `hierarchies: {geography: [region, state]}`, top first",
+    "hierarchies.*": "write the columns, top first, two or more: `geography: [region, state]`",
+    "postprocess": "write `postprocess: [consistent]`",
+    "invariants": "write `invariants: []`",
     "derive.*": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
     "derive.*.sql": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
     "publish.unreliable.relative_error_above": "write `relative_error_above: 0.5`",

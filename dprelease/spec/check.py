@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dprelease.errors import Problem
+from dprelease.spec.check_after import check_invariants, check_postprocess, check_table_names
 from dprelease.spec.check_budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.check_keys import check_rows
+from dprelease.spec.check_levels import check_hierarchies
 from dprelease.spec.check_measures import check_measures
 from dprelease.spec.check_tables import check_tables
 from dprelease.spec.check_units import check_query_bounds
+from dprelease.spec.check_workloads import check_no_workload, check_workload
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 from dprelease.spec.expressions import check_where, types_of
 from dprelease.spec.findings import Findings
@@ -30,6 +33,7 @@ def check(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
     findings = Findings(places, hidden)
     check_privacy(spec, findings)
     check_tables(spec, findings)
+    check_hierarchies(spec, findings)
     check_schedule(spec.schedule, spec.release.period if "period" in spec.release.model_fields_set else None, findings)
     if not spec.queries:
         hint = "write `queries: {people: {table: people, by: [sex], measures: {persons: {count: rows}}}}`"
@@ -40,6 +44,9 @@ def check(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
             findings.add("DPR-S502", ("queries", name), "is no name", f"{NAME_RULE}; - as well", key=True)
         _check_query(spec, name, query, findings)
     _check_derive(spec, findings)
+    check_table_names(spec, findings)
+    check_postprocess(spec, findings)
+    check_invariants(spec, findings)
     for number, form in enumerate(spec.publish.formats):
         if form in spec.publish.formats[:number]:
             findings.add("DPR-S535", ("publish", "formats", number), f"repeats {form}", "list every format once")
@@ -55,6 +62,11 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, findings: Findi
     else:
         columns = ("tables", query.table, "columns")
         check_where(query.where, types_of(table.columns), (*at, "where"), findings, columns)
+    if query.marginals is not None:
+        check_workload(spec, name, query, table, findings)
+        return
+    check_no_workload(query, at, findings)
+    if table is not None:
         check_rows(spec, query, table, at, findings)
         check_query_bounds(query, table, at, findings)
     check_measures(query, table, at, findings)

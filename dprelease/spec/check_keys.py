@@ -12,7 +12,7 @@ from dprelease.spec.keys import size_of, spelled_out
 from dprelease.spec.names import did_you_mean, shown
 from dprelease.spec.nodes import Path
 
-__all__ = ["MOST_CELLS", "check_cells", "check_length", "check_rows"]
+__all__ = ["MOST_CELLS", "check_cells", "check_length", "check_rows", "known_cells"]
 
 MOST_CELLS = 10_000_000
 # What a list of the most frequent keys has no use for.
@@ -41,7 +41,7 @@ def check_rows(spec: ReleaseSpec, query: QuerySpec, table: TableSpec, at: Path, 
     if query.keys == "private":
         _check_private(spec, query, table, at, findings)
     else:
-        check_cells(query, [_known_cells(table.columns.get(column)) for column in query.by], at, findings)
+        check_cells(query, [known_cells(table.columns.get(column)) for column in query.by], at, findings)
         if query.min_units is not None:
             hint = "write `keys: private` beside it; or `suppress`, which acts after the noise"
             findings.add("DPR-S573", (*at, "min_units"), "is for `keys: private`", hint, (*at, "keys"))
@@ -67,7 +67,7 @@ def _check_by(query: QuerySpec, table: TableSpec, at: Path, findings: Findings) 
             findings.add("DPR-S571", here, says, "declare bands of it: `{bin: COLUMN, edges: [...]}`", about)
 
 
-def _known_cells(column: ColumnSpec | None) -> int:
+def known_cells(column: ColumnSpec | None) -> int:
     """The number of keys that the spec spells out; 1 where a reference does, or where they are wrong."""
     if column is None or not keys_are_sound(column):
         return 1
@@ -151,7 +151,7 @@ def _check_list(query: QuerySpec, table: TableSpec, at: Path, findings: Findings
     if query.k is None:
         findings.add("DPR-S577", here, "does not say how many", "write `k: 10` beside it", (*at, "k"))
     elif column is not None and keys_are_sound(column):
-        check_length(query, _known_cells(column), at, findings)
+        check_length(query, known_cells(column), at, findings)
 
 
 def check_length(query: QuerySpec, keys: int, at: Path, findings: Findings) -> None:

@@ -19,7 +19,7 @@ from dprelease.spec.findings import Findings
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.nodes import Path
 
-__all__ = ["check_measures", "published_names"]
+__all__ = ["check_measures", "check_outputs", "published_names"]
 
 _REHEARSAL = "rehearsal"  # the column that marks a table of a rehearsal
 # Engines square whole steps in 90 bits: from here on a value's distance from the middle of its clip is too far.
@@ -56,7 +56,7 @@ def check_measures(query: QuerySpec, table: TableSpec | None, at: Path, findings
             _check_ratio(query, label, measure, here, findings)
         elif table is not None:
             _check_measure(query, table, measure, here, findings)
-    _check_outputs(query, at, findings)
+    check_outputs(query, query.by, at, findings)
 
 
 def _check_measure(query: QuerySpec, table: TableSpec, measure: Measure, at: Path, findings: Findings) -> None:
@@ -167,9 +167,16 @@ def _fit(query: QuerySpec) -> list[str]:
     return [name for name, measure in query.measures.items() if kind_of(measure) in _PARTS]
 
 
-def _check_outputs(query: QuerySpec, at: Path, findings: Findings) -> None:
-    """A number m is published as m, m_se, m_margin, m_lower, m_upper and m_status; capitals do not tell names apart."""
-    taken = {column.lower(): f"key column {column}" for column in query.by} | {_REHEARSAL: "mark of rehearsals"}
+def check_outputs(query: QuerySpec, keys: tuple[str, ...], at: Path, findings: Findings) -> None:
+    """A number m is published as m, m_se, m_margin, m_lower, m_upper and m_status; capitals do not tell names apart.
+
+    Args:
+        query: As written.
+        keys: Its key columns.
+        at: Its path.
+        findings: Where problems go.
+    """
+    taken = {column.lower(): f"key column {column}" for column in keys} | {_REHEARSAL: "mark of rehearsals"}
     for label, measure in query.measures.items():
         roots = published_names(label, measure)
         ends = ("", "_se", "_margin", "_lower", "_upper", "_status")
@@ -177,5 +184,13 @@ def _check_outputs(query: QuerySpec, at: Path, findings: Findings) -> None:
         clash = next((name for name in names if name.lower() in taken), None)
         if clash is not None:
             says = f"publishes a column {shown(clash)!r}, which is the name of the {shown(taken[clash.lower()])}"
-            findings.add("DPR-S523", (*at, "measures", label), says, "rename the measure", (*at, "by"), key=True)
+            findings.add(
+                "DPR-S523",
+                (*at, "measures", label),
+                says,
+                "rename the measure",
+                (*at, "by"),
+                (*at, "marginals"),
+                key=True,
+            )
         taken |= {name.lower(): f"column {name}" for name in names}

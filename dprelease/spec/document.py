@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
 
 from dprelease.canonical import Value
 from dprelease.privacy.budget import Budget
@@ -30,6 +38,7 @@ from dprelease.spec.queries import ExceptSpec, PinSpec, QueryBounds, QuerySpec, 
 from dprelease.spec.schedule import ScheduleSpec
 from dprelease.spec.tables import BoundsSpec, JoinSpec, SourceSpec, TableSpec, TimeSpec
 from dprelease.spec.value import SpecValue
+from dprelease.spec.workloads import InvariantSpec, Levels, MarginalsSpec, PostProcess, SharesSpec
 
 __all__ = [
     "MODELS",
@@ -38,8 +47,10 @@ __all__ = [
     "ColumnSpec",
     "DeriveSpec",
     "ExceptSpec",
+    "InvariantSpec",
     "JoinSpec",
     "KeySpan",
+    "MarginalsSpec",
     "PinSpec",
     "PublishSpec",
     "QueryBounds",
@@ -48,6 +59,7 @@ __all__ = [
     "ReferenceSpec",
     "ReleaseSpec",
     "ScheduleSpec",
+    "SharesSpec",
     "SourceSpec",
     "SpecValue",
     "SuppressSpec",
@@ -163,6 +175,15 @@ def _no_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
+def _post(value: Any, info: ValidationInfo) -> Any:
+    """Tables of a workload are consistent where nothing else is said, so that saying it is the same spec."""
+    if value is None:
+        return ("consistent",) if any(each.marginals for each in info.data.get("queries", {}).values()) else ()
+    if value in ((), []):
+        raise refuse("DPR-S210", "has 0 items, not at least 1", "write `postprocess: [consistent]`, or leave it out")
+    return tuple(value) if isinstance(value, list) else value
+
+
 class ReleaseSpec(SpecValue):
     """A release: what to publish, about whom, and how much privacy it may cost."""
 
@@ -171,11 +192,27 @@ class ReleaseSpec(SpecValue):
     privacy: PrivacySpec
     references: dict[str, ReferenceSpec] = Field({}, description="Public files, each once, by name.")
     tables: dict[str, TableSpec] = Field(description="Confidential tables, by name.")
+    hierarchies: dict[str, Levels] = Field(
+        {}, description="Columns that nest, by name, top first: [region, state, puma]."
+    )
     queries: dict[str, QuerySpec] = Field(description="Published tables, by name.")
+    postprocess: Annotated[tuple[PostProcess, ...], BeforeValidator(_post)] = Field(
+        None, validate_default=True, description="What is done to workloads after the noise; left out: [consistent]."
+    )
+    invariants: tuple[InvariantSpec, ...] = Field((), description="Numbers published as they are; not available yet.")
     derive: dict[str, DeriveSpec] = Field({}, description="Tables made from the published ones, by name.")
     publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
     # It says when, never what: another hour changes no fingerprint, and leaves open releases as they are.
     schedule: ScheduleSpec | None = Field(None, exclude=True, description="When each period is released.")
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs without workloads keep the fingerprint that they had before there were any."""
+        fields: dict[str, Any] = written(self)
+        for name in ("hierarchies", "postprocess", "invariants"):
+            if not getattr(self, name):
+                del fields[name]
+        return fields
 
     @property
     def revisions(self) -> int:
@@ -205,6 +242,9 @@ MODELS: Mapping[str, type[Value]] = {
     "queries.*.suppress": SuppressSpec,
     "queries.*.budget": PinSpec,
     "queries.*.target.*": TargetSpec,
+    "queries.*.marginals": MarginalsSpec,
+    "queries.*.shares": SharesSpec,
+    "invariants": InvariantSpec,
     "derive.*": DeriveSpec,
     "publish": PublishSpec,
     "publish.unreliable": UnreliableSpec,

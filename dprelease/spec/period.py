@@ -8,15 +8,20 @@ begins in December and ends in January touches two of each.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date, timedelta
+from types import MappingProxyType
 from typing import Literal, get_args
 
 from dprelease.errors import PlanError
 
-__all__ = ["CALENDAR", "Per", "beyond", "containing", "following", "is_a", "periods", "span", "windows"]
+__all__ = ["CALENDAR", "EXAMPLES", "Per", "beyond", "containing", "following", "is_a", "periods", "span", "windows"]
 
 Per = Literal["day", "week", "month", "quarter", "year"]
-CALENDAR = "2024, 2024-Q1, 2024-03, 2024-W09 or 2024-03-07"  # one of each, for messages
+EXAMPLES: Mapping[Per, str] = MappingProxyType(
+    {"year": "2024", "quarter": "2024-Q1", "month": "2024-03", "week": "2024-W09", "day": "2024-03-07"}
+)
+CALENDAR = " or ".join(", ".join(EXAMPLES.values()).rsplit(", ", 1))  # one of each, for messages
 
 _PERIOD = re.compile(r"([0-9]{4})(?:-Q([1-4])|-W([0-9]{2})|-([0-9]{2})(?:-([0-9]{2}))?)?")
 _MONTHS_OF_A_QUARTER = 3

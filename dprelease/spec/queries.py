@@ -9,9 +9,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_serializer,
     model_validator,
 )
 from pydantic.config import JsonDict
@@ -34,6 +36,7 @@ from dprelease.spec.fields import (
 )
 from dprelease.spec.names import did_you_mean
 from dprelease.spec.value import SpecValue
+from dprelease.spec.workloads import MarginalsSpec, SharesSpec
 
 __all__ = ["ExceptSpec", "PinSpec", "QueryBounds", "QuerySpec", "SuppressSpec", "TargetSpec"]
 
@@ -145,9 +148,11 @@ class SuppressSpec(SpecValue):
 
 
 def _measures(value: Any, info: ValidationInfo) -> Any:
-    """Only a list of the most frequent keys has no measures."""
+    """Only a list of the most frequent keys has no measures; a workload counts rows where nothing else is said."""
     if info.data.get("top_k", "wrong in itself") is not None:
         return {} if value is None else value
+    if info.data.get("marginals", "wrong in itself") is not None and value is None:
+        return {"count": {"count": "rows"}}
     if value is None:
         raise PydanticKnownError("missing")
     if value == {}:
@@ -157,11 +162,14 @@ def _measures(value: Any, info: ValidationInfo) -> Any:
 
 def _table_or_top(schema: JsonDict) -> None:
     schema["required"] = ["table"]
-    schema["anyOf"] = [{"required": ["measures"]}, {"required": ["top_k", "k"]}]
+    schema["anyOf"] = [{"required": ["measures"]}, {"required": ["top_k", "k"]}, {"required": ["marginals"]}]
 
 
 class QuerySpec(SpecValue):
-    """One published table: the full cross product of the keys of `by`, empty cells too; or the most frequent keys."""
+    """One published table: the full cross product of the keys of `by`, empty cells too; or the most frequent keys.
+
+    With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
@@ -177,6 +185,13 @@ class QuerySpec(SpecValue):
     of: Literal["units", "rows"] | None = Field(
         None, description="With `top_k`: what is counted; left out: units.", validate_default=True
     )
+    marginals: MarginalsSpec | None = Field(None, description="Instead of `by`: many tables of counts, as one.")
+    levels: Filled | None = Field(
+        None, description="With `marginals`: a name under `hierarchies`; every table is made at every level."
+    )
+    shares: SharesSpec | None = Field(
+        None, description="With `marginals`: the budget of each level and table; left out: the plan finds it."
+    )
     measures: Annotated[dict[str, Annotated[AskedMeasure, BeforeValidator(_measure)]], BeforeValidator(_measures)] = (
         Field(None, validate_default=True, description="One published number per cell each, by name.")
     )
@@ -191,6 +206,15 @@ class QuerySpec(SpecValue):
         validate_default=True,
     )
     expect: dict[str, PositiveWhole] = Field({}, description="A public guess per cell of a count of this query.")
+
+    @model_serializer(mode="wrap")
+    def _without_no_workload(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Queries without marginals keep the text, and specs the fingerprint, that they had before there were any."""
+        fields: dict[str, Any] = written(self)
+        for name in ("marginals", "levels", "shares"):
+            if getattr(self, name) is None:
+                del fields[name]
+        return fields
 
     @field_validator("of")
     @classmethod

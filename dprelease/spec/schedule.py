@@ -20,7 +20,7 @@ from dprelease.spec.fields import Filled, Period, ReleaseName, kind_of, refuse
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import nearest, shown
 from dprelease.spec.nodes import plain
-from dprelease.spec.period import Per, beyond, is_a
+from dprelease.spec.period import EXAMPLES, Per, beyond, is_a
 from dprelease.spec.prune import Hidden
 from dprelease.spec.translate import problems_of
 from dprelease.spec.value import SpecValue
@@ -30,13 +30,6 @@ __all__ = ["Duration", "ScheduleSpec", "Scheduled", "check_schedule", "read_sche
 
 _DURATION = re.compile(r"(0|[1-9][0-9]{0,3})([hdmy])")
 _LONGEST = {"h": 9_999, "d": 9_999, "m": 1_200, "y": 100}
-_EXAMPLES: dict[Per, str] = {
-    "day": "2024-03-07",
-    "week": "2024-W09",
-    "month": "2024-03",
-    "quarter": "2024-Q1",
-    "year": "2024",
-}
 _KEYS = re.compile(rb"""^["']?(dprelease|schedule)["']?[ \t]*:""", re.MULTILINE)
 _DURATION_HINT = "write a whole number and h, d, m or y, for hours, days, months, years: 6h, 4d, 1m, 2y"
 
@@ -218,7 +211,7 @@ def check_schedule(schedule: ScheduleSpec | None, first: str | None, findings: F
     if first is not None and not is_a(kind, first):
         says = f"is {shown(first)!r}, and the schedule releases every {kind}"
         why = beyond(first)
-        hint = f"write one like {_EXAMPLES[kind]}: the first {kind} that is released"
+        hint = f"write one like {EXAMPLES[kind]}: the first {kind} that is released"
         at = ("release", "period")
         findings.add("DPR-S633", at, says, f"{hint}; {why}" if why else hint, ("schedule", "period"))
     if schedule.retention is not None and any(
@@ -236,12 +229,12 @@ def _check_periods(schedule: ScheduleSpec, first: str | None, findings: Findings
     for period in schedule.skip:
         if not is_a(kind, period):
             says = f"is no {kind}, and the schedule releases every {kind}"
-            hint = f"write one like {_EXAMPLES[kind]}, and why it is not released"
+            hint = f"write one like {EXAMPLES[kind]}, and why it is not released"
             findings.add("DPR-S636", ("schedule", "skip", period), says, hint, ("schedule", "period"), key=True)
     if last is None:
         return
     if not is_a(kind, last):
-        says, hint = f"is {shown(last)!r}, and the schedule releases every {kind}", f"write one like {_EXAMPLES[kind]}"
+        says, hint = f"is {shown(last)!r}, and the schedule releases every {kind}", f"write one like {EXAMPLES[kind]}"
         findings.add("DPR-S637", ("schedule", "last"), says, hint, ("schedule", "period"))
     elif first is not None and is_a(kind, first) and first > last:  # years have four digits: the order of time
         says = f"is {first}, and the schedule ends with {last}"

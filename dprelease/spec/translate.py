@@ -24,6 +24,9 @@ _NAMED = {"references", "tables", "tables.*.columns", "references.*.columns", "q
 _ALSO_NAMED = {
     "queries.*.expect",
     "queries.*.target",
+    "queries.*.shares.levels",
+    "queries.*.shares.tables",
+    "hierarchies",
     "tables.*.columns.*.labels",
     "tables.*.columns.*.to",
     "derive",
