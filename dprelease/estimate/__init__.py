@@ -15,13 +15,37 @@ Floor 4: pure. It sees measurements and public laws only, so nothing here can co
 ...     "people", "People by sex", (sex,), {"n": Count(count="rows")}, {"n": [noisy]},
 ...     confidence=Fraction(95, 100), unreliable_above=Fraction(1, 2),
 ... )
->>> table.measures[0].status
-('ok', 'unreliable')
+>>> list(table.measures[0].status)
+['ok', 'unreliable']
 """
 
 from __future__ import annotations
 
 from dprelease.estimate.intervals import interval
-from dprelease.estimate.tables import RANK, PublishedMeasure, PublishedTable, Status, estimate, full_product, ranking
+from dprelease.estimate.keys import Coded, Rows, as_rows, coded
+from dprelease.estimate.tables import (
+    RANK,
+    PublishedMeasure,
+    PublishedTable,
+    Status,
+    estimate,
+    full_product,
+    ranking,
+    statuses,
+)
 
-__all__ = ["RANK", "PublishedMeasure", "PublishedTable", "Status", "estimate", "full_product", "interval", "ranking"]
+__all__ = [
+    "RANK",
+    "Coded",
+    "PublishedMeasure",
+    "PublishedTable",
+    "Rows",
+    "Status",
+    "as_rows",
+    "coded",
+    "estimate",
+    "full_product",
+    "interval",
+    "ranking",
+    "statuses",
+]

@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 _LOST = 2.0**-46  # relative; some dozens of operations on doubles, each good to 2^-53
 _WHOLE = 2.0**52  # so many steps and fewer add up without rounding
+_AT_ONCE = 1 << 20  # cells; what is between takes little memory, whatever the size of the table
 
 
 def interval(
@@ -39,7 +40,7 @@ def interval(
 
     Args:
         value: Shape ``(cells,)``; NaN where nothing is published.
-        margin: Of the same shape.
+        margin: Of the same shape, of any strides: it may be one number for all cells.
         possible: The least and the largest that the true number can be.
         grid: Of which value and margin are multiples without any rounding: a fraction of 2, 4, 8 and so on; None: there
             is none. A hundredth is no double, so that its multiples are rounded.
@@ -49,14 +50,25 @@ def interval(
     """
     low, high = _end(possible[0], down=True), _end(possible[1], down=False)
     known = max((abs(float(end)) for end in possible if end is not None), default=0.0)
+    lower, upper = np.empty(value.shape), np.empty(value.shape)
+    for first in range(0, len(value), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        lower[part], upper[part] = _ends(value[part], margin[part], low, high, known, grid)
+    for each in (lower, upper):
+        each.flags.writeable = False
+    return lower, upper
+
+
+def _ends(
+    value: Floats, margin: Floats, low: float, high: float, known: float, grid: Fraction | None
+) -> tuple[Floats, Floats]:
+    """The ends of some cells; ``known`` is the size of what ``low`` and ``high`` are."""
     with np.errstate(over="ignore"):  # what no double can hold is cut at the largest one
         lost = _LOST * np.abs(value) + _LOST * (margin + known)
         if grid is not None and grid.denominator.bit_count() == 1:
             lost = np.where((np.abs(value) + margin) * grid.denominator <= _WHOLE, 0.0, lost)
         lower = np.clip(value - margin - lost, low, high) + 0.0  # + 0.0: no negative zero
         upper = np.clip(value + margin + lost, low, high) + 0.0
-    for each in (lower, upper):
-        each.flags.writeable = False
     return lower, upper
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
 from types import MappingProxyType
 from typing import Literal
 
@@ -14,17 +13,19 @@ import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate.intervals import interval, was_cut
+from dprelease.estimate.keys import Coded, Rows, as_rows, coded, crossed
 from dprelease.measures import Estimate, Measure, Noisy, Possible
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.quantile import Quantile
 from dprelease.measures.sum import Sum
 
-__all__ = ["RANK", "PublishedMeasure", "PublishedTable", "Status", "estimate", "full_product", "ranking"]
+__all__ = ["RANK", "PublishedMeasure", "PublishedTable", "Status", "estimate", "full_product", "ranking", "statuses"]
 
 Floats = npt.NDArray[np.float64]
-Keys = tuple[tuple[Key, ...], ...]
+Flags = npt.NDArray[np.bool_]
 Status = Literal["ok", "unreliable", "blank"]
 RANK = "rank"
+_STATUSES: tuple[Status, ...] = ("ok", "unreliable", "blank")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class PublishedMeasure:
     Attributes:
         name: Its name in the spec.
         measure: What it is; None of a number that SQL made of published ones.
-        value: Shape ``(cells,)``, read-only; NaN where nothing is published.
+        value: Shape ``(cells,)``, read-only, of any strides; NaN where nothing is published.
         standard_error: Of the same shape; NaN with the value, and of a quantile, which has none.
         margin: Of the same shape; NaN with the value, and where nothing is known of it. Half the width of the interval
             at the table's confidence.
@@ -43,7 +44,7 @@ class PublishedMeasure:
         upper: Value and margin, but no more than the true number can be; NaN where the margin is.
         status: ``ok``; ``unreliable``: the margin is larger than the release allows beside its value (with
             ``show: blank`` the numbers are then withheld, and the status says why); ``blank``: no estimate
-            can be made from the noisy numbers, or the row is suppressed.
+            can be made from the noisy numbers, or the row is suppressed. Whatever is given becomes a ``Coded`` column.
         places: Decimals in which value and margin are exact (0 for a count, 1 for a count that is half the sum of
             two draws); None where there is no grid.
         integer: Whether value and margin are whole numbers by their kind.
@@ -56,12 +57,15 @@ class PublishedMeasure:
     margin: Floats
     lower: Floats
     upper: Floats
-    status: tuple[Status, ...]
+    status: Sequence[Status]
     places: int | None
     integer: bool
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "status", coded(self.status))
+
     @property
-    def cut(self) -> npt.NDArray[np.bool_]:
+    def cut(self) -> Flags:
         """In which cells the interval is shorter than value -/+ margin, because the rest of it is not possible."""
         return was_cut(self.value, self.margin, self.lower, self.upper)
 
@@ -74,7 +78,8 @@ class PublishedTable:
         name: The query's name.
         title: Its title.
         key_columns: In published order.
-        keys: For each key column its value in every row.
+        keys: For each key column its value in every row; whatever is given becomes a ``Coded`` column, which holds
+            ten million rows without a Python object for each.
         measures: In the order of the spec.
         confidence: Of the margins.
         cells: The number of rows.
@@ -85,17 +90,25 @@ class PublishedTable:
     name: str
     title: str
     key_columns: tuple[Column, ...]
-    keys: tuple[tuple[Key, ...], ...]
+    keys: tuple[Sequence[Key], ...]
     measures: tuple[PublishedMeasure, ...]
     confidence: Fraction
     cells: int
     suppressed: int = 0
     derived: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", tuple(map(coded, self.keys)))
 
-def full_product(key_columns: Sequence[Column]) -> Keys:
+
+def full_product(key_columns: Sequence[Column]) -> Rows:
     """Every combination of the public keys, row-major: the last column runs fastest; one empty row without columns."""
-    return tuple(product(*(column.keys or () for column in key_columns)))
+    return crossed([column.keys or () for column in key_columns])
+
+
+def statuses(blank: Flags, unreliable: Flags) -> Coded[Status]:
+    """The status of every cell; ``blank`` goes before ``unreliable``."""
+    return Coded(_STATUSES, np.where(blank, np.uint8(2), unreliable.astype(np.uint8)))
 
 
 def estimate(
@@ -106,7 +119,7 @@ def estimate(
     inputs: Mapping[str, Sequence[Noisy]],
     *,
     confidence: Fraction,
-    rows: Keys | None = None,
+    rows: Sequence[tuple[Key, ...]] | None = None,
     suppress_below: tuple[str, Fraction] | None = None,
     unreliable_above: Fraction | None = None,
     unreliable_show: Literal["flag", "blank"] = "flag",
@@ -133,9 +146,9 @@ def estimate(
     Returns:
         The table; its rows depend on the keys alone.
     """
-    rows = full_product(key_columns) if rows is None else rows
+    held = full_product(key_columns) if rows is None else as_rows(rows, len(key_columns))
     found = {label: measure.estimate(inputs[label], confidence) for label, measure in measures.items()}
-    gone = np.zeros(len(rows), dtype=bool)
+    gone = np.zeros(len(held), dtype=bool)
     if suppress_below is not None:
         label, limit = suppress_below
         gone = ~(found[label].value >= float(limit))  # what cannot be said to reach the limit goes as well
@@ -143,13 +156,13 @@ def estimate(
         name=name,
         title=title,
         key_columns=tuple(key_columns),
-        keys=_by_column(rows, len(key_columns)),
+        keys=held.columns,
         measures=tuple(
             _published(label, measure, found[label], inputs[label], gone, unreliable_above, unreliable_show, possible)
             for label, measure in measures.items()
         ),
         confidence=confidence,
-        cells=len(rows),
+        cells=len(held),
         suppressed=int(gone.sum()),
     )
 
@@ -169,15 +182,11 @@ def ranking(name: str, title: str, column: Column, positions: Sequence[int], *, 
         name=name,
         title=title,
         key_columns=(Column(name=RANK, type="integer"), column),
-        keys=(tuple(range(1, len(positions) + 1)), tuple(keys[at] for at in positions)),
+        keys=(range(1, len(positions) + 1), Coded(keys, np.array(positions, dtype=np.int32))),
         measures=(),
         confidence=confidence,
         cells=len(positions),
     )
-
-
-def _by_column(rows: Keys, columns: int) -> Keys:
-    return tuple(tuple(row[at] for row in rows) for at in range(columns))
 
 
 def _published(
@@ -185,7 +194,7 @@ def _published(
     measure: Measure,
     found: Estimate,
     noisy: Sequence[Noisy],
-    gone: npt.NDArray[np.bool_],
+    gone: Flags,
     above: Fraction | None,
     show: Literal["flag", "blank"],
     possible: Mapping[str, Possible],
@@ -195,9 +204,6 @@ def _published(
     if above is not None:
         unreliable = ~blank & (found.margin > float(above) * np.abs(found.value))
     hidden = blank | unreliable if show == "blank" else blank
-    status: tuple[Status, ...] = tuple(
-        "blank" if none else "unreliable" if weak else "ok" for none, weak in zip(blank, unreliable, strict=True)
-    )
     value, margin = _without(found.value, hidden), _without(found.margin, hidden)
     within = possible[name] if name in possible else measure.within([part.quantity for part in noisy])
     lower, upper = interval(value, margin, within, grid=_grid(measure, noisy))
@@ -209,13 +215,13 @@ def _published(
         margin=margin,
         lower=lower,
         upper=upper,
-        status=status,
+        status=statuses(blank, unreliable),
         places=_places(measure, noisy),
         integer=isinstance(measure, Count | CountDistinct) and len(noisy) == 1,
     )
 
 
-def _without(numbers: Floats, hidden: npt.NDArray[np.bool_]) -> Floats:
+def _without(numbers: Floats, hidden: Flags) -> Floats:
     shown = np.where(hidden, np.nan, numbers) + 0.0  # + 0.0: no negative zero
     shown.flags.writeable = False
     return shown
