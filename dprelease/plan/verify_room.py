@@ -3,10 +3,15 @@
 Totals are clamped to 2^62 in size before noise is added (``engines.steps.MOST``), and answers to 64 bits after it.
 Clamping an answer is post-processing, and moves it no further from the total, so that neither the loss nor a margin
 depends on this check. It makes sure that answers are not clamped, and so biased, but by a chance of 2^-80.
+
+The contrasts of a residual are larger than the counts that they are made of, by up to grain prod 2 (n_i - 1). Counts
+are clamped so that contrasts are at most 2^61 (``noise.residual``), and a plan where that happens to a count of less
+than 2^32 rows is refused.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from dprelease.plan.document import Step
@@ -14,6 +19,8 @@ from dprelease.plan.document import Step
 __all__ = ["has_room"]
 
 _LARGEST_TOTAL = 2**62
+_LARGEST_CONTRAST = 2**61
+_LEAST_COUNT = 2**32
 _LARGEST_ANSWER = 2**63 - 1
 _REACH = {"discrete_laplace": 57, "laplace_threshold": 57, "discrete_gaussian": 11, "gaussian_threshold": 11}
 _JOINT = ("count_knorm", "linf_knorm")
@@ -21,8 +28,14 @@ _WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "optimal_selectio
 
 
 def has_room(step: Step) -> bool:
-    """Whether a total and its noise fit into 64 bits, but for a chance of 2^-80 a number; choices always do."""
-    return _LARGEST_TOTAL + _reach(step) <= _LARGEST_ANSWER
+    """Whether a total and its noise fit into 64 bits, but for a chance of 2^-80 a number; choices always do.
+
+    Of a residual: 2^32 grain prod 2 (n_i - 1) <= 2^61, and 2^61 + 11 scale <= 2^63 - 1.
+    """
+    if step.residual is None:
+        return _LARGEST_TOTAL + _reach(step) <= _LARGEST_ANSWER
+    growth = step.residual.grain * math.prod(2 * (step.residual.shape[at] - 1) for at in step.residual.axes)
+    return _LEAST_COUNT * growth <= _LARGEST_CONTRAST and _LARGEST_CONTRAST + _reach(step) <= _LARGEST_ANSWER
 
 
 def _reach(step: Step) -> Fraction:
