@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Literal
@@ -15,11 +16,12 @@ from dprelease.plan.choose import Choice, Problem, choose, domains
 from dprelease.plan.document import Account, Considered, Derived, Publish, ReleaseInfo, ReleasePlan, Selecting, Step
 from dprelease.plan.drafts import Draft
 from dprelease.plan.lower import Lowered, Lowering
+from dprelease.plan.lower_workload import AskedWorkload
 from dprelease.plan.naive import naive
 from dprelease.plan.outputs import outputs
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho
-from dprelease.privacy.budget import Budget, Loss
+from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Composed, Event
 from dprelease.spec.document import ReleaseSpec
 
@@ -61,7 +63,21 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
     lowered = problem.lowering.lower({domain: choice.candidate.form for domain, choice in choices.items()})
     steps = _steps(lowered, choices)
     rest = choices.get("")
-    return _plan(problem, lowered, steps, fingerprint, rest.considered if rest is not None else ())
+    considered = rest.considered if rest is not None else ()
+    return _plan(problem, lowered, steps, fingerprint, (*_strategies(lowered), *considered))
+
+
+def _strategies(lowered: Lowered) -> tuple[Considered, ...]:
+    """The strategies that workloads passed over: the root of how much larger the mean variance of their tables is."""
+    return tuple(
+        Considered(
+            name=f"{asked.name}: {passed.name}",
+            noise=round_up(Fraction(math.sqrt(passed.objective / asked.strategy.objective)), 4),
+        )
+        for asked in lowered.asked
+        if isinstance(asked, AskedWorkload)
+        for passed in asked.strategies[1:]
+    )
 
 
 def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
@@ -84,9 +100,9 @@ def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
 
 
 def _identity(draft: Draft) -> tuple[object, ...]:
-    """What tells a draft from all others of its domain, whatever the form of the measures; a list is never shared."""
-    own = draft.answers[0].query if draft.list_of is not None else ""
-    return draft.aggregate, draft.parts, draft.delta, own
+    """What tells a draft from all others of its domain, in any form of the measures; lists and workloads share none."""
+    own = draft.answers[0].query if draft.list_of is not None or draft.part is not None else ""
+    return draft.aggregate, draft.parts, draft.delta, draft.residual, own
 
 
 def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Step:
@@ -113,6 +129,7 @@ def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Ste
         cells=draft.cells,
         choosing=draft.choosing,
         selecting=selecting,
+        residual=draft.residual,
     )
 
 
@@ -143,7 +160,8 @@ def _plan(
         )
     certified = problem.accounting if problem.accounting != "auto" else min(found, key=lambda name: found[name])
     _check_spent(spec.privacy.budget, event, found[certified])
-    told = outputs(lowered.queries, {step.id: step for step in steps}, publish.confidence)
+    by_id = {step.id: step for step in steps}
+    told = outputs(lowered.queries, lowered.workloads, problem.catalog, by_id, publish.confidence)
     return ReleasePlan(
         release=ReleaseInfo(**spec.release.model_dump(), revisions=spec.revisions),
         spec_fingerprint=fingerprint,
@@ -159,10 +177,11 @@ def _plan(
         certified=certified,
         outputs=told,
         considered=considered,
-        naive=naive(problem, lowered, steps),
+        naive=naive(problem, lowered, steps, told),
         derive=tuple(Derived(name=name, title=each.title, sql=each.sql) for name, each in spec.derive.items()),
         unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
         publish=publish,
+        workloads=lowered.workloads,
     )
 
 
@@ -182,7 +201,8 @@ def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) 
     limit, spent = budget.limit, epsilon if budget.epsilon is not None else total_rho(event)
     if spent >= limit * _SPENT:
         return None
-    names = ", ".join(query.name for query in lowered.queries if query.goal.share is not None)
+    shared = zip(lowered.asked, lowered.goals, strict=True)
+    names = ", ".join(each.name for each, goal in shared if goal.share is not None)
     kind = "epsilon" if budget.epsilon is not None else "rho"
     why = "every query is pinned or has a target" if not names else f"more would not change the noise of {names}"
     return f"{kind} {float(spent):.6g} of {float(limit):.6g} is used: {why}"

@@ -59,6 +59,8 @@ def mechanism_of(draft: Draft, candidate: Candidate) -> str:
         return "exponential_top_k"
     if draft.choosing is not None:
         return "exponential_quantile"
+    if draft.part is not None:
+        return "discrete_gaussian"
     if draft.delta is not None:
         return "optimal_selection" if draft.coin and candidate.noise == "laplace" else f"{candidate.noise}_threshold"
     return f"{draft.ball}_knorm" if draft.ball else f"discrete_{candidate.noise}"
@@ -126,6 +128,10 @@ def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, 
     the worst mean. Centred counts get the split of ``split.elliptic_variances``.
     """
     terms = [term for term in lowered.terms if term.query == query]
+    planned = {at: lowered.drafts[at].part for term in terms for at, _ in term.weights}
+    parts = {at: part for at, part in planned.items() if part is not None}
+    if parts:  # a workload's, which its strategy has chosen
+        return parts
     used = sorted({draft for term in terms for draft, _ in term.weights})
     power = 1 if candidate.unit == "rho" else 2
     spread = {at: _spread(lowered.drafts[at], candidate) ** 2 for at in used}

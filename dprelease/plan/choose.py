@@ -121,7 +121,7 @@ def choose(
     reasons: dict[str, None] = {}
     errors: list[PlanError] = []
     seen: set[object] = set()
-    for order, candidate in enumerate(_allowed(problem)):
+    for order, candidate in enumerate(_allowed(problem, queries)):
         key = (candidate.noise, candidate.unit, problem.lowering.shape(domain, candidate.form))
         if key in seen:
             continue
@@ -170,10 +170,12 @@ def _too_dear(burden: float, budget: Budget) -> str:
     return f"it would charge an account epsilon {burden * float(budget.epsilon or 0):.3g} for this release"
 
 
-def _allowed(problem: Problem) -> list[Candidate]:
-    noise = problem.spec.privacy.noise
+def _allowed(problem: Problem, queries: Sequence[int]) -> list[Candidate]:
+    """The candidates that a domain may take; a workload has Gaussian noise, and its budget is a rho."""
+    noise, asked = problem.spec.privacy.noise, list(problem.spec.queries.values())
     if noise == "auto":
-        return list(CANDIDATES)
+        gaussian = any(asked[at].marginals is not None for at in queries)
+        return [each for each in CANDIDATES if each.noise == "gaussian" or not gaussian]
     return [each for each in CANDIDATES if each.noise == noise and not each.form.knorm]
 
 
@@ -186,7 +188,7 @@ def _scaling(
     problem: Problem, lowered: Lowered, candidate: Candidate, queries: Sequence[int], drafts: Sequence[int]
 ) -> Scaling:
     """Slopes from the shares and floors from the targets of a domain."""
-    goals = [lowered.queries[at].goal for at in queries]
+    goals = [lowered.goals[at] for at in queries]
     total = sum((goal.share for goal in goals if goal.share is not None), Fraction(0))
     slopes: dict[int, Fraction] = {}
     floors: dict[int, Fraction] = {}
@@ -334,7 +336,7 @@ def _score(
     others: Sequence[tuple[str, Event]],
 ) -> float:
     """The weighted mean logarithm of the shared measures' variances; where nothing is shared, the loss itself."""
-    goals = {at: scaling.lowered.queries[at].goal for at in queries}
+    goals = {at: scaling.lowered.goals[at] for at in queries}
     if not scaling.slopes:
         event = Composed(events=(*(event for _, event in others), *scaling.events(scales)))
         return rough_loss(problem.accounting, event, problem.budget.delta)

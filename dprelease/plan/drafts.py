@@ -9,6 +9,7 @@ from typing import Literal
 
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
 from dprelease.catalog.reach import choice_reach, selection_reach, sensitivity
+from dprelease.catalog.residual import Residual
 from dprelease.catalog.table import Catalog
 from dprelease.noise import OptimalSelection
 from dprelease.noise.knorm import gauge
@@ -40,6 +41,8 @@ class Draft:
         delta: Where it selects keys: the probability that it may show a key of one unit alone.
         groups: Where it selects keys: how many one unit may have.
         coin: Where it selects keys: whether a coin for each key beats a threshold on Laplace noise.
+        residual: Of a workload: which contrasts of the cells are drawn.
+        part: Of a workload: its part of the workload's budget; parts of a workload add up to one.
     """
 
     id: str
@@ -55,6 +58,8 @@ class Draft:
     delta: Fraction | None = None
     groups: int | None = None
     coin: bool = False
+    residual: Residual | None = None
+    part: Fraction | None = None
 
     @property
     def parts(self) -> tuple[Quantity, ...]:

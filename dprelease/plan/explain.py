@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import floor, isqrt
 from typing import Any
 
-from dprelease.plan.document import Output, PlannedQuery, ReleasePlan, Step
+from dprelease.plan.document import Output, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.rounding import sqrt_up
 
@@ -51,6 +51,7 @@ def step_facts(step: Step) -> dict[str, Any]:
         "choosing": None if step.choosing is None else step.choosing.model_dump(mode="json"),
         "selecting": None if step.selecting is None else step.selecting.model_dump(mode="json"),
         "event": step.event.model_dump(mode="json"),
+        **({} if step.residual is None else {"residual": step.residual.model_dump(mode="json")}),
     }
 
 
@@ -65,12 +66,18 @@ def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
         "loss": {**losses, "certified": {"accountant": plan.certified, **losses[plan.certified]}},
         "steps": [step_facts(step) for step in plan.steps],
         "outputs": [output.model_dump(mode="json") for output in plan.outputs],
-        "goals": {query.name: query.goal.model_dump(mode="json") for query in plan.queries},
+        "goals": {each.name: each.goal.model_dump(mode="json") for each in _asked(plan)},
         "considered": [each.model_dump(mode="json") for each in plan.considered],
         "naive": None if plan.naive is None else plan.naive.model_dump(mode="json"),
         "unspent": plan.unspent,
         **_revisions(plan),
+        **({"workloads": [each.model_dump(mode="json") for each in plan.workloads]} if plan.workloads else {}),
     }
+
+
+def _asked(plan: ReleasePlan) -> list[PlannedQuery | Workload]:
+    """What has goals: queries of their own, and workloads as one."""
+    return [*(query for query in plan.queries if query.workload is None), *plan.workloads]
 
 
 def _revisions(plan: ReleasePlan) -> dict[str, int]:

@@ -20,6 +20,8 @@ from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.drafts import Draft, additive, choice, joint, ranking, selection
 from dprelease.plan.grouping import grouping_of, planned_measures
+from dprelease.plan.lower_workload import AskedWorkload, asked_workload
+from dprelease.plan.workload import Workload
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.document import QuerySpec, ReleaseSpec
@@ -65,11 +67,35 @@ class Term:
 
 @dataclass(frozen=True)
 class Lowered:
-    """What a spec asks for in one form."""
+    """What a spec asks for in one form.
 
-    queries: tuple[PlannedQuery, ...]
+    Attributes:
+        asked: What each query of the spec became, in its order: a published table, or a workload of them.
+        drafts: What is drawn.
+        terms: The variances of the measures; of a workload one for all of its tables.
+    """
+
+    asked: tuple[PlannedQuery | AskedWorkload, ...]
     drafts: tuple[Draft, ...]
     terms: tuple[Term, ...]
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """Of each query of the spec."""
+        return tuple(each.planned.goal if isinstance(each, AskedWorkload) else each.goal for each in self.asked)
+
+    @property
+    def queries(self) -> tuple[PlannedQuery, ...]:
+        """Every published table, in published order."""
+        found: list[PlannedQuery] = []
+        for each in self.asked:
+            found += each.queries if isinstance(each, AskedWorkload) else (each,)
+        return tuple(found)
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """Every workload, in the order of the spec."""
+        return tuple(each.planned for each in self.asked if isinstance(each, AskedWorkload))
 
 
 @dataclass(frozen=True)
@@ -110,6 +136,7 @@ class Lowering:
     groups: tuple[_Group, ...]
     measures: Mapping[str, Mapping[str, Measure]]
     groupings: Mapping[str, Grouping]
+    workloads: Mapping[str, AskedWorkload]
 
     @classmethod
     def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
@@ -118,8 +145,13 @@ class Lowering:
         members: dict[tuple[str, Grouping], list[_Asked]] = {}
         measures: dict[str, Mapping[str, Measure]] = {}
         groupings: dict[str, Grouping] = {}
+        workloads: dict[str, AskedWorkload] = {}
         for at, (name, query) in enumerate(spec.queries.items()):
             table = catalog.tables[query.table]
+            if query.marginals is not None:
+                goal = _goal(query, spec.privacy.budget.delta)
+                workloads[name] = asked_workload(name, query, goal, spec, catalog)
+                continue
             groupings[name] = grouping_of(query, catalog)
             measures[name] = planned_measures(query, table)
             domain = name if query.budget is not None else ""
@@ -134,7 +166,7 @@ class Lowering:
                 count = expected_rows(query.expect, measures[name], label)
                 group.append(_Asked(at, name, label, measure, forms, count))
         groups = tuple(_Group(*key, tuple(each)) for key, each in members.items())
-        return cls(spec, catalog, tuple(places), groups, measures, groupings)
+        return cls(spec, catalog, tuple(places), groups, measures, groupings, workloads)
 
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
@@ -173,6 +205,8 @@ class Lowering:
             if query.top_k is not None:
                 selected[name] = len(drafts)
                 drafts.append(self._ranking(name, query, names))
+        for asked_as_one in self.workloads.values():
+            drafts += asked_as_one.drafts
         return self._lowered(drafts, feeds, selected)
 
     def _counts(self, group: _Group, quantity: int) -> bool:
@@ -238,8 +272,17 @@ class Lowering:
 
     def _lowered(self, drafts: Sequence[Draft], feeds: Fed, selected: Mapping[str, int]) -> Lowered:
         counts = {(each.query, each.label): each.count for group in self.groups for each in group.members}
-        queries, terms = [], []
+        asked: list[PlannedQuery | AskedWorkload] = []
+        terms = []
+        first = {draft.id: at for at, draft in enumerate(drafts)}
         for at, (name, query) in enumerate(self.spec.queries.items()):
+            workload = self.workloads.get(name)
+            if workload is not None:
+                pairs = zip(workload.drafts, workload.weights, strict=True)
+                weighed = tuple((first[draft.id], weight) for draft, weight in pairs)
+                terms.append(Term(at, workload.planned.measure, weighed))
+                asked.append(workload)
+                continue
             inputs = {}
             own = drafts[selected[name]].id if name in selected else None
             if name in selected:
@@ -248,10 +291,10 @@ class Lowering:
                 fed = [feed for _, feed in sorted(feeds[at, label].items())]
                 weights = measure.weights([self.quantities[quantity] for *_, quantity in fed], counts[at, label])
                 inputs[label] = tuple(feed for _, feed, _ in fed)
-                pairs = tuple((draft, weight) for (draft, *_), weight in zip(fed, weights, strict=True) if weight)
-                terms.append(Term(at, label, pairs))
-            queries.append(self._planned(name, query, inputs, own))
-        return Lowered(tuple(queries), tuple(drafts), tuple(terms))
+                used = tuple((draft, weight) for (draft, *_), weight in zip(fed, weights, strict=True) if weight)
+                terms.append(Term(at, label, used))
+            asked.append(self._planned(name, query, inputs, own))
+        return Lowered(tuple(asked), tuple(drafts), tuple(terms))
 
     def _planned(
         self, name: str, query: QuerySpec, inputs: dict[str, tuple[Feed, ...]], own: str | None

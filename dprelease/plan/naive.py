@@ -10,7 +10,7 @@ from dprelease.catalog.aggregate import BoundedAggregate
 from dprelease.catalog.reach import choice_reach, sensitivity
 from dprelease.noise import MECHANISMS
 from dprelease.plan.choose import Problem, charge_of
-from dprelease.plan.document import Naive, Step
+from dprelease.plan.document import Naive, Output, PlannedQuery, Step
 from dprelease.plan.lower import Lowered, expected_rows
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.event import Approximate, Repeated
@@ -18,28 +18,30 @@ from dprelease.privacy.event import Approximate, Repeated
 __all__ = ["naive"]
 
 
-def naive(problem: Problem, lowered: Lowered, steps: Sequence[Step]) -> Naive | None:
+def naive(problem: Problem, lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> Naive | None:
     """Every measure by itself, discrete Laplace noise, epsilon cut into equal parts, losses added up.
 
     None where the budget is given as rho, which that beginner does not know.
+
+    Args:
+        problem: What was asked.
+        lowered: What it became.
+        steps: Of the plan.
+        told: What the plan says of the accuracy of every published number.
     """
     epsilon = problem.budget.epsilon
     if epsilon is None:
         return None
-    alone = [(at, label) for at, query in enumerate(lowered.queries) for label in query.measures]
+    alone = [(query, label) for query in lowered.queries for label in query.measures]
     if not alone:
         return None
     each = epsilon / len(alone)
-    variances = {(at, label): _alone(problem, lowered, at, label, each) for at, label in alone}
-    laws = [step.law for step in steps]
+    planned = _planned(lowered, steps, told)
     ratios = []
-    for term in lowered.terms:
-        if (term.query, term.label) not in variances:
-            continue  # a selection or a list has no number of its own
-        planned = sum(weight * laws[at].variance for at, weight in term.weights)
-        naively = variances[term.query, term.label]
-        if planned > 0 and naively > 0:
-            ratios.append(0.5 * math.log(naively / planned))
+    for query, label in alone:
+        ours, naively = planned.get((query.name, label), 0.0), _alone(problem, query, label, each)
+        if ours > 0 and naively > 0:
+            ratios.append(0.5 * math.log(naively / ours))
     if not ratios:
         return None
     times = math.exp(sum(ratios) / len(ratios))
@@ -47,6 +49,21 @@ def naive(problem: Problem, lowered: Lowered, steps: Sequence[Step]) -> Naive | 
         f"{len(alone)} measures at epsilon {round_up(epsilon / len(alone), 4)} each, discrete Laplace noise, added up"
     )
     return Naive(accounts_for=words, noise=round_up(Fraction(times), 4), charged=_charged(problem, lowered, each))
+
+
+def _planned(lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> dict[tuple[str, str], float]:
+    """The variance of every published number: to first order, and of a reconciled one as the plan says."""
+    laws = [step.law for step in steps]
+    names = [each.name if isinstance(each, PlannedQuery) else "" for each in lowered.asked]
+    found = {
+        (names[term.query], term.label): math.fsum(weight * laws[at].variance for at, weight in term.weights)
+        for term in lowered.terms
+        if names[term.query]
+    }
+    tables = {name for workload in lowered.workloads for name in workload.tables}
+    return found | {
+        (each.query, each.measure): float(each.standard_error or 0) ** 2 for each in told if each.query in tables
+    }
 
 
 def _charged(problem: Problem, lowered: Lowered, epsilon: Fraction) -> str:
@@ -60,9 +77,8 @@ def _charged(problem: Problem, lowered: Lowered, epsilon: Fraction) -> str:
     return round_up(most, 4)
 
 
-def _alone(problem: Problem, lowered: Lowered, query: int, label: str, epsilon: Fraction) -> float:
+def _alone(problem: Problem, planned: PlannedQuery, label: str, epsilon: Fraction) -> float:
     """The first-order variance of one measure in its plain form, its epsilon divided evenly over its draws."""
-    planned = lowered.queries[query]
     table = problem.catalog.tables[planned.table]
     measure = planned.measures[label]
     quantities = measure.quantities(table)

@@ -2,23 +2,82 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from statistics import NormalDist
 
+from dprelease.catalog.table import Catalog
+from dprelease.estimate.reconcile import node_variances
 from dprelease.measures import Measure
-from dprelease.plan.document import Output, PlannedQuery, Step
+from dprelease.plan.document import Output, PlannedQuery, Step, Workload
 from dprelease.plan.lower import expected_rows
+from dprelease.plan.workload_design import design_of
 from dprelease.privacy.budget import round_up
 
-__all__ = ["outputs"]
+__all__ = ["normal_margin", "outputs", "reach_of"]
+
+_NEARLY_NORMAL = Fraction(2)
 
 
-def outputs(queries: Sequence[PlannedQuery], steps: Mapping[str, Step], confidence: Fraction) -> tuple[Output, ...]:
-    """One line for every measure of every query, in published order."""
-    return tuple(
-        _output(query, label, measure, steps, confidence)
-        for query in queries
-        for label, measure in query.measures.items()
+def outputs(
+    queries: Sequence[PlannedQuery],
+    workloads: Sequence[Workload],
+    catalog: Catalog,
+    steps: Mapping[str, Step],
+    confidence: Fraction,
+) -> tuple[Output, ...]:
+    """One line for every measure of every query, in published order; of a workload's table for its worst node."""
+    variances = {
+        (each.name, *place): float(found.max())
+        for each in workloads
+        for place, found in node_variances(design_of(each, catalog, steps)).items()
+    }
+    by_name = {each.name: each for each in workloads}
+    found = []
+    for query in queries:
+        if query.workload is not None:
+            workload = by_name[query.workload]
+            variance = variances[workload.name, *workload.place(query.name)]
+            found.append(_reconciled(query, workload, variance, reach_of(workload, steps, confidence)))
+            continue
+        found += [_output(query, label, measure, steps, confidence) for label, measure in query.measures.items()]
+    return tuple(found)
+
+
+def normal_margin(confidence: Fraction, smallest: Fraction = _NEARLY_NORMAL) -> float:
+    """Half the width of an interval of that confidence, in standard errors, for a sum of many draws.
+
+    A reconciled number is a weighted sum of independent discrete Gaussian draws. Of scale 2 and more such a draw is
+    normal but for the rounding to whole numbers, to 10^-15 (Poisson summation: its characteristic function is that of
+    the normal law, repeated, and the copies overlap by less than exp(-2 pi^2 scale^2 / 4)); a sum that spreads over
+    several cells is nearer. Below that the sub-Gaussian bound P(|X| >= t) <= 2 exp(-t^2 / (2 variance proxy)) is
+    taken, whose proxy is the square of the scale (Canonne, Kamath and Steinke 2020, Proposition 3.1 with section 2):
+    it holds for every weighted sum, and is wider.
+
+    Args:
+        confidence: Above 0 and below 1.
+        smallest: The smallest scale of the draws, in steps of their lattices.
+    """
+    if smallest >= _NEARLY_NORMAL:
+        return NormalDist().inv_cdf(float((1 + confidence) / 2))
+    return math.sqrt(2 * math.log(2 / float(1 - confidence)))
+
+
+def reach_of(workload: Workload, steps: Mapping[str, Step], confidence: Fraction) -> float:
+    """A margin of a reconciled number, in its standard errors."""
+    return normal_margin(confidence, min(steps[take.step].scale for take in workload.takes))
+
+
+def _reconciled(query: PlannedQuery, workload: Workload, variance: float, reach: float) -> Output:
+    error = math.sqrt(variance)
+    return Output(
+        query=query.name,
+        table=query.table,
+        measure=workload.measure,
+        steps=tuple(take.step for take in workload.takes),
+        standard_error=round_up(Fraction(error), 6),
+        margin=round_up(Fraction(reach * error), 6),
     )
 
 

@@ -1,8 +1,8 @@
 """Which residuals of a workload of marginals to measure, and with how much noise: ResidualPlanner's selection.
 
 Xiao, He, Zhang and Kifer, "An Optimal and Scalable Matrix Mechanism for Noisy Marginals under Convex Loss Functions"
-(NeurIPS 2023), written from the mathematics. **Nothing here is wired into the product yet**: no release measures
-residuals. This is the selection step alone, which a later issue joins to measuring and reconstruction.
+(NeurIPS 2023), written from the mathematics. This is the selection step alone, for one level and under add or remove;
+:mod:`dprelease.plan.workload_strategy` adds hierarchies, replace-one and other strategies.
 
 Attributes i have n_i values; a marginal is named by its set A of attributes, the empty set being the total. The
 marginals that occur in a workload need the *residuals* b of its closure, all subsets of its sets: the marginal of b,
@@ -14,8 +14,7 @@ cell of the marginal before centring, and centred again,
 * the marginal of A is the sum of its residuals, each spread over the other axes, and so has per cell
   ``Var(A) = sum_{b subset A} s_b p_b prod_{j in A - b} n_j^-2``.
 
-Under replace-one the cost is another (up to 2.2 times); it is not computed here. All figures are floats: what a plan
-claims is computed by an accountant from the variances as rounded.
+All figures are floats: what a plan claims is computed by an accountant from the variances as rounded.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import numpy.typing as npt
 
 from dprelease.errors import PlanError
 
-__all__ = ["Selection", "Workload", "cell_weights", "max_variance", "minimax", "rmse", "select"]
+__all__ = ["Incidence", "Selection", "Workload", "cell_weights", "max_variance", "minimax", "rmse", "select"]
 
 Reals = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
@@ -68,7 +67,8 @@ class Workload:
         return cls(tuple(sizes), tuple(found for way in sorted(set(ways)) for found in combinations(axes, way)))
 
     @cached_property
-    def _incidence(self) -> _Incidence:
+    def incidence(self) -> Incidence:
+        """Which residual is in which marginal."""
         return _incidence(self)
 
 
@@ -119,7 +119,7 @@ def select(workload: Workload, mu_squared: float, weights: Sequence[float] | Rea
     Raises:
         ValueError: If the budget or a weight is not above 0 and finite, or there are not as many as marginals.
     """
-    found = workload._incidence
+    found = workload.incidence
     given = np.ones(len(workload.sets)) if weights is None else np.asarray(weights, dtype=np.float64)
     if given.shape != (len(workload.sets),) or not (np.isfinite(given).all() and (given > 0).all()):
         raise ValueError("there is one weight above 0 for every marginal")
@@ -159,7 +159,7 @@ def minimax(
         PlanError: DPR-P104, if the gap is not reached in so many rounds.
         ValueError: If the budget or a target is not above 0 and finite, or there are not as many as marginals.
     """
-    found, count = workload._incidence, len(workload.sets)
+    found, count = workload.incidence, len(workload.sets)
     given = np.ones(count) if targets is None else np.asarray(targets, dtype=np.float64)
     if given.shape != (count,) or not (np.isfinite(given).all() and (given > 0).all()):
         raise ValueError("there is one target above 0 for every marginal")
@@ -210,36 +210,51 @@ def max_variance(workload: Workload, mu_squared: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Incidence:
-    """Which residual is in which marginal, as three equally long columns, and p of every residual."""
+class Incidence:
+    """Which residual is in which marginal.
+
+    Attributes:
+        residuals: The closure of the workload, by size and then in rising order.
+        p: ``prod_{i in b} (1 - 1/n_i)`` of every residual b.
+        table: With ``residual`` and ``spread`` one row for every residual b of every marginal A: which marginal.
+        residual: Which residual.
+        spread: ``prod_{j in A - b} n_j^-2``.
+        tables: How many marginals there are.
+    """
 
     residuals: tuple[tuple[int, ...], ...]
     p: Reals
     table: Whole
     residual: Whole
-    spread: Reals  # prod over j in A - b of n_j^-2
+    spread: Reals
     tables: int
+
+    def over_tables(self, parts: Reals) -> Reals:
+        """The sum of something known of every (marginal, residual), over the marginals of each residual."""
+        return np.asarray(np.bincount(self.residual, parts, len(self.p)), dtype=np.float64)
 
     def shares(self, weights: Reals) -> tuple[Reals, float]:
         """``sqrt(p / v)`` of every residual (0 where p is 0), and ``sum sqrt(v p)``."""
-        v = self.p * np.bincount(self.residual, weights[self.table] * self.spread, len(self.p))
+        v = self.p * self.over_tables(weights[self.table] * self.spread)
         if not ((v > 0) | (self.p == 0)).all():  # a variance would be infinite, and its cost forgotten
             raise ValueError("weights or targets are too far apart for floating-point numbers")
         root = np.sqrt(np.divide(self.p, v, out=np.zeros_like(v), where=v > 0))
         return root, float(np.sum(np.sqrt(v * self.p)))
 
     def table_variances(self, variances: Reals) -> Reals:
+        """Of a cell of every marginal, where z_b has these variances (times its centring)."""
         parts = (variances * self.p)[self.residual] * self.spread
         return np.asarray(np.bincount(self.table, parts, self.tables), dtype=np.float64)
 
     def selection(self, of: Workload, variances: Reals, value: float, bound: float, rounds: int = 1) -> Selection:
+        """These variances with what the marginals then have."""
         tables = self.table_variances(variances)
         variances.setflags(write=False)
         tables.setflags(write=False)
         return Selection(self.residuals, variances, tables, value, bound, rounds)
 
 
-def _incidence(workload: Workload) -> _Incidence:
+def _incidence(workload: Workload) -> Incidence:
     sizes = np.array(workload.sizes, dtype=np.float64)
     places: dict[int, list[int]] = {}
     for place, axes in enumerate(workload.sets):
@@ -256,7 +271,7 @@ def _incidence(workload: Workload) -> _Incidence:
         spread += [np.prod(sizes[rest] ** -2.0, axis=1) for _, _, rest in parts]
         p.append(np.prod(1 - 1 / sizes[rows[first]], axis=1))
         residuals += map(tuple, rows[first].tolist())
-    return _Incidence(
+    return Incidence(
         residuals=tuple(residuals),
         p=np.concatenate(p),
         table=np.concatenate(table),

@@ -9,10 +9,13 @@ from fractions import Fraction
 from dprelease.errors import PlanError
 from dprelease.plan.candidates import Candidate, law_of, mechanism_of, scale_of
 from dprelease.plan.lower import Lowered, expected_rows
+from dprelease.plan.lower_workload import AskedWorkload
+from dprelease.plan.outputs import normal_margin
 
 __all__ = ["floor_of"]
 
 _CLOSE = 1e-6
+_ROUND = 2  # the scale from which on a draw is as good as normal: outputs.normal_margin
 
 
 def floor_of(
@@ -26,7 +29,9 @@ def floor_of(
     Raises:
         PlanError: If a target cannot be met at any budget.
     """
-    planned = lowered.queries[query]
+    planned = lowered.asked[query]
+    if isinstance(planned, AskedWorkload):
+        return _workload_floor(planned, confidence)
     place = {draft.id: at for at, draft in enumerate(lowered.drafts)}
 
     def excess(budget: Fraction) -> float:
@@ -53,6 +58,17 @@ def floor_of(
         return worst
 
     return _least(excess, planned.name)
+
+
+def _workload_floor(asked: AskedWorkload, confidence: Fraction) -> Fraction:
+    """The least rho at which the worst cell of any table of a workload meets the target: variances go by 1 / rho."""
+    (target,) = asked.planned.goal.targets.values()
+    error = math.sqrt(asked.worst(asked.strategy)) / float(target)
+    rho = Fraction((normal_margin(confidence) * error) ** 2 * (1 + _CLOSE))
+    smallest = min(draft.sensitivity.l2_squared / (2 * rho * (draft.part or 1)) for draft in asked.drafts)
+    if smallest >= _ROUND**2:
+        return rho
+    return Fraction((normal_margin(confidence, Fraction(0)) * error) ** 2 * (1 + _CLOSE))  # too coarse to be normal
 
 
 def _least(excess: Callable[[Fraction], float], name: str) -> Fraction:

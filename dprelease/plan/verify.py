@@ -15,7 +15,9 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.plan.verify_loss import check_losses, cost_within, draws_of, total_rho
 from dprelease.plan.verify_periods import misread, unparted, untied
 from dprelease.plan.verify_reach import _check_sensitivity, check_reach, require  # noqa: F401 - for its own test
+from dprelease.plan.verify_residual import check_residual
 from dprelease.plan.verify_room import has_room
+from dprelease.plan.verify_workload import check_workloads, feeds_of_workloads
 from dprelease.privacy.budget import Loss
 
 __all__ = ["verify"]
@@ -33,9 +35,10 @@ def verify(plan: ReleasePlan) -> Loss:
     _check_shape(plan)
     _check_times(plan)
     for step in plan.steps:
-        check_reach(plan, step)
+        check_residual(plan, step) if step.residual is not None else check_reach(plan, step)
         require(has_room(step), f"{step.id} has noise that does not fit into 64 bits beside a total")
     _check_goals(plan)
+    check_workloads(plan)
     check_losses(plan)
     require(plan.certified in plan.loss, "the certified loss is not given")
     certified = plan.loss[plan.certified]
@@ -66,10 +69,10 @@ def _check_shape(plan: ReleasePlan) -> None:
     require(sum((step.share for step in plan.steps), Fraction(0)) == 1, "shares do not add up to one")
     by_id = {step.id: step for step in plan.steps}
     served = {(answer.query, answer.measure, step.id) for step in plan.steps for answer in step.answers}
-    feeding = set()
+    feeding = feeds_of_workloads(plan)
     for query in plan.queries:
         require(set(query.inputs) == set(query.measures), f"{query.name} has inputs for other measures")
-        for label in query.measures:
+        for label in query.measures if query.workload is None else ():
             _check_feeds(plan, query, label, by_id)
             feeding |= {(query.name, label, feed.step) for feed in query.inputs[label]}
         feeding |= _check_keys(plan, query, by_id)

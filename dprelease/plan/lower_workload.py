@@ -1,0 +1,221 @@
+"""From a query with marginals to the draws of its workload: the best strategy, each draw with its share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
+from dprelease.catalog.reach import limits_of, sensitivity
+from dprelease.catalog.residual import Residual, grain_for, residual_sensitivity
+from dprelease.catalog.table import Catalog
+from dprelease.errors import PlanError
+from dprelease.estimate.design import Design, Taken, Tree
+from dprelease.estimate.reconcile import node_variances
+from dprelease.measures.count import Count
+from dprelease.plan.document import Answer, PlannedQuery
+from dprelease.plan.drafts import Draft
+from dprelease.plan.goal import Goal
+from dprelease.plan.grouping import canonical_text
+from dprelease.plan.workload import Take, Workload
+from dprelease.plan.workload_design import tree_of
+from dprelease.plan.workload_strategy import Part, Strategy, cost, strategies
+from dprelease.privacy.unit import Neighboring
+from dprelease.spec.document import QuerySpec, ReleaseSpec
+from dprelease.spec.workloads import published_sets, shares_of
+
+__all__ = ["AskedWorkload", "asked_workload"]
+
+Axes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AskedWorkload:
+    """A workload before its noise is chosen.
+
+    Attributes:
+        planned: What the plan says of it; its steps are named as the drafts are.
+        queries: One for each published table, in published order.
+        drafts: One for each draw.
+        strategies: What was chosen, then what was passed over, the best first.
+        weights: For each draft how its variance, in squared steps of its lattice, enters the mean variance of a table.
+        sizes: The number of keys of each attribute.
+        tree: Of the levels.
+        replace_one: The neighbouring relation.
+        rows: Of one unit, at most.
+    """
+
+    planned: Workload
+    queries: tuple[PlannedQuery, ...]
+    drafts: tuple[Draft, ...]
+    strategies: tuple[Strategy, ...]
+    weights: tuple[float, ...]
+    sizes: tuple[int, ...]
+    tree: Tree
+    replace_one: bool
+    rows: int
+
+    @property
+    def name(self) -> str:
+        """Of the query."""
+        return self.planned.name
+
+    @property
+    def strategy(self) -> Strategy:
+        """The one that was chosen."""
+        return self.strategies[0]
+
+    def worst(self, strategy: Strategy) -> float:
+        """The largest variance of a cell of any table at rho = 1, in counts; at another rho divided by it."""
+        taken = tuple(
+            Taken(part.level, part.axes, part.residual and bool(part.axes), self._variance(part))
+            for part in strategy.parts
+        )
+        design = Design(self.sizes, self.tree, self.planned.sets, taken)
+        return max(float(each.max()) for each in node_variances(design).values())
+
+    def _variance(self, part: Part) -> float:
+        """Of one number of a draw at rho = 1: its squared sensitivity over twice its share (zCDP)."""
+        nodes = self.tree.sizes[part.level]
+        reach = cost(part.axes, self.sizes, residual=part.residual, replace_one=self.replace_one, nodes=nodes)
+        return float(reach * self.rows**2 / (2 * part.share))
+
+
+def asked_workload(name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, catalog: Catalog) -> AskedWorkload:
+    """Choose the strategy of a query with marginals, and lay out its draws.
+
+    Args:
+        name: Of the query.
+        query: Of a spec that was loaded without a problem.
+        goal: What its author asked of it.
+        spec: Has the hierarchies, the neighbouring relation and what is done after the noise.
+        catalog: Of the same spec.
+    """
+    table = catalog.tables[query.table]
+    if query.marginals is None:
+        raise ValueError("only a query with marginals is a workload")
+    attributes = query.marginals.attributes
+    place = {column: at for at, column in enumerate(attributes)}
+    listed = published_sets(name, query, spec.hierarchies)
+    levels = tuple(dict.fromkeys(each.level for each in listed if each.level is not None))
+    first = [each for each in listed if each.level == listed[0].level]
+    sets = tuple(tuple(sorted(place[column] for column in each.columns)) for each in first)
+    (label,) = query.measures
+    shares = shares_of(query, spec.hierarchies)
+    relation = spec.privacy.neighboring
+    tree = tree_of(catalog, query.levels, levels, table)
+    found = strategies(
+        tuple(table.column(column).cells for column in attributes),
+        tree,
+        sets,
+        replace_one=relation is Neighboring.REPLACE_ONE,
+        level_shares=None if shares is None else shares.levels,
+        table_shares=None
+        if shares is None
+        else {tuple(sorted(place[each] for each in columns)): parts for columns, parts in shares.tables.items()},
+    )
+    workload = Workload(
+        name=name,
+        title=query.title or name,
+        measure=label,
+        table=query.table,
+        attributes=attributes,
+        hierarchy=query.levels,
+        levels=levels,
+        sets=sets,
+        tables=tuple(each.name for each in listed),
+        takes=(),
+        strategy=found[0].name,
+        post=tuple(spec.postprocess or ("consistent",)),
+        goal=goal,
+    )
+    complete = tuple(sorted({*attributes, *levels[-1:]}))
+    where = canonical_text(query.where, table)
+    drafts = tuple(_draft(workload, part, complete, where, catalog, relation) for part in found[0].parts)
+    if found[0].undetermined:
+        raise _undetermined(workload, found[0].undetermined[0])
+    takes = tuple(
+        Take(step=draft.id, level=part.level, axes=part.axes)
+        for draft, part in zip(drafts, found[0].parts, strict=True)
+    )
+    workload = workload.model_copy(update={"takes": takes})
+    mean = float(found[0].variances.mean())
+    return AskedWorkload(
+        planned=workload,
+        queries=tuple(_query(workload, at, complete, where) for at in range(len(workload.tables))),
+        drafts=drafts,
+        strategies=found,
+        weights=tuple(
+            mean / len(drafts) * 2 * float(draft.part or 0) / float(draft.sensitivity.l2_squared) for draft in drafts
+        ),
+        sizes=tuple(table.column(column).cells for column in attributes),
+        tree=tree,
+        replace_one=relation is Neighboring.REPLACE_ONE,
+        rows=table.most_rows or 1,
+    )
+
+
+def _draft(
+    workload: Workload,
+    part: Part,
+    complete: tuple[str, ...],
+    where: str | None,
+    catalog: Catalog,
+    relation: Neighboring,
+) -> Draft:
+    """One draw: the counts of a table, or of its residual."""
+    by = workload.columns(part.level, part.axes)
+    grouping = Grouping(table=workload.table, by=by, where=where, complete=complete)
+    aggregate = BoundedAggregate(**dict(grouping), quantity=Quantity(kind="rows"))
+    answers = (Answer(query=workload.name, measure=workload.measure),)
+    cells = cells_of(grouping, catalog)
+    reach, residual = sensitivity(aggregate, catalog, relation), None
+    if part.residual and part.axes:
+        table, offset = catalog.tables[workload.table], len(by) - len(part.axes)
+        shape = tuple(table.column(column).cells for column in by)
+        axes = tuple(range(offset, len(by)))
+        residual = Residual(shape=shape, axes=axes, grain=grain_for(shape, axes))
+        rows = limits_of(grouping, catalog).rows or 1
+        reach = residual_sensitivity(residual, rows, relation)
+    return Draft(_id(workload, part), aggregate, (), answers, reach, cells, residual=residual, part=part.share)
+
+
+def _undetermined(workload: Workload, first: tuple[int, int]) -> PlanError:
+    level, at = first
+    table = workload.tables[level * len(workload.sets) + at]
+    return PlanError(
+        f"the shares of {workload.name} leave {table} without a measurement that says anything of it",
+        hint="give it, or a table with all of its columns, a share at that level or at one below",
+        code="DPR-P106",
+    )
+
+
+def _id(workload: Workload, part: Part) -> str:
+    """``redistricting.puma.race-adult``; of a residual ``crosstabs.sex-race.residual``."""
+    attributes = "-".join(workload.attributes[at] for at in part.axes) or "total"
+    level = workload.levels[part.level : part.level + 1]
+    return ".".join((workload.name, *level, attributes, *(("residual",) if part.residual and part.axes else ())))
+
+
+def _query(workload: Workload, at: int, complete: tuple[str, ...], where: str | None) -> PlannedQuery:
+    """A published table of the workload."""
+    name = workload.tables[at]
+    level, axes = workload.place(name)
+    by = workload.columns(level, axes)
+    return PlannedQuery(
+        table=workload.table,
+        by=by,
+        where=where,
+        complete=complete,
+        name=name,
+        title=f"{workload.title}: {_titled(workload, level, axes)}",
+        measures={workload.measure: Count(count="rows")},
+        inputs={workload.measure: ()},
+        goal=Goal(),
+        workload=workload.name,
+    )
+
+
+def _titled(workload: Workload, level: int, axes: Axes) -> str:
+    """``race by adult, for each puma``; ``total``."""
+    attributes = " by ".join(workload.attributes[at] for at in axes) or "total"
+    return f"{attributes}, for each {workload.levels[level]}" if workload.levels else attributes

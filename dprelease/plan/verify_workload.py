@@ -1,0 +1,120 @@
+"""What a plan says of its workloads, held against their steps, tables and goals a second time."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dprelease.catalog.aggregate import Quantity
+from dprelease.estimate.reconcile import node_variances
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
+from dprelease.plan.outputs import reach_of
+from dprelease.plan.verify_loss import cost_within
+from dprelease.plan.verify_reach import require
+from dprelease.plan.workload_design import design_of
+
+__all__ = ["check_workloads", "feeds_of_workloads"]
+
+_TOLERANCE = 1e-9
+
+
+def feeds_of_workloads(plan: ReleasePlan) -> set[tuple[str, str, str]]:
+    """(workload, measure, step) for every draw of every workload: what its steps must say that they answer."""
+    return {(each.name, each.measure, take.step) for each in plan.workloads for take in each.takes}
+
+
+def check_workloads(plan: ReleasePlan) -> None:
+    """Every table and every draw of a workload is what its name says, and every goal is met.
+
+    Raises:
+        BrokenPromiseError: If one is not.
+    """
+    named = [table for each in plan.workloads for table in each.tables]
+    require(len(set(named)) == len(named), "two workloads publish one table")
+    tables = {query.name: query for query in plan.queries if query.workload is not None}
+    require(set(tables) == set(named), "a table belongs to no workload, or is not published")
+    steps = {step.id: step for step in plan.steps}
+    for workload in plan.workloads:
+        _check_tables(workload, tables)
+        _check_tree(plan, workload)
+        for take in workload.takes:
+            require(take.step in steps, f"{workload.name} needs a step that is not there")
+            _check_take(workload, take.level, take.axes, steps[take.step], tables[workload.tables[0]])
+        _check_goal(plan, workload)
+
+
+def _check_tables(workload: Workload, tables: dict[str, PlannedQuery]) -> None:
+    count = max(1, len(workload.levels)) * len(workload.sets)
+    require(len(workload.tables) == count, f"{workload.name} has another number of tables than sets and levels")
+    first = tables[workload.tables[0]]
+    for name in workload.tables:
+        query = tables[name]
+        level, axes = workload.place(name)
+        whole = {"count": "rows", "where": None}
+        facts = {label: measure.model_dump() for label, measure in query.measures.items()}
+        plain = list(facts) == [workload.measure] and facts[workload.measure] == whole
+        require(plain and not any(query.inputs.values()), f"{name} is no table of counts of a workload")
+        require(query.workload == workload.name, f"{name} belongs to another workload")
+        require(query.by == workload.columns(level, axes), f"{name} has other columns than its place says")
+        rows = (query.table, query.where, query.complete) == (first.table, first.where, first.complete)
+        require(rows and query.table == workload.table, f"{name} counts other rows than its workload")
+        limits = (query.max_groups, query.max_rows_per_group, query.excluding, query.selection, query.ranking)
+        require(not any(limits) and not query.private, f"{name} has bounds or keys that a workload cannot have")
+    needed = {*workload.attributes, *workload.levels[-1:]}
+    require(set(first.complete) == needed, f"{workload.name} counts rows that are in some of its tables only")
+
+
+def _check_tree(plan: ReleasePlan, workload: Workload) -> None:
+    """Every node of a level has one parent in the level above."""
+    if workload.hierarchy is None:
+        require(not workload.levels, f"{workload.name} has levels of no hierarchy")
+        return
+    hierarchy, table = plan.catalog.hierarchies[workload.hierarchy], plan.catalog.tables[workload.table]
+    require(hierarchy.levels == workload.levels, f"{workload.name} has other levels than its hierarchy")
+    sizes = [len(table.column(name).keys or ()) for name in workload.levels]
+    require(len(hierarchy.parents) == len(sizes) - 1, f"{hierarchy.name} has levels without parents")
+    for above, size, parents in zip(sizes, sizes[1:], hierarchy.parents, strict=False):
+        proper = len(parents) == size and set(parents) == set(range(above))
+        require(proper, f"{hierarchy.name} has a node without a parent, or one without children")
+
+
+def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Step, table: PlannedQuery) -> None:
+    grouping = step.aggregate
+    require(grouping.by == workload.columns(level, axes), f"{step.id} counts other cells than its place says")
+    same = (grouping.table, grouping.where, grouping.complete) == (table.table, table.where, table.complete)
+    require(same, f"{step.id} counts other rows than its workload")
+    limits = (grouping.max_groups, grouping.max_rows_per_group, grouping.excluding)
+    require(not any(limits) and not grouping.private, f"{step.id} has bounds or keys that a workload cannot have")
+    require(step.aggregate.quantity == Quantity(kind="rows"), f"{step.id} counts something else than rows")
+    require(step.mechanism == "discrete_gaussian" and not step.joined, f"{step.id} is no draw of a workload")
+    if step.residual is not None:
+        last = tuple(range(len(grouping.by) - len(axes), len(grouping.by)))
+        require(step.residual.axes == last and bool(axes), f"{step.id} is the residual of other attributes")
+
+
+def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
+    steps = {step.id: step for step in plan.steps}
+    own = [steps[take.step] for take in workload.takes]
+    alone = all(answer.query == workload.name for step in own for answer in step.answers)
+    require(alone, f"{workload.name} shares a step")
+    budget = workload.goal.budget
+    if budget is not None:
+        require(budget.delta <= plan.budget.delta, f"{workload.name} reads its budget at another delta")
+        within = cost_within(own, budget, plan.budget.delta, plan.accounting)
+        require(within, f"{workload.name} costs more than its own budget")
+    found = node_variances(design_of(workload, plan.catalog, steps))
+    reach = reach_of(workload, steps, plan.publish.confidence)
+    told = {output.query: output for output in plan.outputs if output.query in workload.tables}
+    targets = list(workload.goal.targets.items())
+    for name in workload.tables:
+        error = float(found[workload.place(name)].max()) ** 0.5
+        output = told.get(name)
+        honest = output is not None and output.standard_error is not None and output.margin is not None
+        require(honest, f"{name} has no accuracy")
+        if output is None or output.standard_error is None or output.margin is None:
+            return
+        enough = float(Fraction(output.standard_error)) >= error * (1 - _TOLERANCE)
+        wide = float(Fraction(output.margin)) >= reach * error * (1 - _TOLERANCE)
+        require(enough and wide, f"{name} is told to be more accurate than it is")
+        for label, target in targets:
+            met = label == workload.measure and reach * error <= float(target) * (1 + _TOLERANCE)
+            require(met, f"{name} misses its target")

@@ -1,0 +1,54 @@
+"""What was measured of a workload, as the estimators take it: sizes, tree and the variance of every draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dprelease.catalog.table import Catalog, Table
+from dprelease.estimate.design import Design, Taken, Tree
+from dprelease.plan.step import Step
+from dprelease.plan.workload import Workload
+
+__all__ = ["design_of", "lattice", "tree_of"]
+
+
+def tree_of(catalog: Catalog, hierarchy: str | None, levels: tuple[str, ...], table: Table) -> Tree:
+    """The levels of a workload as a tree of nodes; one node where there are none."""
+    if hierarchy is None:
+        return Tree.flat()
+    parents = catalog.hierarchies[hierarchy].parents
+    return Tree(
+        roots=table.column(levels[0]).cells, parents=tuple(np.asarray(each, dtype=np.int64) for each in parents)
+    )
+
+
+def lattice(step: Step) -> int:
+    """By what the numbers of a step are divided to be in rows: 1 of a table of counts."""
+    return 1 if step.residual is None else step.residual.divisor
+
+
+def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Step]) -> Design:
+    """The design of a workload.
+
+    The variance of a draw is said to be the square of its scale, which bounds it (Canonne, Kamath and Steinke 2020,
+    Corollary 9); from scale 1 on it is that, but for 10^-7.
+
+    Args:
+        workload: Of the plan.
+        catalog: Of the same plan.
+        steps: By id.
+    """
+    table = catalog.tables[workload.table]
+    taken = []
+    for take in workload.takes:
+        step = steps[take.step]
+        variance = (float(step.scale) / lattice(step)) ** 2
+        taken.append(Taken(take.level, take.axes, step.residual is not None, variance))
+    return Design(
+        sizes=tuple(table.column(column).cells for column in workload.attributes),
+        tree=tree_of(catalog, workload.hierarchy, workload.levels, table),
+        sets=workload.sets,
+        taken=tuple(taken),
+    )
