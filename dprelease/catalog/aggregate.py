@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from dprelease.canonical import Value
 from dprelease.catalog.table import Catalog
@@ -99,9 +99,15 @@ class Quantity(Value):
 class Grouping(Value):
     """Which rows are read, and into which cells they fall: what the steps of one pass share.
 
-    The order is: the table's own bounds, then ``where``, then the cells (a row outside them is dropped), then
-    ``max_groups`` and ``max_rows_per_group``; each looks at one row, or at the rows of one unit, and at nothing else.
-    The cells are in row-major order of the columns of ``by`` and of their keys: the last column runs fastest.
+    The order is: the table's own bounds, then ``where``, then ``complete``, then the cells (a row outside them is
+    dropped), then ``max_groups`` and ``max_rows_per_group``; each looks at one row, or at the rows of one unit, and at
+    nothing else. The cells are in row-major order of the columns of ``by`` and of their keys: the last column runs
+    fastest.
+
+    No sensitivity grows by ``complete``. Proof: whether a row passes is a function of that row and of public keys
+    alone, so that it maps the rows of one unit to a part of them and reads no row of another: tables that differ in
+    one unit still differ in that unit alone, by no more rows than before, which is what every bound is made for. It
+    is what makes tables over different columns add up: all of them count the very same rows.
 
     Attributes:
         table: The table.
@@ -112,6 +118,9 @@ class Grouping(Value):
         excluding: A name in ``Catalog.exclusions``: cells that are left out.
         private: Which keys appear is decided by a noisy selection, not declared.
         min_units: Where keys are private: the least noisy number of units with which a key appears.
+        complete: Columns with public keys that must all have a key in a row (a null that has one by ``null`` of its
+            column has) for the row to count at all; in rising order of their names, each once, however they are given.
+            Those of ``by`` need not be named again.
     """
 
     table: str
@@ -122,6 +131,24 @@ class Grouping(Value):
     excluding: str | None = None
     private: bool = False
     min_units: int | None = Field(default=None, ge=1)
+    complete: tuple[str, ...] = ()
+
+    @field_validator("complete")
+    @classmethod
+    def _in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """One form of one filter, so that the tables of a workload share what is made of it."""
+        return tuple(sorted(set(names)))
+
+    @model_serializer(mode="wrap")
+    def _without_nothing_complete(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Groupings without it keep the text, and plans the fingerprint, that they had before there was such a field.
+
+        A subclass with a serializer of its own must leave the field out itself: only the last one is called.
+        """
+        fields: dict[str, Any] = written(self)
+        if not self.complete:
+            fields.pop("complete", None)  # it may be left out of what is written
+        return fields
 
     @property
     def grouping(self) -> Grouping:

@@ -9,6 +9,7 @@ from typing import Any
 from dprelease.catalog.aggregate import Quantity
 from dprelease.cli.horizon import horizon_facts, print_horizon
 from dprelease.cli.views import columns, say, say_json, warn
+from dprelease.cli.workloads import workload_rows
 from dprelease.errors import BudgetExceeded, LedgerError, MissingExtra, PlanError, Problem, UnsupportedEvent
 from dprelease.ledger import NO_SERIES, AccountFacts, Ledger, Reservation
 from dprelease.measures.quantile import Quantile
@@ -194,7 +195,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
 def _rows(plan: ReleasePlan) -> list[list[str]]:
     rows = []
     told = {(output.query, output.measure): output for output in plan.outputs}
-    for query in plan.queries:
+    for query in (each for each in plan.queries if each.workload is None):
         rows += _key_rows(plan, query)
         for label in query.inputs:
             output = told[query.name, label]
@@ -205,6 +206,8 @@ def _rows(plan: ReleasePlan) -> list[list[str]]:
                 first = ["" if rows and k else query.name, label if k == 0 else f"  + {quantity.kind}"]
                 last = ["", ""] if k else [_margin(output), "" if relative is None else f"{float(relative):.2%}"]
                 rows.append([*first, *_step_cells(step, quantity), *last])
+    for workload in plan.workloads:
+        rows += workload_rows(plan, workload)
     return rows
 
 

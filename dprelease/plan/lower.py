@@ -17,12 +17,12 @@ from dprelease.measures import Measure
 from dprelease.measures.count import Count
 from dprelease.measures.quantile import Quantile
 from dprelease.measures.ratio import PlannedRatio
+from dprelease.plan.asked import goal_of
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.drafts import Draft, additive, choice, joint, ranking, selection
 from dprelease.plan.grouping import grouping_of, planned_measures
 from dprelease.plan.lower_workload import AskedWorkload, asked_workload
 from dprelease.plan.workload import Workload
-from dprelease.privacy.budget import Budget
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 
@@ -149,7 +149,7 @@ class Lowering:
         for at, (name, query) in enumerate(spec.queries.items()):
             table = catalog.tables[query.table]
             if query.marginals is not None:
-                goal = _goal(query, spec.privacy.budget.delta)
+                goal = goal_of(query, spec.privacy.budget.delta)
                 workloads[name] = asked_workload(name, query, goal, spec, catalog)
                 continue
             groupings[name] = grouping_of(query, catalog)
@@ -311,7 +311,7 @@ class Lowering:
             ranking=listed,
             suppress_below=(hidden.measure, hidden.below) if hidden is not None else None,
             expect=dict(query.expect),
-            goal=_goal(query, self.spec.privacy.budget.delta),
+            goal=goal_of(query, self.spec.privacy.budget.delta),
         )
 
 
@@ -359,20 +359,6 @@ def _followed(
         return form
     first, second = (taken[asked.query, label] for label in asked.measure.ratio)
     return (*first, *second)
-
-
-def _goal(query: QuerySpec, delta: Fraction) -> Goal:
-    """What the author asked of a query, with relative targets made absolute by ``expect``."""
-    targets = {}
-    for label, target in query.target.items():
-        margin = target.margin
-        if margin is None:
-            assert target.relative is not None  # noqa: S101 - the loader wants one of the two
-            margin = target.relative * query.expect[label]
-        targets[label] = margin
-    pinned = query.budget
-    budget = Budget(epsilon=pinned.epsilon, rho=pinned.rho, delta=delta) if pinned is not None else None
-    return Goal(share=query.weight, budget=budget, targets=targets)
 
 
 def expected_rows(expect: Mapping[str, int], measures: Mapping[str, Measure], label: str) -> int | None:

@@ -93,8 +93,10 @@ def largest_knob(
 ) -> Fraction:
     """The largest knob whose event costs at most the budget, to a part in ten million.
 
-    The loss must not fall as the knob rises. A search on fast floats brings the knob near; then the certified
-    accountant decides: what is returned was itself checked, and is never above the budget.
+    A search on fast floats brings the knob near; then the certified accountant decides: what is returned was itself
+    checked, and is never above the budget. It is the largest where the loss rises with the knob. That of a single
+    discrete Gaussian whose scale is below the step of its values does not everywhere: delta is then a sum over few
+    values, and their losses rise as their chances fall. There it is one of several knobs that fit.
 
     Args:
         event_at: The event at a knob greater than 0, with the scales as they will be drawn.
@@ -126,7 +128,11 @@ def near_knob(
     start: Fraction | None = None,
     close: float = 1e-3,
 ) -> Fraction:
-    """A knob near :func:`largest_knob`, from fast floats alone; it certifies nothing. Arguments and errors as there."""
+    """A knob at which the loss in fast floats is within ``close`` of the budget, relatively; it certifies nothing.
+
+    It is near :func:`largest_knob` where the loss rises with the knob; where it does not, it can be near another of
+    the knobs at which the budget is used up. Arguments and errors as there.
+    """
     limit = float(budget.limit)
 
     def rough(knob: Fraction) -> float:

@@ -32,6 +32,7 @@ from dprelease.noise import (
     OptimalSelection,
     Sampler,
 )
+from dprelease.noise.residual import draw_residual
 from dprelease.plan.document import Batch, Step
 from dprelease.points import reach
 from dprelease.release.sources import Pinned, read_by
@@ -175,6 +176,8 @@ def _hidden(step: Step, exact: Sequence[Box], sampler: Sampler) -> npt.NDArray[n
     if step.gauge is not None:
         return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(boxes, step.scale))
     (only,) = boxes
+    if step.residual is not None:
+        return draw_residual(only, step.residual, step.scale, sampler)
     return MECHANISMS[step.mechanism].draw(only, step.scale, sampler)
 
 

@@ -184,7 +184,7 @@ def contrasted(table: Floats) -> Floats:
 
 
 def drawn(design: Design, counts: dict[int, Floats], rng: np.random.Generator) -> list[Floats]:
-    """Every draw as a release makes it: whole numbers plus whole noise; of a residual divided by its grain and sizes."""
+    """Every draw as a release makes it: whole noise on residuals, divided by grain and sizes."""
     found = []
     for take in design.taken:
         exact = reduced(counts[take.level], take.axes)
@@ -198,7 +198,7 @@ def drawn(design: Design, counts: dict[int, Floats], rng: np.random.Generator) -
 
 
 def test_draws_err_as_stated_and_their_margins_cover() -> None:
-    """2,000 releases: one cell per table and level; variance by chi-square, coverage by the binomial, at one in a million."""
+    """2,000 releases: one cell of each table; variance by chi-square, coverage by the binomial, at 1e-6 in all."""
     rng, releases = np.random.default_rng(20), 2000
     times = np.arange(releases)[:, None]
     side_by_side = tuple(

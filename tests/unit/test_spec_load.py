@@ -23,6 +23,7 @@ from dprelease.spec.load import load
 
 from .spec_example import PLACES, SPEC, swapped
 from .units_example import FILES, UNITS
+from .workloads_example import GEO, WORKLOADS
 
 LOADED = load(SPEC, "spec.yaml")
 
@@ -182,7 +183,7 @@ def test_content_and_the_order_of_lists_move_the_fingerprint(old: str, new: str)
     assert fingerprint(swapped(old, new)) != LOADED.fingerprint
 
 
-@pytest.mark.parametrize("text", [SPEC, UNITS], ids=["rows", "units"])
+@pytest.mark.parametrize("text", [SPEC, UNITS, WORKLOADS], ids=["rows", "units", "workloads"])
 def test_a_spec_comes_back_from_its_canonical_form(text: str) -> None:
     loaded = load(text, "spec.yaml")
     again = ReleaseSpec.from_canonical(loaded.spec.canonical())
@@ -213,7 +214,7 @@ def only_spec_errors(text: str | bytes) -> None:
     problems: tuple[Problem, ...] = ()
     try:
         loaded = load(text, "fuzz.yaml")
-        catalog = resolve(loaded, {"places": PLACES, **FILES})
+        catalog = resolve(loaded, {"places": PLACES, "geo": GEO, **FILES})
         for query in loaded.spec.queries.values():
             grouping_of(query, catalog)
             planned_measures(query, catalog.tables[query.table])
@@ -256,7 +257,7 @@ WORDS = [
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from([SPEC, UNITS]), st.integers(min_value=0), st.integers(min_value=1, max_value=3))
+@given(st.sampled_from([SPEC, UNITS, WORKLOADS]), st.integers(min_value=0), st.integers(min_value=1, max_value=3))
 def test_mutated_specs_raise_nothing_but_spec_errors(text: str, seed: int, changes: int) -> None:
     """Replaces values, drops lines, swaps letters: files that are nearly right."""
     draw = random.Random(seed)

@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import Problem, SpecError
 from dprelease.spec.load import load
-from dprelease.spec.period import Per
+from dprelease.spec.period import EXAMPLES, Per, is_a
 from dprelease.spec.schedule import Duration, ScheduleSpec, read_schedule
 
 from .spec_example import SPEC, swapped
@@ -284,6 +284,5 @@ def test_what_is_wrong_in_a_schedule_is_not_passed_over(old: str, new: str, code
 
 
 def test_every_kind_of_period_has_an_example_of_its_own() -> None:
-    from dprelease.spec import schedule as module
-
-    assert set(module._EXAMPLES) == set(get_args(Per))
+    assert set(EXAMPLES) == set(get_args(Per))
+    assert all(is_a(kind, example) for kind, example in EXAMPLES.items())

@@ -19,6 +19,7 @@ from dprelease.spec.yaml import read_yaml
 
 from .spec_example import SPEC, swapped
 from .units_example import UNITS
+from .workloads_example import WORKLOADS
 
 SCHEMA = json_schema()
 
@@ -107,6 +108,14 @@ def _as_json(value: Any) -> Any:
         (UNITS, "{max_groups: 5}", "{}", False),
         (UNITS, "{max_groups: 5}", "{max_group: 5}", False),
         (UNITS, "truncate: first", "truncate: none", False),
+        (WORKLOADS, "ways: [0, 1, 3]", "ways: [0, 1, 3]", True),
+        (WORKLOADS, "{of: [race, sex, band], ways: [0, 1, 3]}", "{of: [race, sex, band]}", False),
+        (WORKLOADS, "{of: [race, sex, band], ways: [0, 1, 3]}", "{ways: [0], sets: [[race]]}", False),
+        (WORKLOADS, "{of: [race, sex, band], ways: [0, 1, 3]}", "{of: [race], ways: []}", False),
+        (WORKLOADS, "ages: [adult, band]", "ages: [band]", False),
+        (WORKLOADS, "sex: 2/3}", "sex: half}", False),
+        (WORKLOADS, "[consistent, nonnegative, integer]", "[consistent, whole]", False),
+        (WORKLOADS, "invariants: []", "invariants: [{query: income, measure: persons}]", False),
     ],
 )
 def test_an_editor_agrees_with_the_loader(text: str, old: str, new: str, fits: bool) -> None:

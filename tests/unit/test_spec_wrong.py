@@ -56,7 +56,7 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     ("neighboring: add_remove", "accounting: pdl", "DPR-S202", 8, "`pld`"),
     (SOURCE, "{database: x, table: people}", "DPR-S300", 16, "export the rows"),
     ("title: People", "totals: [[sex]]", "DPR-S300", 31, "one query for each"),
-    ("title: People", "marginals: {of: [sex]}", "DPR-S300", 31, "one query for each"),
+    ("title: People", "levels: geography", "DPR-S653", 31, "marginals"),
     # times
     ("unit_id: none", "time: {column: seen}", "DPR-S201", 17, "type: date"),
     ("unit_id: none", "time: seen", "DPR-S203", 17, "{column: seen, type: date}"),
@@ -68,7 +68,7 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     ("unit_id: none", "time: {column: my day, type: date}", "DPR-S502", 17, "rename"),
     ("unit_id: none", "time: {column: seen, typ: timestamp}", "DPR-S200", 17, "`type`"),
     ("formats: [csv, html]", "formats: [csv, ods]", "DPR-S202", 44, "xlsx"),
-    ("publish:\n", "hierarchies: {}\npublish:\n", "DPR-S300", 43, "reference"),
+    ("publish:\n", "postprocess: [consistent]\npublish:\n", "DPR-S662", 43, "marginals"),
     ("title: People", 'title: "In {{ perod }}"', "DPR-S301", 31, "{{ period }}"),
     ("title: People", "title: In {{ period }}", "DPR-S111", 31, "quotes"),
     ("title: People", "title: {{ period }}", "DPR-S111", 31, "quotes"),

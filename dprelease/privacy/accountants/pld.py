@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations
+from itertools import accumulate, combinations
 from math import ceil, floor, isqrt
 
 from dprelease.privacy.accountants.base import (
@@ -129,14 +130,21 @@ def _discrete_gaussian(atom: DiscreteGaussian) -> Loss:
     found = atom.sensitivity
     if not found.l2_squared or not found.l0 or not found.linf:
         return Loss()
-    vector = _covering(found)
-    exact = sum(c * c for c in vector) <= found.l2_squared
-    if atom.scale < SMALLEST_SCALE or (exact and atom.scale < _WIDE):
-        return Loss(Counter({Part("bell", atom.scale, c): n for c, n in Counter(vector).items() if c}))
-    return Loss(bundles=((atom.scale, found.l2_squared, found.l0, ceil(found.linf), 1),))
+    if atom.scale >= _WIDE or (atom.scale >= SMALLEST_SCALE and not _is_known(found)):
+        return Loss(bundles=((atom.scale, found.l2_squared, found.l0, ceil(found.linf), 1),))
+    return Loss(Counter({Part("bell", atom.scale, c): n for c, n in Counter(_covering(found)).items() if c}))
 
 
-def _covering(found: Sensitivity) -> tuple[int, ...]:
+def _is_known(found: Sensitivity) -> bool:
+    """Whether the covering vector is no larger than the worst one: its lattice laws are then exact.
+
+    An unknown vector of many cells is larger after a few of them, so that it is not made to its end.
+    """
+    squares = (c * c for c in _covering(found))
+    return all(total <= found.l2_squared for total in accumulate(squares))
+
+
+def _covering(found: Sensitivity) -> Iterator[int]:
     """A change vector that is nowhere below any that one unit can make; the worst one itself where just one is known.
 
     A larger change of a cell dominates a smaller one, so its law dominates theirs. Of several known vectors the largest
@@ -145,10 +153,14 @@ def _covering(found: Sensitivity) -> tuple[int, ...]:
     """
     if found.shifts:
         longest = max(map(len, found.shifts))
-        return tuple(max(shift[i] for shift in found.shifts if i < len(shift)) for i in range(longest))
-    largest = floor(found.linf)
-    places = ((i, floor(found.l1 / i), isqrt(floor(found.l2_squared / i))) for i in range(1, found.l0 + 1))
-    return tuple(min(largest, by_sum, by_square) for _, by_sum, by_square in places if min(by_sum, by_square))
+        yield from (max(shift[i] for shift in found.shifts if i < len(shift)) for i in range(longest))
+        return
+    largest, l1, l2_squared = floor(found.linf), floor(found.l1), floor(found.l2_squared)
+    for i in range(1, found.l0 + 1):
+        most = min(largest, l1 // i, isqrt(l2_squared // i))
+        if not most:
+            return  # nor is there anything in the places after it
+        yield most
 
 
 def _choices(atom: Parallel) -> list[Loss]:

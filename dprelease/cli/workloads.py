@@ -1,0 +1,45 @@
+"""A workload as lines of ``dprelease plan``: one for the tables of each level and number of attributes."""
+
+from __future__ import annotations
+
+from dprelease.plan.document import Output, ReleasePlan, Workload
+
+__all__ = ["workload_rows"]
+
+
+def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
+    """Query, measure, cells, how, draws, share, margin and nothing relative; margins are the least and the largest."""
+    told = {output.query: output for output in plan.outputs}
+    groups: dict[tuple[int, int], list[str]] = {}
+    for name in workload.tables:
+        level, axes = workload.place(name)
+        groups.setdefault((level, len(axes)), []).append(name)
+    cells = {query.name: plan.catalog.tables[query.table].cells(query.by) for query in plan.queries}
+    share = {step.id: step.share for step in plan.steps}
+    rows: list[list[str]] = []
+    for (level, ways), names in groups.items():
+        first = f"{workload.levels[level]}, " if workload.levels else ""
+        takes = [take for take in workload.takes if (take.level, len(take.axes)) == (level, ways)]
+        rows.append(
+            [
+                workload.name if not rows else "",
+                f"{first}{_ways(ways)}: {len(names)} table{'s' if len(names) > 1 else ''}",
+                f"{sum(cells[name] for name in names)}",
+                f"{workload.strategy}, {len(takes)} draws",
+                "",
+                f"{float(sum(share[take.step] for take in takes)):.1%}",
+                _margins([told[name] for name in names]),
+                "",
+            ]
+        )
+    return rows
+
+
+def _ways(count: int) -> str:
+    return "total" if count == 0 else f"{count}-way"
+
+
+def _margins(outputs: list[Output]) -> str:
+    known = sorted(float(output.margin) for output in outputs if output.margin is not None)
+    ends = dict.fromkeys(f"{margin:,.4g}" for margin in (known[0], known[-1]))
+    return f"± {' to '.join(ends)}"
