@@ -150,7 +150,7 @@ def asked_workload(name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, c
         sizes=tuple(table.column(column).cells for column in attributes),
         tree=tree,
         replace_one=relation is Neighboring.REPLACE_ONE,
-        rows=table.most_rows or 1,
+        rows=_rows(Grouping(table=query.table, by=()), catalog),
     )
 
 
@@ -174,9 +174,20 @@ def _draft(
         shape = tuple(table.column(column).cells for column in by)
         axes = tuple(range(offset, len(by)))
         residual = Residual(shape=shape, axes=axes, grain=grain_for(shape, axes))
-        rows = limits_of(grouping, catalog).rows or 1
-        reach = residual_sensitivity(residual, rows, relation)
+        reach = residual_sensitivity(residual, _rows(grouping, catalog), relation)
     return Draft(_id(workload, part), aggregate, (), answers, reach, cells, residual=residual, part=part.share)
+
+
+def _rows(grouping: Grouping, catalog: Catalog) -> int:
+    """How many rows one unit has at most.
+
+    Raises:
+        ValueError: If no bound is declared.
+    """
+    rows = limits_of(grouping, catalog).rows
+    if rows is None:
+        raise ValueError(f"nothing bounds how many rows of {grouping.table} one unit has: give max_rows")
+    return rows
 
 
 def _undetermined(workload: Workload, first: tuple[int, int]) -> PlanError:

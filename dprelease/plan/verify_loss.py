@@ -61,7 +61,10 @@ def draws_of_event(event: Event, name: str = "an event") -> Counter[Draw]:
     if isinstance(event, Repeated):
         return Counter({draw: n * event.count for draw, n in draws_of_event(event.event, name).items()})
     if isinstance(event, Composed):
-        return sum((draws_of_event(part, name) for part in event.events), Counter())
+        found: Counter[Draw] = Counter()
+        for part in event.events:
+            found.update(draws_of_event(part, name))
+        return found
     known = isinstance(event, KNorm | DiscreteLaplace | DiscreteGaussian | BoundedRange | Approximate)
     require(known, f"{name} uses a mechanism that cannot be verified")
     if isinstance(event, Approximate):

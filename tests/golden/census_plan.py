@@ -166,7 +166,7 @@ def plan(name: str) -> ReleasePlan:
         steps=steps,
         loss={"zcdp": Loss(epsilon=ACCOUNTANTS["zcdp"].epsilon(event, delta), delta=delta)},
         certified="zcdp",
-        outputs=outputs(queries, {step.id: step for step in steps}, publish.confidence),
+        outputs=outputs(queries, (), catalog, {step.id: step for step in steps}, publish.confidence),
         publish=publish,
     )
 

@@ -20,6 +20,8 @@ from dprelease.publish.bundle.check_opened import read_bundle
 from dprelease.publish.site.html import site_files
 from dprelease.publish.site.releases import Listed, releases_page
 from tests.unit import formats_example, publish_example
+from tests.unit.workload_example import content as of_workloads
+from tests.unit.workload_example import workload
 
 AXE = os.environ.get("DPRELEASE_AXE", "")
 CHROMIUM = os.environ.get("CHROMIUM", "chromium")
@@ -51,8 +53,10 @@ def _grave(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two bundles, their overview, a hostile index, and the pages of a long table."""
+    """Two bundles, their overview, a hostile index, the pages of a long table, and those of a workload."""
     folder = tmp_path_factory.mktemp("releases")
+    census = workload("census", ("race", "adult", "sex"), (0, 1, 2), ("region", "state"), "Race, age and sex")
+    sizes = {"region": 4, "state": 6, "race": 7, "adult": 2, "sex": 2}
     plan = publish_example.plan()
     write(render(plan, publish_example.measurements(), publish_example.facts(plan)), folder / "monitor/2024")
     bundle, _ = read_bundle(folder / "monitor/2024")
@@ -64,6 +68,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("chosen", formats_example.chosen()),
         ("hostile", formats_example.hostile()),
         ("long", formats_example.hostile(tuple(f"{at:04d}" for at in range(1200)))),
+        ("workload", of_workloads(census, sizes=sizes)),
     ):
         for path, data in site_files(content, {}).items():
             target = folder / name / path
@@ -74,7 +79,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_no_page_has_a_serious_fault_or_scrolls_sideways(site: Path) -> None:
     pages = ["index.html", "monitor/2024/index.html", "monitor/2024/accounting.html", "chosen/index.html"]
-    pages += ["hostile/index.html", "long/pages/population-2.html"]
+    pages += ["hostile/index.html", "long/pages/population-2.html", "workload/index.html"]
+    pages += ["workload/pages/census.race.html", "workload/pages/census__state__race__sex.html"]
     found = looked_at(*(site / page for page in pages))
     assert [(each["page"], fault) for each in found for fault in each["violations"]] == []
     assert [each["page"] for each in found if each["sideways"] > 0] == []

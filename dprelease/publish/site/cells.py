@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 from markupsafe import Markup
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.estimate.intervals import was_cut
+from dprelease.estimate.keys import coded
 from dprelease.publish.base import key_text
 from dprelease.publish.numbers import decimal, shown
 from dprelease.publish.site.pages import inert
@@ -56,36 +57,52 @@ def key_cell(column: Column, key: Key) -> str:
 
 
 def _keys(column: Column, keys: Sequence[Key]) -> list[str]:
-    known: dict[str, str] = {}  # by text: True and 1 are equal, and are two keys
-    found = []
-    for key in keys:
-        code = key_text(key)
-        if code not in known:
-            known[code] = key_cell(column, key)
-        found.append(known[code])
-    return found
+    part = coded(keys)
+    codes = part.codes.tolist()
+    cells = {code: key_cell(column, part.keys[code]) for code in set(codes)}
+    return [cells[code] for code in codes]
 
 
 def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
     part = slice(first, last)
     floats = [each[part] for each in (measure.value, measure.margin, measure.lower, measure.upper)]
     columns = [*(each.tolist() for each in floats), was_cut(*floats).tolist(), measure.status[part]]
+    finest = -12 if measure.places is None else -measure.places
     margins: dict[float, tuple[int, str]] = {}  # place and text: most cells of a measure share their margin
     for value, margin, lower, upper, cut, status in zip(*columns, strict=True):
         if math.isnan(value):
             yield _WITHHELD if status == "unreliable" else _BLANK
             continue
-        if measure.places == 0 and 1 <= margin < _WHOLE and abs(value) < _WHOLE and value.is_integer():
+        if 0 < margin < math.inf and abs(value) < _WHOLE:
             if margin not in margins:
-                margins[margin] = _place(margin, 0), shown(0.0, margin, 0)[1]
+                margins[margin] = _place(margin, finest), shown(0.0, margin, measure.places)[1]
             place, beside = margins[margin]
-            number = f"{round(int(value), -place):,}".replace("-", "−")
+            number = _rounded(value, place)
         else:
             number, beside = shown(value, margin, measure.places)
         text = f'<td class="num"><b>{number}</b> ± {beside}' if beside else f'<td class="num"><b>{number}</b>'
         if cut:
             text += f' <span class="cut">({between(lower, upper, margin, measure.places)})</span>'
         yield f"{text}{_FLAG}</td>" if status == "unreliable" else f"{text}</td>"
+
+
+def _rounded(value: float, place: int) -> str:
+    """What ``numbers.shown`` makes of a value below 2^53 where the last digit is at this place; several times faster.
+
+    Both round half to even: it the shortest decimal text of the value, this the value itself. A half-way point between
+    the two would be a shorter text. So they differ only where that text is a half-way point, or ends before the place.
+
+    >>> _rounded(1234.5, 1), _rounded(-0.04, -1), _rounded(0.15, -1), _rounded(-0.25, -1)
+    ('1,230', '0.0', '0.2', '−0.2')
+    """
+    if place >= 0:
+        return f"{int(round(value, -place)):,}".replace("-", "−")
+    text = repr(value)
+    after = len(text) - text.find(".") - 1
+    if "e" in text or after <= -place or (after == 1 - place and text[-1] == "5"):
+        return decimal(Decimal(text).quantize(Decimal(1).scaleb(place), ROUND_HALF_EVEN, context=_CONTEXT))
+    text = f"{value:,.{-place}f}"
+    return text.replace("-", "−" if text.strip("-0.") else "")
 
 
 def between(lower: float, upper: float, margin: float, places: int | None) -> str:

@@ -1,9 +1,9 @@
 """The pages that a person reads: ``index.html``, and a page for every table that it does not hold whole.
 
-``site.paging`` says which tables those are. The pages need no script and no network. What search engines for data sets
-look for (schema.org ``Dataset``) stands in them as attributes (microdata), not as JSON-LD: the content policy would let
-a ``<script>`` of data stand, which no browser runs, but a page without any such element can be told at a glance, and
-text in one is escaped by other rules than everywhere else.
+``site.paging`` says which tables those are, ``site.workloads`` how one finds a table of a workload. The pages need no
+script and no network. What search engines for data sets look for (schema.org ``Dataset``) stands in them as attributes
+(microdata), not as JSON-LD: the content policy would let a ``<script>`` of data stand, which no browser runs, but a
+page without any such element can be told at a glance, and text in one is escaped by other rules than everywhere else.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from dprelease.publish.numbers import at_most, odds_factor, percent, shown, sure
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
 from dprelease.publish.site.listing import Download, downloads, others
-from dprelease.publish.site.notes import about_rows, not_in_the_margins, query_of
+from dprelease.publish.site.notes import about_rows, not_in_the_margins
 from dprelease.publish.site.pages import page, utc
 from dprelease.publish.site.paging import Page, Paged, paged
+from dprelease.publish.site.workloads import Crosstabs, Related, crosstabs_of, workload_pages
 from dprelease.signature import PublicKey
 
 __all__ = ["site_files"]
@@ -36,6 +37,7 @@ __all__ = ["site_files"]
 INDEX = "index.html"
 _MOST_GROUPS = 30
 _MOST_PAGES = 30  # that a page of a table links to, beside its neighbours
+_AT_ONCE = 1_000
 _RUN = 50  # tables under one heading of the contents, where their keys give too many headings
 
 
@@ -61,7 +63,10 @@ class Section:
         blank: How many numbers have no estimate.
         charts: Of its measures.
         downloads: Its files.
-        pages: Where the whole table is.
+        pages: Where the table is; whole, if ``held`` is ``total``.
+        held: How many of its rows there are on pages.
+        crosstabs: The workload that it is of.
+        related: Where its page leads to in that workload.
     """
 
     name: str
@@ -82,6 +87,9 @@ class Section:
     charts: tuple[Chart, ...]
     downloads: tuple[Download, ...]
     pages: tuple[Page, ...]
+    held: int
+    crosstabs: Crosstabs | None = None
+    related: Related | None = None
 
 
 @dataclass(frozen=True)
@@ -111,23 +119,37 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         content: The release.
         files: Made so far. The pages link to those among them that they know, with their sizes; so this comes last.
     """
-    places = paged(content.tables)
+    plan = content.plan
+    queries = {query.name: query for query in plan.queries}
+    of = {name: query.workload for name, query in queries.items() if query.workload is not None}
+    places = paged(content.tables, of.keys())
+    several = {each.name: each for each in crosstabs_of(plan.workloads, content.tables, places)}
     shared = _shared(content)
-    found = {}
-    sections = []
+    found: dict[str, bytes] = {}
+    sections, entries = [], []
     for table, place in zip(content.tables, places, strict=True):
-        whole = _section(content, table, files, place.pages)
+        query = None if table.derived else queries[table.name]
+        workload = several[of[table.name]] if table.name in of else None
+        whole = _section(content, table, query, files, place.pages, workload)
         if place.rows is not None:
             sections.append(replace(whole, shown=place.rows, rows=rows(table, 0, place.rows)))
+        if workload is None:
+            entries.append((table, _entry(table, place, files)))
         found.update(_own_pages(table, whole, shared))
-    entries = [_entry(table, place, files) for table, place in zip(content.tables, places, strict=True)]
-    context = {**shared, **_guarantee(content), **_reading(content)}
+    for each in several.values():
+        found.update(workload_pages(each, shared))
     made = page(
         "index.html.j2",
-        **context,
+        **shared,
+        **_guarantee(content),
+        **_reading(content),
         sections=sections,
-        groups=_groups(content, entries),
-        listed=any(place.rows is None for place in places),
+        groups=_groups(entries),
+        crosstabs=tuple(several.values()),
+        adding=[each for each in several.values() if each.adds],
+        above_zero=all("nonnegative" in each.workload.post for each in several.values()),
+        ordinary=bool(entries),
+        listed=len(entries) > len(sections),
         files=others(files, signed=bool(content.facts.signer)),
         root="",
     )
@@ -209,21 +231,29 @@ def _reading(content: Content) -> dict[str, Any]:
 
 def _example(measure: PublishedMeasure) -> tuple[str, str, str] | None:
     """The first number with a margin, which the explanation takes up."""
-    for value, margin, status in zip(measure.value.tolist(), measure.margin.tolist(), measure.status, strict=True):
-        if status == "ok" and math.isfinite(margin):
-            return measure.name, *shown(value, margin, measure.places)
+    for first in range(0, len(measure.status), _AT_ONCE):
+        part = slice(first, first + _AT_ONCE)
+        numbers = measure.value[part].tolist(), measure.margin[part].tolist(), measure.status[part]
+        for value, margin, status in zip(*numbers, strict=True):
+            if status == "ok" and math.isfinite(margin):
+                return measure.name, *shown(value, margin, measure.places)
     return None
 
 
-def _section(content: Content, table: PublishedTable, files: Mapping[str, bytes], pages: tuple[Page, ...]) -> Section:
+def _section(
+    content: Content,
+    table: PublishedTable,
+    query: PlannedQuery | None,
+    files: Mapping[str, bytes],
+    pages: tuple[Page, ...],
+    crosstabs: Crosstabs | None,
+) -> Section:
     """What is said of a table, without its rows."""
-    statuses = [status for measure in table.measures for status in measure.status]
-    query = query_of(content.plan, table)
     limit = query.suppress_below if query is not None else None
     drawn = [chart(table, measure) for measure in table.measures]
     return Section(
         name=table.name,
-        title=table.title or table.name,
+        title=_title(table, crosstabs),
         key_names=tuple(column.name for column in table.key_columns),
         measures=tuple((each.name, _meaning(content.plan, query, each)) for each in table.measures),
         about=about_rows(content.plan, query),
@@ -235,18 +265,28 @@ def _section(content: Content, table: PublishedTable, files: Mapping[str, bytes]
         suppressed=table.suppressed,
         below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
         derived=bool(table.derived),
-        unreliable=statuses.count("unreliable"),
-        blank=statuses.count("blank") - table.suppressed * len(table.measures),
+        unreliable=sum(each.status.count("unreliable") for each in table.measures),
+        blank=sum(each.status.count("blank") for each in table.measures) - table.suppressed * len(table.measures),
         charts=tuple(each for each in drawn if each is not None),
         downloads=downloads(table.name, files),
         pages=pages,
+        held=pages[-1].last if pages else table.cells,
+        crosstabs=crosstabs,
+        related=crosstabs.related(table.name) if crosstabs is not None else None,
     )
 
 
+def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
+    """A title of its own, where it has one."""
+    if crosstabs is not None and table.title in ("", table.name, crosstabs.title):
+        return crosstabs.heading(table.name)
+    return table.title or table.name
+
+
 def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
-    if query is None or measure.measure is None:
+    if query is None or (measure.measure is None and query.workload is None):
         return "made of published numbers; its margin covers their noise, by simulation"
-    return described(measure.measure, plan.catalog.tables[query.table], str(plan.unit))
+    return described(measure.measure or query.measures[measure.name], plan.catalog.tables[query.table], str(plan.unit))
 
 
 def _entry(table: PublishedTable, place: Paged, files: Mapping[str, bytes]) -> Entry:
@@ -254,14 +294,15 @@ def _entry(table: PublishedTable, place: Paged, files: Mapping[str, bytes]) -> E
     return Entry(href, table.title or table.name, table.cells, len(table.measures), downloads(table.name, files))
 
 
-def _groups(content: Content, entries: Sequence[Entry]) -> tuple[Group, ...]:
+def _groups(tables: Sequence[tuple[PublishedTable, Entry]]) -> tuple[Group, ...]:
     """The tables by their keys, in published order; in runs of 50 where that gives over 30 headings."""
     found: dict[str, list[Entry]] = {}
-    for table, entry in zip(content.tables, entries, strict=True):
+    for table, entry in tables:
         names = [column.name for column in table.key_columns]
         keys = f"By {', '.join(names[:-1])}{' and ' if names[1:] else ''}{names[-1]}" if names else "One number each"
         found.setdefault("Derived tables" if table.derived else keys, []).append(entry)
     if len(found) > _MOST_GROUPS:
+        entries = [entry for _, entry in tables]
         starts = range(0, len(entries), _RUN)
         runs = (entries[start : start + _RUN] for start in starts)
         found = {f"Tables {at + 1} to {at + len(run)}": list(run) for at, run in zip(starts, runs, strict=True)}

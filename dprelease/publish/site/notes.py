@@ -11,20 +11,14 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dprelease.catalog.table import Table
-from dprelease.estimate import PublishedTable
 from dprelease.measures import Measure, kind_of
 from dprelease.measures.base import Clipped, Ranged
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.numbers import at_most, decimal, percent
 
-__all__ = ["about_rows", "not_in_the_margins", "query_of"]
+__all__ = ["about_rows", "not_in_the_margins"]
 
 _HELD = {"mean": "Means are", "variance": "Variances are", "stddev": "Standard deviations are"}
-
-
-def query_of(plan: ReleasePlan, table: PublishedTable) -> PlannedQuery | None:
-    """The query that a table is of; None of a derived one."""
-    return None if table.derived else next(query for query in plan.queries if query.name == table.name)
 
 
 def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]:
@@ -38,6 +32,8 @@ def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]
         found.append(
             "Which rows appear was decided by noise: rare keys are missing, and a common one may be by chance."
         )
+    if query.workload is not None and "integer" in plan.workload(query.workload).post:
+        found.append("Estimates were rounded to whole numbers in such a way that they still add up.")
     if query.where is not None:
         found.append(f"Only rows where {query.where}.")
     if query.excluding is not None:
@@ -53,18 +49,23 @@ def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[s
     if query is None:
         return ("It has all that is said of the tables that it is made of.",)
     table, unit = plan.catalog.tables[query.table], str(plan.unit)
-    found = [*_left_out(query, table, unit), *_bounded(query, table, unit), *_moved(query, table, unit)]
+    found = [*_left_out(plan, query, table), *_bounded(query, table, unit), *_moved(query, table, unit)]
     return (*found, *_chosen(plan, query))
 
 
-def _left_out(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
+def _left_out(plan: ReleasePlan, query: PlannedQuery, table: Table) -> Iterator[str]:
     if table.unit_id is not None and table.null_id == "drop":
         yield f"Rows without {table.unit_id} are left out."
-    lost = [name for name in query.by if table.column(name).null is None]
+    needed, here = query.by, "nowhere in this table"
+    if query.workload is not None:  # a row counts in all of its tables or in none, so that they add up
+        workload = plan.workload(query.workload)
+        needed = (*workload.levels[-1:], *workload.attributes)
+        here = f"in none of the tables of {workload.title or workload.name}"
+    lost = [name for name in needed if table.column(name).null is None]
     if lost and not query.private:
-        yield f"Rows whose {_either(lost)} is missing, or is not among the keys, count nowhere in this table."
+        yield f"Rows whose {_either(lost)} is missing, or is not among the keys, count {here}."
     elif lost:
-        yield f"Rows whose {_either(lost)} is missing count nowhere in this table."
+        yield f"Rows whose {_either(lost)} is missing count {here}."
 
 
 def _bounded(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
@@ -116,6 +117,11 @@ def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
 
 def _chosen(plan: ReleasePlan, query: PlannedQuery) -> Iterator[str]:
     """What noise decides to show is shown with the noise that decided."""
+    if query.workload is not None and "nonnegative" in plan.workload(query.workload).post:
+        yield (
+            "Estimates below 0 were moved up to 0 and others down, so that totals stay: small numbers are too large on "
+            "the whole."
+        )
     if query.private:
         yield "The rows add up to less than the whole: what belongs to keys that are missing is not in them."
     if query.suppress_below is not None:

@@ -77,6 +77,7 @@ def _environment() -> Environment:
     """The templates, each compiled once."""
     return Environment(
         loader=PackageLoader("dprelease.publish"),
+        auto_reload=False,  # else every page looks whether a template has changed
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finished,

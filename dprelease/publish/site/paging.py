@@ -2,8 +2,11 @@
 
 The limits: no page is planned to be larger than 2 MB. A page holds at most 2,000 rows of one table. On the index stands
 every table of up to 200 rows whole and the first 50 rows of every longer one, as long as there are at most 40 tables
-and the page stays small enough; else the index lists the tables by name, and every one of them has a page. A table that
-is not whole on the index is whole on ``pages/<table>.html``, ``pages/<table>-2.html`` and so on.
+and the page stays small enough; else the index lists the tables by name, and every one of them has a page. The tables
+of a workload always have pages of their own. A table that is not whole on the index is on ``pages/<table>.html``,
+``pages/<table>-2.html`` and so on: whole, if it has at most 50,000 rows, else with its first 2,000 rows; its files have
+the others. In all tables together there are at most 500,000 rows on such pages: where there would be more, the limit of
+50,000 is lowered step by step, to 50 in the end.
 
 Sizes are estimated from above, not measured, so that noise decides neither the number of pages nor their names: a
 number with its margin is taken to need 200 bytes, which is enough for numbers of up to 15 digits. A page has at least
@@ -12,20 +15,28 @@ one row, however many measures that row has; the list of the index can hold abou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedTable
+from dprelease.estimate.keys import coded
 from dprelease.publish.base import key_text
 from dprelease.publish.site.chart import MOST_BARS
 from dprelease.publish.site.pages import inert
 
-__all__ = ["FIRST", "LARGEST_PAGE", "MOST_ROWS", "MOST_TABLES", "WHOLE", "Page", "Paged", "paged"]
+__all__ = [
+    "FIRST", "LARGEST_PAGE", "MOST_IN_ALL", "MOST_ROWS", "MOST_TABLES", "MOST_WHOLE", "WHOLE",
+    "Page", "Paged", "page_path", "paged",
+]  # fmt: skip
 
 LARGEST_PAGE = 2_000_000
 MOST_ROWS = 2_000
 WHOLE, FIRST, MOST_TABLES = 200, 50, 40
+MOST_IN_ALL = 500_000  # rows on pages of tables, in all of them together
+MOST_WHOLE = (50_000, 10_000, MOST_ROWS, 1_000, 500, 200, 100, FIRST)  # rows of a table that is whole on its pages
+_LONGEST_NAME = 80  # of a file, before its ending; with it a bundle's path may have 100 signs
 _FRAME = 120_000  # of a page without tables: style sheet, explanations, a list of files
 _NUMBER, _BAR, _WORDS, _MEANING = 200, 900, 6_000, 400
 
@@ -47,41 +58,72 @@ class Paged:
     pages: tuple[Page, ...]
 
 
-def paged(tables: Sequence[PublishedTable]) -> tuple[Paged, ...]:
-    """The place of every table, in their order."""
-    widths = [_width(table) for table in tables]
-    on_index = [table.cells if table.cells <= WHOLE else FIRST for table in tables]
-    size = sum(map(_around, tables))
-    size += sum(width * rows for width, rows in zip(widths, on_index, strict=True))
-    listed = len(tables) > MOST_TABLES or size > LARGEST_PAGE - _FRAME
+def paged(tables: Sequence[PublishedTable], apart: Collection[str] = ()) -> tuple[Paged, ...]:
+    """The place of every table, in their order.
+
+    Args:
+        tables: All of them.
+        apart: Names of those that stand on pages of their own, whatever their size.
+    """
+    shown = _on_pages([table.cells for table in tables])
+    widths = [_width(table, rows) for table, rows in zip(tables, shown, strict=True)]
+    on_index = [0 if table.name in apart else table.cells if table.cells <= WHOLE else FIRST for table in tables]
+    others = [table for table in tables if table.name not in apart]
+    size = sum(map(_around, others)) + sum(width * rows for width, rows in zip(widths, on_index, strict=True))
+    listed = len(others) > MOST_TABLES or size > LARGEST_PAGE - _FRAME
     names = {table.name.lower() for table in tables}
     found = []
-    for table, width, rows in zip(tables, widths, on_index, strict=True):
+    for table, width, here, there in zip(tables, widths, on_index, shown, strict=True):
+        named = listed or table.name in apart
         room = LARGEST_PAGE - _FRAME - _around(table)
-        pages = _pages(table, max(1, min(MOST_ROWS, room // width)), names) if listed or rows < table.cells else ()
-        found.append(Paged(None if listed else rows, pages))
+        most = max(1, min(MOST_ROWS, room // width))
+        pages = _pages(table.name, there, most, names) if named or here < table.cells else ()
+        found.append(Paged(None if named else here, pages))
     return tuple(found)
 
 
-def _pages(table: PublishedTable, rows: int, names: set[str]) -> tuple[Page, ...]:
-    starts = range(0, max(table.cells, 1), rows)
-    taken = any(f"{table.name}-{at}".lower() in names for at in range(2, len(starts) + 1))
+def page_path(name: str, mark: str = "") -> str:
+    """The page of a name; a long one is cut, and told from others by its hash.
+
+    >>> page_path("income"), page_path("income", "-2")
+    ('pages/income.html', 'pages/income-2.html')
+    >>> page_path(80 * "a" + "b")
+    'pages/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.e3edc30f.html'
+    """
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 10]}.{sha256(name.encode()).hexdigest()[:8]}"
+    return f"pages/{name}{mark}.html"
+
+
+def _on_pages(cells: Sequence[int]) -> list[int]:
+    """How many rows of each table its pages hold: all of them, or the first ones."""
+    for whole in MOST_WHOLE:
+        found = [each if each <= whole else min(whole, MOST_ROWS) for each in cells]
+        if sum(found) <= MOST_IN_ALL:
+            break
+    return found
+
+
+def _pages(name: str, shown: int, rows: int, names: set[str]) -> tuple[Page, ...]:
+    starts = range(0, max(shown, 1), rows)
+    taken = any(f"{name}-{at}".lower() in names for at in range(2, len(starts) + 1))
     mark = "." if taken else "-"  # a query can be called a-2; none has a dot in its name
     return tuple(
-        Page(f"pages/{table.name}{f'{mark}{at}' if at > 1 else ''}.html", start, min(start + rows, table.cells))
+        Page(page_path(name, f"{mark}{at}" if at > 1 else ""), start, min(start + rows, shown))
         for at, start in enumerate(starts, start=1)
     )
 
 
-def _width(table: PublishedTable) -> int:
-    """Bytes of a row, at most."""
-    keys = sum(map(_widest, table.key_columns, table.keys))
+def _width(table: PublishedTable, shown: int) -> int:
+    """Bytes of a row, at most, of the first ``shown`` ones."""
+    keys = sum(_widest(column, keys[:shown]) for column, keys in zip(table.key_columns, table.keys, strict=True))
     return 40 + keys + _NUMBER * len(table.measures)
 
 
 def _widest(column: Column, keys: Sequence[Key]) -> int:
     """Bytes of a header cell, at most; a sign that is written out takes up to eight for each of its own."""
-    codes = {key_text(key) for key in keys}
+    part = coded(keys)
+    codes = {key_text(part.keys[code]) for code in set(part.codes.tolist())}
     texts = [f"{column.labels[code]}{code}" if code in column.labels else code for code in codes]
     together = "".join(texts)
     longest = max((len(text.encode()) for text in texts), default=0)

@@ -1,0 +1,289 @@
+"""How a reader finds one of the many tables of a workload: a tree, a page for each of its columns, and neighbours.
+
+The tables of a workload are its sets of columns at every level. The tree orders them by the number of columns, with one
+line for each set and one place in it for each level. It stands on the index, as long as all trees have at most 500
+tables together, else on ``pages/<workload>.html``. Every column has a page of the tables with it, so that a table is
+found by any of its columns; and every table leads to the published sets next to its own, and to its set at the other
+levels. So a table with k columns is at most k + 1 links away from the index, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dprelease.estimate import PublishedTable
+from dprelease.plan.workload import Workload
+from dprelease.publish.site.pages import page
+from dprelease.publish.site.paging import Paged, page_path
+
+__all__ = [
+    "MOST_LISTED",
+    "Branch",
+    "Crosstabs",
+    "Line",
+    "Link",
+    "Related",
+    "crosstabs_of",
+    "next_larger",
+    "workload_pages",
+]
+
+MOST_LISTED = 500  # tables in the trees of the index
+_OPEN, _OPEN_WITH_ONE = 24, 200  # lines of a branch that is shown without being asked for
+_TOTAL = "total"
+_MOST_NAMES = 12
+
+Axes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where something is, from the folder of the bundle, and how many rows (or tables) it has."""
+
+    href: str
+    words: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """The tables of one set of columns: one for each level."""
+
+    words: str
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """The sets with so many columns; ``shown``: without being asked for."""
+
+    anchor: str
+    heading: str
+    lines: tuple[Line, ...]
+    shown: bool
+
+
+@dataclass(frozen=True)
+class Related:
+    """What the page of one table leads to.
+
+    Attributes:
+        words: Its set of columns.
+        level: The column of its level; empty without levels.
+        levels: Its set at every level, top first; none without levels.
+        fewer: The largest published sets that are part of its own, at its level.
+        more: The smallest ones that its own is part of.
+        columns: The page of each of its columns.
+    """
+
+    words: str
+    level: str
+    levels: tuple[Link, ...]
+    fewer: tuple[Link, ...]
+    more: tuple[Link, ...]
+    columns: tuple[Link, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Crosstabs:
+    """A workload and where its tables are.
+
+    Attributes:
+        workload: It.
+        tables: Its published tables, by name.
+        paths: The first page of each.
+        listed: Whether its tree stands on the index.
+    """
+
+    workload: Workload
+    tables: Mapping[str, PublishedTable]
+    paths: Mapping[str, str]
+    listed: bool
+
+    @property
+    def name(self) -> str:
+        """The workload's."""
+        return self.workload.name
+
+    @property
+    def title(self) -> str:
+        """What a reader sees."""
+        return self.workload.title or self.workload.name
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The columns of the hierarchy, top first."""
+        return self.workload.levels
+
+    @property
+    def home(self) -> str:
+        """Where its tree is."""
+        return f"index.html#workload-{self.name}" if self.listed else page_path(self.name)
+
+    @property
+    def adds(self) -> bool:
+        """Whether sums of its tables are what its smaller tables say."""
+        return "consistent" in self.workload.post
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What a reader must know of all of its tables."""
+        count, attributes = len(self.workload.tables), self.workload.attributes
+        levels = f", at {len(self.levels)} levels: {_row(self.levels)}" if self.levels else ""
+        several = "table" if count == 1 else "tables"
+        found = [f"{count:,} {several} of counts, made of {_row(attributes)}{levels}."]
+        if self.adds:
+            also = ", and every place is the sum of the places in it" if self.levels else ""
+            found.append(f"They add up to one another: sums of a table are what its smaller tables say{also}.")
+        return tuple(found)
+
+    def branches(self, attribute: int | None = None) -> tuple[Branch, ...]:
+        """The tree, or that of the sets with one attribute."""
+        kept = [axes for axes in self.workload.sets if attribute is None or attribute in axes]
+        return tuple(
+            self._branch(ways, [axes for axes in kept if len(axes) == ways], attribute)
+            for ways in sorted(set(map(len, kept)))
+        )
+
+    @cached_property
+    def columns(self) -> tuple[Link, ...]:
+        """The page of every attribute, with the number of its tables."""
+        counts = Counter(at for axes in self.workload.sets for at in axes)
+        levels = max(1, len(self.levels))
+        return tuple(
+            Link(self.column_path(at), name, counts[at] * levels) for at, name in enumerate(self.workload.attributes)
+        )
+
+    def related(self, table: str) -> Related:
+        """What the page of a table leads to."""
+        level, axes = self._places[table]
+        return Related(
+            words=self.words(axes),
+            level=self.levels[level] if self.levels else "",
+            levels=tuple(self._link(at, axes, column) for at, column in enumerate(self.levels)),
+            fewer=tuple(self._link(level, each) for each in self._fewer[axes]),
+            more=tuple(self._link(level, each) for each in self._more[axes]),
+            columns=tuple(self.columns[at] for at in axes),
+        )
+
+    def heading(self, table: str) -> str:
+        """The title of a table's page: that of the workload, and which table it is."""
+        level, axes = self._places[table]
+        return f"{self.title}: {self.words(axes)}{f', at level {self.levels[level]}' if self.levels else ''}"
+
+    def words(self, axes: Axes) -> str:
+        """A set as a reader sees it."""
+        return " × ".join(self.workload.attributes[at] for at in axes) or _TOTAL
+
+    def column_path(self, attribute: int) -> str:
+        """The page of the tables with an attribute."""
+        names = self.workload.attributes
+        twice = len({name.lower() for name in names}) < len(names)  # one file, where capitals do not count
+        # Neither is a name of a table, which has no dot, nor of a table's second page, which has no letter after it.
+        return page_path(f"{self.name}.{f'{attribute + 1}.' if twice else ''}{names[attribute]}")
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, Axes]]:
+        """The level and the set of every table."""
+        sets = self.workload.sets
+        return {name: (at // len(sets), sets[at % len(sets)]) for at, name in enumerate(self.workload.tables)}
+
+    @cached_property
+    def _names(self) -> dict[tuple[int, Axes], str]:
+        return {place: name for name, place in self._places.items()}
+
+    @cached_property
+    def _more(self) -> dict[Axes, tuple[Axes, ...]]:
+        return next_larger(self.workload.sets)
+
+    @cached_property
+    def _fewer(self) -> dict[Axes, tuple[Axes, ...]]:
+        found: dict[Axes, list[Axes]] = {axes: [] for axes in self.workload.sets}
+        for axes, larger in self._more.items():
+            for each in larger:
+                found[each].append(axes)
+        return {axes: tuple(smaller) for axes, smaller in found.items()}
+
+    def _link(self, level: int, axes: Axes, words: str = "") -> Link:
+        name = self._names[level, axes]
+        return Link(self.paths[name], words or self.words(axes), self.tables[name].cells)
+
+    def _branch(self, ways: int, sets: Sequence[Axes], attribute: int | None) -> Branch:
+        heading = _TOTAL.capitalize() if ways == 0 else f"{ways} column{'s' if ways > 1 else ''}"
+        levels = range(max(1, len(self.levels)))
+        lines = tuple(Line(self.words(axes), tuple(self._link(level, axes) for level in levels)) for axes in sets)
+        most = _OPEN if attribute is None else _OPEN_WITH_ONE
+        return Branch(f"{self.name}.{ways}", heading, lines, len(lines) <= most)
+
+
+def crosstabs_of(
+    workloads: Sequence[Workload], tables: Sequence[PublishedTable], places: Sequence[Paged]
+) -> tuple[Crosstabs, ...]:
+    """Every workload with its tables, in the order of the plan."""
+    named = {table.name: table for table in tables}
+    paths = {table.name: place.pages[0].path for table, place in zip(tables, places, strict=True) if place.pages}
+    listed = sum(len(each.tables) for each in workloads) <= MOST_LISTED
+    return tuple(Crosstabs(each, named, paths, listed) for each in workloads)
+
+
+def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, bytes]:
+    """The page of each column of a workload, and the one of its tree, where that is not on the index."""
+    made = {
+        found.column_path(at): page(
+            "workload.html.j2",
+            **shared,
+            heading=f"Tables with {column}",
+            workload=found,
+            branches=found.branches(at),
+            current=column,
+            root="../",
+        )
+        for at, column in enumerate(found.workload.attributes)
+    }
+    if not found.listed:
+        made[found.home] = page(
+            "workload.html.j2",
+            **shared,
+            heading=found.title,
+            workload=found,
+            branches=found.branches(),
+            current="",
+            root="../",
+        )
+    return made
+
+
+def next_larger(sets: Sequence[Axes]) -> dict[Axes, tuple[Axes, ...]]:
+    """For every set the smallest other ones that hold it: those that hold it and no smaller one that does.
+
+    >>> next_larger([(), (0,), (1,), (0, 1), (0, 1, 2)])[(0,)]
+    ((0, 1),)
+    >>> next_larger([(), (0, 1), (0, 1, 2), (2,)])[()]
+    ((2,), (0, 1))
+    """
+    bits = {axes: sum(1 << at for at in axes) for axes in sets}
+    rising = sorted(sets, key=len)
+    holding: dict[int, list[Axes]] = {}
+    for axes in rising:
+        for at in axes:
+            holding.setdefault(at, []).append(axes)
+    found = {}
+    for axes in sets:
+        own, kept = bits[axes], list[Axes]()
+        for each in min((holding[at] for at in axes), key=len, default=rising):
+            other = bits[each]
+            if other != own and other & own == own and not any(bits[less] & other == bits[less] for less in kept):
+                kept.append(each)
+        found[axes] = tuple(kept)
+    return found
+
+
+def _row(names: Sequence[str]) -> str:
+    """Names in a row; only the first ones of many."""
+    if len(names) > _MOST_NAMES:
+        return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more columns"
+    return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else "".join(names) or "no column"
