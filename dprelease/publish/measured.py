@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
@@ -12,6 +12,7 @@ from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.publish.base import measure_names, public_rows
+from dprelease.publish.workloads import workload_tables
 
 __all__ = ["TOP_K", "Inputs", "held_key", "inputs_of", "published_tables", "queries_as_tables"]
 
@@ -26,11 +27,13 @@ class Inputs:
         noisy: By step id, one for each quantity of the step; nothing of steps that choose or select keys.
         keys: By the id of a step that selects keys: these, in published order.
         ranked: By the id of a step that ranks keys: their positions, the first rank first.
+        measured: By the id of a step of a workload: what it measured.
     """
 
     noisy: Mapping[str, tuple[Noisy, ...]]
     keys: Mapping[str, tuple[tuple[Key, ...], ...]]
     ranked: Mapping[str, tuple[int, ...]]
+    measured: Mapping[str, Measurement] = field(default_factory=dict)
 
     def of(self, query: PlannedQuery) -> dict[str, list[Noisy]]:
         """For each measure of a query what its ``estimate`` takes."""
@@ -53,7 +56,12 @@ def published_tables(plan: ReleasePlan, measurements: Mapping[str, Measurement])
 
 def queries_as_tables(plan: ReleasePlan, inputs: Inputs) -> tuple[PublishedTable, ...]:
     """Every query of a plan as a published table, from what was measured."""
-    return tuple(_as_table(plan, query, inputs) for query in plan.queries)
+    made = {}
+    for workload in plan.workloads:
+        made.update(workload_tables(plan, workload, inputs.measured))
+    return tuple(
+        _as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in plan.queries
+    )
 
 
 def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> PublishedTable:
@@ -84,11 +92,14 @@ def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inp
     selections = {step.id: batch.selection for batch in plan.batches() for step in batch.steps}
     ranked = {step.id: _ranked(plan, step, found[step.id]) for step in plan.steps if step.mechanism == TOP_K}
     noisy = {}
+    together = {take.step for workload in plan.workloads for take in workload.takes}
     for step in plan.steps:
-        if step.id not in keys and step.id not in ranked:
+        if step.id in together and found[step.id].values.shape != (step.cells,):
+            raise _other(step)
+        if step.id not in keys and step.id not in ranked and step.id not in together:
             cells = len(keys[selections[step.id] or ""]) if step.cells is None else step.cells
             noisy[step.id] = _noisy(step, found[step.id], cells)
-    return Inputs(noisy=noisy, keys=keys, ranked=ranked)
+    return Inputs(noisy=noisy, keys=keys, ranked=ranked, measured={name: found[name] for name in sorted(together)})
 
 
 def _measurement(step: Step, measurements: Mapping[str, Measurement]) -> Measurement:

@@ -41,8 +41,10 @@ _GAUSSIAN = ("discrete_gaussian", "gaussian_threshold")
 
 def asked_and_planned(plan: ReleasePlan, most: int) -> list[dict[str, str]]:
     """The first ``most`` measures: what their query was to get, the target, and the accuracy that was planned."""
-    goals = {query.name: query.goal for query in plan.queries}
-    total = sum((goal.share or Fraction(0) for goal in goals.values()), Fraction(0))
+    own = {query.name: query.goal for query in plan.queries if query.workload is None}
+    asked = own | {each.name: each.goal for each in plan.workloads}
+    total = sum((goal.share or Fraction(0) for goal in asked.values()), Fraction(0))
+    goals = own | {name: each.goal for each in plan.workloads for name in each.tables}
     return [_row(output, goals[output.query], total) for output in plan.outputs[:most]]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.explain import loss_facts
 from dprelease.privacy.budget import Loss, round_up
 from dprelease.privacy.event import Composed
@@ -134,7 +135,7 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
     """
     served = [_served(plan, step) for step in plan.steps]
     found = []
-    for query in plan.queries:
+    for query in (each for each in plan.queries if each.workload is None):
         own = [at for at, names in enumerate(served) if query.name in names]
         steps = [plan.steps[at] for at in own]
         parts = (plan.steps[at].share / len(served[at]) for at in own)
@@ -149,7 +150,23 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
                 "reveals": str(_rho(steps).reveals),
             }
         )
-    return found
+    return [*found, *(row for workload in plan.workloads for row in _of_workload(plan, workload))]
+
+
+def _of_workload(plan: ReleasePlan, workload: Workload) -> Iterator[dict[str, Any]]:
+    """One row for each draw of a workload, which no other query shares: named as its shares are written."""
+    for take in workload.takes:
+        step = plan.step(take.step)
+        name = "*".join(workload.attributes[at] for at in take.axes) or "total"
+        yield {
+            "query": f"{workload.name}: {name}",
+            "level": workload.levels[take.level] if workload.levels else "all",
+            "steps": [step.id],
+            "cells": step.cells,
+            "share": str(step.share),
+            "rho": str(_rho([step]).loss),
+            "reveals": str(_rho([step]).reveals),
+        }
 
 
 def _served(plan: ReleasePlan, step: Step) -> tuple[str, ...]:

@@ -19,9 +19,10 @@ blocks, and no others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Binned, Catalog, Column, Mapped, Table
@@ -70,11 +71,11 @@ class Level:
 
 def levels(plan: ReleasePlan) -> tuple[Level, ...]:
     """The levels of a plan, in the order of their first query; the shares add up to one."""
-    first = {query.name: query.by[0] if query.by else WHOLE for query in plan.queries}
     rows = allocation(plan)
+    by = {query.name: query.by[0] if query.by else WHOLE for query in plan.queries}
     total: dict[str, Fraction] = {}
     for row in rows:
-        name = first[row["query"]]
+        name = _level_of(row, by)
         total[name] = total.get(name, Fraction(0)) + Fraction(row["share"])
     return tuple(
         Level(
@@ -89,11 +90,18 @@ def levels(plan: ReleasePlan) -> tuple[Level, ...]:
                     reveals=Fraction(row["reveals"]),
                 )
                 for row in rows
-                if first[row["query"]] == name
+                if _level_of(row, by) == name
             ),
         )
         for name, share in total.items()
     )
+
+
+def _level_of(row: Mapping[str, Any], by: Mapping[str, str]) -> str:
+    """Of a workload's draw the level that it says, or the workload itself where it has no levels."""
+    if row["level"] != "all":
+        return str(row["level"])
+    return by.get(row["query"], row["query"].partition(": ")[0])
 
 
 @dataclass(frozen=True)

@@ -211,6 +211,7 @@ def _biasing(plan: ReleasePlan) -> list[str]:
         "joins that keep some matches": any(table.private_joins for table in tables),
         "suppression of rows": any(query.suppress_below is not None for query in plan.queries),
         "selection of keys by noise": any(query.private for query in plan.queries),
+        "projection to numbers that are not below zero": any("nonnegative" in each.post for each in plan.workloads),
         "blanks for unreliable numbers": plan.publish.unreliable_above is not None
         and plan.publish.unreliable_show == "blank",
         "quotients of noisy numbers": any(len(feeds) > 1 for query in plan.queries for feeds in query.inputs.values()),

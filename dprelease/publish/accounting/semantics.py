@@ -37,7 +37,7 @@ from typing import Literal
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expression import ExpressionError, parse
-from dprelease.catalog.table import Catalog, Column, Computed, Table
+from dprelease.catalog.table import Catalog, Column, Computed, Mapped, Table
 from dprelease.errors import UnsupportedEvent
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
@@ -132,7 +132,8 @@ def attributes(catalog: Catalog) -> tuple[Attribute, ...]:
 def reads(grouping: Grouping, quantities: Iterable[Quantity], catalog: Catalog) -> frozenset[Attribute]:
     """Every column of a source on which the exact numbers of some quantities of a grouping can depend.
 
-    These are, over what public joins, private joins and derivations need in turn: the key columns; what ``where`` of
+    These are, over what public joins, private joins and derivations need in turn: the key columns; those that must
+    have a key for a row to count (``complete``), but for one that has a key whatever the row holds; what ``where`` of
     the query and of the quantities looks at; the quantities' own columns; the id of the unit and the time of the rows.
     Where rows of a unit are left out beyond a number (``bounds``, ``max_rows_per_group``, and always in a table that
     is privately joined), which ones are left out goes by all that is known of them: then every column of the source.
@@ -143,13 +144,29 @@ def reads(grouping: Grouping, quantities: Iterable[Quantity], catalog: Catalog) 
         catalog: Where its tables are declared.
     """
     table = catalog.tables[grouping.table]
-    wanted = set(grouping.by)
+    wanted = set(grouping.by) | {name for name in grouping.complete if not _always_keyed(table.column(name))}
     for text in (grouping.where, *(each.where for each in quantities)):
         wanted |= _looked_at(text, table)
     wanted |= {each.column for each in quantities if each.column is not None}
     if grouping.max_rows_per_group is not None:
         wanted |= {column.name for column in table.columns if column.in_source or column.lent_by is not None}
     return frozenset(_sources(table, wanted, catalog, truncated=table.bounds is not None))
+
+
+def _always_keyed(column: Column) -> bool:
+    """Whether every row has one of the column's keys: a null has one, and a computed value is never another one.
+
+    A condition is true or false, and a recoding with ``otherwise`` gives one of its own keys; what is null takes the
+    key for nulls.
+    """
+    keys, made = set(column.keys or ()), column.derivation
+    if column.null is None or column.null not in keys:
+        return False
+    if isinstance(made, Computed):
+        return column.type == "boolean" and {True, False} <= keys
+    if isinstance(made, Mapped):
+        return made.otherwise in keys and {key for _, key in made.pairs} <= keys
+    return False
 
 
 def _looked_at(text: str | None, table: Table) -> frozenset[str]:

@@ -17,6 +17,7 @@ from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.reading import after_choices
+from dprelease.publish.accounting.workloads import reconciled
 from dprelease.publish.numbers import decimal, percent
 
 __all__ = [
@@ -197,7 +198,7 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     """What happened after the noise: how each kind of number was made of the noisy measurements."""
     made = tuple(_made(plan))
     kinds = {kind for _, kind, _ in made}
-    found = list(_counts_and_sums(made))
+    found = list(_counts_and_sums(made, bool(plan.workloads)))
     if "mean" in kinds:
         found.append(
             "A mean is the middle of its clip plus a noisy sum of how far the values lie from it over a noisy count. "
@@ -215,6 +216,7 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
         found.append("Squares were rounded to their grid before they were added up; the margin covers that.")
     if any(len(step.answers) > 1 for step in plan.steps):
         found.append("One draw may serve several numbers, which then err together: the steps say which.")
+    found += reconciled(plan)
     found += after_choices(plan, kinds)
     above = plan.publish.unreliable_above
     if above is not None:
@@ -237,7 +239,7 @@ def _made(plan: ReleasePlan) -> Iterator[Made]:
         yield f"{output.query}.{output.measure}", kind_of(query.measures[output.measure]), fed
 
 
-def _counts_and_sums(made: Sequence[Made]) -> Iterator[str]:
+def _counts_and_sums(made: Sequence[Made], workloads: bool) -> Iterator[str]:
     """Which of them are measurements as they stand, and what the others are made of."""
     single = {kind for _, kind, fed in made if kind in ("count", "sum") and len(fed) == 1}
     halves = [name for name, kind, fed in made if kind == "count" and len(fed) == 2]
@@ -245,7 +247,7 @@ def _counts_and_sums(made: Sequence[Made]) -> Iterator[str]:
     if single:
         who = {"count": "Counts", "sum": "Sums"}
         names = " and ".join(who[kind] for kind in ("count", "sum") if kind in single).replace(" S", " s")
-        but = ", but for those named next," if halves or centred else ""
+        but = ", but for those named next," if halves or centred or workloads else ""
         yield f"{names}{but} are the noisy measurements themselves."
     if halves:
         yield (
@@ -258,7 +260,8 @@ def _counts_and_sums(made: Sequence[Made]) -> Iterator[str]:
             f"{_named(centred)}."
         )
     if single or halves or centred:
-        yield "No count or sum was rounded, made positive or made to add up with others."
+        other = "other " if workloads else ""
+        yield f"No {other}count or sum was rounded, made positive or made to add up with others."
 
 
 def _named(names: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from dprelease.plan.explain import step_facts
 from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.words import described, measured, post_processing
 from dprelease.publish.base import measure_names
+from dprelease.publish.bundle.recipe_workload import workload_recipe
 from dprelease.publish.measured import TOP_K
 
 __all__ = ["holds", "recipe", "variance_of"]
@@ -79,6 +80,7 @@ def recipe(plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Se
         "outputs": [_output(plan, query, name) for query in plan.queries for name in measure_names(plan, query)],
         "derived": [{"name": each.name, "sql": each.sql} for each in plan.derive],
         "post_processing": list(post_processing(plan)),
+        **({"workloads": [workload_recipe(plan, each) for each in plan.workloads]} if plan.workloads else {}),
     }
 
 
@@ -110,6 +112,15 @@ def _query(query: PlannedQuery) -> dict[str, Any]:
 
 def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]:
     feeds, table = query.inputs[name], plan.catalog.tables[query.table]
+    if query.workload is not None:
+        return {
+            "query": query.name,
+            "measure": name,
+            "what": described(query.measures[name], table, str(plan.unit)),
+            "inputs": [{"step": take.step, "part": 1} for take in plan.workload(query.workload).takes],
+            "formula": f"workload {query.workload}",
+            "blank": [],
+        }
     parts = [plan.step(feed.step).parts[feed.part] for feed in feeds]
     made = _made(query.measures[name], table, [_Input(f"x{at}", part) for at, part in enumerate(parts, start=1)])
     return {

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.table import Key
-from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.estimate import PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.derive.replicate import again
 from dprelease.publish.derive.sql import Derivation
+from dprelease.publish.derive.workloads import errors_again
+from dprelease.publish.formats.lines import written
 from dprelease.publish.measured import Inputs
 
 __all__ = ["REPLICATES", "Answer", "Database", "Spread", "answer_of", "replicated"]
@@ -126,21 +128,16 @@ def _loaded(found: Derivation, tables: Sequence[PublishedTable], replicates: int
         columns: dict[str, Any] = {"row": rows}
         for number, (column, keys) in enumerate(zip(table.key_columns, table.keys, strict=True)):
             kind = {"integer": pa.int64(), "boolean": pa.bool_()}.get(column.type, pa.string())
-            columns[f"k{number}"] = pa.array(list(keys), type=kind).take(rows)
+            held = coded(keys)
+            codes = np.tile(held.codes, times)
+            columns[f"k{number}"] = pa.array(list(held.keys), type=kind).take(pa.array(codes))
         for number, measure in enumerate(table.measures):
-            numbers = _as_written(measure) if replicates is None else measure.value
+            numbers = written(measure.value, measure.places) if replicates is None else measure.value
             columns[f"v{number}"] = pa.array(numbers, type=pa.float64(), mask=np.isnan(numbers))
         if replicates is not None:
             columns["replicate"] = pa.array(np.repeat(np.arange(times), table.cells), type=pa.int64())
         made[f"q{at}"] = pa.table(columns)
     return made
-
-
-def _as_written(measure: PublishedMeasure) -> Floats:
-    """The published values as a reader of the CSV file has them, so that a derived table can be made again from it."""
-    if measure.places is None:
-        return measure.value
-    return np.array([float(f"{value:.{measure.places}f}") for value in measure.value.tolist()], dtype=np.float64)
 
 
 def replicated(
@@ -160,7 +157,17 @@ def replicated(
         count = min(size, REPLICATES - start)
         fresh = Inputs(noisy=again(noisy, count, chance), keys=inputs.keys, ranked=inputs.ranked)
         made = []
+        errors: dict[str, Floats] = {}
+        for workload in plan.workloads:
+            if wanted := [query.name for query in queries if query.workload == workload.name]:
+                errors |= errors_again(plan, workload, wanted, count, chance)
         for query in queries:
+            if query.workload is not None:
+                table = known[query.name]
+                (only,) = table.measures
+                value = np.tile(only.value, count) + errors[query.name]
+                made.append(replace(table, measures=(replace(only, value=value),)))
+                continue
             fed, table = fresh.of(query), known[query.name]
             estimates = {each.name: query.measures[each.name].estimate(fed[each.name], plan.publish.confidence)
                          for each in table.measures}  # fmt: skip

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +22,14 @@ import numpy.typing as npt
 from dprelease.canonical import sha256
 from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
-from dprelease.estimate import PublishedMeasure, PublishedTable, interval
+from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
 from dprelease.measures.quantile import Quantile
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import header, key_columns, measure_names, safe_path
 from dprelease.publish.derive.run import Answer, Database, Spread, answer_of, replicated
 from dprelease.publish.derive.sql import Columns, Derivation, check_derive
+from dprelease.publish.derive.workloads import check_size
 from dprelease.publish.measured import Inputs
 
 __all__ = ["Derived", "check_derived", "columns_of", "derived_of", "derived_tables", "made_again", "outline", "seed_of"]
@@ -76,6 +76,7 @@ def check_derived(plan: ReleasePlan) -> None:
         if derived.name.lower() in taken:
             raise PublishError(f"two tables are named {derived.name!r}", hint="rename the derived one", code="DPR-W103")
         taken.add(derived.name.lower())
+        check_size(plan, check_derive(derived.sql, columns_of(plan)).tables)
         names = header(outline(plan, derived), rehearsal=True)
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -181,10 +182,7 @@ def _number(
         error, margin = np.full_like(value, np.nan), np.full_like(value, np.nan)
     weak = ~blank & (margin > float(above) * np.abs(value)) if above is not None else np.zeros_like(blank)
     hidden = blank | weak if show == "blank" else blank
-    status: list[Literal["ok", "unreliable", "blank"]] = [
-        "blank" if none else "unreliable" if poor else "ok" for none, poor in zip(blank, weak, strict=True)
-    ]
     value, error, margin = (np.where(hidden, np.nan, each) + 0.0 for each in (value, error, margin))
     # SQL can subtract what was counted, and its number is not clipped: nothing is known of what it can be.
     lower, upper = interval(value, margin, (None, None))
-    return PublishedMeasure(name, None, value, error, margin, lower, upper, tuple(status), None, False)
+    return PublishedMeasure(name, None, value, error, margin, lower, upper, statuses(blank, weak), None, False)

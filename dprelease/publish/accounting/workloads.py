@@ -1,0 +1,43 @@
+"""Sentences on workloads: what was reconciled with what, and what happened to the tables after that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dprelease.plan.document import ReleasePlan, Workload
+
+__all__ = ["reconciled"]
+
+_NONNEGATIVE = (
+    "no number of it is below zero: its tables are the nearest ones to the reconciled ones, by least squares, that "
+    "keep the totals of every level. Small counts come out too large and large ones too small by that; margins do not cover "
+    "it, and the estimates without it follow from the noisy measurements beside the tables."
+)
+_WHOLE = (
+    "its numbers were rounded to whole ones that still add up, up or down by chance, each by less than one where it "
+    "was rounded; tables of fewer keys are sums of rounded ones."
+)
+
+
+def reconciled(plan: ReleasePlan) -> Iterator[str]:
+    """For every workload how its tables came about; nothing where a plan has none."""
+    for workload in plan.workloads:
+        yield from _reconciled(workload)
+
+
+def _reconciled(workload: Workload) -> Iterator[str]:
+    tables, draws = len(workload.tables), len(workload.takes)
+    levels = f" on the levels {', '.join(workload.levels)}" if workload.levels else ""
+    yield (
+        f"{workload.name}: {tables:,} tables{levels} were made of {draws:,} draws together, by least squares: of all "
+        "unbiased estimates that are sums of the noisy numbers, these have the least variance, and all tables agree "
+        "with one another wherever they say the same."
+    )
+    if workload.levels:
+        yield f"{workload.name}: a row counts where all of its attributes and its {workload.levels[-1]} have a key."
+    else:
+        yield f"{workload.name}: a row counts where all of its attributes have a key."
+    if "nonnegative" in workload.post:
+        yield f"{workload.name}: {_NONNEGATIVE}"
+    if "integer" in workload.post:
+        yield f"{workload.name}: {_WHOLE}"

@@ -1,0 +1,69 @@
+"""How the tables of a workload are made of its draws, so that a stranger can work them out again."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from dprelease.plan.document import ReleasePlan, Workload
+from dprelease.plan.workload_design import design_of, lattice
+from dprelease.privacy.budget import round_up
+
+__all__ = ["WORDS", "workload_recipe"]
+
+WORDS = (
+    "Divide the numbers of each draw by its divisor: they are then in rows, with the variance that stands beside it. "
+    "For every set b of attributes within a published one: a residual draw of b, centred along the axes of b, is an "
+    "estimate of the centred table of b with its variance v; a table draw of A, added up over A without b and centred, "
+    "is one with v times the number of keys of every attribute that was added up. At every level the estimates of b "
+    "are averaged with weights 1 / v. Along the levels, where every node is the sum of its children, they are fitted "
+    "by least squares with the same weights. A table A is the sum, over all b within it, of the fitted estimates, each "
+    "divided by the number of keys of the attributes of A without b and spread evenly over them."
+)
+_AFTER = {
+    "nonnegative": "Then the tables are moved to the nearest ones without a number below zero that keep the totals.",
+    "integer": "Then they are rounded to whole numbers that still add up; where there is a choice it is made by "
+    "chance, keyed by the fingerprint of the measurements.",
+}
+
+
+def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
+    """The part of ``recipe.json`` on one workload; it follows from the plan alone.
+
+    Args:
+        plan: That was measured.
+        workload: Of the plan.
+    """
+    steps = {take.step: plan.step(take.step) for take in workload.takes}
+    design = design_of(workload, plan.catalog, steps)
+    return {
+        "workload": workload.name,
+        "measure": workload.measure,
+        "attributes": [
+            {"column": name, "keys": keys} for name, keys in zip(workload.attributes, design.sizes, strict=True)
+        ],
+        "levels": [
+            {"column": name, "nodes": nodes, "parents": None if at == 0 else design.tree.parents[at - 1].tolist()}
+            for at, (name, nodes) in enumerate(zip(workload.levels, design.tree.sizes, strict=False))
+        ],
+        "draws": [
+            {
+                "step": take.step,
+                "level": take.level,
+                "attributes": [workload.attributes[at] for at in take.axes],
+                "holds": "residual" if taken.residual else "table",
+                "divisor": lattice(steps[take.step]),
+                "variance": round_up(Fraction(taken.variance), 15),
+            }
+            for take, taken in zip(workload.takes, design.taken, strict=True)
+        ],
+        "tables": [
+            {
+                "query": name,
+                "level": workload.place(name)[0],
+                "attributes": [workload.attributes[at] for at in workload.place(name)[1]],
+            }
+            for name in workload.tables
+        ],
+        "how": [WORDS, *(_AFTER[each] for each in workload.post if each in _AFTER)],
+    }
