@@ -36,6 +36,7 @@ from dprelease.publish.base import Content
 from dprelease.publish.bundle.measurements import measurement_files
 from dprelease.publish.bundle.package import FORMATS
 from dprelease.publish.measured import inputs_of, queries_as_tables
+from dprelease.publish.packed import Data, Files, kept, size_of
 from tests.unit import publish_example
 
 DEFAULT = ("csv", "parquet", "xlsx", "html")
@@ -104,7 +105,7 @@ def _timed(what: str, run: Callable[[], T]) -> T:
     start = time.perf_counter()
     found = run()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    size = sum(map(len, found.values())) / 1e6 if isinstance(found, Mapping) else 0
+    size = sum(size_of(found, path) for path in found) / 1e6 if isinstance(found, Mapping) else 0
     print(f"{what:<14}{time.perf_counter() - start:8.1f} s {peak:8.2f} GB" + (f" {size:10.1f} MB" if size else ""))
     return found
 
@@ -121,16 +122,16 @@ def main() -> None:
     print(f"{asked.tables} tables, {asked.cells} cells with two numbers each; formats {', '.join(DEFAULT)}")
     tables = _timed("estimates", lambda: queries_as_tables(plan, inputs_of(plan, measured)))
     content = Content(plan, tables, facts, measured)
-    files: dict[str, bytes] = {}
+    files: dict[str, Data] = {}
     for name in DEFAULT:
         profiler = cProfile.Profile()
         if name == asked.profile:
             profiler.enable()
-        files.update(_timed(name, partial(FORMATS[name], content, files)))
+        files.update(kept(_timed(name, partial(FORMATS[name], content, Files(files)))))
         if name == asked.profile:
             profiler.disable()
             pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
-    files.update(_timed("measurements", lambda: measurement_files(plan, measured)))
+    files.update(kept(_timed("measurements", lambda: measurement_files(plan, measured))))
     print(f"index.html     {len(files['index.html']) / 1e6:.2f} MB; {len(files)} files")
     del tables, content
     files.clear()

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
@@ -14,11 +13,12 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from dprelease.canonical import Value
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import PublishError
-from dprelease.estimate import RANK, PublishedTable, full_product
+from dprelease.estimate import RANK, PublishedTable, Rows, full_product
 from dprelease.noise import Measurement
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.privacy.budget import Budget, Loss
+from dprelease.publish.packed import Files
 
 __all__ = [
     "NOTICE",
@@ -157,7 +157,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Publication:
-    """A bundle before it is written: relative path, with forward slashes, to bytes.
+    """A bundle before it is written: relative path, with forward slashes, to bytes; large files are kept packed.
 
     Raises:
         PublishError: If a path could leave the folder (DPR-W201).
@@ -168,7 +168,7 @@ class Publication:
     def __post_init__(self) -> None:
         for path in self.files:
             safe_path(path)
-        object.__setattr__(self, "files", MappingProxyType(dict(sorted(self.files.items()))))
+        object.__setattr__(self, "files", Files(self.files).sorted())
 
 
 def safe_path(path: str) -> str:
@@ -217,12 +217,12 @@ def key_columns(plan: ReleasePlan, query: PlannedQuery) -> tuple[Column, ...]:
     return (*rank, *plan.keys(query))
 
 
-def public_rows(plan: ReleasePlan, query: PlannedQuery) -> tuple[tuple[Key, ...], ...] | None:
+def public_rows(plan: ReleasePlan, query: PlannedQuery) -> Rows | None:
     """The keys of each row of a query, where they are declared; None where noise decides them."""
     if query.private or query.ranking is not None:
         return None
-    left_out = set(plan.catalog.exclusions[query.excluding]) if query.excluding is not None else set()
-    return tuple(row for at, row in enumerate(full_product(plan.keys(query))) if at not in left_out)
+    left_out = plan.catalog.exclusions[query.excluding] if query.excluding is not None else ()
+    return full_product(plan.keys(query)).without(left_out)
 
 
 def key_text(key: Key) -> str:

@@ -200,14 +200,24 @@ def test_integer_keys_are_numbers_as_far_as_a_spreadsheet_is_exact() -> None:
     assert field.cells[1] == "100000000000000001"
 
 
-def test_a_table_larger_than_a_sheet_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xlsx, "SHEET_ROWS", 15)
-    content = plain()
-    sheet = opened(made(content))["population"]
-    _, rows = table_of(sheet)
+@pytest.mark.parametrize(("limit", "most"), [("MOST_ROWS", 10), ("MOST_CELLS", 100)])
+def test_a_table_that_is_too_large_is_left_out_and_the_cover_says_so(
+    limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xlsx, limit, most)
+    book = opened(made(plain()))
+    assert "population" in book.sheetnames
+    assert "income" not in book.sheetnames
+    lines = [row[0].value for row in book["Cover"].iter_rows()]
+    said = "Not in this workbook, because it is too large for one: Income by state and sex (12 rows); all of it is in tables/income.csv."  # fmt: skip
+    assert said in lines
+
+
+def test_a_table_that_is_wider_than_a_sheet_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xlsx, "SHEET_COLUMNS", 5)
+    sheet = opened(made(plain()))["population"]
     lines = [row[0].value for row in sheet.iter_rows(max_row=8)]
-    assert len(rows) == 5
-    assert "The table is larger than a sheet: it shows the first 5 of 8 rows and 9 of 9 columns; all of it is in tables/population.csv." in lines  # fmt: skip
+    assert "The table is wider than a sheet: it shows 5 of 9 columns; all of it is in tables/population.csv." in lines
 
 
 def test_a_rehearsal_says_so_on_every_sheet() -> None:

@@ -80,7 +80,7 @@ EXAMPLES: dict[str, tuple[ReleasePlan, Mapping[str, Measurement]]] = {
 
 def files_of(name: str) -> dict[str, bytes]:
     made, found = EXAMPLES[name]
-    return measurement_files(made, as_published(found))
+    return dict(measurement_files(made, as_published(found)))
 
 
 def same(first: Mapping[str, Measurement], second: Mapping[str, Measurement]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from dprelease.publish.measured import inputs_of
 __all__ = ["Check", "Opened", "manifest_of", "named", "read_bundle"]
 
 Model = TypeVar("Model", bound=Value)
+_SMALL = 32_000_000  # bytes of a file that is kept
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,36 @@ def read_bundle(folder: Path) -> tuple[Opened | None, str]:
     manifest, why = manifest_of(folder)
     if manifest is None:
         return None, why
-    sound = {path: data for path in manifest.files if (data := _sound(folder, manifest, path)) is not None}
-    return Opened(folder, manifest, sound, _plain(folder, SIGNATURE_FILE)), ""
+    return Opened(folder, manifest, Sound(folder, manifest), _plain(folder, SIGNATURE_FILE)), ""
+
+
+class Sound(Mapping[str, bytes]):
+    """The files whose size and hash are the manifest's; large ones are read, and hashed, again when they are wanted."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        """Read every file once."""
+        self._folder, self._manifest = folder, manifest
+        self._kept: dict[str, bytes | None] = {}
+        for path, facts in manifest.files.items():
+            data = _sound(folder, manifest, path)
+            if data is not None:
+                self._kept[path] = data if facts.bytes <= _SMALL else None
+
+    def __getitem__(self, path: str) -> bytes:
+        kept = self._kept[path]
+        found = _sound(self._folder, self._manifest, path) if kept is None else kept
+        if found is None:  # it was changed meanwhile
+            raise KeyError(path)
+        return found
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._kept
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
 
 def manifest_of(folder: Path) -> tuple[Manifest | None, str]:

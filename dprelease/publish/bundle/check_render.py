@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from dprelease.publish.bundle.check_opened import Check, Opened, named
 from dprelease.publish.bundle.package import LOOK_FILE, MANIFEST_FILE, Manifest, bundle_files, renderers
+from dprelease.publish.packed import digest_of
 
 __all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Compared", "compared", "versions"]
 
@@ -89,9 +90,10 @@ def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str]) 
         makers = (own, _TOOL, *_SIMULATION, *([_PACKER] if kind in _PACKED else []))
         reason = next((other[name] for name in makers if name in other), _FONTS if kind == ".pdf" else "")
         stands_in = own in other and renderers().get(own, _MISSING) == _MISSING
-        if path in again and bundle.sound.get(path) == again[path] and not stands_in:
+        there = path in again and path in bundle.sound  # whose hash is the manifest's
+        if there and digest_of(again, path) == bundle.manifest.files[path].sha256 and not stands_in:
             same.add(path)
-        elif reason and path in again and path in bundle.sound:
+        elif reason and there:
             unknown[path] = reason
         else:
             differ.append(path)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
-from dprelease.estimate import PublishedMeasure, PublishedTable, Status
+from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded, statuses
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import columns, header, key_columns, key_text, measure_names, public_rows
 from dprelease.publish.bundle.check_opened import Opened, named
+from dprelease.publish.bundle.read_csv import Kind
+from dprelease.publish.bundle.read_tables import READERS, Columns, same_texts
 from dprelease.publish.derive.tables import derived_of, made_again, outline
-from dprelease.publish.formats.csvfile import csv_text
-from dprelease.publish.formats.parquet import parquet_cells, parquet_keys
+from dprelease.publish.formats.lines import word_texts, written
 from dprelease.publish.measured import inputs_of, queries_as_tables
 
 __all__ = ["tables_agree", "values_agree"]
 
-Rows = list[tuple[str, ...]]
+Floats = npt.NDArray[np.float64]
+Texts = tuple[Any, ...]  # Arrow arrays of strings, one for each key column
+_CLOSE = 1e-9
+_ENDINGS = ("", "_se", "_margin", "_lower", "_upper")
 
 
 def tables_agree(bundle: Opened) -> str:
@@ -34,25 +37,26 @@ def tables_agree(bundle: Opened) -> str:
     plan = bundle.shown
     if plan is None:
         return "plan.json cannot be read"
-    readers: dict[str, Callable[[bytes, int], tuple[list[str], Rows] | None]] = {
-        "csv": _csv_keys,
-        "parquet": parquet_keys,
-    }
     wrong = []
     for table in _asked(plan, bundle.manifest.rehearsal):
-        seen: list[Rows] = []
-        for ending in (each for each in readers if each in plan.publish.formats):
+        seen: list[Columns] = []
+        kinds: dict[str, Kind] = {column.name: "text" for column in table.kinds}
+        for ending in (each for each in READERS if each in plan.publish.formats):
             name = f"tables/{table.name}.{ending}"
             data = bundle.sound.get(name)
-            found = readers[ending](data, len(table.kinds)) if data is not None else None
-            if found is None or found[0] != table.columns or not _rows_hold(table, found[1]):
+            found = READERS[ending](data, table.columns, kinds) if data is not None else None
+            if found is None or not _rows_hold(table, found):
                 wrong.append(name)
             else:
-                seen.append(found[1])
-        if any(rows != seen[0] for rows in seen):
+                seen.append(found)
+        if table.rows is None and any(not _same_rows(each, seen[0]) for each in seen[1:]):
             wrong.append(f"tables/{table.name}")
     wrong += [] if wrong else _not_made_again(bundle, plan)
     return named(wrong, "columns or row keys are not those of the plan")
+
+
+def _same_rows(one: Columns, other: Columns) -> bool:
+    return one.rows == other.rows and all(same_texts(one.texts[name], other.texts[name]) for name in one.texts)
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,9 @@ class _Asked:
 def _asked(plan: ReleasePlan, rehearsal: bool) -> list[_Asked]:
     found = []
     for query in plan.queries:
-        rows = public_rows(plan, query)
-        known = None if rows is None else [tuple(map(key_text, row)) for row in rows]
         names, kinds = list(columns(plan, query, rehearsal=rehearsal)), key_columns(plan, query)
-        found.append(_Asked(query.name, names, kinds, known, query.ranking.k if query.ranking else None))
+        ranks = query.ranking.k if query.ranking else None
+        found.append(_Asked(query.name, names, kinds, public_rows(plan, query), ranks))
     for derived in derived_of(plan):
         table = outline(plan, derived)
         names = list(header(table, rehearsal=rehearsal))
@@ -81,99 +84,127 @@ def _asked(plan: ReleasePlan, rehearsal: bool) -> list[_Asked]:
     return found
 
 
-def _rows_hold(table: _Asked, rows: Rows) -> bool:
+def _rows_hold(table: _Asked, found: Columns) -> bool:
     """Whether the rows are those of the plan; where noise decided, whether each can be, and stands there once."""
+    texts = tuple(found.texts[column.name] for column in table.kinds)
     if table.rows is not None:
-        return rows == table.rows
-    if table.ranks is not None and [row[0] for row in rows] != [str(rank) for rank in range(1, table.ranks + 1)]:
+        if found.rows != len(table.rows):
+            return False
+        declared = (word_texts(each.mapped(key_text)) for each in table.rows.columns)
+        return all(same_texts(one, each(0, found.rows)) for one, each in zip(texts, declared, strict=True))
+    if table.ranks is not None and texts[0].to_pylist() != [str(rank) for rank in range(1, table.ranks + 1)]:
         return False
-    known = [None if column.keys is None else set(map(key_text, column.keys)) for column in table.kinds]
-    possible = all(allowed is None or part in allowed for row in rows for part, allowed in zip(row, known, strict=True))
-    own = [row[1:] if table.ranks is not None else row for row in rows]
-    return possible and (table.may_repeat or len(set(own)) == len(own))
+    possible = all(map(_among, texts, table.kinds))
+    own = texts[1:] if table.ranks is not None else texts
+    return possible and (table.may_repeat or _differ(own, found.rows))
+
+
+def _among(texts: Any, column: Column) -> bool:
+    """Whether all keys are declared ones, where there are such."""
+    if column.keys is None:
+        return True
+    known = set(map(key_text, column.keys))
+    return all(text in known for text in texts.unique().to_pylist())
+
+
+def _differ(texts: Texts, rows: int) -> bool:
+    """Whether no two rows have the same keys."""
+    import pyarrow as pa
+
+    if not texts:
+        return rows < 2
+    names = [str(at) for at in range(len(texts))]
+    return bool(pa.table(list(texts), names=names).group_by(names).aggregate([]).num_rows == rows)
 
 
 def _not_made_again(bundle: Opened, plan: ReleasePlan) -> list[str]:
     """Derived tables whose keys or values are not those that their SQL gives on the tables beside them."""
     wrong = []
-    ending = next((each for each in ("csv", "parquet") if each in plan.publish.formats), None)
+    ending = next((each for each in READERS if each in plan.publish.formats), None)
     asked = derived_of(plan)
     if not asked or ending is None:
         return []
-    read = _csv_cells if ending == "csv" else parquet_cells
-    tables = [_read(plan, query, read(bundle.sound[f"tables/{query.name}.{ending}"])) for query in plan.queries]
+    rehearsal = bundle.manifest.rehearsal
+    tables = []
+    for query in plan.queries:
+        names = columns(plan, query, rehearsal=rehearsal)
+        kinds, numbers = key_columns(plan, query), measure_names(plan, query)
+        tables.append(_read(plan, query, _cells(bundle, f"tables/{query.name}.{ending}", names, kinds, numbers)))
     for derived in asked:
-        cells = read(bundle.sound[f"tables/{derived.name}.{ending}"])
         answer, table = made_again(plan, derived, tables), outline(plan, derived)
+        numbers = tuple(measure.name for measure in table.measures)
+        names = header(table, rehearsal=rehearsal)
+        cells = _cells(bundle, f"tables/{derived.name}.{ending}", names, table.key_columns, numbers)
         keys = [tuple(map(key_text, row)) for row in answer.keys]
-        found = list(zip(*(cells[column.name] for column in table.key_columns), strict=True))
-        same = keys == (found if table.key_columns else [()] * len(keys))
-        for at, measure in enumerate(table.measures):
-            same = same and _equal(answer.values[:, at].tolist(), cells[measure.name], cells[f"{measure.name}_status"])
+        texts = [cells.texts[column.name].to_pylist() for column in table.key_columns]
+        same = keys == (list(zip(*texts, strict=True)) if texts else [()] * cells.rows)
+        for at, name in enumerate(numbers):
+            weak = np.array(cells.texts[f"{name}_status"].to_pylist(), dtype=object) == "unreliable"
+            same = same and _equal(answer.values[:, at], cells.values[name], weak)
         if not same:
             wrong.append(f"tables/{derived.name}.{ending}")
     return wrong
 
 
-def _equal(values: Sequence[float], texts: Sequence[str], statuses: Sequence[str]) -> bool:
+def _cells(bundle: Opened, name: str, names: Sequence[str], kinds: Sequence[Column], numbers: Sequence[str]) -> Columns:
+    """Keys, values and statuses of a table that was read before without a fault."""
+    asked: dict[str, Kind] = {column.name: "text" for column in kinds}
+    for number in numbers:
+        asked |= {number: "number", f"{number}_status": "text"}
+    found = READERS[name.rpartition(".")[2]](bundle.sound[name], names, asked)
+    if found is None:
+        raise ValueError("a number or a status cannot be read")
+    return found
+
+
+def _equal(values: Floats, found: Floats, weak: npt.NDArray[np.bool_]) -> bool:
     """Whether the numbers are these; what was withheld as unreliable is empty whatever it was."""
-    if len(values) != len(texts):
+    if len(values) != len(found):
         return False
-    for value, text, status in zip(values, texts, statuses, strict=True):
-        if not text:
-            if not (math.isnan(value) or status == "unreliable"):
-                return False
-        elif not math.isclose(value, float(text), rel_tol=1e-9, abs_tol=1e-9):
-            return False
-    return True
+    none = np.isnan(found)
+    close = np.abs(values - found) <= np.maximum(_CLOSE * np.maximum(np.abs(values), np.abs(found)), _CLOSE)
+    return bool(np.where(none, np.isnan(values) | weak, close | (values == found)).all())
 
 
-def _read(plan: ReleasePlan, query: PlannedQuery, cells: Mapping[str, Sequence[str]]) -> PublishedTable:
+def _read(plan: ReleasePlan, query: PlannedQuery, cells: Columns) -> PublishedTable:
     """The published values of a query from a file, as far as SQL can use them."""
     kinds, names = key_columns(plan, query), measure_names(plan, query)
-    rows = len(next(iter(cells.values()), ()))
-    read: dict[str, Callable[[str], Key]] = {"integer": int, "boolean": lambda text: text == "true"}
-    nothing = np.full(rows, np.nan)
-    ok: Status = "ok"
+    nothing, no = np.full(cells.rows, np.nan), np.zeros(cells.rows, dtype=bool)
     return PublishedTable(
         name=query.name,
         title=query.title,
         key_columns=kinds,
-        keys=tuple(tuple(map(read.get(column.type, str), cells[column.name])) for column in kinds),
+        keys=tuple(_keys(column, cells.texts[column.name]) for column in kinds),
         measures=tuple(
             PublishedMeasure(
                 name=name,
                 measure=query.measures[name],
-                value=np.array([float(text) if text else math.nan for text in cells[name]], dtype=np.float64),
+                value=cells.values[name],
                 standard_error=nothing,
                 margin=nothing,
                 lower=nothing,
                 upper=nothing,
-                status=(ok,) * rows,
+                status=statuses(no, no),
                 places=None,
                 integer=False,
             )
             for name in names
         ),
         confidence=plan.publish.confidence,
-        cells=rows,
+        cells=cells.rows,
     )
 
 
-def _csv_cells(data: bytes) -> dict[str, list[str]]:
-    """The columns of a CSV file that was read before without a fault."""
-    names, *rows = csv.reader(io.StringIO(data.decode(), newline=""), strict=True)
-    return {name: [row[at] for row in rows] for at, name in enumerate(names)}
-
-
-def _csv_keys(data: bytes, keys: int) -> tuple[list[str], Rows] | None:
-    try:
-        names, *rows = csv.reader(io.StringIO(data.decode(), newline=""), strict=True)
-    except (ValueError, csv.Error):
-        return None
-    if any(len(row) != len(names) for row in rows):
-        return None
-    return names, [tuple(row[:keys]) for row in rows]
+def _keys(column: Column, texts: Any) -> Coded[Key]:
+    """The keys of a column that is read as text."""
+    held = texts.dictionary_encode()
+    known: list[str] = held.dictionary.to_pylist()
+    keys: list[Key] = list(known)
+    if column.type == "integer":
+        keys = list(map(int, known))
+    elif column.type == "boolean":
+        keys = [text == "true" for text in known]
+    return Coded(keys, held.indices.to_numpy())
 
 
 def values_agree(bundle: Opened, same: Set[str]) -> str:
@@ -189,36 +220,37 @@ def values_agree(bundle: Opened, same: Set[str]) -> str:
     plan, (measured, why) = bundle.shown, bundle.measured
     if plan is None or measured is None:
         return why
-    endings = {"csv": _csv_cells, "parquet": parquet_cells}
     wrong = []
     for table in queries_as_tables(plan, inputs_of(plan, measured)):
-        files = {f"tables/{table.name}.{ending}": ending for ending in endings if ending in plan.publish.formats}
-        looked_at = [name for name in files if name not in same]
-        expected = _csv_cells(csv_text(header(table), table).encode()) if looked_at else {}
-        numbers = header(table)[len(table.key_columns) :]
-        for name in looked_at:
-            found = _cells(endings[files[name]], bundle.sound.get(name))
-            if not all(_same_cells(expected[each], found.get(each, [])) for each in numbers):
+        files = {f"tables/{table.name}.{ending}": ending for ending in READERS if ending in plan.publish.formats}
+        names = header(table, rehearsal=bundle.manifest.rehearsal)
+        kinds: dict[str, Kind] = {}
+        for measure in table.measures:
+            kinds |= dict.fromkeys((measure.name + ending for ending in _ENDINGS), "number")
+            kinds[f"{measure.name}_status"] = "text"
+        for name in (each for each in files if each not in same):
+            data = bundle.sound.get(name)
+            found = READERS[files[name]](data, names, kinds) if data is not None else None
+            if found is None or not all(_same_cells(measure, found) for measure in table.measures):
                 wrong.append(name)
     return named(wrong, "numbers are not those that measurements/ give")
 
 
-def _cells(read: Callable[[bytes], dict[str, list[str]]], data: bytes | None) -> dict[str, list[str]]:
-    """The columns of a file; none where it cannot be read."""
-    try:
-        return read(data) if data is not None else {}
-    except (ValueError, IndexError, OSError, csv.Error):
-        return {}
-
-
-def _same_cells(expected: Sequence[str], found: Sequence[str]) -> bool:
-    return len(expected) == len(found) and all(map(_same_cell, expected, found))
-
-
-def _same_cell(expected: str, found: str) -> bool:
-    if expected == found:
-        return True
-    try:
-        return math.isclose(float(expected), float(found), rel_tol=1e-9)
-    except ValueError:
+def _same_cells(measure: PublishedMeasure, found: Columns) -> bool:
+    """Whether a file has the numbers and statuses of a measure, the numbers to the decimals that files have."""
+    status, places = coded(measure.status), measure.places
+    words = word_texts(status)(0, len(status))
+    if len(status) != found.rows or not same_texts(found.texts[f"{measure.name}_status"], words):
         return False
+    numbers = (measure.value, measure.standard_error, measure.margin, measure.lower, measure.upper)
+    return all(
+        _close(written(each, None if ending == "_se" else places), found.values[measure.name + ending])
+        for each, ending in zip(numbers, _ENDINGS, strict=True)
+    )
+
+
+def _close(expected: Floats, found: Floats) -> bool:
+    """Whether numbers agree to a part in 10^9, and nothing is published in the same cells."""
+    with np.errstate(invalid="ignore"):  # infinity less itself
+        close = np.abs(expected - found) <= _CLOSE * np.maximum(np.abs(expected), np.abs(found))
+    return bool((close | (expected == found) | (np.isnan(expected) & np.isnan(found))).all())

@@ -16,6 +16,7 @@ from dprelease.points import reach
 from dprelease.publish.base import Publication
 from dprelease.publish.bundle.package import MANIFEST_FILE, Manifest
 from dprelease.publish.bundle.signing import SIGNATURE_FILE
+from dprelease.publish.packed import blocks_of, size_of
 
 __all__ = ["files_in", "folder_for", "require_no_bundles", "set_aside", "write"]
 
@@ -149,18 +150,25 @@ def _same(publication: Publication, folder: Path) -> bool:
     if folder.is_symlink() or not folder.is_dir() or files_in(folder) != sorted(publication.files):
         return False
     return all(
-        not (folder / path).is_symlink() and (folder / path).read_bytes() == data
-        for path, data in publication.files.items()
+        not (folder / path).is_symlink() and _same_bytes(publication, path, folder / path) for path in publication.files
     )
+
+
+def _same_bytes(publication: Publication, path: str, file: Path) -> bool:
+    if file.stat().st_size != size_of(publication.files, path):
+        return False
+    with file.open("rb") as found:
+        return all(found.read(len(block)) == block for block in blocks_of(publication.files, path))
 
 
 def _fill(publication: Publication, made: Path) -> None:
     made.chmod(0o755)
-    for path, data in publication.files.items():
+    for path in publication.files:
         target = made / path
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as file:
-            file.write(data)
+            for block in blocks_of(publication.files, path):
+                file.write(block)
             file.flush()
             os.fsync(file.fileno())
     reach("write.written")

@@ -6,9 +6,7 @@ number follows. Whoever has these files and ``plan.json`` can make all tables ag
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +14,15 @@ import numpy as np
 from dprelease.canonical import dumps
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import CheckFailed, PublishError
-from dprelease.estimate import full_product
+from dprelease.estimate import Coded, Rows, as_rows, full_product
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.publish.base import key_text, safe_path
+from dprelease.publish.base import safe_path
+from dprelease.publish.bundle.read_csv import Kind, csv_columns
 from dprelease.publish.bundle.recipe import holds, recipe
+from dprelease.publish.formats.lines import key_texts, key_width, line_blocks, whole_texts
 from dprelease.publish.measured import held_key
+from dprelease.publish.packed import Files, packed
 
 __all__ = ["RECIPE", "as_published", "measurement_files", "read_measurements"]
 
@@ -45,7 +46,7 @@ def _selection(step: str, keys: Keys) -> Measurement:
     return Measurement(step, np.ones(len(held), dtype=np.int64), keys=held)
 
 
-def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> dict[str, bytes]:
+def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Files:
     """``measurements/<step>.csv`` for every step, and ``measurements/recipe.json``.
 
     A file has the key columns of its step, with text in quotes as in ``tables/``, then one column of whole numbers for
@@ -57,13 +58,8 @@ def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]
         measurements: By step, as :func:`as_published` gives them; of the sizes that the plan says.
     """
     layouts = _layouts(plan)
-    shared: dict[tuple[str, tuple[str, ...], str | None], list[str]] = {}
-    found = {}
-    for step in plan.steps:
-        layout = layouts[step.id]
-        found[layout.file] = _text(plan, layout, measurements, shared).encode()
-    found[RECIPE] = _recipe(plan, layouts)
-    return found
+    found = {layout.file: packed(_blocks(plan, layout, measurements)) for layout in layouts.values()}
+    return Files({**found, RECIPE: _recipe(plan, layouts)})
 
 
 def read_measurements(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, Measurement]:
@@ -81,21 +77,31 @@ def read_measurements(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str
     for step in sorted(plan.steps, key=lambda step: step.selecting is None):  # selections first: others have their keys
         layout = layouts[step.id]
         try:
-            found[step.id] = _read(layout, files[layout.file].decode())
+            data = files[layout.file]
         except KeyError:
             raise _wrong(layout.file, "there is no such file") from None
-        except (ValueError, OverflowError, csv.Error) as error:
-            raise _wrong(layout.file, f"it cannot be read ({type(error).__name__})") from None
-    shared: dict[tuple[str, tuple[str, ...], str | None], list[str]] = {}
-    for step in plan.steps:
-        layout = layouts[step.id]
         try:
-            same = _text(plan, layout, found, shared).encode() == files[layout.file]
+            found[step.id] = _read(layout, data)
+        except (ValueError, OverflowError) as error:
+            kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
+            raise _wrong(layout.file, f"it cannot be read ({kind})") from None
+        try:
+            same = _same(data, _blocks(plan, layout, found))
         except ValueError:  # another number of rows
             same = False
         if not same:
             raise _wrong(layout.file, "its columns, keys or rows are not those of its step")
     return {step.id: found[step.id] for step in plan.steps}
+
+
+def _same(data: bytes, blocks: Iterable[bytes]) -> bool:
+    """Whether a file is these blocks, one after the other."""
+    whole, at = memoryview(data), 0
+    for block in blocks:
+        if whole[at : at + len(block)] != block:
+            return False
+        at += len(block)
+    return at == len(whole)
 
 
 def _wrong(file: str, why: str) -> CheckFailed:
@@ -180,76 +186,52 @@ def _recipe(plan: ReleasePlan, layouts: Mapping[str, _Layout]) -> bytes:
     return (dumps(content) + "\n").encode()
 
 
-def _text(
-    plan: ReleasePlan,
-    layout: _Layout,
-    measurements: Mapping[str, Measurement],
-    shared: dict[tuple[str, tuple[str, ...], str | None], list[str]],
-) -> str:
-    """The file of one step; ``shared`` keeps the public keys of a grouping, which many steps have.
+def _blocks(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measurement]) -> Iterator[bytes]:
+    """The file of one step, some thousand lines at a time.
 
     Raises:
         ValueError: If there are not as many numbers as rows.
     """
-    grouping, found = layout.step.aggregate, measurements[layout.step.id]
+    values = measurements[layout.step.id].values
+    rows = _rows(plan, layout, measurements)
+    if not layout.columns:
+        rows = Rows((), len(values) // len(layout.parts))
+    if layout.parts and len(values) != len(layout.parts) * len(rows):
+        raise ValueError("not one number in each row")
+    several = values.reshape(len(layout.parts), -1) if layout.parts else ()
+    texts = [key_texts(column, keys) for column, keys in zip(layout.columns, rows.columns, strict=True)]
+    return line_blocks(layout.header, [*texts, *map(whole_texts, several)], len(rows), key_width(rows.columns))
+
+
+def _rows(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measurement]) -> Rows:
+    """The keys of the rows of a step's file."""
+    found, columns = measurements[layout.step.id], len(layout.columns)
     if layout.shape == "keys":
-        keys = _lines(layout.columns, found.keys or ())
-    elif layout.selection is not None:
-        keys = _lines(layout.columns, measurements[layout.selection].keys or ())
-    elif layout.shape == "ranking":
-        (column,) = layout.columns
-        declared = column.keys or ()
-        keys = _lines(layout.columns, tuple((declared[at],) for at in found.values.tolist() if 0 <= at < len(declared)))
-    else:
-        place = (grouping.table, grouping.by, grouping.excluding)
-        if place not in shared:
-            shared[place] = _lines(layout.columns, _public(plan, layout))
-        keys = shared[place]
-    several = found.values.reshape(len(layout.parts), -1).tolist() if layout.parts else []
-    numbers = [list(map(str, part)) for part in several]
-    both = [keys, *numbers] if layout.columns else numbers
-    lines = [",".join(map(_plain, layout.header)), *map(",".join, zip(*both, strict=True))]
-    return "".join(f"{line}\r\n" for line in lines)
-
-
-def _public(plan: ReleasePlan, layout: _Layout) -> Keys:
-    """The keys of every cell of a step whose keys are public."""
+        return as_rows(found.keys or (), columns)
+    if layout.selection is not None:
+        return as_rows(measurements[layout.selection].keys or (), columns)
+    if layout.shape == "ranking":
+        declared = layout.columns[0].keys or ()
+        known = found.values[(found.values >= 0) & (found.values < len(declared))]
+        return Rows([Coded(declared, known)], len(known))
     excluding = layout.step.aggregate.excluding
-    left_out = set(plan.catalog.exclusions[excluding]) if excluding is not None else set()
-    return tuple(row for at, row in enumerate(full_product(layout.columns)) if at not in left_out)
+    return full_product(layout.columns).without(plan.catalog.exclusions[excluding] if excluding is not None else ())
 
 
-def _lines(columns: Sequence[Column], keys: Keys) -> list[str]:
-    text = [column.type == "text" for column in columns]
-    return [
-        ",".join(_quoted(key_text(key)) if quote else key_text(key) for key, quote in zip(row, text, strict=True))
-        for row in keys
-    ]
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
-def _plain(name: str) -> str:
-    return _quoted(name) if any(sign in name for sign in ',"\r\n') else name
-
-
-def _read(layout: _Layout, text: str) -> Measurement:
+def _read(layout: _Layout, data: bytes) -> Measurement:
     """The measurement of a file, as far as it can be told from the file alone.
 
     Raises:
-        ValueError, OverflowError, csv.Error: If it is no such file.
+        ValueError, OverflowError: If it is no such file.
     """
-    header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    if tuple(header) != layout.header or any(len(row) != len(header) for row in rows):
-        raise ValueError("other columns")
+    names = [column.name for column in layout.columns] if layout.shape == "keys" else layout.parts
+    kinds: dict[str, Kind] = dict.fromkeys(names, "text" if layout.shape == "keys" else "whole")
+    found = csv_columns(data, layout.header, kinds)
     if layout.shape == "keys":
-        keys = tuple(tuple(map(_key, layout.columns, row)) for row in rows)
-        return _selection(layout.step.id, keys)
-    first = len(layout.columns)
-    parts = [[int(row[at]) for row in rows] for at in range(first, len(header))]
-    return Measurement(layout.step.id, np.array(parts, dtype=np.int64).reshape(-1))
+        texts = [found[name].to_pylist() for name in names]
+        read = [[_key(column, text) for text in each] for column, each in zip(layout.columns, texts, strict=True)]
+        return _selection(layout.step.id, tuple(zip(*read, strict=True)))
+    return Measurement(layout.step.id, np.concatenate([found[name].to_numpy() for name in names]))
 
 
 def _key(column: Column, text: str) -> Key:

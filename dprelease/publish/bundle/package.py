@@ -5,10 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from math import prod
 from typing import Literal
 
-from dprelease.canonical import Value, sha256
-from dprelease.errors import BrokenPromiseError, MissingExtra
+from dprelease.canonical import Value
+from dprelease.errors import BrokenPromiseError, MissingExtra, PublishError
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.presented import Presentation, presented
@@ -22,11 +23,12 @@ from dprelease.publish.bundle.signing import SIGNATURE_FILE, signed
 from dprelease.publish.derive.tables import check_derived, derived_tables, seed_of
 from dprelease.publish.formats.csvfile import csv_files
 from dprelease.publish.formats.datapackage import datapackage_files
-from dprelease.publish.formats.jsonstat import jsonstat_files
+from dprelease.publish.formats.jsonstat import MOST_ROWS, jsonstat_files
 from dprelease.publish.formats.parquet import parquet_files
 from dprelease.publish.formats.sdmx import sdmx_files
 from dprelease.publish.formats.xlsx import xlsx_files
 from dprelease.publish.measured import inputs_of, queries_as_tables
+from dprelease.publish.packed import Data, Files, digest_of, kept, size_of
 from dprelease.publish.site.html import site_files
 from dprelease.signature import PrivateKey
 
@@ -88,13 +90,15 @@ class Manifest(Value):
 def text_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """``tables/<name>.csv``, and ``datapackage.json``, which says what is in them."""
     made = csv_files(content, files)
-    return {**made, **datapackage_files(content, {**files, **made})}
+    return Files({**kept(made), **datapackage_files(content, made)})
 
 
 def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``."""
     return {"accounting.html": accounting_page(content), **site_files(content, files)}
 
+
+_WHOLE = frozenset({"csv", "parquet", "sdmx"})  # hold a table of any size
 
 # In the order in which they are made: a page knows the files that it links to.
 FORMATS: dict[str, Format] = {
@@ -112,14 +116,31 @@ def check_publishable(plan: ReleasePlan) -> None:
     """Refuse, before any budget is spent, a plan whose tables could not be made or written.
 
     Raises:
-        PublishError: As of ``base.check_queries`` and ``derive.check_derived``.
+        PublishError: As of ``base.check_queries`` and ``derive.check_derived``; if no format would hold a large table
+            (DPR-W109).
         PlanError: If the SQL of a derived table is not allowed (DPR-P15.).
         MissingExtra: If a format needs a package that is not installed.
     """
     check_queries(plan)
     check_derived(plan)
+    _check_held(plan)
     if "pdf" in plan.publish.formats:
         require_weasyprint()
+
+
+def _check_held(plan: ReleasePlan) -> None:
+    """Refuse a table that no format of the release holds: those for people and for cubes leave large ones out."""
+    if _WHOLE & set(plan.publish.formats):
+        return
+    for query in plan.queries:
+        rows = prod(column.cells for column in plan.keys(query))
+        if not query.private and query.ranking is None and rows > MOST_ROWS:
+            raise PublishError(
+                f"query {query.name!r} has {rows:,} rows, and no format of this release holds a table of that size",
+                detail=f"xlsx, json and html hold whole tables of at most {MOST_ROWS:,} rows",
+                hint="add csv or parquet to `formats` under `publish`",
+                code="DPR-W109",
+            )
 
 
 def render(
@@ -145,10 +166,10 @@ def render(
     """
     if facts.signer != ("" if key is None else key.public.text):
         raise BrokenPromiseError("the facts name another signer than the key to sign with", code="DPR-W108")
-    files = bundle_files(plan, measurements, facts, look)
+    files = _bundle_files(plan, measurements, facts, look, None)
     if key is not None:
-        files[SIGNATURE_FILE] = signed(Manifest.from_canonical(files[MANIFEST_FILE]), key)
-    return Publication(files)
+        files[SIGNATURE_FILE] = signed(Manifest.from_canonical(Files(files)[MANIFEST_FILE]), key)
+    return Publication(Files(files))
 
 
 def bundle_files(
@@ -157,7 +178,7 @@ def bundle_files(
     facts: Facts,
     look: Presentation | None = None,
     given: Mapping[str, bytes] | None = None,
-) -> dict[str, bytes]:
+) -> Files:
     """Every file of a bundle but the signature; arguments and errors as of :func:`render`.
 
     Args:
@@ -168,6 +189,16 @@ def bundle_files(
         given: Files of the bundle, where it is made again to be checked: those of a format that cannot be made here,
             for want of its library, are taken from these.
     """
+    return Files(_bundle_files(plan, measurements, facts, look, given))
+
+
+def _bundle_files(
+    plan: ReleasePlan,
+    measurements: Mapping[str, Measurement],
+    facts: Facts,
+    look: Presentation | None,
+    given: Mapping[str, bytes] | None,
+) -> dict[str, Data]:
     if facts.plan_fingerprint != plan.fingerprint():
         raise BrokenPromiseError(
             "the facts of the ledger are of another plan than the one to publish",
@@ -183,20 +214,20 @@ def bundle_files(
     tables = queries_as_tables(shown, inputs)
     derived = derived_tables(shown, tables, inputs, seed_of(measurements))
     content = Content(shown, (*tables, *derived), facts, measurements)
-    files = {
-        **measurement_files(shown, measurements),
+    files: dict[str, Data] = {
+        **kept(measurement_files(shown, measurements)),
         "registry.yaml": registry_yaml(content),
         "nist-800-226.md": nist_markdown(content),
     }
     for name, make in FORMATS.items():
         if name in shown.publish.formats:
-            files.update(_made(name, make, content, files, given))
+            files.update(kept(_made(name, make, content, Files(files), given)))
     files["accounting.json"] = accounting_json(content)
     files["facts.json"] = (facts.canonical() + "\n").encode()
     if look is not None:
         files[LOOK_FILE] = (look.canonical() + "\n").encode()
     files["plan.json"] = (plan.canonical() + "\n").encode()
-    files[MANIFEST_FILE] = manifest(plan, facts, files).to_bytes()
+    files[MANIFEST_FILE] = manifest(plan, facts, Files(files)).to_bytes()
     return files
 
 
@@ -216,7 +247,7 @@ def manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Man
     return Manifest(
         release=plan.release.name,
         period=plan.release.period,
-        files={path: FileFacts(sha256=sha256(data), bytes=len(data)) for path, data in files.items()},
+        files={path: FileFacts(sha256=digest_of(files, path), bytes=size_of(files, path)) for path in files},
         plan_fingerprint=facts.plan_fingerprint,
         spec_fingerprint=plan.spec_fingerprint,
         ledger=LedgerFacts(sequence=facts.ledger_sequence, hash=facts.ledger_hash, reserved_at=facts.reserved_at),

@@ -7,66 +7,53 @@ file may read it as a formula. Numbers are never in quotes; what is not publishe
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedTable
-from dprelease.publish.base import NOTICE, Content, header, key_text
+from dprelease.publish.base import NOTICE, Content, header
+from dprelease.publish.formats.lines import (
+    Texts,
+    constant_texts,
+    key_texts,
+    key_width,
+    line_blocks,
+    number_texts,
+    quoted,
+    word_texts,
+)
+from dprelease.publish.packed import Files, packed
 
-__all__ = ["csv_files", "csv_text"]
+__all__ = ["csv_blocks", "csv_files"]
 
 
-def csv_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, bytes]:
+def csv_files(content: Content, _: Mapping[str, bytes]) -> Files:
     """``tables/<name>.csv`` for every query and derived table."""
     found = {}
     for table in content.tables:
         names = header(table, rehearsal=content.facts.rehearsal)
-        text = csv_text(names, table, notice=NOTICE if content.facts.rehearsal else None)
-        found[f"tables/{table.name}.csv"] = text.encode()
-    return found
+        blocks = csv_blocks(names, table, notice=NOTICE if content.facts.rehearsal else None)
+        found[f"tables/{table.name}.csv"] = packed(blocks)
+    return Files(found)
 
 
-def csv_text(names: tuple[str, ...], table: PublishedTable, *, notice: str | None = None) -> str:
-    """The text of one table.
+def csv_blocks(names: tuple[str, ...], table: PublishedTable, *, notice: str | None = None) -> Iterator[bytes]:
+    """The bytes of one table, some thousand lines at a time.
 
     Args:
         names: Of its columns.
         table: The table.
         notice: Repeated in a last column of every line; ``names`` names that column.
     """
-    parts: list[Iterable[str]] = [
-        _key_cells(column, keys) for column, keys in zip(table.key_columns, table.keys, strict=True)
-    ]
+    parts: list[Texts] = [key_texts(column, keys) for column, keys in zip(table.key_columns, table.keys, strict=True)]
     for measure in table.measures:
         parts += [
-            _numbers(measure.value.tolist(), measure.places),
-            _numbers(measure.standard_error.tolist(), None),
-            _numbers(measure.margin.tolist(), measure.places),
-            _numbers(measure.lower.tolist(), measure.places),
-            _numbers(measure.upper.tolist(), measure.places),
-            measure.status,
+            number_texts(measure.value, measure.places),
+            number_texts(measure.standard_error, None),
+            number_texts(measure.margin, measure.places),
+            number_texts(measure.lower, measure.places),
+            number_texts(measure.upper, measure.places),
+            word_texts(measure.status),
         ]
     if notice is not None:
-        parts.append([_quoted(notice)] * table.cells)
-    lines = [",".join(_plain(name) for name in names)]
-    lines += [",".join(line) for line in zip(*parts, strict=True)]
-    return "".join(f"{line}\r\n" for line in lines)
-
-
-def _key_cells(column: Column, keys: tuple[Key, ...]) -> list[str]:
-    return [_quoted(key_text(key)) if column.type == "text" else key_text(key) for key in keys]
-
-
-def _numbers(numbers: Sequence[float], places: int | None) -> list[str]:
-    if places is None:
-        return ["" if math.isnan(number) else repr(number) for number in numbers]
-    return ["" if math.isnan(number) else f"{number:.{places}f}" for number in numbers]
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
-def _plain(name: str) -> str:
-    return _quoted(name) if any(sign in name for sign in ',"\r\n') else name
+        parts.append(constant_texts(quoted(notice)))
+    return line_blocks(names, parts, table.cells, key_width(table.keys))

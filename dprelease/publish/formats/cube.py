@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dprelease.catalog.table import Column
-from dprelease.estimate import RANK, PublishedMeasure, PublishedTable, Status
+from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import key_text
 
@@ -19,7 +20,6 @@ __all__ = [
     "Cube",
     "Dimension",
     "as_cube",
-    "finite",
     "keys_repeat",
     "numbered",
     "numbers_of",
@@ -43,7 +43,7 @@ class Dimension:
     """
 
     name: str
-    codes: tuple[str, ...]
+    codes: Coded[str]
     declared: tuple[str, ...] | None
     labels: Mapping[str, str]
 
@@ -71,11 +71,11 @@ def as_cube(table: PublishedTable) -> Cube:
     """
     columns, keys, measures = table.key_columns, table.keys, table.measures
     if not measures and columns and columns[0].name == RANK:
-        measures = (_ranks(np.array(keys[0], dtype=np.float64)),)
+        measures = (_ranks(np.array(list(keys[0]), dtype=np.float64)),)
         columns, keys = columns[1:], keys[1:]
     found = [_dimension(column, codes) for column, codes in zip(columns, keys, strict=True)]
     if keys_repeat(table):
-        numbers = tuple(str(row) for row in range(1, table.cells + 1))
+        numbers = Coded([str(row) for row in range(1, table.cells + 1)], np.arange(table.cells))
         found.append(Dimension(name=ROW, codes=numbers, declared=None, labels={}))
     return Cube(dimensions=tuple(found), measures=measures, rows=table.cells)
 
@@ -84,7 +84,17 @@ def keys_repeat(table: PublishedTable) -> bool:
     """Whether two rows have the same keys; only a derived table can have such."""
     if not table.key_columns:
         return table.cells > 1
-    return len(set(zip(*table.keys, strict=True))) < table.cells
+    if table.cells < 2:
+        return False
+    place, places = np.zeros(table.cells, dtype=np.int64), 1
+    for keys in map(coded, table.keys):
+        if places * len(keys.keys) >= 2**62:
+            _, place = np.unique(place, return_inverse=True)
+            places = table.cells
+        place = place * len(keys.keys) + keys.codes
+        places *= len(keys.keys)
+    place.sort()
+    return bool((place[1:] == place[:-1]).any())
 
 
 def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | None]:
@@ -101,23 +111,16 @@ def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | Non
     return [round(number, places) if math.isfinite(number) else None for number in numbers]
 
 
-def finite(number: float, places: int | None) -> str:
-    """A number as the CSV file writes it; empty where nothing is published."""
-    if not math.isfinite(number):
-        return ""
-    return repr(number) if places is None else f"{number:.{places}f}"
-
-
-def suppressed(plan: ReleasePlan, table: PublishedTable) -> tuple[bool, ...]:
+def suppressed(plan: ReleasePlan, table: PublishedTable) -> npt.NDArray[np.bool_]:
     """Which rows of a table were withheld because a noisy number of theirs was below the query's limit.
 
     The measure that decides is blank in exactly those: ``estimate`` withholds a row where it is below or unknown.
     """
     query = next((each for each in plan.queries if each.name == table.name and not table.derived), None)
     if query is None or query.suppress_below is None:
-        return (False,) * table.cells
+        return np.zeros(table.cells, dtype=bool)
     decides = next(each for each in table.measures if each.name == query.suppress_below[0])
-    return tuple(status == "blank" for status in decides.status)
+    return coded(decides.status).where("blank")
 
 
 def numbered(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
@@ -140,12 +143,12 @@ def numbered(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
 
 def _dimension(column: Column, keys: Sequence[bool | int | str]) -> Dimension:
     declared = tuple(map(key_text, column.keys)) if column.keys is not None else None
-    return Dimension(name=column.name, codes=tuple(map(key_text, keys)), declared=declared, labels=dict(column.labels))
+    codes = coded(keys).mapped(key_text)
+    return Dimension(name=column.name, codes=codes, declared=declared, labels=dict(column.labels))
 
 
 def _ranks(ranks: np.ndarray[tuple[int], np.dtype[np.float64]]) -> PublishedMeasure:
-    nothing = np.full(ranks.shape, np.nan)
-    ok: Status = "ok"
+    nothing, no = np.full(ranks.shape, np.nan), np.zeros(ranks.shape, dtype=bool)
     return PublishedMeasure(
         name=RANK,
         measure=None,
@@ -154,7 +157,7 @@ def _ranks(ranks: np.ndarray[tuple[int], np.dtype[np.float64]]) -> PublishedMeas
         margin=nothing,
         lower=nothing,
         upper=nothing,
-        status=(ok,) * len(ranks),
+        status=statuses(no, no),
         places=0,
         integer=True,
     )

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dprelease.canonical import sha256
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.publish.accounting.words import dictionary, relation
 from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, Content, header, key_text
 from dprelease.publish.formats.cube import keys_repeat
+from dprelease.publish.packed import digest_of, size_of
 
 __all__ = ["datapackage_files", "package_of"]
 
@@ -66,7 +66,7 @@ def package_of(content: Content, files: Mapping[str, bytes]) -> dict[str, Any]:
         "version": release.period,
         "created": facts.reserved_at,
         **({"contributors": [{"title": release.curator, "role": "publisher"}]} if release.curator else {}),
-        "resources": [_resource(content, table, files[_path(table)], told) for table in content.tables],
+        "resources": [_resource(content, table, files, told) for table in content.tables],
         "dprelease": {
             "release": release.name,
             "period": release.period,
@@ -100,7 +100,9 @@ def _description(content: Content) -> str:
     )
 
 
-def _resource(content: Content, table: PublishedTable, data: bytes, told: Mapping[str, Any]) -> dict[str, Any]:
+def _resource(
+    content: Content, table: PublishedTable, files: Mapping[str, bytes], told: Mapping[str, Any]
+) -> dict[str, Any]:
     described = {} if table.derived else told.get(table.name, {})
     return {
         "profile": "tabular-data-resource",
@@ -111,8 +113,8 @@ def _resource(content: Content, table: PublishedTable, data: bytes, told: Mappin
         "format": "csv",
         "mediatype": "text/csv",
         "encoding": "utf-8",
-        "bytes": len(data),
-        "hash": f"sha256:{sha256(data)}",
+        "bytes": size_of(files, _path(table)),
+        "hash": f"sha256:{digest_of(files, _path(table))}",
         "dialect": _DIALECT,
         "schema": _schema(content, table, described),
     }
@@ -137,7 +139,7 @@ def _schema(content: Content, table: PublishedTable, described: Mapping[str, str
     }
 
 
-def _has_empty(keys: tuple[Any, ...]) -> bool:
+def _has_empty(keys: Sequence[Any]) -> bool:
     """Whether one of the keys is the empty text, which a reader takes for a missing value."""
     return "" in keys
 

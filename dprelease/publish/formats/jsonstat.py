@@ -3,6 +3,9 @@
 The metrics of a measure m are m, m_se, m_margin, m_lower and m_upper, as the columns of the CSV file. ``value`` is a
 list where the table has every combination of its keys, in row-major order, and else an object from position to number.
 ``status`` names, by position, the values that are not ``ok``. What is not published is null.
+
+No reader of JSON-stat takes a table of millions of rows. In the place of such a one stands a collection without
+datasets that says so and links to the file that has the table.
 """
 
 from __future__ import annotations
@@ -17,20 +20,50 @@ from dprelease.publish.accounting.words import described
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.formats.cube import PARTS, Cube, Dimension, as_cube, numbered, numbers_of
 
-__all__ = ["dataset", "jsonstat_files"]
+__all__ = ["MOST_ROWS", "dataset", "jsonstat_files"]
 
+MOST_ROWS = 1_000_000  # of a table; it has five numbers for each row and measure
 _METRIC, _PERIOD = "metric", "period"
 _WORDS = {"": "", "_se": ": standard error", "_margin": ": margin", "_lower": ": lower end", "_upper": ": upper end"}
 Number = float | int | None
 
 
-def jsonstat_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``tables/<name>.json`` for every query and derived table."""
+def jsonstat_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """``tables/<name>.json`` for every query and derived table.
+
+    Args:
+        content: The release.
+        files: Made so far; a table that is too large is said to be in one of them.
+    """
     found = {}
     for table in content.tables:
-        text = json.dumps(dataset(content, table), separators=(",", ":"), allow_nan=False)
+        made = dataset(content, table) if table.cells <= MOST_ROWS else _elsewhere(content, table, files)
+        text = json.dumps(made, separators=(",", ":"), allow_nan=False)
         found[f"tables/{table.name}.json"] = f"{text}\n".encode()
     return found
+
+
+def _elsewhere(content: Content, table: PublishedTable, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """What stands in the place of a table that is too large: the file that has it, with its media type."""
+    media = ((".csv", "text/csv"), (".parquet", "application/vnd.apache.parquet"))
+    links = [
+        {"href": f"{table.name}{ending}", "type": kind}
+        for ending, kind in media
+        if f"tables/{table.name}{ending}" in files or ending[1:] in content.plan.publish.formats
+    ]
+    title = table.title or table.name
+    return {
+        "version": "2.0",
+        "class": "collection",
+        "label": f"{NOTICE}: {title}" if content.facts.rehearsal else title,
+        "updated": content.facts.reserved_at,
+        "note": [
+            *([NOTICE] if content.facts.rehearsal else []),
+            f"This table has {table.cells:,} rows, and is not published as JSON-stat, which is for tables of up to "
+            f"{MOST_ROWS:,}. The files that are linked here have all of it.",
+        ],
+        "link": {"item": [], "alternate": links},
+    }
 
 
 def dataset(content: Content, table: PublishedTable) -> dict[str, Any]:

@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
-from dprelease.estimate import PublishedMeasure, PublishedTable, Status
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import NOTICE, Content
-from dprelease.publish.formats.cube import Cube, as_cube, finite, numbered, suppressed
+from dprelease.publish.formats.cube import as_cube, numbered, suppressed
+from dprelease.publish.formats.lines import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
+from dprelease.publish.packed import Files, packed
 
-__all__ = ["is_sdmx_period", "sdmx_files", "sdmx_text"]
+__all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]
 
 _STRUCTURE = ("STRUCTURE", "STRUCTURE_ID", "ACTION")
 _ATTRIBUTES = ("OBS_STATUS", "CONF_STATUS", "STD_ERR", "MARGIN", "CI_LOWER", "CI_UPPER", "CONFIDENCE")
@@ -31,27 +35,29 @@ _PERIOD = re.compile(r"\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])|-W(0[1-9]|[1-4]\d|5[0-3]))
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
-def sdmx_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, bytes]:
+def sdmx_files(content: Content, _: Mapping[str, bytes]) -> Files:
     """``tables/<name>.sdmx.csv`` for every query and derived table."""
-    return {f"tables/{table.name}.sdmx.csv": sdmx_text(content, table).encode() for table in content.tables}
+    return Files({f"tables/{table.name}.sdmx.csv": packed(sdmx_blocks(content, table)) for table in content.tables})
 
 
-def sdmx_text(content: Content, table: PublishedTable) -> str:
-    """The text of one table; lines end with CRLF."""
+def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
+    """The bytes of one table, some thousand rows at a time; lines end with CRLF."""
     cube, plan = as_cube(table), content.plan
     period = "TIME_PERIOD" if is_sdmx_period(plan.release.period) else "PERIOD"
     names = numbered([_identifier(dimension.name) for dimension in cube.dimensions], taken=_RESERVED)
     notice = (NOTICE,) if content.facts.rehearsal else ()
-    sink = io.StringIO()
-    writer = csv.writer(sink, lineterminator="\r\n")
     comment = ("COMMENT_DSET",) if notice else ()
-    writer.writerow([*_STRUCTURE, *names, "MEASURE", period, "OBS_VALUE", *_ATTRIBUTES, *comment])
-    first = ("dataflow", _dataflow(plan, table.name), "I")
-    confidence = repr(float(table.confidence))
-    last = (confidence, *notice)
-    for keys, name, numbers in _observations(cube, suppressed(plan, table)):
-        writer.writerow([*first, *keys, name, plan.release.period, *numbers, *last])
-    return sink.getvalue()
+    first = constant_texts(_line(["dataflow", _dataflow(plan, table.name), "I"]))
+    last = constant_texts(_line([repr(float(table.confidence)), *notice]))
+    keys = [word_texts(each.codes.mapped(_field)) for each in cube.dimensions]
+    gone = suppressed(plan, table)
+    measures = [
+        [first, *keys, constant_texts(_line([measure.name, plan.release.period])), *_observed(measure, gone), last]
+        for measure in cube.measures
+    ]
+    head = [*_STRUCTURE, *names, "MEASURE", period, "OBS_VALUE", *_ATTRIBUTES, *comment]
+    yield f"{_line(head)}\r\n".encode()
+    yield from side_by_side(measures, cube.rows, key_width([each.codes for each in cube.dimensions]))
 
 
 def is_sdmx_period(period: str) -> bool:
@@ -83,29 +89,37 @@ def _dataflow(plan: ReleasePlan, name: str) -> str:
     return f"{agency}:{_identifier(f'{plan.release.name}_{name}')}(1.0)"
 
 
-def _observations(cube: Cube, gone: Sequence[bool]) -> Iterator[tuple[tuple[str, ...], str, tuple[str, ...]]]:
-    """For each row and measure: the keys, the measure's name, and the columns from OBS_VALUE up to CI_UPPER."""
-    told = [(measure.name, list(_measured(measure, gone))) for measure in cube.measures]
-    keys = list(zip(*(each.codes for each in cube.dimensions), strict=True)) if cube.dimensions else [()] * cube.rows
-    for row, key in enumerate(keys):
-        for name, observations in told:
-            yield key, name, observations[row]
+def _observed(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> list[Texts]:
+    """The columns from OBS_VALUE up to CI_UPPER of one measure."""
+    places = measure.places
+    return [
+        _finite(measure.value, places),
+        word_texts(_statuses(measure, gone)),
+        _finite(measure.standard_error, None),
+        *(_finite(numbers, places) for numbers in (measure.margin, measure.lower, measure.upper)),
+    ]
 
 
-def _measured(measure: PublishedMeasure, gone: Sequence[bool]) -> Iterator[tuple[str, ...]]:
-    numbers = (measure.value, measure.standard_error, measure.margin, measure.lower, measure.upper)
-    columns = zip(*(each.tolist() for each in numbers), measure.status, gone, strict=True)
-    for value, error, margin, lower, upper, status, suppressed_row in columns:
-        yield (
-            finite(value, measure.places),
-            *_statuses(status, math.isnan(value), suppressed_row),
-            finite(error, None),
-            *(finite(number, measure.places) for number in (margin, lower, upper)),
-        )
+def _finite(numbers: npt.NDArray[np.float64], places: int | None) -> Texts:
+    """Numbers as the CSV file has them; empty where nothing is published."""
+    return number_texts(
+        numbers if np.isfinite(numbers).all() else np.where(np.isfinite(numbers), numbers, np.nan), places
+    )
 
 
-def _statuses(status: Status, missing: bool, gone: bool) -> tuple[str, str]:
+def _statuses(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> Coded[str]:
     """OBS_STATUS and CONF_STATUS."""
-    if missing:
-        return ("Q", "N") if gone or status == "unreliable" else ("O", "F")
-    return ("U", "F") if status == "unreliable" else ("A", "F")
+    missing, weak = np.isnan(measure.value), coded(measure.status).where("unreliable")
+    codes = np.where(missing, np.where(gone | weak, 2, 3), weak)
+    return Coded(("A,F", "U,F", "Q,N", "O,F"), codes.astype(np.uint8))
+
+
+def _field(text: str) -> str:
+    return _line([text])
+
+
+def _line(fields: Sequence[str]) -> str:
+    """Fields of a line, in quotes where they must be; an empty one that is not alone on its line stays empty."""
+    sink = io.StringIO()
+    csv.writer(sink, lineterminator="\r\n").writerow([*fields, "x"])
+    return sink.getvalue().removesuffix(",x\r\n")

@@ -28,8 +28,10 @@ __all__ = ["WORKBOOK", "sheets_of", "xlsx_files"]
 WORKBOOK = "tables/workbook.xlsx"
 COVER, CONTENTS, NOTES = "Cover", "Contents", "Notes"
 NO_ESTIMATE, UNRELIABLE, WITHHELD = "[x]", "[u]", "[w]"
-SHEET_ROWS, SHEET_COLUMNS = 1_048_576, 16_384
-_ABOVE = 10  # rows that a sheet keeps free for what stands above its table
+SHEET_COLUMNS = 16_384
+MOST_ROWS = 1_000_000  # of a table in the workbook; a sheet has 1,048,576
+MOST_CELLS = 8_000_000  # of a workbook, which takes programs minutes to open beyond
+_MOST_NAMED = 40  # tables that the cover names as left out
 _EXACT = 10**15  # a spreadsheet holds 15 digits of a number
 
 
@@ -38,7 +40,7 @@ def xlsx_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, byt
 
     Args:
         content: The release.
-        files: Made so far; a table that no sheet can hold is said to be in one of them.
+        files: Made so far; a table that the workbook cannot hold is said to be in one of them.
     """
     from dprelease.publish.formats.workbook import workbook_bytes
 
@@ -53,24 +55,22 @@ def xlsx_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, byt
 
 
 def sheets_of(content: Content, files: Mapping[str, bytes]) -> list[Sheet]:
-    """The sheets as values, in order."""
-    asked = [table.name for table in content.tables]
+    """The sheets as values, in order; the cover names the tables for which there is no room."""
+    tables = _held(content.tables)
+    asked = [table.name for table in tables]
     names = sheet_names(asked, taken=(COVER, CONTENTS, NOTES))
     marked = table_names(asked)
-    made = [
-        _table(content, table, files, name, mark)
-        for table, name, mark in zip(content.tables, names, marked, strict=True)
-    ]
+    made = [_table(content, table, files, name, mark) for table, name, mark in zip(tables, names, marked, strict=True)]
     notice = [NOTICE] if content.facts.rehearsal else []
     told = notes(content)
     return [
-        Sheet(name=COVER, title=_title(content), lines=[*notice, *cover(content)]),
+        Sheet(name=COVER, title=_title(content), lines=[*notice, *cover(content), *_left_out(content, files)]),
         Sheet(
             name=CONTENTS,
             title="Contents",
             lines=[*notice, "This sheet has one table. It leads to the sheet of every table of this workbook."],
             table="contents",
-            fields=_contents(content, files, names),
+            fields=_contents(content, tables, files, names),
         ),
         Sheet(
             name=NOTES,
@@ -89,9 +89,34 @@ def _title(content: Content) -> str:
     return f"{release.title or release.name}, period {release.period}"
 
 
-def _contents(content: Content, files: Mapping[str, bytes], names: Sequence[str]) -> list[Field]:
+def _held(tables: Sequence[PublishedTable]) -> list[PublishedTable]:
+    """The tables that the workbook has, in order: each for which there is room beside those before it."""
+    found, room = [], MOST_CELLS
+    for table in tables:
+        size = table.cells * (2 * len(table.key_columns) + 5 * len(table.measures))
+        if table.cells <= MOST_ROWS and size <= room:
+            found.append(table)
+            room -= size
+    return found
+
+
+def _left_out(content: Content, files: Mapping[str, bytes]) -> list[str]:
+    """A line for each table that is too large, with the file that has it."""
+    held = {table.name for table in _held(content.tables)}
+    gone = [table for table in content.tables if table.name not in held]
+    lines = [
+        f"Not in this workbook, because it is too large for one: {table.title or table.name} ({_rows(table.cells)}); "
+        + (f"all of it is in {path}." if (path := _file(table, files)) else "publish it as csv as well to have it.")
+        for table in gone[:_MOST_NAMED]
+    ]
+    more = len(gone) - len(lines)
+    return [*lines, f"Nor are {more:,} more tables, each of which has files of its own."] if more else lines
+
+
+def _contents(
+    content: Content, tables: Sequence[PublishedTable], files: Mapping[str, bytes], names: Sequence[str]
+) -> list[Field]:
     """Notes and tables, and the file that has each in full."""
-    tables = content.tables
     return [
         Field("sheet", [NOTES, *names], links=[NOTES, *names]),
         Field("title", ["Notes", *(table.title or table.name for table in tables)]),
@@ -109,9 +134,7 @@ def _file(table: PublishedTable, files: Mapping[str, bytes]) -> str:
 def _table(content: Content, table: PublishedTable, files: Mapping[str, bytes], name: str, mark: str) -> Sheet:
     query = next((each for each in content.plan.queries if each.name == table.name and not table.derived), None)
     fields = _fields(content, table)
-    rows = min(table.cells, SHEET_ROWS - _ABOVE)
-    cut = table.cells > rows or len(fields) > SHEET_COLUMNS
-    made = [Field(each.header, each.cells[:rows] or [NO_ESTIMATE], each.decimals) for each in fields[:SHEET_COLUMNS]]
+    made = [Field(each.header, each.cells or [NO_ESTIMATE], each.decimals) for each in fields[:SHEET_COLUMNS]]
     lines = [
         NOTICE if content.facts.rehearsal else "",
         f"This sheet has one table with {_rows(table.cells)}, of period {content.plan.release.period}.",
@@ -119,7 +142,7 @@ def _table(content: Content, table: PublishedTable, files: Mapping[str, bytes], 
         if table.measures
         else "",
         _about(query),
-        _too_large(table, files, rows, len(fields)) if cut else "",
+        _too_wide(table, files, len(fields)) if len(fields) > SHEET_COLUMNS else "",
         "There is no row to publish: the one below only says so." if not table.cells else "",
         f"{NO_ESTIMATE} no estimate, {UNRELIABLE} unreliable and {WITHHELD} withheld are explained in sheet {NOTES}.",
     ]
@@ -148,11 +171,10 @@ def _about(query: PlannedQuery | None) -> str:
     return f"Only rows where {query.where}." if query.where is not None else ""
 
 
-def _too_large(table: PublishedTable, files: Mapping[str, bytes], rows: int, columns: int) -> str:
+def _too_wide(table: PublishedTable, files: Mapping[str, bytes], columns: int) -> str:
     path = _file(table, files)
     where = f"all of it is in {path}" if path else "publish it as csv as well to have all of it"
-    held = f"the first {rows:,} of {_rows(table.cells)} and {min(columns, SHEET_COLUMNS):,} of {columns:,} columns"
-    return f"The table is larger than a sheet: it shows {held}; {where}."
+    return f"The table is wider than a sheet: it shows {SHEET_COLUMNS:,} of {columns:,} columns; {where}."
 
 
 def _fields(content: Content, table: PublishedTable) -> list[Field]:
@@ -162,7 +184,7 @@ def _fields(content: Content, table: PublishedTable) -> list[Field]:
         fields.append((column.name, _keys(column, keys), 0))
         if any(label != code for code, label in column.labels.items()):
             fields.append((f"{column.name}: label", [_label(column, key) for key in keys], None))
-    gone = suppressed(content.plan, table)
+    gone = suppressed(content.plan, table).tolist()
     for measure in table.measures:
         fields += _measure(measure, gone)
     if not table.key_columns:

@@ -1,0 +1,88 @@
+"""The tables of a bundle as columns, from CSV and from Parquet alike, without a Python object for each cell."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.publish.bundle.read_csv import Kind, csv_columns
+
+__all__ = ["READERS", "Columns", "same_texts"]
+
+Floats = npt.NDArray[np.float64]
+Reader = Callable[[bytes, Sequence[str], Mapping[str, Kind]], "Columns | None"]
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Some columns of a table.
+
+    Attributes:
+        rows: How many the table has.
+        texts: By name: Arrow arrays of strings; a key as the CSV file has it.
+        values: By name: numbers, NaN where none is published.
+    """
+
+    rows: int
+    texts: Mapping[str, Any]
+    values: Mapping[str, Floats]
+
+
+def same_texts(one: Any, other: Any) -> bool:
+    """Whether two Arrow arrays have the same texts, none of them null."""
+    import pyarrow.compute as pc
+
+    if len(one) != len(other) or one.null_count or other.null_count:
+        return False
+    return bool(pc.all(pc.equal(one, other), min_count=0).as_py())
+
+
+def _read_csv(data: bytes, names: Sequence[str], kinds: Mapping[str, Kind]) -> Columns | None:
+    counted = kinds or {names[0]: "text"}  # how many rows there are can be told of any column
+    try:
+        found = csv_columns(data, names, counted)
+    except ValueError:
+        return None
+    return _columns(found, kinds, len(found[next(iter(counted))]))
+
+
+def _read_parquet(data: bytes, names: Sequence[str], kinds: Mapping[str, Kind]) -> Columns | None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = {"text": pa.string(), "number": pa.float64(), "whole": pa.int64()}
+    try:
+        file = pq.ParquetFile(io.BytesIO(data))
+        if file.schema_arrow.names != list(names):
+            return None
+        table = file.read(columns=list(kinds), use_threads=False)
+        found = {
+            name: table.column(name).combine_chunks().cast(types[kind], safe=False) for name, kind in kinds.items()
+        }
+    except (pa.ArrowException, OSError, KeyError, ValueError):
+        return None
+    return _columns(found, kinds, file.metadata.num_rows)
+
+
+def _columns(found: Mapping[str, Any], kinds: Mapping[str, Kind], rows: int) -> Columns | None:
+    """The columns; None where a number is written that is none, or a text is missing."""
+    texts = {name: found[name] for name, kind in kinds.items() if kind == "text"}
+    values: dict[str, Floats] = {}
+    for name in kinds.keys() - texts.keys():
+        numbers = found[name]
+        values[name] = np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+        if int(np.isnan(values[name]).sum()) != numbers.null_count:
+            return None
+    if any(each.null_count for each in texts.values()):
+        return None
+    return Columns(rows, texts, values)
+
+
+READERS: Mapping[str, Reader] = {"csv": _read_csv, "parquet": _read_parquet}
+"""By the ending of a file: its columns by all their names and the kinds of those that are asked for; None where it
+cannot be read, has others, or a field is no number or no text."""
