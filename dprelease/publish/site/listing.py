@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dprelease.publish.packed import size_of
+
 __all__ = ["ALWAYS", "Download", "downloads", "others", "size"]
 
 # Media types are those that schema.org's encodingFormat asks for.
