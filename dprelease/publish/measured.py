@@ -10,7 +10,7 @@ from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.estimate import PublishedTable, estimate, ranking
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
-from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.publish.base import measure_names, public_rows
 from dprelease.publish.workloads import workload_tables
 
@@ -85,7 +85,7 @@ def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> Publish
 
 def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inputs:
     """What was measured, held against the plan; errors as of :func:`published_tables`."""
-    found = {step.id: _measurement(step, measurements) for step in plan.steps}
+    found = {step.id: _measurement(step, measurements) for step in plan.measured}
     selecting = [step for step in plan.steps if step.selecting is not None]
     keys = {step.id: _selected(found[step.id], len(step.aggregate.by)) for step in selecting}
     # By pass and not by grouping: a query with a budget of its own selects its keys by itself.
@@ -93,7 +93,7 @@ def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inp
     ranked = {step.id: _ranked(plan, step, found[step.id]) for step in plan.steps if step.mechanism == TOP_K}
     noisy = {}
     together = {take.step for workload in plan.workloads for take in workload.takes}
-    for step in plan.steps:
+    for step in plan.measured:
         if step.id in together and found[step.id].values.shape != (step.cells,):
             raise _other(step)
         if step.id not in keys and step.id not in ranked and step.id not in together:
@@ -102,7 +102,7 @@ def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inp
     return Inputs(noisy=noisy, keys=keys, ranked=ranked, measured={name: found[name] for name in sorted(together)})
 
 
-def _measurement(step: Step, measurements: Mapping[str, Measurement]) -> Measurement:
+def _measurement(step: Measured, measurements: Mapping[str, Measurement]) -> Measurement:
     found = measurements.get(step.id)
     if found is None:
         raise PublishError(
@@ -115,7 +115,7 @@ def _measurement(step: Step, measurements: Mapping[str, Measurement]) -> Measure
     return found
 
 
-def _other(step: Step) -> BrokenPromiseError:
+def _other(step: Measured) -> BrokenPromiseError:
     return BrokenPromiseError(
         f"the measurement kept for step {step.id!r} is of another step or size",
         hint="nothing was published; check the ledger with `dprelease ledger check`",
@@ -123,7 +123,7 @@ def _other(step: Step) -> BrokenPromiseError:
     )
 
 
-def _noisy(step: Step, found: Measurement, cells: int) -> tuple[Noisy, ...]:
+def _noisy(step: Measured, found: Measurement, cells: int) -> tuple[Noisy, ...]:
     """What the step measured, one for each of its quantities."""
     if found.values.shape != (cells * len(step.parts),):
         raise _other(step)

@@ -27,7 +27,7 @@ def workload_tables(
         workload: Of the plan.
         measurements: By step, held against the plan.
     """
-    steps = {take.step: plan.step(take.step) for take in workload.takes}
+    steps = {take.step: plan.taken(take.step) for take in workload.takes}
     design = design_of(workload, plan.catalog, steps)
     values = []
     for take in workload.takes:
@@ -36,8 +36,14 @@ def workload_tables(
     estimates = reconcile(design, values)
     del values
     whole = "integer" in workload.post
+    exact = [take.level for take, taken in zip(workload.takes, design.taken, strict=True) if taken.variance == 0]
     published = adjusted(
-        design, estimates, non_negative="nonnegative" in workload.post, integer=whole, key=_key(workload, measurements)
+        design,
+        estimates,
+        non_negative="nonnegative" in workload.post,
+        integer=whole,
+        key=_key(workload, measurements),
+        kept=max(exact, default=None),
     )
     variances = node_variances(design)
     reach, table = reach_of(workload, steps, plan.publish.confidence), plan.catalog.tables[workload.table]

@@ -197,11 +197,15 @@ def shares(plan: ReleasePlan) -> list[dict[str, str]]:
     found = sorted(((Fraction(each["share"]), each) for each in allocation(plan)), key=lambda pair: -pair[0])
     largest = found[0][0] if found else Fraction(1)
     rest = found[_MOST_SHARES:]
-    bars = [_bar(each["query"], share, Fraction(each["rho"]), largest) for share, each in found[:_MOST_SHARES]]
+    bars = [_bar(_named(each), share, Fraction(each["rho"]), largest) for share, each in found[:_MOST_SHARES]]
     if rest:
         total = sum((share for share, _ in rest), Fraction(0))
         bars.append(_bar(f"{len(rest)} others", total, None, max(largest, total)))
     return bars
+
+
+def _named(row: dict[str, Any]) -> str:
+    return str(row["query"]) if row["level"] == "all" else f"{row['query']} ({row['level']})"
 
 
 def _bar(name: str, share: Fraction, rho: Fraction | None, largest: Fraction) -> dict[str, str]:

@@ -10,8 +10,17 @@ both.** Then only draws count that read a other than through m. Proof: such data
 is taken as one more column that is given. A draw that reads neither a, nor anything that is computed from a without
 passing through m, is answered from columns in which they agree; so its exact numbers are equal, and the rest is the
 proof of ``semantics`` for one attribute. To ask which draws those are, :func:`reads_within` asks ``semantics.reads`` of
-the same tables with m declared as a column of the source. ``tests/laws/test_level_semantics.py`` changes such columns
-of small tables in every way that keeps m and compares the answers of the engine.
+the same tables with m declared as a column of the source.
+
+Where a row counts only if a column b has a key (``complete``), and m is recoded from b or from what is recoded from b,
+this says nothing of b beyond m if each of these maps lists just the keys of what it maps, to keys, and has no
+``otherwise``, and no column on the way gives nulls a key or is clamped. Proof: then a row has a key in one of these
+columns if and only if it has one in the next. Into the coarser one: its key is listed, and leads to a key. Back: a key
+of the coarser one is no null, so that it comes from a listed value, which is a key of the finer one. So b has a key
+just where m has one, and the same rows count if m stands in the place of b.
+
+``tests/laws/test_level_semantics.py`` changes such columns of small tables in every way that keeps m and compares the
+answers of the engine.
 
 In the 2020 Census, a person who moves between blocks of one county touches the tables of tracts, block groups and
 blocks, and no others.
@@ -179,12 +188,32 @@ def reads_within(
 ) -> frozenset[Attribute]:
     """What ``semantics.reads`` finds if a recoded column (table, name) is taken as given; proof above."""
     table = catalog.tables[level[0]]
+    if grouping.table == table.name:
+        complete = {level[1] if _keyed_alike(table, name, level[1]) else name for name in grouping.complete}
+        grouping = grouping.model_copy(update={"complete": tuple(sorted(complete))})
     columns = tuple(
         column.model_copy(update={"derivation": None}) if column.name == level[1] else column
         for column in table.columns
     )
     given = table.model_copy(update={"columns": columns})
     return reads(grouping, quantities, catalog.model_copy(update={"tables": {**catalog.tables, level[0]: given}}))
+
+
+def _keyed_alike(table: Table, name: str, level: str) -> bool:
+    """Whether a column has a key in just those rows in which a recoding of it has one; proof above."""
+    column = table.column(level)
+    while column.name != name:
+        made = column.derivation
+        if not isinstance(made, Mapped) or made.otherwise is not None or column.null is not None:
+            return False
+        listed, keys = {value for value, _ in made.pairs}, {key for _, key in made.pairs}
+        finer = table.column(made.of)
+        if finer.null is not None or finer.range is not None:
+            return False
+        if listed != set(finer.keys or ()) or not keys <= set(column.keys or ()):
+            return False
+        column = finer
+    return True
 
 
 def _loss(plan: ReleasePlan, at: Sequence[int]) -> Loss | None:

@@ -16,7 +16,7 @@ from dprelease.catalog.table import Column, Key
 from dprelease.errors import CheckFailed, PublishError
 from dprelease.estimate import Coded, Rows, as_rows, full_product
 from dprelease.noise import Measurement
-from dprelease.plan.document import ReleasePlan, Step
+from dprelease.plan.document import Measured, ReleasePlan, Step
 from dprelease.publish.base import safe_path
 from dprelease.publish.bundle.read_csv import Kind, csv_columns
 from dprelease.publish.bundle.recipe import holds, recipe
@@ -74,7 +74,7 @@ def read_measurements(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str
     """
     layouts = _layouts(plan)
     found: dict[str, Measurement] = {}
-    for step in sorted(plan.steps, key=lambda step: step.selecting is None):  # selections first: others have their keys
+    for step in sorted(plan.measured, key=lambda step: not _selects(step)):  # selections first: others have their keys
         layout = layouts[step.id]
         try:
             data = files[layout.file]
@@ -91,7 +91,11 @@ def read_measurements(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str
             same = False
         if not same:
             raise _wrong(layout.file, "its columns, keys or rows are not those of its step")
-    return {step.id: found[step.id] for step in plan.steps}
+    return {step.id: found[step.id] for step in plan.measured}
+
+
+def _selects(step: Measured) -> bool:
+    return isinstance(step, Step) and step.selecting is not None
 
 
 def _same(data: bytes, blocks: Iterable[bytes]) -> bool:
@@ -121,7 +125,7 @@ class _Layout:
         shape: As ``recipe.holds``.
     """
 
-    step: Step
+    step: Measured
     file: str
     columns: tuple[Column, ...]
     parts: tuple[str, ...]
@@ -136,7 +140,7 @@ class _Layout:
 def _layouts(plan: ReleasePlan) -> dict[str, _Layout]:
     selections = {step.id: batch.selection for batch in plan.batches() for step in batch.steps}
     files, found = _files(plan), {}
-    for step in plan.steps:
+    for step in plan.measured:
         table = plan.catalog.tables[step.aggregate.table]
         columns, shape = tuple(map(table.column, step.aggregate.by)), holds(step)
         names = {column.name for column in columns}
@@ -145,10 +149,10 @@ def _layouts(plan: ReleasePlan) -> dict[str, _Layout]:
     return found
 
 
-def _parts(step: Step, name: str, taken: set[str]) -> tuple[str, ...]:
+def _parts(step: Measured, name: str, taken: set[str]) -> tuple[str, ...]:
     """Names of the columns of numbers, none of them that of a key."""
     while True:
-        names = [f"{name}_{at}" for at in range(1, len(step.parts) + 1)] if step.joined else [name]
+        names = [f"{name}_{at}" for at in range(1, len(step.parts) + 1)] if len(step.parts) > 1 else [name]
         if not taken & set(names):
             return tuple(names)
         name += "_"
@@ -158,12 +162,12 @@ def _files(plan: ReleasePlan) -> dict[str, str]:
     """A path for every step: its id, or ``step-<number>`` where that is no file name, or one that is taken."""
     found: dict[str, str] = {}
     taken: set[str] = set()
-    for step in plan.steps:
+    for step in plan.measured:
         name = f"{step.id}.csv"
         if _is_name(name) and name.lower() not in taken:
             taken.add(name.lower())
             found[step.id] = f"{FOLDER}/{name}"
-    for number, step in enumerate(plan.steps, start=1):
+    for number, step in enumerate(plan.measured, start=1):
         if step.id not in found:
             name = f"step-{number}"
             while f"{name}.csv" in taken:

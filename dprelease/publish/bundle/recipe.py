@@ -20,7 +20,7 @@ from dprelease.measures.ratio import PlannedRatio
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
-from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.explain import step_facts
 from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.words import described, measured, post_processing
@@ -42,8 +42,13 @@ WORDS = {
 _SLACK = 1 + Fraction(1, 10**12)
 
 
-def holds(step: Step) -> str:
-    """What the file of a step holds: ``keys``, a ``ranking``, ``choices`` (values of a grid), or noisy ``numbers``."""
+def holds(step: Measured) -> str:
+    """What the file of a step holds: ``keys``, a ``ranking``, ``choices`` (values of a grid), or noisy ``numbers``.
+
+    That of an invariant holds ``numbers`` without noise.
+    """
+    if isinstance(step, Invariant):
+        return "numbers"
     if step.selecting is not None:
         return "keys"
     if step.mechanism == TOP_K:
@@ -72,6 +77,7 @@ def recipe(plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Se
         files: The file of each step.
         columns: The columns of each file.
     """
+    exact = [_exact(each, files[each.id], columns[each.id]) for each in plan.invariants]
     return {
         "format": 1,
         "words": WORDS,
@@ -81,6 +87,22 @@ def recipe(plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Se
         "derived": [{"name": each.name, "sql": each.sql} for each in plan.derive],
         "post_processing": list(post_processing(plan)),
         **({"workloads": [workload_recipe(plan, each) for each in plan.workloads]} if plan.workloads else {}),
+        **({"invariants": exact} if exact else {}),
+    }
+
+
+def _exact(invariant: Invariant, file: str, columns: Sequence[str]) -> dict[str, Any]:
+    """Where numbers stand that nothing was added to."""
+    return {
+        "step": invariant.id,
+        "query": invariant.query,
+        "measure": invariant.measure,
+        "why": invariant.why,
+        "file": file,
+        "columns": list(columns),
+        "holds": holds(invariant),
+        "cells": invariant.cells,
+        "variance": "0",
     }
 
 
@@ -121,7 +143,7 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
             "formula": f"workload {query.workload}",
             "blank": [],
         }
-    parts = [plan.step(feed.step).parts[feed.part] for feed in feeds]
+    parts = [plan.taken(feed.step).parts[feed.part] for feed in feeds]
     made = _made(query.measures[name], table, [_Input(f"x{at}", part) for at, part in enumerate(parts, start=1)])
     return {
         "query": query.name,

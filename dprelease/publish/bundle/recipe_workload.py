@@ -20,6 +20,7 @@ WORDS = (
     "by least squares with the same weights. A table A is the sum, over all b within it, of the fitted estimates, each "
     "divided by the number of keys of the attributes of A without b and spread evenly over them."
 )
+_EXACT = "A draw of variance 0 is an invariant, a table without noise: where it says something of b, it alone counts."
 _AFTER = {
     "nonnegative": "Then the tables are moved to the nearest ones without a number below zero that keep the totals.",
     "integer": "Then they are rounded to whole numbers that still add up; where there is a choice it is made by "
@@ -34,7 +35,7 @@ def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
         plan: That was measured.
         workload: Of the plan.
     """
-    steps = {take.step: plan.step(take.step) for take in workload.takes}
+    steps = {take.step: plan.taken(take.step) for take in workload.takes}
     design = design_of(workload, plan.catalog, steps)
     return {
         "workload": workload.name,
@@ -65,5 +66,5 @@ def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
             }
             for name in workload.tables
         ],
-        "how": [WORDS, *(_AFTER[each] for each in workload.post if each in _AFTER)],
+        "how": [WORDS, *([_EXACT] if any(each.variance == 0 for each in design.taken) else []), *(_AFTER[each] for each in workload.post if each in _AFTER)],
     }

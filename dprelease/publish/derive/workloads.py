@@ -30,7 +30,7 @@ def check_size(plan: ReleasePlan, used: Collection[str]) -> None:
         PlanError: DPR-P159; names the workload.
     """
     for workload in plan.workloads:
-        drawn = sum(plan.step(take.step).cells or 0 for take in workload.takes)
+        drawn = sum(plan.taken(take.step).cells or 0 for take in workload.takes)
         if drawn > _MOST_DRAWN and set(workload.tables) & set(used):
             raise PlanError(
                 f"a derived table reads workload {workload.name!r}, of which {drawn:,} numbers are drawn",
@@ -58,7 +58,7 @@ def errors_again(
     Returns:
         By table, shape ``(replicates * cells,)``.
     """
-    steps = {take.step: plan.step(take.step) for take in workload.takes}
+    steps = {take.step: plan.taken(take.step) for take in workload.takes}
     design = design_of(workload, plan.catalog, steps)
     found: dict[str, list[Floats]] = {name: [] for name in wanted}
     for _ in range(replicates):

@@ -220,10 +220,14 @@ def _cap(epsilon: Fraction | None) -> str:
 def _reading(content: Content) -> dict[str, Any]:
     """What the paragraph on noisy numbers speaks of."""
     measures = [measure for table in content.tables for measure in table.measures]
+    # Of a table that was moved off its estimates no margin around the shown number can be promised.
+    moved = {name for each in content.plan.workloads if "nonnegative" in each.post for name in each.tables}
+    plain = [measure for table in content.tables if table.name not in moved for measure in table.measures]
     bare = (np.isfinite(each.value) & ~np.isfinite(each.margin) for each in measures)
     return {
         "outside": percent(1 - content.plan.publish.confidence),
-        "example": next((found for found in map(_example, measures) if found), None),
+        "example": next((found for found in map(_example, plain) if found), None),
+        "moved": bool(moved),
         "marginless": any(bool(each.any()) for each in bare),
         "shared": any(len(step.answers) > 1 for step in content.plan.steps),
     }

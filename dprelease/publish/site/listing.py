@@ -47,7 +47,7 @@ class Download:
 def downloads(name: str, files: Mapping[str, bytes]) -> tuple[Download, ...]:
     """The files of one table, among those made so far."""
     return tuple(
-        Download(f"tables/{name}{ending}", label, media, size(len(files[f"tables/{name}{ending}"])))
+        Download(f"tables/{name}{ending}", label, media, size(size_of(files, f"tables/{name}{ending}")))
         for ending, label, media in _OF_A_TABLE
         if f"tables/{name}{ending}" in files
     )
