@@ -245,7 +245,7 @@ class Table(Value):
         """Tables without a time keep the text, and plans the fingerprint, that they had before there were times."""
         fields: dict[str, Any] = written(self)
         if self.time is None:
-            del fields["time"]
+            fields.pop("time", None)
         return fields
 
     @property
@@ -314,7 +314,7 @@ class Catalog(Value):
         """Catalogs without hierarchies keep the text that they had before there were any."""
         fields: dict[str, Any] = written(self)
         if not self.hierarchies:
-            del fields["hierarchies"]
+            fields.pop("hierarchies", None)
         return fields
 
 

@@ -89,8 +89,8 @@ class Engine(Protocol):
 
         The order: rows as they are typed, those of the table's ``time`` alone; at most ``max_rows`` of each unit;
         private joins, each of which makes at most ``max_matches`` rows of one; public joins and derived columns;
-        ``where``; the cells, where a row outside them is dropped; at most ``max_groups`` cells of each unit and
-        ``max_rows_per_group`` of its rows in each.
+        ``where``; ``complete``, which drops a row without a key in one of its columns; the cells, where a row outside
+        them is dropped; at most ``max_groups`` cells of each unit and ``max_rows_per_group`` of its rows in each.
 
         Args:
             catalog: What is declared: the table, those that it joins, the cells that are left out.

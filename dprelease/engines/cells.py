@@ -14,9 +14,10 @@ from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Column, Key, Table
 from dprelease.engines.derived import Lend, fits
 from dprelease.engines.rows import ARROW
+from dprelease.engines.steps import clip
 from dprelease.engines.units import canonical, named, packed
 
-__all__ = ["cell_columns", "cell_text", "celled", "chosen", "positions"]
+__all__ = ["cell_columns", "cell_text", "celled", "chosen", "completed", "placed", "positions"]
 
 CELL = "cell"
 
@@ -46,16 +47,52 @@ def celled(rows: Any, table: Table, grouping: Grouping, excluded: Sequence[int],
     return rows
 
 
-def _keyed(rows: Any, table: Table, column: Column, at: int, private: bool, lend: Lend) -> Any:
-    """One key column: ``k<at>``, and its position ``d<at>`` among the declared keys; outside them a row is dropped."""
+def placed(rows: Any, table: Table, names: Sequence[str], lend: Lend) -> Any:
+    """The rows with a key in every named column, and its position among the public keys of column i as ``d<i>``."""
+    for at, name in enumerate(names):
+        rows = _keyed(rows, table, table.column(name), at, False, lend)
+    return rows
+
+
+def completed(rows: Any, table: Table, names: Sequence[str], lend: Lend) -> Any:
+    """The rows that have one of its public keys in every named column; one row stays one row."""
+    for name in names:
+        column = table.column(name)
+        keys = lend(_key_table(column, 0))
+        rows = rows.semi_join(keys, _value(rows, table, column) == keys["k0"])
+    return rows
+
+
+def _value(rows: Any, table: Table, column: Column) -> Any:
+    """What a row has in a key column; a null is the key that the column declares for nulls."""
     value = rows[named(table, column.name)]
-    if column.null is not None:
-        value = ibis.coalesce(value, ibis.literal(column.null, type=value.type()))
+    return value if column.null is None else ibis.coalesce(value, ibis.literal(column.null, type=value.type()))
+
+
+def _keyed(rows: Any, table: Table, column: Column, at: int, private: bool, lend: Lend) -> Any:
+    """One key column: its position ``d<at>`` among the declared keys, outside which a row is dropped.
+
+    Where keys are private, also its value ``k<at>``, and nothing else if it has no declared keys.
+    """
+    value = _value(rows, table, column)
     if private and column.keys is None:
         rows = rows.mutate(**{f"k{at}": value})
         return rows.filter(rows[f"k{at}"].notnull())
+    if not private and (ends := _run(column)) is not None:
+        # Clipped first: nothing says that rows are dropped before a position is computed, and none may overflow.
+        place = clip(value, *ends) - ibis.literal(ends[0], type="int64")
+        return rows.filter(value.between(*ends)).mutate(**{f"d{at}": place})
     keys = lend(_key_table(column, at))
     return rows.join(keys, value == keys[f"k{at}"], how="inner")
+
+
+def _run(column: Column) -> tuple[int, int] | None:
+    """The first and the last key of whole numbers that follow one another: their positions need no join."""
+    keys = column.keys or ()
+    if column.type != "integer" or not keys or not (fits(keys[0]) and fits(keys[-1])):
+        return None
+    first = int(keys[0])
+    return (first, first + len(keys) - 1) if all(key == first + at for at, key in enumerate(keys)) else None
 
 
 def _key_table(column: Column, at: int) -> Any:

@@ -19,6 +19,7 @@ from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.bounding import bounded_rows
 from dprelease.engines.checked import check_rows
+from dprelease.engines.combinations import combined, counted, key_columns, suits
 from dprelease.engines.fingerprint import Watch, present
 from dprelease.engines.reading import Asked, answers, occurring
 from dprelease.engines.refuse import refuse, require_secret
@@ -32,6 +33,7 @@ from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 __all__ = ["DuckDBEngine", "locked_connection"]
 
 Result = TypeVar("Result")
+_KEPT = 8  # sets of combinations, each of up to one row per row of its table
 
 
 def locked_connection() -> Any:
@@ -49,6 +51,9 @@ def locked_connection() -> Any:
             "allow_community_extensions": "false",
             "python_enable_replacements": "false",
             "preserve_insertion_order": "false",
+            # Bits: groups by few and small columns need no hashing, which is several times as fast. Of more bits the
+            # many sums of one pass would take much memory, as every possible group has a place.
+            "perfect_ht_threshold": "16",
         },
     )
     backend = ibis.duckdb.from_connection(connection)  # sets the time zone, so before the lock
@@ -73,7 +78,8 @@ class DuckDBEngine:
         self._environment = environment
         self._lock = Lock()
         self._loaded: dict[str, str] = {}
-        self._bounds: dict[tuple[str, int, bytes], Any] = {}
+        self._bounds: dict[tuple[str, int | None, bytes], Any] = {}
+        self._combinations: dict[Any, tuple[Mapping[str, ReferenceTable], Any]] = {}
         self._numbers = count(1)
         self._backend: Any = scrubbed("starting DuckDB", locked_connection)
         self._lasting = Stage(self._backend, self._numbers)
@@ -127,6 +133,8 @@ class DuckDBEngine:
         if not quantities:
             return ()
         asked = Asked(catalog, grouping, tuple(quantities), references, secret)
+        if suits(asked):
+            return self._scrubbed(asked, lambda stage, rows: counted(stage, asked, self._combined(stage, asked, rows)))
         return self._scrubbed(asked, lambda stage, tables: answers(stage, asked, tables, keys))
 
     def units_by_key(
@@ -161,13 +169,13 @@ class DuckDBEngine:
     def _bounded(self, table: Table, limit: int | None, asked: Asked) -> Any:
         """The loaded rows of a table, at most ``limit`` of each unit; checked, and kept for later batches."""
         name = self._load(table)
-        rows = self._backend.table(name)
-        if limit is None:
-            return rows
-        identity = (name, limit, asked.secret)
+        identity = (name, limit, b"" if limit is None else asked.secret)
         if identity not in self._bounds:
+            rows = self._backend.table(name)
 
             def bound() -> Any:
+                if limit is None:
+                    return rows
                 kept = bounded_rows(self._lasting, rows, table, asked.secret, limit)
                 check_rows(self._lasting, kept, table, unit_name(table), limit)
                 return kept
@@ -175,12 +183,31 @@ class DuckDBEngine:
             self._bounds[identity] = scrubbed(f"table {table.name!r}, bounding its rows", bound)
         return self._bounds[identity]
 
+    def _combined(self, stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
+        """What the rows that count have for keys; kept for the other tables of a workload, the latest few of them.
+
+        A loaded or bounded table has a name of its own, so that equal expressions are equal rows as declared; but
+        public references are given anew with every call.
+        """
+        place = (*(rows.op() for rows in tables), asked.grouping.where, key_columns(asked.grouping))
+        known = self._combinations.pop(place, None)
+        if known is not None and known[0] != dict(asked.references):
+            self._lasting.forget(known[1])
+            known = None
+        if known is None:
+            while len(self._combinations) >= _KEPT:
+                self._lasting.forget(self._combinations.pop(next(iter(self._combinations)))[1])
+            known = (dict(asked.references), combined(stage, self._lasting, asked, tables))
+        self._combinations[place] = known
+        return known[1]
+
     def close(self) -> None:
         """Close DuckDB and with it forget every row; a second time does nothing."""
         with self._lock:
             if self._backend is not None:
                 self._loaded.clear()
                 self._bounds.clear()
+                self._combinations.clear()
                 backend, self._backend = self._backend, None
                 scrubbed("closing DuckDB", backend.disconnect)
 

@@ -12,7 +12,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines.bounding import bounded_cells
-from dprelease.engines.cells import CELL, cell_columns, celled, chosen, positions
+from dprelease.engines.cells import CELL, cell_columns, celled, chosen, completed, positions
 from dprelease.engines.checked import check_cells
 from dprelease.engines.derived import derived, evaluated, needed, read_by
 from dprelease.engines.joined import privately_joined, publicly_joined
@@ -21,7 +21,7 @@ from dprelease.engines.stage import Stage
 from dprelease.engines.units import named, unit_columns
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
-__all__ = ["Asked", "answers", "occurring"]
+__all__ = ["Asked", "answers", "looked_at", "occurring"]
 
 Keys = Sequence[tuple[Key, ...]]
 Named = Mapping[str, Quantity]
@@ -113,18 +113,26 @@ def _texts(held: tuple[tuple[Key, ...], int]) -> tuple[str, ...]:
 def _rows(stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
     """The rows that are looked at, joined and derived, with their cells; nothing of the query is bounded yet."""
     table, grouping = asked.table, asked.grouping
+    rows = looked_at(stage, asked, tables)
+    rows = completed(rows, table, [name for name in grouping.complete if name not in grouping.by], stage.lend)
+    return celled(rows, table, grouping, asked.excluded, stage.lend)
+
+
+def looked_at(stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
+    """The rows that ``where`` keeps, joined and derived, wherever they fall; arguments as for :func:`answers`."""
+    table, grouping = asked.table, asked.grouping
     rows = tables[0]
     for join, others in zip(table.private_joins, tables[1:], strict=True):
         other = asked.catalog.tables[join.table]
         added = needed(other, join.add, ())
         matches = _widened(stage, asked, others, other, added)
         rows = privately_joined(rows, table, join, other, matches)
-    names = {*grouping.by, *(item.column for item in asked.quantities if item.column is not None)}
+    names = {*grouping.by, *grouping.complete, *(item.column for item in asked.quantities if item.column is not None)}
     wanted = needed(table, names, [grouping.where, *_conditions(asked.quantities)])
     rows = _widened(stage, asked, rows, table, wanted)
     if grouping.where is not None:
         rows = rows.filter(evaluated(grouping.where, rows, table))
-    return celled(rows, table, grouping, asked.excluded, stage.lend)
+    return rows
 
 
 def _widened(stage: Stage, asked: Asked, rows: Any, table: Table, wanted: frozenset[str]) -> Any:

@@ -19,7 +19,7 @@ from dprelease.errors import BrokenPromiseError, Unsupported
 
 __all__ = ["refuse", "require_secret"]
 
-_CELLS = 10**9
+_CELLS = 10**8  # 800 MB of answers: what one entry of a ledger can hold
 _KEY_TYPES: dict[str, type] = {"text": str, "date": str, "integer": int, "boolean": bool}
 
 
@@ -74,7 +74,10 @@ def _check_by(catalog: Catalog, table: Table, grouping: Grouping) -> None:
     if grouping.private:
         if not grouping.by or grouping.excluding:
             _cannot("E213", table, "private keys need a `by`, and leave nothing out", "name a column, drop `except`")
+        if grouping.complete:
+            _cannot("E216", table, "rows with a key in every column need public keys", "declare the keys of `by`")
         return
+    _check_complete(table, declared, grouping.complete)
     cells = table.cells(grouping.by)
     if cells > _CELLS:
         _cannot("E203", table, f"more than {_CELLS} cells", "take a column out of `by`")
@@ -84,12 +87,21 @@ def _check_by(catalog: Catalog, table: Table, grouping: Grouping) -> None:
             _cannot("E214", table, f"{grouping.excluding!r} leaves out what is no cell", "correct `except`")
 
 
+def _check_complete(table: Table, declared: Mapping[str, Column], complete: Sequence[str]) -> None:
+    """Columns whose keys decide which rows count: each once, in order, with keys as a column of `by` has them."""
+    for name in complete:
+        _check_declared(table, name)
+        _check_keys(table, declared[name], private=False, place="complete")
+    if list(complete) != sorted(set(complete)):
+        _cannot("E216", table, "the columns that need a key are out of order", "name each once, in order of names")
+
+
 def _check_declared(table: Table, name: str) -> None:
     if all(column.name != name for column in table.columns):
         _cannot("E201", table, f"there is no column {name!r}", "declare it under `columns` of the table")
 
 
-def _check_keys(table: Table, column: Column, private: bool) -> None:
+def _check_keys(table: Table, column: Column, private: bool, place: str = "by") -> None:
     kind = _KEY_TYPES.get(column.type)
     given = (*(column.keys or ()), *(() if column.null is None else (column.null,)))
     keyless = column.keys is None if private else not column.keys
@@ -97,7 +109,7 @@ def _check_keys(table: Table, column: Column, private: bool) -> None:
         _cannot(
             "E204",
             table,
-            f"{column.name!r} cannot be in `by`: it is {column.type} and its keys are not",
+            f"{column.name!r} cannot be in `{place}`: it is {column.type} and its keys are not",
             "give it keys of its own type; bin a decimal or a timestamp first",
         )
 

@@ -50,3 +50,9 @@ class Stage:
         # Not through Ibis: it would cast sums of 128 bits to the 64 that it takes them for, which can fail.
         self._backend.con.execute(f'CREATE TABLE "{name}" AS {self._backend.compile(rows)}')
         return self._backend.table(name)
+
+    def forget(self, rows: Any) -> None:
+        """Drop a kept table before the end."""
+        name = rows.get_name()
+        self._kept.remove(name)
+        self._backend.con.execute(f'DROP TABLE IF EXISTS "{name}"')

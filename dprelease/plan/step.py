@@ -82,7 +82,7 @@ class Step(Value):
         """Steps without a residual keep the text, and plans the fingerprint, that they had before there were any."""
         fields: dict[str, Any] = written(self)
         if self.residual is None:
-            del fields["residual"]
+            fields.pop("residual", None)
         return fields
 
     @property

@@ -105,9 +105,16 @@ def placed_rows(catalog: Catalog, grouping: Grouping, rows: Sequence[Row]) -> Pl
     for row in rows:
         cell = tuple(key(column, row.values[column.name]) for column in columns)
         declared = all(column.keys is None or part in column.keys for column, part in zip(columns, cell, strict=True))
-        if holds(table, grouping.where, row) and None not in cell and declared and (public is None or cell in public):
+        counts = holds(table, grouping.where, row) and complete(table, grouping, row)
+        if counts and None not in cell and declared and (public is None or cell in public):
             placed.append((cell, row))
     return placed
+
+
+def complete(table: Table, grouping: Grouping, row: Row) -> bool:
+    """Whether a row has a key in every column that must have one."""
+    columns = [table.column(name) for name in grouping.complete]
+    return all(key(column, row.values[column.name]) in (column.keys or ()) for column in columns)
 
 
 def key(column: Column, value: Any) -> Any:

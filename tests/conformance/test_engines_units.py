@@ -66,6 +66,7 @@ def groupings(draw: st.DrawFn, lent: bool) -> dict[str, Any]:
     where = ["seconds >= 0", "page = 'a' or adult", "not (amount < 0)", *(["tenure = 1"] if lent else [])]
     return {
         "by": tuple(draw(st.lists(st.sampled_from(names), unique=True, max_size=2))),
+        "complete": tuple(draw(st.one_of(st.just([]), st.lists(st.sampled_from(names), max_size=3)))),
         "where": draw(st.sampled_from([None, *where])),
         **draw(st.sampled_from(bounds())),
     }

@@ -60,7 +60,9 @@ def test_one_unit_moves_no_number_further_than_claimed(kind: str, seed: int) -> 
     )
     catalog = catalog_of(table, users(bounds=draw.choice(table_bounds()[:3])))
     by = draw.choice(BY if table.private_joins else BY[:4])
-    grouping = Grouping(table="visits", by=by, where=draw.choice([None, "seconds >= 0"]), **draw.choice(bounds()))
+    asking: dict[str, Any] = {"by": by, "where": draw.choice([None, "seconds >= 0"]), **draw.choice(bounds())}
+    asking["complete"] = draw.choice([(), ("adult", "union"), ("band", "country", "topic")])
+    grouping = Grouping(table="visits", **asking)
     replaced = seed % 2 == 0
     others = [random_visit(draw, draw.choice(["p", "q", "r", None])) for _ in range(draw.randrange(12))]
     found = []

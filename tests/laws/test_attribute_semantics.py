@@ -106,6 +106,8 @@ CASES = (
     Case("sum", (main(K, X, Y, Z),), (SUM,), "main.k main.x"),
     Case("where", (main(K, X, Y, Z),), (ROWS,), "main.k main.y", {"where": "y > 0"}),
     Case("measure-where", (main(K, X, Y, Z),), (ROWS, Quantity(kind="rows", where="z > 2")), "main.k main.z"),
+    Case("complete", (main(K, X, Y, Z, BAND, SORT),), (ROWS,), "main.k main.y", {"by": ("sort",), "complete": ("band",)}),
+    Case("complete-of-units", (main(K, X, Y, Z, BAND, **USERS),), (UNITS,), "main.k main.y", {"max_groups": 1, "complete": ("band",)}),
     Case("bins", (main(K, X, Y, Z, BAND),), (ROWS,), "main.y", {"by": ("band",)}),
     Case("map", (main(K, X, Y, Z, SORT),), (ROWS,), "main.k", {"by": ("sort",)}),
     Case("computed", (main(K, X, Y, Z, TWICE),), (ROWS,), "main.k main.x main.z", {"where": "twice > 4"}),

@@ -183,6 +183,9 @@ MEET = PrivateJoin(table="u", on="word", max_matches=1, add=("y",))
         ("E213", table(), {"private": True, "by": ("n",)}, COUNT),
         ("E214", table(N.model_copy(update={"keys": (1, 2)})), {"by": ("n",), "excluding": "nope"}, COUNT),
         ("E214", table(N.model_copy(update={"keys": (1, 2)})), {"by": ("n",), "excluding": "far"}, COUNT),
+        ("E201", table(), {"complete": ("nope",)}, COUNT),
+        ("E204", table(), {"complete": ("n",)}, COUNT),
+        ("E204", table(X.model_copy(update={"keys": (1, 2)})), {"complete": ("x",)}, COUNT),
     ],
 )  # fmt: skip
 def test_what_cannot_be_computed_is_refused_before_reading(
@@ -204,6 +207,8 @@ def test_private_keys_and_selected_keys_go_together(tmp_path: Path) -> None:
     for grouping in (Grouping(table="t", by=()), private.model_copy(update={"by": ()})):
         with pytest.raises(Unsupported, match="DPR-E213"):
             engine.units_by_key(catalog, grouping, {}, SECRET)
+    with pytest.raises(Unsupported, match="DPR-E216"):
+        engine.units_by_key(catalog, private.model_copy(update={"complete": ("n",)}), {}, SECRET)
     with pytest.raises(Unsupported, match="DPR-E204"):
         engine.units_by_key(catalog, private.model_copy(update={"by": ("x",)}), {}, SECRET)
     engine.close()

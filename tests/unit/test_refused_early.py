@@ -53,6 +53,8 @@ def test_an_engine_refuses_by_declarations_alone_and_without_its_secret(tmp_path
         (asking(max_groups=2), COUNT, "E211"),
         (asking(excluding="never(sex)"), COUNT, "E214"),
         (asking(where="income"), COUNT, "E212"),
+        (asking(complete=("income",)), COUNT, "E204"),
+        (asking(complete=("sex", "region")), COUNT, "E216"),
         (asking(), Quantity(kind="sum", column="region"), "E205"),
         (asking(), Quantity(kind="sum", column="income", high=2**63), "E206"),
     ):
