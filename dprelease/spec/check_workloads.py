@@ -67,6 +67,9 @@ def check_workload(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableS
         if getattr(query, field) is not None and query.top_k is None:
             hint = "leave it out; columns are named inside: `marginals: {of: [sex, race], ways: [0, 1, 2]}`"
             findings.add("DPR-S653", (*at, field), "stands beside `marginals`", hint, (*at, "top_k"))
+    if query.shares is not None and marginals.minimize != "tables":
+        hint = "leave one of the two out: shares say what every table gets, whatever is least then"
+        findings.add("DPR-S653", (*at, "marginals", "minimize"), "stands beside `shares`", hint, (*at, "shares"))
     if query.top_k is not None:
         return  # the rest is meant for one of the two
     _check_sets(marginals, at, findings)

@@ -28,6 +28,7 @@ __all__ = [
     "InvariantSpec",
     "Levels",
     "MarginalsSpec",
+    "Minimize",
     "PostProcess",
     "PublishedSet",
     "SharesSpec",
@@ -42,6 +43,7 @@ __all__ = [
 TOTAL = "total"  # the name of the table without columns
 Hierarchies = Mapping[str, tuple[str, ...]]
 PostProcess = Literal["consistent", "nonnegative", "integer"]
+Minimize = Literal["tables", "cells", "worst"]
 _NOT_OF: JsonDict = {"not": {"anyOf": [{"required": ["of"]}, {"required": ["ways"]}]}}
 _FORMS: JsonDict = {"oneOf": [{"required": ["of", "ways"]}, {"required": ["sets"], **_NOT_OF}]}
 _PARTS: dict[str, Any] = {"anyOf": [NUMBER, {"type": "array", "items": {"anyOf": [NUMBER, {"const": None}]}}]}
@@ -80,6 +82,9 @@ class MarginalsSpec(SpecValue):
     )
     sets: Sets | None = Field(
         None, json_schema_extra={"minItems": 1}, description="Instead: the columns of each table; [] is the total."
+    )
+    minimize: Minimize = Field(
+        "tables", description="Which errors: of every table the same, of all cells together, or that of the worst cell."
     )
 
     @model_validator(mode="after")
