@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dprelease.plan.document import Output, ReleasePlan, Workload
 
 __all__ = ["workload_rows"]
@@ -19,19 +21,30 @@ def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
     rows: list[list[str]] = []
     for (level, ways), names in groups.items():
         first = f"{workload.levels[level]}, " if workload.levels else ""
-        takes = [take for take in workload.takes if (take.level, len(take.axes)) == (level, ways)]
+        here = [take for take in workload.takes if (take.level, len(take.axes)) == (level, ways)]
+        takes = [take for take in here if take.step in share]
+        exact = f", {len(here) - len(takes)} exact" if len(here) > len(takes) else ""
         rows.append(
             [
                 workload.name if not rows else "",
                 f"{first}{_ways(ways)}: {len(names)} table{'s' if len(names) > 1 else ''}",
                 f"{sum(cells[name] for name in names)}",
-                f"{workload.strategy}, {len(takes)} draws",
+                f"{workload.strategy}, {len(takes)} draws{exact}",
                 "",
                 f"{float(sum(share[take.step] for take in takes)):.1%}",
                 _margins([told[name] for name in names]),
                 "",
             ]
         )
+    drawn: dict[tuple[int, int], list[Fraction]] = {}
+    for take in workload.takes:
+        place = (take.level, len(take.axes))
+        if place not in groups and take.step in share:  # such as the total, which all tables share
+            drawn.setdefault(place, []).append(share[take.step])
+    for (level, ways), shares in drawn.items():
+        first = f"{workload.levels[level]}, " if workload.levels else ""
+        how = f"{workload.strategy}, {len(shares)} draws"
+        rows.append(["", f"{first}{_ways(ways)}: not published", "", how, "", f"{float(sum(shares)):.1%}", "", ""])
     return rows
 
 

@@ -16,7 +16,13 @@ __all__ = ["adjusted"]
 
 
 def adjusted(
-    design: Design, tables: Mapping[Table, Floats], *, non_negative: bool, integer: bool, key: bytes = bytes(32)
+    design: Design,
+    tables: Mapping[Table, Floats],
+    *,
+    non_negative: bool,
+    integer: bool,
+    key: bytes = bytes(32),
+    kept: int | None = None,
 ) -> dict[Table, npt.NDArray[np.generic]]:
     """Reconciled tables made non-negative, or whole, or first the one and then the other; they stay consistent.
 
@@ -26,6 +32,7 @@ def adjusted(
         non_negative: Whether numbers below 0 are not allowed.
         integer: Whether only whole numbers are.
         key: Of the rounding: 32 bytes that the measurements of the workload fix.
+        kept: The lowest level whose totals are exact; these and all above stay as they are.
 
     Returns:
         By (level, set) as given; float64, or int64 where they are whole.
@@ -45,7 +52,11 @@ def adjusted(
         )
     joint = [tables[level, largest] for level in range(design.tree.levels)]
     if non_negative:
-        joint = list(nonnegative(design.tree, joint))
+        joint = list(nonnegative(design, joint))
     if integer:
-        return marginals(design.sets, whole(design.tree, joint[-1], key))
-    return marginals(design.sets, joint)
+        return marginals(design.sets, whole(design.tree, joint[-1], key, kept))
+    found = marginals(design.sets, joint)
+    for level in range(0 if kept is None else kept + 1):
+        if (level, ()) in found:
+            found[level, ()] = np.rint(found[level, ()])  # whole, but for the rounding of floats
+    return found

@@ -8,16 +8,22 @@ near the estimates, and the caller refuses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate.design import Axes, Floats, Table, Tree, Whole
+from dprelease.estimate.conditional import Conditional, conditionals
+from dprelease.estimate.contrast import split
+from dprelease.estimate.design import Axes, Design, Floats, Table, Whole
+from dprelease.estimate.nearest import Problems
 from dprelease.estimate.projection import onto_simplex, onto_tables
 
 __all__ = ["families", "joint_set", "marginals", "nonnegative"]
 
-_CELLS = 2**22  # of the children that are worked on at a time
+_CELLS = 2**20  # of the children that are worked on at a time
+_TOLERANCE = 1e-3  # in counts
+_MOST, _FEWEST, _WORK = 300, 10, 5 * 10**8  # rounds, and cells x rounds
 
 
 def joint_set(sets: Sequence[Axes]) -> Axes | None:
@@ -26,38 +32,135 @@ def joint_set(sets: Sequence[Axes]) -> Axes | None:
     return largest if all(set(axes) <= set(largest) for axes in sets) else None
 
 
-def nonnegative(tree: Tree, joint: Sequence[Floats]) -> tuple[Floats, ...]:
+def nonnegative(
+    design: Design, joint: Sequence[Floats], *, tolerance: float = _TOLERANCE, rounds: int | None = None
+) -> tuple[Floats, ...]:
     """The joint tables of all levels, made non-negative.
 
-    At the top, the nearest table (by squared distance) of {x >= 0, the node's total}. Below, for each parent the
-    nearest tables of {x >= 0, in every cell the children add up to the parent, the children's totals}, these totals
-    being the nearest ones of {t >= 0, they add up to the parent's total}. A total below 0 at the top becomes 0.
+    At the top, the nearest table of {x >= 0, the node's total}. Below, for each parent the nearest tables of {x >= 0,
+    in every cell the children add up to the parent, the children's totals}, these totals being the nearest ones (by
+    squared distance) of {t >= 0, they add up to the parent's total}. A total below 0 at the top becomes 0.
+
+    Near is meant in the metric of the estimates' precision, from the mean that they have given the parent
+    (:mod:`~dprelease.estimate.nearest`, :mod:`~dprelease.estimate.conditional`): what the draws know well moves little.
+    The search starts at the tables that are nearest by squared distance, and a family (all children of a parent) keeps
+    these if nothing nearer is found. A family without negative numbers stays as it is, if its parent did.
 
     Totals are kept where they can be, so that they have next to no bias; cells have: a true 0 gains, because its noise
-    is cut on one side, and larger cells of the same table lose the same in sum. Clamping at 0 would let the total gain
-    as well. Figures: ``docs/measures/workloads.md``. Margins of the unprojected estimates do not describe the result.
-    Of exact draws only totals are kept.
+    is cut on one side, and larger cells lose the same in sum, first of all those that share its margins. Clamping at 0
+    would let the total gain as well. In a made-up country the one-way tables of the lowest level had 0.91 to 0.98 of
+    the estimates' error (by squared distance alone 1.19 to 1.76), in the Census-style example those of all levels 0.81
+    to 1.02, once 1.12 (1.08 to 2.07): ``docs/measures/workloads.md``. Margins of the estimates do not describe the
+    result. Of exact draws only totals are kept to the digit.
 
     Args:
-        tree: The hierarchy.
+        design: What is published and what was drawn.
         joint: For every level the reconciled joint table, shape ``(nodes, *keys)``.
+        tolerance: Of the search, in counts.
+        rounds: Of the search in each family, at most; None: 300, or so many that they pass 5 x 10^8 cells in all
+            (but 10 at least): 50 where all levels together have 10^7 cells.
 
     Returns:
         The same shapes. Cells are at least 0 and children add up to their parents, to rounding.
+
+    Raises:
+        ValueError: If no set contains all others.
     """
-    flat = [table.reshape(len(table), -1) for table in joint]
-    made = [onto_simplex(flat[0], np.maximum(flat[0].sum(axis=1), 0))]
-    for level, parents in enumerate(tree.parents, 1):
-        estimates, above = flat[level], made[-1]
-        totals, found = estimates.sum(axis=1), np.empty(estimates.shape)
-        for nodes, children in families(parents, tree.sizes[level - 1], _CELLS // estimates.shape[1]):
-            if children.shape[1] == 1:
-                found[children[:, 0]] = above[nodes]
-                continue
-            rows = onto_simplex(totals[children], above[nodes].sum(axis=1))
-            found[children] = onto_tables(estimates[children], rows, above[nodes])
-        made.append(found)
+    largest = joint_set(design.sets)
+    if largest is None:
+        raise ValueError("no published set contains all others")
+    if rounds is None:
+        rounds = max(_FEWEST, min(_MOST, _WORK // sum(table.size for table in joint)))
+    made: list[Floats] = []
+    for level, given in enumerate(conditionals(design, largest)):
+        flat = joint[level].reshape(len(joint[level]), -1)
+        above = None if level == 0 else _Above(joint[level - 1].reshape(-1, flat.shape[1]), made[-1])
+        made.append(np.empty(flat.shape))
+        search = _Search(given, flat, above, made[-1], tolerance, rounds)
+        for parents, children in _groups(design, level, flat.shape[1]):
+            search.family(parents, children)
     return tuple(found.reshape(table.shape) for found, table in zip(made, joint, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Above:
+    """The level above: its estimates, and what became of them; shape ``(nodes, cells)``."""
+
+    estimates: Floats
+    made: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """One level; estimates and what is found have the shape ``(nodes, cells)``. Each node of the top is a family."""
+
+    given: Conditional
+    estimates: Floats
+    above: _Above | None
+    found: Floats
+    tolerance: float
+    rounds: int
+
+    def family(self, parents: Whole, children: Whole) -> None:
+        """Find what becomes of children; ``parents`` and ``children`` are positions, one line per parent."""
+        moves = (self.estimates[children] < 0).any(axis=(1, 2))
+        if self.above is not None:
+            moves |= (self.above.made[parents] != self.above.estimates[parents]).any(axis=1)
+        self.found[children[~moves]] = self.estimates[children[~moves]]
+        if self.above is not None and children.shape[1] == 1:
+            self.found[children[moves, 0]] = self.above.made[parents[moves]]
+        elif moves.any():
+            self.found[children[moves]] = self._nearest(parents[moves], children[moves])
+
+    def _nearest(self, parents: Whole, children: Whole) -> Floats:
+        estimates, sizes = self.estimates[children], self.given.sizes
+        totals = estimates.sum(axis=2)
+        cells = None if self.above is None else self.above.made[parents]
+        totals = np.maximum(totals, 0) if cells is None else onto_simplex(totals, cells.sum(axis=1))
+        best = _feasible(estimates, totals, cells)
+        problems = self._problems(estimates, totals, parents, children)
+        del estimates  # of one large table every copy counts
+        begun = _families_last(best, sizes)
+        before = problems.distance(begun)
+        found = problems.solved(begun, tolerance=self.tolerance, rounds=self.rounds)
+        del begun
+        after = _feasible(np.moveaxis(found.reshape(-1, *children.T.shape), (2, 1), (0, 1)), totals, cells)
+        del found
+        nearer = problems.distance(_families_last(after, sizes)) < before
+        best[nearer] = after[nearer]
+        return best
+
+    def _problems(self, estimates: Floats, totals: Floats, parents: Whole, children: Whole) -> Problems:
+        """The mean given the parent, and the precision; the estimates may be overwritten."""
+        sizes = self.given.sizes
+        targets = _families_last(estimates, sizes)
+        split(np.moveaxis(targets.reshape(*sizes, -1), -1, 0))
+        if self.above is not None:
+            moved = _families_last((self.above.made[parents] - self.above.estimates[parents])[:, None], sizes)
+            split(np.moveaxis(moved.reshape(*sizes, -1), -1, 0))
+            shares = self.given.moves(children.T)
+            shares *= moved
+            targets += shares
+        targets[tuple(size - 1 for size in sizes)] = totals.T
+        return Problems(targets, self.given.weights(children.T))
+
+
+def _feasible(tables: Floats, totals: Floats, cells: Floats | None) -> Floats:
+    """The tables nearest by squared distance, shape ``(parents, children, cells)``."""
+    return onto_simplex(tables[:, 0], totals[:, 0])[:, None] if cells is None else onto_tables(tables, totals, cells)
+
+
+def _families_last(tables: Floats, sizes: tuple[int, ...]) -> Floats:
+    """Of shape ``(*keys, children, parents)``; not always a copy."""
+    return np.ascontiguousarray(np.moveaxis(tables, (0, 1), (2, 1))).reshape(*sizes, *tables.shape[1::-1])
+
+
+def _groups(design: Design, level: int, cells: int) -> Iterator[tuple[Whole, Whole]]:
+    """Families of a level in parts; at the top each node by itself."""
+    if level:
+        return families(design.tree.parents[level - 1], design.tree.sizes[level - 1], _CELLS // cells)
+    nodes, step = np.arange(design.tree.roots), max(1, _CELLS // cells)
+    return ((nodes[start : start + step], nodes[start : start + step, None]) for start in range(0, len(nodes), step))
 
 
 def marginals(sets: Sequence[Axes], joint: Sequence[npt.NDArray[np.generic]]) -> dict[Table, npt.NDArray[np.generic]]:

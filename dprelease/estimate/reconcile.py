@@ -59,7 +59,7 @@ def reconcile(design: Design, values: Sequence[npt.NDArray[np.generic]]) -> dict
     require_determined(design)
     if len(values) != len(design.taken):
         raise ValueError(f"{len(design.taken)} draws have as many arrays of values, not {len(values)}")
-    measured = _measured(design)
+    measured = measured_variances(design)
     residuals = _combined(design, values, measured)
     for b, own in measured.items():
         at_levels = [residuals.pop((level, b), None) for level in range(design.tree.levels)]
@@ -85,7 +85,7 @@ def node_variances(design: Design) -> dict[Table, Floats]:
     for axes in design.sets:
         for b in subsets(axes):
             within.setdefault(b, []).append(axes)
-    for b, own in _measured(design).items():
+    for b, own in measured_variances(design).items():
         if own not in known:
             known = {own: passes(design.tree, own)}  # neighbours often agree; all of them together may not fit
         for axes in within[b]:
@@ -125,7 +125,7 @@ def covariance(design: Design, first: Cell, second: Cell) -> float:
     """
     require_determined(design)
     total, key = 0.0, dict(zip(second.axes, second.keys, strict=True))
-    for b, own in _measured(design).items():
+    for b, own in measured_variances(design).items():
         if set(b) <= set(first.axes) & set(second.axes):
             same = [x == key[i] for i, x in zip(first.axes, first.keys, strict=True) if i in b]
             factor = prod(one - 1 / design.sizes[i] for i, one in zip(b, same, strict=True))
@@ -141,7 +141,7 @@ def undetermined(design: Design) -> tuple[Table, ...]:
     child. One with an attribute of one key is 0 for all data.
     """
     sizes, found = design.tree.sizes, []
-    for b, own in _measured(design).items():
+    for b, own in measured_variances(design).items():
         lowest = max((level for level, variance in enumerate(own) if variance < inf), default=None)
         if lowest is None:
             found.append((0, b))
@@ -167,7 +167,7 @@ def require_determined(design: Design) -> None:
         )
 
 
-def _measured(design: Design) -> dict[Axes, tuple[float, ...]]:
+def measured_variances(design: Design) -> dict[Axes, tuple[float, ...]]:
     """Of every residual that is not always 0: for each level the variance of what measures it; inf: nothing."""
     needed = [b for b in design.closure if all(design.sizes[i] > 1 for i in b)]
     precision = {b: [0.0] * design.tree.levels for b in needed}

@@ -21,7 +21,7 @@ __all__ = ["whole"]
 _CELLS = 2**20  # that are worked on at a time
 
 
-def whole(tree: Tree, finest: Floats, key: bytes) -> tuple[Whole, ...]:
+def whole(tree: Tree, finest: Floats, key: bytes, kept: int | None = None) -> tuple[Whole, ...]:
     """The joint tables of all levels, rounded from the top down to whole numbers that add up.
 
     Every number becomes one of its two neighbours (a whole one stays), so that it moves by less than 1. In every cell
@@ -46,6 +46,8 @@ def whole(tree: Tree, finest: Floats, key: bytes) -> tuple[Whole, ...]:
         tree: The hierarchy.
         finest: The joint table of the lowest level, shape ``(nodes, *keys)``, below 2^52; negative numbers will do.
         key: 32 bytes; another one for every table: the fingerprint of what it is made of.
+        kept: The lowest level whose totals are whole already, but for the rounding of floats, and stay: every node of
+            it is rounded as a top by itself, and the levels above are sums, which move by more than 1 in a cell.
 
     Returns:
         For every level, shape ``(nodes, *keys)``.
@@ -55,18 +57,50 @@ def whole(tree: Tree, finest: Floats, key: bytes) -> tuple[Whole, ...]:
     """
     if len(key) != 32:
         raise ValueError("the key of the rounding has 32 bytes")
+    if kept:
+        below = whole(Tree(tree.sizes[kept], tree.parents[kept:]), finest, key, 0)
+        return (*_above(tree, below[0], kept), *below)
     halvings: list[list[_Halving]] = []
     numbers = finest.reshape(len(finest), -1)
     for parents in reversed(tree.parents):
         steps, numbers = _halved(numbers, parents)
         halvings.append(steps)
     made = [_systematic(numbers, _offsets(key, "top", len(numbers)))]
+    if kept is not None:
+        _keep_totals(made[0], numbers)
     for level, steps in enumerate(reversed(halvings), 1):
         found = made[-1]
         for place, step in enumerate(reversed(steps)):
             found = step.apart(found, _offsets(key, f"{level}.{place}", len(step.pairs)))
         made.append(found)
     return tuple(found.reshape(len(found), *finest.shape[1:]) for found in made)
+
+
+def _above(tree: Tree, table: Whole, level: int) -> list[Whole]:
+    """The tables of the levels above one, as sums of its table; the top first."""
+    found: list[Whole] = []
+    for at in range(level, 0, -1):
+        total = np.zeros((tree.sizes[at - 1], *table.shape[1:]), dtype=np.int64)
+        np.add.at(total, tree.parents[at - 1], table)
+        found.insert(0, total)
+        table = total
+    return found
+
+
+def _keep_totals(made: Whole, numbers: Floats) -> None:
+    """Let every row of ``made`` add up to the total of its numbers, which is whole but for the rounding of floats.
+
+    A running sum of floats can pass a whole number a cell too early or too late: with a probability of the size of its
+    error the last one is wrong by one. There the cell that was nearest to going the other way goes it.
+    """
+    wanted = np.rint(numbers.sum(axis=1)).astype(np.int64)
+    for row in np.flatnonzero(made.sum(axis=1) != wanted).tolist():
+        fractions = numbers[row] - np.floor(numbers[row])
+        up = made[row] > np.floor(numbers[row])
+        missing = int(wanted[row] - made[row].sum())
+        can = np.flatnonzero((fractions > 0) & (up if missing < 0 else ~up))
+        nearest = can[np.argsort(fractions[can] if missing < 0 else -fractions[can], kind="stable")][: abs(missing)]
+        made[row, nearest] += 1 if missing > 0 else -1
 
 
 @dataclass(frozen=True, eq=False)

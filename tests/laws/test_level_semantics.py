@@ -66,6 +66,11 @@ CASES: dict[str, tuple[dict[str, Any], Quantity, set[str]]] = {
     "condition-on-a-band": ({"by": ("region",), "where": "band = '[0,2)'"}, ROWS, set()),
     "condition-on-an-area": ({"by": ("band",), "where": "area = 'ab'"}, ROWS, {"block/region"}),
     "computed": ({"by": ("region",), "where": "twice > 1"}, ROWS, {"x/band"}),
+    # A row counts if its block has a key, which it has where the area or the region has one.
+    "complete": ({"by": ("region",), "complete": ("block",)}, ROWS, set()),
+    "complete-areas": ({"by": ("area",), "complete": ("block", "region")}, ROWS, {"block/region"}),
+    "complete-band": ({"by": ("region",), "complete": ("band", "block")}, ROWS, set()),
+    "complete-number": ({"by": ("band",), "complete": ("block",)}, SUM, {"x/band"}),
 }
 Rows = tuple[dict[str, str], ...]
 
@@ -153,6 +158,49 @@ def test_a_change_within_a_level_moves_just_the_draws_that_are_said_to_depend_on
     asked, quantity, expected = CASES[case]
     assert claimed(asked, quantity) == expected
     assert moved(asking, asked, quantity) == expected
+
+
+def _one(area: Column) -> tuple[Column, ...]:
+    return tuple(area if column.name == "area" else column for column in COLUMNS)
+
+
+def _mapped(*pairs: tuple[str, str], otherwise: str | None = None) -> Mapped:
+    return Mapped(of="block", pairs=pairs, otherwise=otherwise)
+
+
+PAIRS = tuple((block, AREAS[at // 2]) for at, block in enumerate(BLOCKS))
+# What a map does so that its level no longer says which blocks have a key: g is none of their keys.
+LOOSE = {
+    "a block more": AREA.model_copy(update={"derivation": _mapped(*PAIRS, ("g", "ef"))}),
+    "an area for all others": AREA.model_copy(update={"derivation": _mapped(*PAIRS, otherwise="ef")}),
+    "an area for nulls": AREA.model_copy(update={"null": "ef"}),
+    "a block less": AREA.model_copy(update={"derivation": _mapped(*PAIRS[:-1])}),
+}
+
+
+@pytest.mark.parametrize("how", LOOSE)
+def test_a_level_that_does_not_tell_which_rows_have_a_key_below_hides_less(how: str) -> None:
+    tables = Catalog(tables={"main": table().model_copy(update={"columns": _one(LOOSE[how])})})
+    aggregate = BoundedAggregate(table="main", by=("area",), complete=("block",), quantity=ROWS)
+    assert ("main", "block") in reads_within(aggregate, (ROWS,), tables, ("main", "area"))
+
+
+@pytest.mark.parametrize("how", ["a block more", "an area for all others"])
+def test_power_there_a_change_within_the_level_moves_the_answer(how: str, asking: Asking, tmp_path: Path) -> None:
+    """From f, which has a key, to g, which has none: both lie in the one area, and a row is gone."""
+    (tmp_path / "main.csv").write_text("u,block,x\nu0,f,1\n")
+    (tmp_path / "other.csv").write_text("u,block,x\nu0,g,1\n")
+    answers = []
+    engine = DuckDBEngine(tmp_path, {})
+    for file in ("main.csv", "other.csv"):
+        source = Source(file=file, format="csv")
+        tables = Catalog(tables={"main": table().model_copy(update={"columns": _one(LOOSE[how]), "source": source})})
+        grouping = Grouping(table="main", by=("area",), complete=("block",))
+        (box,) = engine.aggregate(tables, grouping, (ROWS,), {}, bytes(range(32)))
+        assert isinstance(box, Exact)
+        answers.append(open_exact(box).tolist())
+    engine.close()
+    assert answers == [[0, 0, 1], [0, 0, 0]]
 
 
 def test_where_rows_are_left_out_every_change_counts(asking: Asking) -> None:
