@@ -1,0 +1,58 @@
+"""The un-noised numbers themselves, for ``release/utility.py`` and nothing else (a repository test).
+
+A release never needs them. A comparison of a plan with the truth, on stand-in data, does: these functions open what
+mechanisms open, in one place with one caller, so that everything else stays shut.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.noise.exact import Exact, ExactHistogram, open_exact, open_histogram
+
+if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, nor the other way round
+    from dprelease.catalog.residual import Residual
+
+__all__ = ["true_numbers", "true_quantile", "true_residual"]
+
+Integers = npt.NDArray[np.int64]
+
+
+def true_numbers(exact: Exact) -> Integers:
+    """What is in the box, shape ``(cells,)``, in grid steps."""
+    return open_exact(exact).copy()
+
+
+def true_residual(exact: Exact, residual: Residual) -> Integers:
+    """Grain (identity (x) (x)_axes (n_i I - 1 1^T)) x, without noise: shape ``(prod(residual.shape),)``.
+
+    Made by itself, not by what draws it: n_i x less the sums along each contrasted axis (``catalog.residual``).
+    """
+    table = open_exact(exact).clip(-residual.most_rows, residual.most_rows).reshape(residual.shape)
+    for axis in residual.axes:
+        table = residual.shape[axis] * table - table.sum(axis=axis, keepdims=True)
+    return np.asarray(table * residual.grain, dtype=np.int64).reshape(prod(residual.shape))
+
+
+def true_quantile(histogram: ExactHistogram, at: Fraction) -> npt.NDArray[np.float64]:
+    """The least value with at least a share ``at`` of its cell's values at or below it; NaN in a cell without values.
+
+    Shape ``(cells,)``, in grid steps. It is a quantile at that rank by the definition of ``measures.quantile``: at
+    most ``at n`` values lie below it, and at most ``(1 - at) n`` above.
+    """
+    cells, cell, value, count = open_histogram(histogram)
+    found = np.full(cells, np.nan)
+    order = np.lexsort((value, cell))
+    order = order[count[order] > 0]
+    where, values, often = cell[order], value[order], count[order]
+    starts = np.flatnonzero(np.r_[True, where[1:] != where[:-1]]) if len(where) else np.zeros(0, dtype=np.int64)
+    for start, end in zip(starts, [*starts, len(where)][1:], strict=True):
+        below = np.cumsum(often[start:end])
+        needed = max(1, -(-at.numerator * int(below[-1]) // at.denominator))
+        found[where[start]] = values[start + int(np.searchsorted(below, needed))]
+    return found

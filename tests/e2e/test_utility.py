@@ -1,0 +1,107 @@
+"""`dprelease utility`, as a user runs it: what it shows, what it refuses, and what must never come out of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.project import CANARY, command, small_project
+
+WATERMARK = "CONFIDENTIAL: compares with the truth - not a release"
+MANY = 13_577  # rows of one cell: a true number of the tables
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "tune-a-plan.md"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """One person with an income that nobody else has, and one cell with a size that no other has."""
+    folder = tmp_path / "project"
+    small_project(folder, rows=404)
+    with (folder / "people-1.csv").open("a") as file:
+        file.write("07-01,2,30000\n" * (MANY - 50))  # the 50 of it that are there already: every fourth of 404, even
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def kept(folder: Path) -> dict[str, bytes]:
+    """Without locks, and without what SQLite shares among those who read."""
+    return {name: data for name, data in files(folder).items() if "lock" not in name and not name.endswith("-shm")}
+
+
+def tells(text: str, number: int) -> bool:
+    return re.search(rf"(?<![\d.,]){number}(?!\d)|{number:,}", text) is not None
+
+
+def test_only_errors_come_out_and_nothing_is_left_behind(project: Path) -> None:
+    before = files(project)
+    said = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "3")
+    machine = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "3", "--json")
+    assert files(project) == before
+    for text in (said, machine):
+        assert not tells(text, CANARY)
+        assert not tells(text, MANY)
+    assert all(line.startswith("CONFIDENTIAL") for line in said.splitlines())
+    assert said.splitlines()[0] == said.splitlines()[-1] == WATERMARK
+    found = json.loads(machine)
+    assert {each["notice"] for each in found["errors"]} == {found["notice"]} == {WATERMARK}
+    large = [each for each in found["errors"] if (each["table"], each["size"]) == ("population", "1,000+")]
+    assert [each["compared"] for each in large] == [3]  # the cell was seen, and is in the figures alone
+
+
+def test_a_file_is_new_its_owners_and_not_among_the_releases(project: Path) -> None:
+    asked = ("utility", "spec.yaml", "--synthetic", "--repeat", "1", "--out")
+    command(project, *asked, "figures.txt")
+    written = project / "figures.txt"
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    assert written.read_text().startswith(WATERMARK)
+    assert "DPR-W190" in command(project, *asked, "figures.txt", code=6)
+    assert "DPR-S021" in command(project, *asked, "releases/figures.txt", code=2)
+    assert not (project / "releases").exists()
+
+
+def test_data_may_be_seen_only_where_somebody_says_so(project: Path) -> None:
+    said = command(project, "utility", "spec.yaml", code=2)
+    assert "DPR-S020" in said
+    assert "--i-can-see-the-data" in said
+
+
+def test_data_that_an_account_has_paid_for_are_refused(project: Path) -> None:
+    command(project, "run", "spec.yaml", "--direct")
+    before = kept(project)
+    looked = ("utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
+    assert "DPR-L170" in command(project, *looked, code=4)
+    (project / "people-2.csv").write_text("district,sex,income\n06-01,1,5\n")  # a new file beside it changes nothing
+    said = command(project, *looked, code=4)
+    assert "'people' has paid for" in said
+    (project / "people-2.csv").unlink()
+    command(project, "utility", "spec.yaml", "--synthetic", "--repeat", "1")
+    assert kept(project) == before
+    (key,) = [path for path in project.rglob("*") if path.is_file() and path.stat().st_size == 32]
+    key.rename(project / "elsewhere")
+    assert "DPR-L171" in command(project, *looked, code=4)
+    assert not key.exists()  # no new one is made
+
+
+def test_other_data_of_a_project_that_has_released_can_be_compared(project: Path) -> None:
+    command(project, "run", "spec.yaml", "--direct")
+    (project / "people-1.csv").write_text("district,sex,income\n" + "06-01,1,5\n" * 30)
+    said = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
+    assert "population" in said
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    command(tmp_path, "init", "new")
+    shown = re.findall(r"^```console\n(.*?)^```", HOW_TO.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    lines = [line for block in shown for line in block.splitlines()]
+    assert len(lines) == 2
+    for line in lines:
+        assert WATERMARK in command(tmp_path / "new", *shlex.split(line)[1:])
+    assert "within margin" in (tmp_path / "new" / "figures.txt").read_text()
