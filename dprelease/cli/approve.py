@@ -72,7 +72,7 @@ def _facts(frozen: FrozenPlan, plan: ReleasePlan) -> dict[str, Any]:
 
 def _shown(frozen: FrozenPlan, plan: ReleasePlan) -> list[str]:
     """What is about to be signed."""
-    from dprelease.plan.explain import budget_facts, loss_facts
+    from dprelease.plan.explain import budget_facts, loss_facts, unprotected
 
     loss = loss_facts(plan.loss[plan.certified])
     lines = [
@@ -81,6 +81,8 @@ def _shown(frozen: FrozenPlan, plan: ReleasePlan) -> list[str]:
         f"  costs      epsilon {loss['epsilon']} at delta {loss['delta']}, certified by {plan.certified}",
         f"  publishes  {', '.join(query.name for query in plan.queries)}; {len(plan.steps)} draws",
     ]
+    if plan.invariants:
+        lines.append(f"  exact      {unprotected(plan)}")
     if plan.release.revisions:
         lines.append(
             f"  revisions  {plan.release.revisions} more times, of the same draws each; all of them are charged now"

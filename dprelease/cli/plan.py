@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from dprelease.errors import BudgetExceeded, LedgerError, MissingExtra, PlanErro
 from dprelease.ledger import NO_SERIES, AccountFacts, Ledger, Reservation
 from dprelease.measures.quantile import Quantile
 from dprelease.plan.compare import compare as compare_plan
-from dprelease.plan.document import Feed, FrozenPlan, Output, PlannedQuery, ReleasePlan, Step
-from dprelease.plan.explain import loss_facts, plan_facts, relative_error
+from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan
+from dprelease.plan.explain import loss_facts, plan_facts, relative_error, unprotected
+from dprelease.plan.memory import memory_of
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.solve import WhatIf
 from dprelease.privacy.budget import round_up
@@ -26,6 +28,7 @@ from dprelease.release.revisions import payer_of
 __all__ = ["show_plan"]
 
 _MOST_CONSIDERED = 4
+_WORTH_A_WORD = 500  # MB
 
 
 def show_plan(
@@ -65,6 +68,7 @@ def show_plan(
         out.write_text(frozen.canonical() + "\n", encoding="utf-8")
     if as_json:
         facts = {**plan_facts(plan), "plan_fingerprint": frozen.plan_fingerprint, "accounts": accounts}
+        facts |= {"memory_mb": asdict(memory_of(plan))}
         facts |= _revision_facts(target)
         facts |= {"compare": _comparison(plan)} if compare else {}
         facts |= {"what_if": [_what_if_facts(each) for each in tried]} if tried else {}
@@ -169,6 +173,8 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     cost = f"epsilon {certified['epsilon']} at delta {certified['delta']}"
     cost += ", each time that it is published" if plan.release.revisions else ""
     say(f"protects one {plan.unit} ({plan.neighboring.value}); costs {cost}")
+    if plan.invariants:
+        say(unprotected(plan))
     say(f"certified by {plan.certified}; plan {frozen.plan_fingerprint[:16]}\n")
     confidence = f"{float(plan.publish.confidence):.0%} margin"
     header = ["query", "measure", "cells", "mechanism", "scale", "share", confidence, "relative"]
@@ -183,12 +189,23 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say(f"{each.name}: {each.noise} times this noise" + (f"; {each.why_not}" if each.why_not else ""))
     if plan.unspent is not None:
         say(plan.unspent)
+    _print_memory(plan)
     for account in accounts:
         state = "" if account["fits"] else "   DOES NOT FIT"
         say(
             f"account {account['name']}{_window(account)} ({account['composition']}): epsilon "
             f"{account['before']} spent, {account['after']} with this release, of {account['cap']} "
             f"at delta {account['delta']}{state}"
+        )
+
+
+def _print_memory(plan: ReleasePlan) -> None:
+    """What a large release takes; of others it is the libraries that do."""
+    found = memory_of(plan)
+    if max(found.draw, found.publish) >= _WORTH_A_WORD:
+        say(
+            f"memory: about {found.draw / 1000:.1f} GB to draw the largest answers, and what the rows take; "
+            f"{found.publish / 1000:.1f} GB to publish"
         )
 
 
@@ -201,7 +218,7 @@ def _rows(plan: ReleasePlan) -> list[list[str]]:
             output = told[query.name, label]
             relative = relative_error(query, output)
             for k, feed in enumerate(_own(plan, query, label)):
-                step = plan.step(feed.step)
+                step = plan.taken(feed.step)
                 quantity = step.parts[feed.part]
                 first = ["" if rows and k else query.name, label if k == 0 else f"  + {quantity.kind}"]
                 last = ["", ""] if k else [_margin(output), "" if relative is None else f"{float(relative):.2%}"]
@@ -216,7 +233,7 @@ def _own(plan: ReleasePlan, query: PlannedQuery, label: str) -> list[Feed]:
     measure, feeds = query.measures[label], query.inputs[label]
     if not isinstance(measure, Quantile):
         return list(feeds)
-    fed = [(feed, plan.step(feed.step).parts[feed.part]) for feed in feeds]
+    fed = [(feed, plan.taken(feed.step).parts[feed.part]) for feed in feeds]
     return [feed for feed, quantity in fed if quantity.at in (None, measure.at)]
 
 
@@ -224,8 +241,10 @@ def _margin(output: Output) -> str:
     return f"± {float(output.margin):,.4g}" if output.margin else "*"
 
 
-def _step_cells(step: Step, quantity: Quantity) -> list[str]:
+def _step_cells(step: Measured, quantity: Quantity) -> list[str]:
     """Cells, mechanism, scale and share of a step; the scale of a choice is in ranks."""
+    if isinstance(step, Invariant):
+        return [str(step.cells), "none: exact", "", ""]
     unit = 1 if step.choosing is not None else quantity.grid
     return [
         "selected" if step.cells is None else str(step.cells),

@@ -299,7 +299,7 @@ class Book(Reader):
     def _known_steps(self, rows: Rows, found: Reservation) -> Mapping[str, int | None]:
         """How many numbers each step of a reservation has."""
         if found.hash not in self._steps:
-            self._steps[found.hash] = {step.id: step.numbers for step in self._plan(rows, found).steps}
+            self._steps[found.hash] = {step.id: step.numbers for step in self._plan(rows, found).measured}
         return self._steps[found.hash]
 
     def _require_step(self, rows: Rows, live: Reservation, key: StepKey, measurement: Measurement) -> None:

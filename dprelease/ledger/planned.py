@@ -115,7 +115,7 @@ def _planned(text: str) -> Planned:
     accounts = {account.name: account for account in plan.accounts}
     return Planned(
         name=(plan.release.name, plan.release.period, plan.spec_fingerprint),
-        cells={step.id: step.numbers for step in plan.steps},
+        cells={step.id: step.numbers for step in plan.measured},
         costs={name: digest_of(plan.cost_of(accounts[name])) for name in owed},
         parallel={name: account.parallel for name, account in accounts.items() if account.parallel is not None},
         untied=tuple(untied(plan)),

@@ -13,7 +13,17 @@ from dprelease.noise import OptimalSelection
 from dprelease.noise.threshold import least_threshold
 from dprelease.plan.candidates import event_of, mechanism_of
 from dprelease.plan.choose import Choice, Problem, choose, domains
-from dprelease.plan.document import Account, Considered, Derived, Publish, ReleaseInfo, ReleasePlan, Selecting, Step
+from dprelease.plan.document import (
+    Account,
+    Considered,
+    Derived,
+    Measured,
+    Publish,
+    ReleaseInfo,
+    ReleasePlan,
+    Selecting,
+    Step,
+)
 from dprelease.plan.drafts import Draft
 from dprelease.plan.lower import Lowered, Lowering
 from dprelease.plan.lower_workload import AskedWorkload
@@ -68,16 +78,22 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
 
 
 def _strategies(lowered: Lowered) -> tuple[Considered, ...]:
-    """The strategies that workloads passed over: the root of how much larger the mean variance of their tables is."""
-    return tuple(
+    """What workloads passed over, and would lack: the root of how much larger the mean variance of their tables is."""
+    workloads = [asked for asked in lowered.asked if isinstance(asked, AskedWorkload)]
+    passed_over = (
         Considered(
             name=f"{asked.name}: {passed.name}",
             noise=round_up(Fraction(math.sqrt(passed.objective / asked.strategy.objective)), 4),
         )
-        for asked in lowered.asked
-        if isinstance(asked, AskedWorkload)
+        for asked in workloads
         for passed in asked.strategies[1:]
     )
+    unaided = (
+        Considered(name=f"{asked.name}: without its invariants", noise=round_up(Fraction(asked.gain), 4))
+        for asked in workloads
+        if asked.gain is not None
+    )
+    return (*unaided, *passed_over)
 
 
 def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
@@ -160,7 +176,9 @@ def _plan(
         )
     certified = problem.accounting if problem.accounting != "auto" else min(found, key=lambda name: found[name])
     _check_spent(spec.privacy.budget, event, found[certified])
-    by_id = {step.id: step for step in steps}
+    invariants = tuple(problem.lowering.invariants.values())
+    by_id: dict[str, Measured] = {step.id: step for step in steps}
+    by_id |= {each.id: each for each in invariants}
     told = outputs(lowered.queries, lowered.workloads, problem.catalog, by_id, publish.confidence)
     return ReleasePlan(
         release=ReleaseInfo(**spec.release.model_dump(), revisions=spec.revisions),
@@ -182,6 +200,7 @@ def _plan(
         unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
         publish=publish,
         workloads=lowered.workloads,
+        invariants=invariants,
     )
 
 

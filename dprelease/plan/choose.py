@@ -91,9 +91,15 @@ def account_of(draft: Draft, catalog: Catalog) -> str:
 
 
 def domains(spec: ReleaseSpec) -> dict[str, list[int]]:
-    """Pinned queries each by itself, all others together under ``""``: domain -> places of its queries."""
+    """Pinned queries each by itself, all others together under ``""``: domain -> places of its queries.
+
+    What is published exactly is in none.
+    """
     found: dict[str, list[int]] = {}
+    exact = {each.query for each in spec.invariants}
     for at, (name, query) in enumerate(spec.queries.items()):
+        if name in exact:
+            continue
         found.setdefault(name if query.budget is not None else "", []).append(at)
     return found
 

@@ -16,6 +16,7 @@ from dprelease.plan.approved import Approval
 from dprelease.plan.draws import Choosing
 from dprelease.plan.goal import Goal
 from dprelease.plan.info import ReleaseInfo
+from dprelease.plan.invariant import Invariant, Measured
 from dprelease.plan.standing import AccountStanding, Head, Standing
 from dprelease.plan.step import Answer, Feed, Selecting, Step
 from dprelease.plan.workload import PostProcess, Take, Workload
@@ -38,6 +39,8 @@ __all__ = [
     "FrozenPlan",
     "Goal",
     "Head",
+    "Invariant",
+    "Measured",
     "Naive",
     "Output",
     "Parallel",
@@ -196,14 +199,18 @@ class ReleasePlan(Value):
     derive: tuple[Derived, ...] = ()
     publish: Publish
     workloads: tuple[Workload, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
 
     @model_serializer(mode="wrap")
-    def _without_no_workloads(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Plans without workloads keep the text and the fingerprint that they had before there were any."""
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Plans without workloads or invariants keep the text and the fingerprint that they had before."""
         fields: dict[str, Any] = written(self)
-        if not self.workloads:
-            del fields["workloads"]
-        return fields
+        return {name: each for name, each in fields.items() if each or name not in ("workloads", "invariants")}
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """All that has a measurement: the steps, then the invariants."""
+        return (*self.steps, *self.invariants)
 
     @property
     def event(self) -> Composed:
@@ -254,19 +261,23 @@ class ReleasePlan(Value):
         """The step of that id."""
         return next(step for step in self.steps if step.id == step_id)
 
+    def taken(self, step_id: str) -> Measured:
+        """The step or the invariant of that id."""
+        return next(each for each in self.measured if each.id == step_id)
+
     def keys(self, query: PlannedQuery) -> tuple[Column, ...]:
         """The key columns of a query, in published order."""
         table = self.catalog.tables[query.table]
         return tuple(table.column(name) for name in query.by)
 
     def batches(self) -> tuple[Batch, ...]:
-        """Steps that share one pass over a table, in plan order; at most 50 steps each.
+        """Steps and invariants that share one pass over a table, in plan order; at most 50 of them each.
 
         Where keys are selected, the selection is the first step of its pass, and the pass is not cut.
         """
         selections = {query.name: query.selection for query in self.queries}
-        passes: dict[tuple[Grouping, str | None], list[Step]] = {}
-        for step in self.steps:
+        passes: dict[tuple[Grouping, str | None], list[Measured]] = {}
+        for step in self.measured:
             served = step.answers[0].query if step.answers else ""
             key = (step.aggregate.grouping, selections.get(served))
             passes.setdefault(key, []).append(step)
@@ -284,12 +295,12 @@ class Batch(Value):
     Attributes:
         grouping: What they share.
         selection: The step that selects the keys of all others, the first one; None: keys are public.
-        steps: In the order in which they are drawn.
+        steps: In the order in which they are drawn; invariants are among them.
     """
 
     grouping: Grouping
     selection: str | None = None
-    steps: tuple[Step, ...]
+    steps: tuple[Measured, ...]
 
     @property
     def table(self) -> str:

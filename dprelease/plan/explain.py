@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import floor, isqrt
 from typing import Any
@@ -10,7 +11,16 @@ from dprelease.plan.document import Output, PlannedQuery, ReleasePlan, Step, Wor
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.rounding import sqrt_up
 
-__all__ = ["budget_facts", "left_text", "loss_facts", "plan_facts", "relative_error", "step_facts"]
+__all__ = [
+    "budget_facts",
+    "invariant_facts",
+    "left_text",
+    "loss_facts",
+    "plan_facts",
+    "relative_error",
+    "step_facts",
+    "unprotected",
+]
 
 
 def loss_facts(loss: Loss) -> dict[str, str]:
@@ -72,7 +82,44 @@ def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
         "unspent": plan.unspent,
         **_revisions(plan),
         **({"workloads": [each.model_dump(mode="json") for each in plan.workloads]} if plan.workloads else {}),
+        **({"invariants": invariant_facts(plan), "unprotected": unprotected(plan)} if plan.invariants else {}),
     }
+
+
+def invariant_facts(plan: ReleasePlan) -> list[dict[str, Any]]:
+    """What is published exactly, in the order of the spec."""
+    return [
+        {
+            "id": each.id,
+            "query": each.query,
+            "measure": each.measure,
+            "table": each.aggregate.table,
+            "by": list(each.aggregate.by),
+            "where": each.aggregate.where,
+            "complete": list(each.aggregate.complete),
+            "cells": each.cells,
+            "why": each.why,
+        }
+        for each in plan.invariants
+    ]
+
+
+def unprotected(plan: ReleasePlan) -> str:
+    """The one sentence that stands beside every loss of a release with invariants; empty where there are none."""
+    if not plan.invariants:
+        return ""
+    named = (
+        f"{each.query}.{each.measure}{_by(each.aggregate.by)} ({each.why.strip().rstrip('.')})"
+        for each in plan.invariants
+    )
+    return (
+        "The noisy measurements are (epsilon, delta)-differentially private; these totals are published exactly and "
+        f"unprotected, at no epsilon: {'; '.join(named)}."
+    )
+
+
+def _by(columns: Sequence[str]) -> str:
+    return f" by {', '.join(columns)}" if columns else ""
 
 
 def _asked(plan: ReleasePlan) -> list[PlannedQuery | Workload]:

@@ -21,7 +21,10 @@ from dprelease.plan.asked import goal_of
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.drafts import Draft, additive, choice, joint, ranking, selection
 from dprelease.plan.grouping import grouping_of, planned_measures
+from dprelease.plan.invariant import Invariant
+from dprelease.plan.lower_invariants import invariants_of, known_to
 from dprelease.plan.lower_workload import AskedWorkload, asked_workload
+from dprelease.plan.step_names import step_id, word
 from dprelease.plan.workload import Workload
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.document import QuerySpec, ReleaseSpec
@@ -137,6 +140,7 @@ class Lowering:
     measures: Mapping[str, Mapping[str, Measure]]
     groupings: Mapping[str, Grouping]
     workloads: Mapping[str, AskedWorkload]
+    invariants: Mapping[str, Invariant]
 
     @classmethod
     def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
@@ -146,14 +150,19 @@ class Lowering:
         measures: dict[str, Mapping[str, Measure]] = {}
         groupings: dict[str, Grouping] = {}
         workloads: dict[str, AskedWorkload] = {}
+        invariants = invariants_of(spec, catalog)
         for at, (name, query) in enumerate(spec.queries.items()):
             table = catalog.tables[query.table]
             if query.marginals is not None:
                 goal = goal_of(query, spec.privacy.budget.delta)
-                workloads[name] = asked_workload(name, query, goal, spec, catalog)
+                known = known_to(query, spec, catalog, invariants)
+                workloads[name] = asked_workload(name, query, goal, spec, catalog, known)
                 continue
             groupings[name] = grouping_of(query, catalog)
             measures[name] = planned_measures(query, table)
+            if name in invariants:
+                groupings[name] = invariants[name].aggregate.grouping
+                continue
             domain = name if query.budget is not None else ""
             if query.top_k is not None:
                 continue
@@ -166,7 +175,7 @@ class Lowering:
                 count = expected_rows(query.expect, measures[name], label)
                 group.append(_Asked(at, name, label, measure, forms, count))
         groups = tuple(_Group(*key, tuple(each)) for key, each in members.items())
-        return cls(spec, catalog, tuple(places), groups, measures, groupings, workloads)
+        return cls(spec, catalog, tuple(places), groups, measures, groupings, workloads, invariants)
 
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
@@ -235,7 +244,7 @@ class Lowering:
         quantities = [self.quantities[quantity] for _, quantity in keys]
         fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
         answers = tuple(Answer(query=name, measure=label) for name, label in fed)
-        step = _step_id(next(iter(fed))[0], _word(quantities), names)
+        step = step_id(next(iter(fed))[0], word(quantities), names)
         relation = self.spec.privacy.neighboring
         if len(keys) > 1:
             return joint(step, grouping, quantities, answers, self.catalog, relation)
@@ -250,7 +259,7 @@ class Lowering:
             queries = tuple(dict.fromkeys(asked.name for asked in group.members))
             answers = tuple(Answer(query=name, measure=KEYS) for name in queries)
             delta = self.spec.privacy.budget.delta * _SELECTING / len(private)
-            step = _step_id(queries[0], "keys", names)
+            step = step_id(queries[0], "keys", names)
             relation = self.spec.privacy.neighboring
             found.append(selection(step, group.grouping, answers, delta, self._about(), self.catalog, relation))
         return found
@@ -266,7 +275,7 @@ class Lowering:
         by_unit = query.of == "units" and table.unit_id is not None
         quantity = Quantity(kind="units" if by_unit else "rows")
         answers = (Answer(query=name, measure=LIST),)
-        step = _step_id(name, "list", names)
+        step = step_id(name, "list", names)
         relation = self.spec.privacy.neighboring
         return ranking(step, self.groupings[name], quantity, query.k or 1, answers, self.catalog, relation)
 
@@ -282,6 +291,10 @@ class Lowering:
                 weighed = tuple((first[draft.id], weight) for draft, weight in pairs)
                 terms.append(Term(at, workload.planned.measure, weighed))
                 asked.append(workload)
+                continue
+            if name in self.invariants:
+                exact = self.invariants[name]
+                asked.append(self._planned(name, query, {exact.measure: (Feed(step=exact.id),)}, None))
                 continue
             inputs = {}
             own = drafts[selected[name]].id if name in selected else None
@@ -311,7 +324,7 @@ class Lowering:
             ranking=listed,
             suppress_below=(hidden.measure, hidden.below) if hidden is not None else None,
             expect=dict(query.expect),
-            goal=goal_of(query, self.spec.privacy.budget.delta),
+            goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
         )
 
 
@@ -372,23 +385,3 @@ def expected_rows(expect: Mapping[str, int], measures: Mapping[str, Measure], la
 def _column(measure: Measure) -> str | None:
     """The column of a measure (``rows`` or ``units`` of such a count); None of a ratio."""
     return next((getattr(measure, kind) for kind in _OF_COLUMN if kind in type(measure).model_fields), None)
-
-
-def _word(quantities: Sequence[Quantity]) -> str:
-    """What a step measures, as a part of its id."""
-    first = quantities[0]
-    if len(quantities) > 1:
-        return "counts"
-    if first.kind == "quantile" and first.at is not None:
-        return f"{first.column}-q{float(100 * first.at):g}".replace(".", "_")
-    return first.kind if first.column is None else f"{first.column}-{first.kind}"
-
-
-def _step_id(query: str, word: str, taken: set[str]) -> str:
-    base = f"{query}.{word}"
-    number, name = 1, base
-    while name in taken:
-        number += 1
-        name = f"{base}-{number}"
-    taken.add(name)
-    return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
@@ -16,9 +17,12 @@ from dprelease.plan.document import Answer, PlannedQuery
 from dprelease.plan.drafts import Draft
 from dprelease.plan.goal import Goal
 from dprelease.plan.grouping import canonical_text
+from dprelease.plan.lower_invariants import Known
 from dprelease.plan.workload import Take, Workload
+from dprelease.plan.workload_aims import aimed
 from dprelease.plan.workload_design import tree_of
-from dprelease.plan.workload_strategy import Part, Strategy, cost, strategies
+from dprelease.plan.workload_known import helped
+from dprelease.plan.workload_strategy import Part, Strategy, cost
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 from dprelease.spec.workloads import published_sets, shares_of
@@ -42,6 +46,9 @@ class AskedWorkload:
         tree: Of the levels.
         replace_one: The neighbouring relation.
         rows: Of one unit, at most.
+        known: Its tables that are invariants.
+        gain: How many times the noise it would have without them, the root of the ratio of the mean variances of its
+            tables; None where it has none, or would leave a table open without them.
     """
 
     planned: Workload
@@ -53,6 +60,8 @@ class AskedWorkload:
     tree: Tree
     replace_one: bool
     rows: int
+    known: tuple[Known, ...] = ()
+    gain: float | None = None
 
     @property
     def name(self) -> str:
@@ -70,7 +79,8 @@ class AskedWorkload:
             Taken(part.level, part.axes, part.residual and bool(part.axes), self._variance(part))
             for part in strategy.parts
         )
-        design = Design(self.sizes, self.tree, self.planned.sets, taken)
+        exact = (Taken(each.level, each.axes, False, 0.0) for each in self.known)
+        design = Design(self.sizes, self.tree, self.planned.sets, (*taken, *exact))
         return max(float(each.max()) for each in node_variances(design).values())
 
     def _variance(self, part: Part) -> float:
@@ -80,8 +90,13 @@ class AskedWorkload:
         return float(reach * self.rows**2 / (2 * part.share))
 
 
-def asked_workload(name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, catalog: Catalog) -> AskedWorkload:
+def asked_workload(
+    name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, catalog: Catalog, known: tuple[Known, ...] = ()
+) -> AskedWorkload:
     """Choose the strategy of a query with marginals, and lay out its draws.
+
+    The strategy is chosen as if nothing was known. Of what invariants say for certain nothing is then drawn, and the
+    other draws get its share; with an author's shares every draw stays as told.
 
     Args:
         name: Of the query.
@@ -89,6 +104,11 @@ def asked_workload(name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, c
         goal: What its author asked of it.
         spec: Has the hierarchies, the neighbouring relation and what is done after the noise.
         catalog: Of the same spec.
+        known: Its tables that are invariants.
+
+    Raises:
+        PlanError: The draws leave a table open (DPR-P106); or invariants leave nothing to draw, or would be changed by
+            what is done after the noise (DPR-P107).
     """
     table = catalog.tables[query.table]
     if query.marginals is None:
@@ -103,10 +123,11 @@ def asked_workload(name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, c
     shares = shares_of(query, spec.hierarchies)
     relation = spec.privacy.neighboring
     tree = tree_of(catalog, query.levels, levels, table)
-    found = strategies(
+    found = aimed(
         tuple(table.column(column).cells for column in attributes),
         tree,
         sets,
+        query.marginals.minimize,
         replace_one=relation is Neighboring.REPLACE_ONE,
         level_shares=None if shares is None else shares.levels,
         table_shares=None
@@ -128,8 +149,16 @@ def asked_workload(name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, c
         post=tuple(spec.postprocess or ("consistent",)),
         goal=goal,
     )
-    complete = tuple(sorted({*attributes, *levels[-1:]}))
+    complete = tuple(sorted({*attributes, *levels}))  # levels above the lowest follow from it: one staging for all
     where = canonical_text(query.where, table)
+    sizes = tuple(table.column(column).cells for column in attributes)
+    gain = None
+    if known:
+        without = float(found[0].variances.mean())
+        best = helped(found[0], known, sizes, tree, sets, replace_one=relation is Neighboring.REPLACE_ONE)
+        found = (best, *found[1:])
+        _check_known(workload, found[0], known)
+        gain = math.sqrt(without / float(found[0].variances.mean())) if math.isfinite(without) else None
     drafts = tuple(_draft(workload, part, complete, where, catalog, relation) for part in found[0].parts)
     if found[0].undetermined:
         raise _undetermined(workload, found[0].undetermined[0])
@@ -137,6 +166,7 @@ def asked_workload(name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, c
         Take(step=draft.id, level=part.level, axes=part.axes)
         for draft, part in zip(drafts, found[0].parts, strict=True)
     )
+    takes += tuple(Take(step=each.step, level=each.level, axes=each.axes) for each in known)
     workload = workload.model_copy(update={"takes": takes})
     mean = float(found[0].variances.mean())
     return AskedWorkload(
@@ -147,11 +177,32 @@ def asked_workload(name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, c
         weights=tuple(
             mean / len(drafts) * 2 * float(draft.part or 0) / float(draft.sensitivity.l2_squared) for draft in drafts
         ),
-        sizes=tuple(table.column(column).cells for column in attributes),
+        sizes=sizes,
         tree=tree,
         replace_one=relation is Neighboring.REPLACE_ONE,
         rows=_rows(Grouping(table=query.table, by=()), catalog),
+        known=known,
+        gain=gain,
     )
+
+
+def _check_known(workload: Workload, strategy: Strategy, known: tuple[Known, ...]) -> None:
+    """Something is left to be drawn, and what is done after the noise leaves what is exact as it is."""
+    if not strategy.parts:
+        raise PlanError(
+            f"every table of {workload.name} follows from invariants, so that nothing of it is protected",
+            hint="leave the query out, or some of its invariants",
+            code="DPR-P107",
+        )
+    changed = [each for each in known if each.axes]
+    if changed and set(workload.post) - {"consistent"}:
+        columns = ", ".join(workload.columns(changed[0].level, changed[0].axes))
+        raise PlanError(
+            f"an invariant by {columns} would not stay exact in {workload.name}: what is done after the noise keeps "
+            "totals, and no other table",
+            hint="write `postprocess: [consistent]`, or make only totals invariant",
+            code="DPR-P107",
+        )
 
 
 def _draft(

@@ -32,7 +32,8 @@ def naive(problem: Problem, lowered: Lowered, steps: Sequence[Step], told: Seque
     epsilon = problem.budget.epsilon
     if epsilon is None:
         return None
-    alone = [(query, label) for query in lowered.queries for label in query.measures]
+    exact = problem.lowering.invariants
+    alone = [(query, label) for query in lowered.queries if query.name not in exact for label in query.measures]
     if not alone:
         return None
     each = epsilon / len(alone)
@@ -71,7 +72,8 @@ def _charged(problem: Problem, lowered: Lowered, epsilon: Fraction) -> str:
     most = Fraction(0)
     for account in problem.accounts:
         tables = {name for name, table in problem.catalog.tables.items() if table.account == account.name}
-        measures = sum(len(query.measures) for query in lowered.queries if query.table in tables)
+        drawn = (query for query in lowered.queries if query.name not in problem.lowering.invariants)
+        measures = sum(len(query.measures) for query in drawn if query.table in tables)
         events = [Repeated(event=Approximate(epsilon=epsilon), count=measures)] if measures else []
         most = max(most, charge_of(problem, account, events).epsilon)
     return round_up(most, 4)

@@ -145,13 +145,13 @@ def _parents(
     places: dict[Key | None, int] = {key: place for place, key in enumerate(above.keys or ())}
     parents: dict[Key | None, Key | None] = {}
     for parent, child in zip(upper, lower, strict=True):
-        named = f"{shown(below.name)} {_text(child)}"
         if parent is None or parent not in places:
             other = "" if parent is None else f": {_text(parent)} is none of its keys"
-            says = f"does not nest: {named} lies in no {shown(above.name)}{where}{other}"
+            says = f"does not nest: {shown(below.name)} {_text(child)} lies in no {shown(above.name)}{where}{other}"
             findings.add(_CODE, at, says, f"give it one, or take it out of the keys of {shown(below.name)}")
             return None
         if parents.setdefault(child, parent) != parent:
+            named = f"{shown(below.name)} {_text(child)}"
             says = f"does not nest: {named} lies in {_text(parents[child])} and in {_text(parent)}{where}"
             hint = f"give every {shown(below.name)} one {shown(above.name)}, by codes that do not repeat"
             findings.add(_CODE, at, says, hint)

@@ -10,7 +10,7 @@ from statistics import NormalDist
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.reconcile import node_variances
 from dprelease.measures import Measure
-from dprelease.plan.document import Output, PlannedQuery, Step, Workload
+from dprelease.plan.document import Measured, Output, PlannedQuery, Workload
 from dprelease.plan.lower import expected_rows
 from dprelease.plan.workload_design import design_of
 from dprelease.privacy.budget import round_up
@@ -24,7 +24,7 @@ def outputs(
     queries: Sequence[PlannedQuery],
     workloads: Sequence[Workload],
     catalog: Catalog,
-    steps: Mapping[str, Step],
+    steps: Mapping[str, Measured],
     confidence: Fraction,
 ) -> tuple[Output, ...]:
     """One line for every measure of every query, in published order; of a workload's table for its worst node."""
@@ -64,9 +64,10 @@ def normal_margin(confidence: Fraction, smallest: Fraction = _NEARLY_NORMAL) -> 
     return math.sqrt(2 * math.log(2 / float(1 - confidence)))
 
 
-def reach_of(workload: Workload, steps: Mapping[str, Step], confidence: Fraction) -> float:
-    """A margin of a reconciled number, in its standard errors."""
-    return normal_margin(confidence, min(steps[take.step].scale for take in workload.takes))
+def reach_of(workload: Workload, steps: Mapping[str, Measured], confidence: Fraction) -> float:
+    """A margin of a reconciled number, in its standard errors; exact totals among its takes add nothing to either."""
+    scales = (steps[take.step].scale for take in workload.takes)
+    return normal_margin(confidence, min(scale for scale in scales if scale))
 
 
 def _reconciled(query: PlannedQuery, workload: Workload, variance: float, reach: float) -> Output:
@@ -82,7 +83,7 @@ def _reconciled(query: PlannedQuery, workload: Workload, variance: float, reach:
 
 
 def _output(
-    query: PlannedQuery, label: str, measure: Measure, steps: Mapping[str, Step], confidence: Fraction
+    query: PlannedQuery, label: str, measure: Measure, steps: Mapping[str, Measured], confidence: Fraction
 ) -> Output:
     feeds = query.inputs[label]
     fed = [steps[feed.step] for feed in feeds]

@@ -49,8 +49,10 @@ def solve(spec: ReleaseSpec, planner: Planner) -> ReleasePlan:
     Raises:
         PlanError: If a query has neither, or no epsilon meets the targets.
     """
-    without = [name for name, query in spec.queries.items() if query.budget is None and not query.target]
-    shared = [name for name, query in spec.queries.items() if query.target and query.weight is not None]
+    exact = {each.query for each in spec.invariants}
+    asked = {name: query for name, query in spec.queries.items() if name not in exact}
+    without = [name for name, query in asked.items() if query.budget is None and not query.target]
+    shared = [name for name, query in asked.items() if query.target and query.weight is not None]
     if without or shared:
         name, has = (without[0], "neither a target nor a budget") if without else (shared[0], "a share")
         raise PlanError(

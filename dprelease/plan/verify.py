@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
+from dprelease.plan.verify_invariants import check_invariants
 from dprelease.plan.verify_loss import check_losses, cost_within, draws_of, total_rho
 from dprelease.plan.verify_periods import misread, unparted, untied
 from dprelease.plan.verify_reach import _check_sensitivity, check_reach, require  # noqa: F401 - for its own test
@@ -39,6 +40,7 @@ def verify(plan: ReleasePlan) -> Loss:
         require(has_room(step), f"{step.id} has noise that does not fit into 64 bits beside a total")
     _check_goals(plan)
     check_workloads(plan)
+    check_invariants(plan)
     check_losses(plan)
     require(plan.certified in plan.loss, "the certified loss is not given")
     certified = plan.loss[plan.certified]
@@ -64,18 +66,18 @@ def _check_times(plan: ReleasePlan) -> None:
 
 def _check_shape(plan: ReleasePlan) -> None:
     """Every measure is fed by what it needs, and every step feeds just what it says."""
-    ids = [step.id for step in plan.steps]
+    ids = [each.id for each in plan.measured]
     require(len(set(ids)) == len(ids), "two steps with one id")
     require(sum((step.share for step in plan.steps), Fraction(0)) == 1, "shares do not add up to one")
-    by_id = {step.id: step for step in plan.steps}
-    served = {(answer.query, answer.measure, step.id) for step in plan.steps for answer in step.answers}
+    by_id: dict[str, Measured] = {each.id: each for each in plan.measured}
+    served = {(answer.query, answer.measure, each.id) for each in plan.measured for answer in each.answers}
     feeding = feeds_of_workloads(plan)
     for query in plan.queries:
         require(set(query.inputs) == set(query.measures), f"{query.name} has inputs for other measures")
         for label in query.measures if query.workload is None else ():
             _check_feeds(plan, query, label, by_id)
             feeding |= {(query.name, label, feed.step) for feed in query.inputs[label]}
-        feeding |= _check_keys(plan, query, by_id)
+        feeding |= _check_keys(plan, query, {step.id: step for step in plan.steps})
     require(served == feeding, "a step claims to answer what it does not feed, or feeds what it does not answer")
 
 
@@ -104,14 +106,15 @@ def _check_keys(plan: ReleasePlan, query: PlannedQuery, steps: Mapping[str, Step
     return found
 
 
-def _check_feeds(plan: ReleasePlan, query: PlannedQuery, label: str, steps: Mapping[str, Step]) -> None:
+def _check_feeds(plan: ReleasePlan, query: PlannedQuery, label: str, steps: Mapping[str, Measured]) -> None:
     name, table = f"{query.name}.{label}", plan.catalog.tables[query.table]
     found = []
     for feed in query.inputs[label]:
         require(feed.step in steps, f"{name} needs a step that is not there")
         step = steps[feed.step]
         require(feed.part < len(step.parts), f"{name} needs a part that its step does not have")
-        require(step.selecting is None, f"{name} is fed by what selects keys, which is biased")
+        selects = isinstance(step, Step) and step.selecting is not None
+        require(not selects, f"{name} is fed by what selects keys, which is biased")
         found.append(step.parts[feed.part])
         same = step.aggregate.grouping == query.grouping
         require(same, f"{name} is fed from other cells")
@@ -141,7 +144,7 @@ def _check_goals(plan: ReleasePlan) -> None:
 
 def _margin(plan: ReleasePlan, query: PlannedQuery, label: str) -> Fraction | None:
     """What the laws of the noise promise for a measure."""
-    fed = [(plan.step(feed.step), feed.part) for feed in query.inputs[label]]
+    fed = [(plan.taken(feed.step), feed.part) for feed in query.inputs[label]]
     quantities, laws = [step.parts[part] for step, part in fed], [step.law for step, _ in fed]
     measure = query.measures[label]
     margin = measure.expected(quantities, laws, plan.publish.confidence, _rows(query, label)).margin

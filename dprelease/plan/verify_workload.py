@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.estimate.reconcile import node_variances
-from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
+from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.outputs import reach_of
 from dprelease.plan.verify_loss import cost_within
 from dprelease.plan.verify_reach import require
@@ -19,7 +19,9 @@ _TOLERANCE = 1e-9
 
 def feeds_of_workloads(plan: ReleasePlan) -> set[tuple[str, str, str]]:
     """(workload, measure, step) for every draw of every workload: what its steps must say that they answer."""
-    return {(each.name, each.measure, take.step) for each in plan.workloads for take in each.takes}
+    exact = {each.id for each in plan.invariants}
+    takes = ((each, take.step) for each in plan.workloads for take in each.takes)
+    return {(each.name, each.measure, step) for each, step in takes if step not in exact}
 
 
 def check_workloads(plan: ReleasePlan) -> None:
@@ -32,7 +34,7 @@ def check_workloads(plan: ReleasePlan) -> None:
     require(len(set(named)) == len(named), "two workloads publish one table")
     tables = {query.name: query for query in plan.queries if query.workload is not None}
     require(set(tables) == set(named), "a table belongs to no workload, or is not published")
-    steps = {step.id: step for step in plan.steps}
+    steps: dict[str, Measured] = {each.id: each for each in plan.measured}
     for workload in plan.workloads:
         _check_tables(workload, tables)
         _check_tree(plan, workload)
@@ -59,7 +61,7 @@ def _check_tables(workload: Workload, tables: dict[str, PlannedQuery]) -> None:
         require(rows and query.table == workload.table, f"{name} counts other rows than its workload")
         limits = (query.max_groups, query.max_rows_per_group, query.excluding, query.selection, query.ranking)
         require(not any(limits) and not query.private, f"{name} has bounds or keys that a workload cannot have")
-    needed = {*workload.attributes, *workload.levels[-1:]}
+    needed = {*workload.attributes, *workload.levels}
     require(set(first.complete) == needed, f"{workload.name} counts rows that are in some of its tables only")
 
 
@@ -77,7 +79,7 @@ def _check_tree(plan: ReleasePlan, workload: Workload) -> None:
         require(proper, f"{hierarchy.name} has a node without a parent, or one without children")
 
 
-def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Step, table: PlannedQuery) -> None:
+def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Measured, table: PlannedQuery) -> None:
     grouping = step.aggregate
     require(grouping.by == workload.columns(level, axes), f"{step.id} counts other cells than its place says")
     same = (grouping.table, grouping.where, grouping.complete) == (table.table, table.where, table.complete)
@@ -85,6 +87,8 @@ def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Ste
     limits = (grouping.max_groups, grouping.max_rows_per_group, grouping.excluding)
     require(not any(limits) and not grouping.private, f"{step.id} has bounds or keys that a workload cannot have")
     require(step.aggregate.quantity == Quantity(kind="rows"), f"{step.id} counts something else than rows")
+    if isinstance(step, Invariant):
+        return
     require(step.mechanism == "discrete_gaussian" and not step.joined, f"{step.id} is no draw of a workload")
     if step.residual is not None:
         last = tuple(range(len(grouping.by) - len(axes), len(grouping.by)))
@@ -92,8 +96,8 @@ def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Ste
 
 
 def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
-    steps = {step.id: step for step in plan.steps}
-    own = [steps[take.step] for take in workload.takes]
+    steps: dict[str, Measured] = {each.id: each for each in plan.measured}
+    own = [step for take in workload.takes if isinstance(step := steps[take.step], Step)]
     alone = all(answer.query == workload.name for step in own for answer in step.answers)
     require(alone, f"{workload.name} shares a step")
     budget = workload.goal.budget

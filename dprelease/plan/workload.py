@@ -15,10 +15,10 @@ PostProcess = Literal["consistent", "nonnegative", "integer"]
 
 
 class Take(Value):
-    """One draw of a workload: a table of counts, or its residual, at one level.
+    """One draw of a workload: a table of counts, or its residual, at one level; or an invariant, a table without noise.
 
     Attributes:
-        step: Which step it is; ``Step.residual`` says whether it is a residual.
+        step: Which step or invariant it is; ``Step.residual`` says whether it is a residual.
         level: Position among the levels; 0 where there are none.
         axes: Positions among the attributes, rising.
     """

@@ -8,7 +8,7 @@ import numpy as np
 
 from dprelease.catalog.table import Catalog, Table
 from dprelease.estimate.design import Design, Taken, Tree
-from dprelease.plan.step import Step
+from dprelease.plan.invariant import Invariant, Measured
 from dprelease.plan.workload import Workload
 
 __all__ = ["design_of", "lattice", "tree_of"]
@@ -24,16 +24,16 @@ def tree_of(catalog: Catalog, hierarchy: str | None, levels: tuple[str, ...], ta
     )
 
 
-def lattice(step: Step) -> int:
+def lattice(step: Measured) -> int:
     """By what the numbers of a step are divided to be in rows: 1 of a table of counts."""
-    return 1 if step.residual is None else step.residual.divisor
+    return 1 if isinstance(step, Invariant) or step.residual is None else step.residual.divisor
 
 
-def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Step]) -> Design:
+def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Measured]) -> Design:
     """The design of a workload.
 
     The variance of a draw is said to be the square of its scale, which bounds it (Canonne, Kamath and Steinke 2020,
-    Corollary 9); from scale 1 on it is that, but for 10^-7.
+    Corollary 9); from scale 1 on it is that, but for 10^-7. An invariant has none.
 
     Args:
         workload: Of the plan.
@@ -45,7 +45,8 @@ def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Step]) -
     for take in workload.takes:
         step = steps[take.step]
         variance = (float(step.scale) / lattice(step)) ** 2
-        taken.append(Taken(take.level, take.axes, step.residual is not None, variance))
+        residual = not isinstance(step, Invariant) and step.residual is not None
+        taken.append(Taken(take.level, take.axes, residual, variance))
     return Design(
         sizes=tuple(table.column(column).cells for column in workload.attributes),
         tree=tree_of(catalog, workload.hierarchy, workload.levels, table),

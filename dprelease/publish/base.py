@@ -239,6 +239,7 @@ def check_queries(plan: ReleasePlan) -> None:
             type that cannot be a key (DPR-W105), or if a key cannot be stored in that type (DPR-W106).
     """
     seen: dict[str, str] = {}
+    sound: set[tuple[str, str]] = set()  # columns: one with 100,000 keys can be that of many queries
     for query in plan.queries:
         safe_path(f"{query.name}.csv")
         other = seen.setdefault(query.name.lower(), query.name)
@@ -248,10 +249,10 @@ def check_queries(plan: ReleasePlan) -> None:
                 hint="rename one of them",
                 code="DPR-W103",
             )
-        _check_columns(plan, query)
+        _check_columns(plan, query, sound)
 
 
-def _check_columns(plan: ReleasePlan, query: PlannedQuery) -> None:
+def _check_columns(plan: ReleasePlan, query: PlannedQuery, sound: set[tuple[str, str]]) -> None:
     names = columns(plan, query, rehearsal=True)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -268,6 +269,8 @@ def _check_columns(plan: ReleasePlan, query: PlannedQuery) -> None:
                 hint=f"a key is one of: {', '.join(_KEY_TYPES)}",
                 code="DPR-W105",
             )
+        if (query.table, column.name) in sound:
+            continue
         bad = next((key for key in column.keys or () if not _storable(key, column)), None)
         if bad is not None:
             raise PublishError(
@@ -275,6 +278,8 @@ def _check_columns(plan: ReleasePlan, query: PlannedQuery) -> None:
                 hint="a text key is valid Unicode, an integer has 64 bits, a date is written like 2024-03-07",
                 code="DPR-W106",
             )
+        if column.name in query.by:  # and no rank, which is no column of the table
+            sound.add((query.table, column.name))
 
 
 def _storable(key: Key, column: Column) -> bool:

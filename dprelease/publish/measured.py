@@ -10,7 +10,7 @@ from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.estimate import PublishedTable, estimate, ranking
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
-from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
+from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.publish.base import measure_names, public_rows
 from dprelease.publish.workloads import workload_tables
 
@@ -96,7 +96,8 @@ def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inp
     for step in plan.measured:
         if step.id in together and found[step.id].values.shape != (step.cells,):
             raise _other(step)
-        if step.id not in keys and step.id not in ranked and step.id not in together:
+        alone = step.id not in together or isinstance(step, Invariant)  # which is a table of its own as well
+        if step.id not in keys and step.id not in ranked and alone:
             cells = len(keys[selections[step.id] or ""]) if step.cells is None else step.cells
             noisy[step.id] = _noisy(step, found[step.id], cells)
     return Inputs(noisy=noisy, keys=keys, ranked=ranked, measured={name: found[name] for name in sorted(together)})

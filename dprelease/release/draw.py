@@ -2,7 +2,8 @@
 
 The charge is durable before this is called. Each answer is committed under (release, period, plan, step) and
 handed on only as the ledger returned it: the first commit wins, and a later draw for the same key is thrown
-away unseen. Nothing between the read and the commit can fail because of a value.
+away unseen. Nothing between the read and the commit can fail because of a value. A declared invariant is committed as
+it is, once like all others.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from dprelease.noise import (
     Sampler,
 )
 from dprelease.noise.residual import draw_residual
-from dprelease.plan.document import Batch, Step
+from dprelease.noise.unprotected import as_they_are
+from dprelease.plan.document import Batch, Invariant, Measured, Step
 from dprelease.points import reach
 from dprelease.release.sources import Pinned, read_by
 
@@ -107,10 +109,10 @@ class _Run:
     ledger: Ledger
     identity: tuple[str, str, str]
 
-    def key(self, step: Step) -> StepKey:
+    def key(self, step: Measured) -> StepKey:
         return StepKey(*self.identity, step.id)
 
-    def measure(self, missing: Sequence[Step], stored: Mapping[str, Measurement | None]) -> dict[str, Measurement]:
+    def measure(self, missing: Sequence[Measured], stored: Mapping[str, Measurement | None]) -> dict[str, Measurement]:
         reach("draw.begun")
         truncates = self.source.catalog.tables[self.batch.table].unit_id is not None
         secret = self.ledger.secret(*self.identity) if truncates else b""
@@ -120,8 +122,8 @@ class _Run:
             # What the others count over are the keys as committed, not as drawn: another process may have been first.
             chosen = stored[self.batch.selection]
             if chosen is None:
-                (step,) = (step for step in missing if step.id == self.batch.selection)
-                chosen = committed[step.id] = self._select(step, secret)
+                (first,) = (each for each in missing if each.id == self.batch.selection and isinstance(each, Step))
+                chosen = committed[first.id] = self._select(first, secret)
             keys = chosen.keys or ()
         rest = [step for step in missing if step.id != self.batch.selection]
         asked = tuple(dict.fromkeys(quantity for step in rest for quantity in step.parts))
@@ -166,8 +168,13 @@ class _Run:
         return self.ledger.commit(self.key(step), drawn)
 
 
-def _hidden(step: Step, exact: Sequence[Box], sampler: Sampler) -> npt.NDArray[np.int64]:
-    """The noisy values of a step; those of a joint step one quantity after the other."""
+def _hidden(step: Measured, exact: Sequence[Box], sampler: Sampler) -> npt.NDArray[np.int64]:
+    """The noisy values of a step, of a joint one quantity after the other; of an invariant the very values."""
+    if isinstance(step, Invariant):
+        (box,) = exact
+        if not isinstance(box, Exact):
+            raise BrokenPromiseError(f"invariant {step.id} is no count")
+        return as_they_are(box)
     if step.choosing is not None:
         return _chosen(step, exact[0])
     boxes = [box for box in exact if isinstance(box, Exact)]

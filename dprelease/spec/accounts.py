@@ -13,10 +13,11 @@ from dprelease.privacy.accountants.conversion import epsilon_at
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.check_parallel import check_parallel
 from dprelease.spec.document import Cap
-from dprelease.spec.fields import NUMBER, Delta, Filled, Positive, PositiveWhole, exact, refuse
+from dprelease.spec.fields import NUMBER, Delta, Filled, Positive, PositiveWhole, exact, kind_of, refuse
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import NAME_RULE, QUERY_NAME, shown
 from dprelease.spec.nodes import Path
+from dprelease.spec.numbers import Constant
 from dprelease.spec.period import Per
 from dprelease.spec.tables import TimeSpec
 from dprelease.spec.value import SpecValue
@@ -32,6 +33,13 @@ def _order(value: Any) -> Fraction:
     if not _LEAST_ORDER <= order <= _MOST_ORDER:
         raise refuse("DPR-S593", "is no order from 1.000001 to 10^9", "write a number such as 20")
     return order
+
+
+def _is_true(value: Any) -> bool:
+    told = value.value if isinstance(value, Constant) else value
+    if not isinstance(told, bool):
+        raise refuse("DPR-S203", f"is {kind_of(value)}, not true or false", "write `invariants: true`, or leave it out")
+    return told
 
 
 class Lifetime(SpecValue):
@@ -68,6 +76,9 @@ class AccountSpec(SpecValue):
     )
     parallel: Per | None = Field(None, description="Where a unit is of one period: the lifetime holds for each period.")
     time: TimeSpec | None = Field(None, description="With parallel: the time of every table of the account.")
+    invariants: Annotated[bool, BeforeValidator(_is_true)] = Field(
+        False, description="Whether specs may publish counts of its tables exactly, unprotected."
+    )
 
 
 class CeilingsSpec(Cap):

@@ -11,7 +11,6 @@ __all__ = ["COMPANIONS", "EXAMPLES", "MISPLACED", "NOT_YET"]
 
 # A path, or a path and a value, to what can be done today.
 NOT_YET: Mapping[str, str] = {
-    "invariants": "leave it out, or write `invariants: []`: every published number is protected",
     "tables.*.source.database": "export the rows to a CSV or Parquet file, and write `file: ...`",
     "queries.*.totals": "write one query for each table that is wanted, or `marginals` for tables of counts",
 }
@@ -88,7 +87,7 @@ EXAMPLES: Mapping[str, str] = {
     "hierarchies": "write `hierarchies: {geography: [region, state]}`, top first",
     "hierarchies.*": "write the columns, top first, two or more: `geography: [region, state]`",
     "postprocess": "write `postprocess: [consistent]`",
-    "invariants": "write `invariants: []`",
+    "invariants": 'write `invariants: [{query: population, measure: persons, why: "Title 2, section 2"}]`',
     "derive.*": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
     "derive.*.sql": 'write `gap: {sql: "select state, average - middle_q50 as gap from income"}`',
     "publish.unreliable.relative_error_above": "write `relative_error_above: 0.5`",

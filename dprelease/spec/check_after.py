@@ -64,20 +64,28 @@ def _check_joint(name: str, query: QuerySpec, steps: tuple[str, ...], findings: 
 
 
 def check_invariants(spec: ReleaseSpec, findings: Findings) -> None:
-    """Counts of rows of a query that hides nothing else; refused as such for now.
+    """Counts of rows, each the only number of a query of its own, beside queries of the same account that noise hides.
 
     Args:
         spec: As written.
         findings: Where problems go.
     """
+    exact = [invariant.query for invariant in spec.invariants]
+    drawn = {query.table for name, query in spec.queries.items() if name not in exact}
+    paying = {spec.tables[table].account for table in drawn if table in spec.tables}
     for number, invariant in enumerate(spec.invariants):
         at = ("invariants", number)
+        if invariant.query in exact[:number]:
+            says = f"repeats query {shown(invariant.query)!r}"
+            findings.add("DPR-S663", (*at, "query"), says, "write it once", ("queries", invariant.query))
+            continue
         told = len(findings.problems)
         _check_invariant(spec, invariant, at, findings)
-        if len(findings.problems) == told:
-            hint = "leave it out, or write `invariants: []`: every published number is protected"
-            about = ("queries", invariant.query)
-            findings.add("DPR-S300", at, "is an invariant, which is not available yet", hint, about)
+        table = spec.tables.get(spec.queries[invariant.query].table) if len(findings.problems) == told else None
+        if table is not None and table.account not in paying:
+            says = f"is of account {shown(table.account)!r}, of which this release protects nothing"
+            hint = "publish such numbers without dprelease; or add a query of that account which is no invariant"
+            findings.add("DPR-S663", at, says, hint, ("queries", invariant.query))
 
 
 def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, findings: Findings) -> None:
@@ -92,18 +100,25 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
         (query.top_k is not None, "is a list of keys"),
         (query.keys == "private", "has private keys"),
         (query.bounds is not None, "has `bounds`"),
+        (query.except_ is not None, "leaves cells out"),
+        (query.suppress is not None, "has `suppress`"),
+        (query.share not in (None, 1), "has a `share`"),
+        (query.budget is not None, "has a `budget`"),
+        (bool(query.target), "has a `target`"),
+        (len(query.measures) > 1, "has other measures beside it"),
+        (query.table in spec.tables and spec.tables[query.table].unit_id is not None, "reads a table with a `unit_id`"),
     ):
         if wrong:
-            hint = "name a query of rows by public keys, without bounds"
+            hint = "name a query of rows by public keys with this one measure, which asks for nothing else"
             findings.add("DPR-S663", (*at, "query"), f"means {named!r}, which {what}", hint, about)
             return
     measure, here = query.measures.get(invariant.measure), (*at, "measure")
     if measure is None:
         says = f"is no measure of query {named!r}: {shown(invariant.measure)!r}"
         findings.add("DPR-S663", here, says, did_you_mean(invariant.measure, query.measures), about)
-    elif not isinstance(measure, Count) or measure.count != "rows":
+    elif not isinstance(measure, Count) or measure.count != "rows" or measure.where is not None:
         says = f"is no count of rows: {shown(invariant.measure)!r}"
-        findings.add("DPR-S663", here, says, "name a measure such as `{count: rows}`", about)
+        findings.add("DPR-S663", here, says, "name a measure `{count: rows}`; a `where` belongs to the query", about)
 
 
 def check_table_names(spec: ReleaseSpec, findings: Findings) -> None:

@@ -199,7 +199,7 @@ class ReleaseSpec(SpecValue):
     postprocess: Annotated[tuple[PostProcess, ...], BeforeValidator(_post)] = Field(
         None, validate_default=True, description="What is done to workloads after the noise; left out: [consistent]."
     )
-    invariants: tuple[InvariantSpec, ...] = Field((), description="Numbers published as they are; not available yet.")
+    invariants: tuple[InvariantSpec, ...] = Field((), description="Counts that are published exactly, unprotected.")
     derive: dict[str, DeriveSpec] = Field({}, description="Tables made from the published ones, by name.")
     publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
     # It says when, never what: another hour changes no fingerprint, and leaves open releases as they are.

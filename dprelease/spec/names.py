@@ -21,7 +21,9 @@ def shown(text: str, longest: int = _LONGEST) -> str:
     >>> shown("a\nb")
     'a\\nb'
     """
-    safe = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:longest])
+    safe = text[:longest]
+    if not safe.isprintable():
+        safe = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in safe)
     return safe if len(text) <= longest else f"{safe}..."
 
 
@@ -31,9 +33,9 @@ def listed(names: Iterable[str]) -> str:
     >>> listed(["a", "b"]), listed([])
     ('a, b', 'none')
     """
-    known = [shown(name) for name in names]
+    known = list(names)
     more = f", and {len(known) - _MOST} more" if len(known) > _MOST else ""
-    return ", ".join(known[:_MOST]) + more if known else "none"
+    return ", ".join(map(shown, known[:_MOST])) + more if known else "none"
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:

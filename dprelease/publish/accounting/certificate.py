@@ -22,6 +22,7 @@ from typing import Any
 
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain import unprotected
 from dprelease.privacy.budget import Budget
 from dprelease.publish.accounting.apart import apart
 from dprelease.publish.accounting.choices import draw, laws_of_loss
@@ -185,6 +186,7 @@ def certificate_html(content: Content) -> bytes:
         framework=framework,
         theorem=theorem,
         total=_total(plan),
+        unprotected=unprotected(plan),
         **_allocation(plan),
         **_meaning(plan),
         **_draws(plan),

@@ -45,7 +45,9 @@ def asked_and_planned(plan: ReleasePlan, most: int) -> list[dict[str, str]]:
     asked = own | {each.name: each.goal for each in plan.workloads}
     total = sum((goal.share or Fraction(0) for goal in asked.values()), Fraction(0))
     goals = own | {name: each.goal for each in plan.workloads for name in each.tables}
-    return [_row(output, goals[output.query], total) for output in plan.outputs[:most]]
+    exact = {each.query for each in plan.invariants}
+    rows = [_row(output, goals[output.query], total) for output in plan.outputs[:most]]
+    return [{**row, "asked": "exact, unprotected"} if row["query"] in exact else row for row in rows]
 
 
 def _row(output: Output, goal: Goal, total: Fraction) -> dict[str, str]:

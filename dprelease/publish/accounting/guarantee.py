@@ -135,7 +135,8 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
     """
     served = [_served(plan, step) for step in plan.steps]
     found = []
-    for query in (each for each in plan.queries if each.workload is None):
+    exact = {each.query for each in plan.invariants}
+    for query in (each for each in plan.queries if each.workload is None and each.name not in exact):
         own = [at for at, names in enumerate(served) if query.name in names]
         steps = [plan.steps[at] for at in own]
         parts = (plan.steps[at].share / len(served[at]) for at in own)
@@ -155,7 +156,8 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
 
 def _of_workload(plan: ReleasePlan, workload: Workload) -> Iterator[dict[str, Any]]:
     """One row for each draw of a workload, which no other query shares: named as its shares are written."""
-    for take in workload.takes:
+    exact = {each.id for each in plan.invariants}
+    for take in (each for each in workload.takes if each.step not in exact):
         step = plan.step(take.step)
         name = "*".join(workload.attributes[at] for at in take.axes) or "total"
         yield {

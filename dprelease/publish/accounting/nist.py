@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain import unprotected
 from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.numbers import at_most
 from dprelease.publish.site.pages import visible
@@ -103,6 +104,9 @@ def _top(plan: ReleasePlan, facts: Facts) -> Iterator[Line]:
     size = f"ε = {at_most(certified.epsilon, 6)}, δ = {at_most(certified.delta)}"
     yield Line(TOP, "Are ε and δ of the whole release stated, and rounded up?", "yes", f"{size}.",
                ("accounting.json: loss.certified", "accounting.json: totals"))  # fmt: skip
+    if plan.invariants:
+        yield Line(TOP, "Do they cover every published number?", "no", unprotected(plan),
+                   ("accounting.json: invariants",))  # fmt: skip
     yield Line(TOP, "Are ε and δ within the budget that was set before?", "yes",
                "A plan above its budget is refused before any data are read.",
                ("accounting.json: budget", "accounting.json: loss.certified"))  # fmt: skip

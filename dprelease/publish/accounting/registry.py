@@ -20,6 +20,7 @@ import yaml
 
 from dprelease.catalog.table import Table
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain import unprotected
 from dprelease.privacy.budget import Budget, round_up
 from dprelease.publish.accounting.apart import apart
 from dprelease.publish.accounting.certificate import FRAMEWORKS
@@ -163,6 +164,7 @@ def _loss(plan: ReleasePlan) -> dict[str, Any]:
         parameters["rho"] = _number(Fraction(exact["rho"]))
     unit = [who_is_protected(plan), relation(plan), f"Relation: {plan.neighboring}; the largest distance is 1."]
     details = [
+        *([unprotected(plan)] if plan.invariants else []),
         f"Certified by the accountant {plan.certified}: {FRAMEWORKS[plan.certified][0]}; it "
         f"{BY_ACCOUNTANT[plan.certified]}. Conversion: {FRAMEWORKS[plan.certified][1]}.",
         "Rounded up. As rationals, exact or the next readable one above: "

@@ -8,13 +8,14 @@ from typing import Any
 
 from dprelease.plan.approved import approval_lines
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import budget_facts, loss_facts, plan_facts
+from dprelease.plan.explain import budget_facts, invariant_facts, loss_facts, plan_facts, unprotected
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
 from dprelease.publish.accounting.apart import apart, apart_facts, named
 from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
 from dprelease.publish.accounting.curves import profile_of
+from dprelease.publish.accounting.error_tables import SIZES, error_facts, error_rows
 from dprelease.publish.accounting.figures import history_figures, profile_figure, trade_off_figure
 from dprelease.publish.accounting.guarantee import (
     allocation,
@@ -89,7 +90,7 @@ def planned(plan: ReleasePlan, fingerprint: str) -> dict[str, Any]:
         "reading": list(how_read(plan)),
         "selections": list(selections(plan)),
         "derived": [{"name": each.name, "title": each.title, "sql": each.sql} for each in derived_of(plan)],
-        "invariants": [],
+        "invariants": invariant_facts(plan),
         "post_processing": list(post_processing(plan)),
         "not_protected": list(not_protected(plan)),
         "not_covered": list(NOT_COVERED),
@@ -99,6 +100,7 @@ def planned(plan: ReleasePlan, fingerprint: str) -> dict[str, Any]:
         **guarantee(plan),
         **surroundings(plan),
         **apart_facts(plan),
+        **error_facts(plan),
     }
 
 
@@ -222,6 +224,7 @@ def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
     certified, profile = plan.loss[plan.certified], profile_of(plan)
     rows, attributes = meanings(plan)
     return {
+        "unprotected": unprotected(plan),
         "relation": relation(plan),
         "who": who_is_protected(plan),
         "hidden": what_is_hidden(plan),
@@ -261,6 +264,9 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "laws_of_loss": laws_of_loss(plan),
         "joins": joins(plan),
         "outputs": asked_and_planned(plan, MOST_ROWS),
+        "error_sizes": [f"{size:,}" for size in SIZES],
+        "error_rows": error_rows(plan),
+        "error_moved": any(set(each.post) & {"nonnegative", "integer"} for each in plan.workloads),
         "targets": any(query.goal.targets for query in plan.queries),
         "other_ways": other_ways(plan),
         "post_processing": post_processing(plan),

@@ -15,6 +15,7 @@ from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.quantile import Quantile
 from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain import unprotected
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.reading import after_choices
 from dprelease.publish.accounting.workloads import reconciled
@@ -197,8 +198,10 @@ def _measured(quantity: Quantity) -> str:
 def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     """What happened after the noise: how each kind of number was made of the noisy measurements."""
     made = tuple(_made(plan))
+    exact = [f"{each.query}.{each.measure}" for each in plan.invariants]
     kinds = {kind for _, kind, _ in made}
-    found = list(_counts_and_sums(made, bool(plan.workloads)))
+    found = [f"Invariants are the exact counts: {_named(exact)}."] if exact else []
+    found += _counts_and_sums(made, bool(plan.workloads))
     if "mean" in kinds:
         found.append(
             "A mean is the middle of its clip plus a noisy sum of how far the values lie from it over a noisy count. "
@@ -230,10 +233,11 @@ Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the
 
 
 def _made(plan: ReleasePlan) -> Iterator[Made]:
-    """Every measure, in published order; ``outputs`` keeps the author's order through canonical JSON."""
+    """Every measure that noise hides, in published order; ``outputs`` keeps the author's through canonical JSON."""
     parts = {step.id: step.parts for step in plan.steps}
     queries = {query.name: query for query in plan.queries}
-    for output in plan.outputs:
+    exact = {each.query for each in plan.invariants}
+    for output in (each for each in plan.outputs if each.query not in exact):
         query = queries[output.query]
         fed = tuple(parts[feed.step][feed.part] for feed in query.inputs[output.measure])
         yield f"{output.query}.{output.measure}", kind_of(query.measures[output.measure]), fed
@@ -285,7 +289,7 @@ def not_protected(plan: ReleasePlan) -> tuple[str, ...]:
         else ()
     )
     return (
-        "No number was published exactly: there are no invariants.",
+        unprotected(plan) or "No number was published exactly: there are no invariants.",
         "Keys, labels, ranges, clips, bounds and guesses are taken from the author's specification and public "
         "references; the guarantee holds for them only if they were not themselves taken from the confidential data.",
         every,

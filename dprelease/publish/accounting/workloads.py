@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dprelease.plan.document import ReleasePlan, Workload
 
@@ -22,17 +22,23 @@ _WHOLE = (
 def reconciled(plan: ReleasePlan) -> Iterator[str]:
     """For every workload how its tables came about; nothing where a plan has none."""
     for workload in plan.workloads:
-        yield from _reconciled(workload)
+        yield from _reconciled(workload, {each.id: f"{each.query}.{each.measure}" for each in plan.invariants})
 
 
-def _reconciled(workload: Workload) -> Iterator[str]:
-    tables, draws = len(workload.tables), len(workload.takes)
+def _reconciled(workload: Workload, exact: Mapping[str, str]) -> Iterator[str]:
+    tables, known = len(workload.tables), [exact[take.step] for take in workload.takes if take.step in exact]
+    draws = len(workload.takes) - len(known)
     levels = f" on the levels {', '.join(workload.levels)}" if workload.levels else ""
     yield (
         f"{workload.name}: {tables:,} tables{levels} were made of {draws:,} draws together, by least squares: of all "
         "unbiased estimates that are sums of the noisy numbers, these have the least variance, and all tables agree "
         "with one another wherever they say the same."
     )
+    if known:
+        yield (
+            f"{workload.name}: these exact numbers are among what its tables were made of, and stand in them as they "
+            f"are: {', '.join(known)}."
+        )
     if workload.levels:
         yield f"{workload.name}: a row counts where all of its attributes and its {workload.levels[-1]} have a key."
     else:

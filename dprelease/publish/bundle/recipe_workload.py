@@ -66,5 +66,9 @@ def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
             }
             for name in workload.tables
         ],
-        "how": [WORDS, *([_EXACT] if any(each.variance == 0 for each in design.taken) else []), *(_AFTER[each] for each in workload.post if each in _AFTER)],
+        "how": [
+            WORDS,
+            *([_EXACT] if any(each.variance == 0 for each in design.taken) else []),
+            *(_AFTER[each] for each in workload.post if each in _AFTER),
+        ],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.reading import how_read
 from dprelease.publish.accounting.words import dictionary, not_protected, post_processing, what_is_hidden
 from dprelease.publish.base import Content
@@ -29,6 +30,7 @@ def cover(content: Content) -> list[str]:
         *use,
         f"Privacy loss: ε = {at_most(loss.epsilon)}{delta} for each {plan.unit}; it limits how well anybody can tell "
         f"{what_is_hidden(plan)}.",
+        *([unprotected(plan)] if plan.invariants else []),
         f"How to read a margin: the number without noise lies between the lower and the upper end beside it. A "
         f"statement made like this is right at least {share} % of the time. The margin covers the noise alone, not "
         "mistakes in the data, missing answers or sampling.",

@@ -13,6 +13,7 @@ from typing import Any
 
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.words import dictionary, relation
 from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, Content, header, key_text
 from dprelease.publish.formats.cube import keys_repeat
@@ -73,6 +74,7 @@ def package_of(content: Content, files: Mapping[str, bytes]) -> dict[str, Any]:
             "plan_fingerprint": facts.plan_fingerprint,
             "epsilon": str(loss.epsilon),
             "delta": str(loss.delta),
+            **({"unprotected": unprotected(content.plan)} if plan.invariants else {}),
             "unit": str(plan.unit),
             "relation": relation(plan),
             "contact": release.contact,
@@ -92,11 +94,12 @@ def _name(text: str) -> str:
 
 def _description(content: Content) -> str:
     notice = f"{NOTICE}. " if content.facts.rehearsal else ""
-    use = content.plan.release.intended_use
+    use, exact = content.plan.release.intended_use, unprotected(content.plan)
     return (
         f"{notice}Statistics of period {content.plan.release.period} with differential privacy: random noise was "
-        "added to every number before it was published. Beside each number stand its standard error, its margin and "
-        f"its interval.{f' Made for: {use}.' if use else ''}"
+        f"added to every number{' but exact totals' if exact else ''} before it was published. Beside each number "
+        "stand its standard error, its margin and "
+        f"its interval.{f' {exact}' if exact else ''}{f' Made for: {use}.' if use else ''}"
     )
 
 

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.apart import apart, named
 from dprelease.publish.accounting.words import described, relation, what_is_hidden
 from dprelease.publish.base import NOTICE, Content, Facts
@@ -198,6 +199,7 @@ def _guarantee(content: Content) -> dict[str, Any]:
     return {
         "charged": utc(facts.reserved_at),
         "signed_by": PublicKey.from_text(facts.signer).fingerprint if facts.signer else "",
+        "unprotected": unprotected(plan),
         "relation": relation(plan),
         "hidden": what_is_hidden(plan),
         "epsilon": at_most(certified.epsilon),

@@ -26,6 +26,9 @@ def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]
     if query is None:
         return ("Derived: made of other tables of this publication, after the noise.",)
     found = []
+    exact = next((each for each in plan.invariants if each.query == query.name), None)
+    if exact is not None:
+        found.append(f"Exact and unprotected: no noise was added to these numbers ({exact.why.strip().rstrip('.')}).")
     if query.ranking is not None:
         found.append("The keys that occur most often, as noise allows to tell: neighbouring ranks may be swapped.")
     if query.private:
@@ -56,7 +59,7 @@ def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[s
 def _left_out(plan: ReleasePlan, query: PlannedQuery, table: Table) -> Iterator[str]:
     if table.unit_id is not None and table.null_id == "drop":
         yield f"Rows without {table.unit_id} are left out."
-    needed, here = query.by, "nowhere in this table"
+    needed, here = tuple(dict.fromkeys((*query.by, *query.complete))), "nowhere in this table"
     if query.workload is not None:  # a row counts in all of its tables or in none, so that they add up
         workload = plan.workload(query.workload)
         needed = (*workload.levels[-1:], *workload.attributes)

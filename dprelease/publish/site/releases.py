@@ -86,7 +86,8 @@ def _line(each: Listed, replaced: dict[str, str]) -> Line:
         period=manifest.period,
         charged=utc(facts.reserved_at),
         sequence=facts.ledger_sequence,
-        loss=f"ε = {at_most(loss.epsilon)}{f', δ = {at_most(loss.delta)}' if loss.delta else ''}",
+        loss=f"ε = {at_most(loss.epsilon)}{f', δ = {at_most(loss.delta)}' if loss.delta else ''}"
+        + ("; beside it exact totals, unprotected" if plan.invariants else ""),
         unit=str(plan.unit),
         signed=PublicKey.from_text(facts.signer).fingerprint if facts.signer else "",
         replaced_by=replaced.get(manifest.plan_fingerprint, ""),

@@ -1,0 +1,62 @@
+"""How much memory a release takes: of its own, by the cells of its plan; what its rows take is not known to a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from dprelease.plan.document import PlannedQuery, ReleasePlan
+
+__all__ = ["Memory", "memory_of"]
+
+_BASE = 350  # MB: Python with the libraries, a plan and a ledger
+# Bytes, as they were measured with ``bench/census.py``; they are rounded up.
+_OF_A_NUMBER = 64  # while it is drawn: exact, noisy, as it is committed, and as it is read back
+_AT_ONCE = 2  # draws: one reads while another one's noise is made
+_OF_A_CELL = 88  # while it is published: what was measured, its estimate, and six numbers
+_WRITTEN = {"csv": 60, "parquet": 45, "xlsx": 60, "json": 40, "sdmx": 40}  # kept until the bundle is written
+_ADJUSTED = 64  # more, while numbers are made non-negative or whole
+
+
+@dataclass(frozen=True)
+class Memory:
+    """In MB.
+
+    Attributes:
+        draw: To make the largest draws; the rows of the data come on top.
+        publish: To make all tables and the files that they become.
+    """
+
+    draw: int
+    publish: int
+
+
+def memory_of(plan: ReleasePlan) -> Memory:
+    """What the largest draw and the publication take, by public numbers alone; an estimate, no bound.
+
+    Tables whose keys a noisy selection decides are not known to the plan, and are left out.
+    """
+    numbers = sorted((each.cells or 0) * len(each.parts) for each in plan.measured)
+    cells = sum(_numbers(plan, query) for query in plan.queries)
+    joint = max((_joint(plan, each.tables) for each in plan.workloads if set(each.post) - {"consistent"}), default=0)
+    each = _OF_A_CELL + sum(_WRITTEN.get(name, 0) for name in plan.publish.formats)
+    return Memory(
+        draw=_BASE + _megabytes(_OF_A_NUMBER * sum(numbers[-_AT_ONCE:])),
+        publish=_BASE + _megabytes(each * cells + _ADJUSTED * joint),
+    )
+
+
+def _megabytes(size: int) -> int:
+    return -(-size // 10**6)
+
+
+def _numbers(plan: ReleasePlan, query: PlannedQuery) -> int:
+    """Cells times measures of a published table."""
+    if query.private or query.ranking is not None:
+        return 0
+    return prod(column.cells for column in plan.keys(query)) * max(1, len(query.measures))
+
+
+def _joint(plan: ReleasePlan, tables: tuple[str, ...]) -> int:
+    """The cells of the tables of a workload."""
+    return sum(_numbers(plan, query) for query in plan.queries if query.name in tables)

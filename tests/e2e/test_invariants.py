@@ -1,0 +1,123 @@
+"""A census in small whose state totals are exact: they are the truth, nothing else is, and every page says so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dprelease.release.run import Request, open_run
+from tests.invariants import LAW, allowed, exact_states, project
+from tests.project import command
+from tests.workloads import areas, ordinary, published, small_workloads, truth_of
+
+pytestmark = pytest.mark.slow
+ALL = ("puma", "sex", "race")
+BUNDLE = Path("releases") / "census" / "2030"
+SAID = f"these totals are published exactly and unprotected, at no epsilon: states.persons by state ({LAW})"
+
+
+def _counts(rows: list[dict[str, str]], column: str, keys: tuple[str, ...]) -> dict[tuple[str, ...], float]:
+    return {tuple(row[name] for name in keys): float(row[column]) for row in rows}
+
+
+def _sums(found: dict[tuple[str, ...], float], keep: int) -> dict[tuple[str, ...], float]:
+    total: Counter[tuple[str, ...]] = Counter()
+    for key, number in found.items():
+        total[key[:keep]] += number  # type: ignore[assignment]
+    return dict(total)
+
+
+@pytest.mark.parametrize("post", ["[consistent]", "[consistent, nonnegative]", "[consistent, nonnegative, integer]"])
+def test_state_totals_are_the_truth_and_all_tables_add_up_to_them(tmp_path: Path, post: str) -> None:
+    project(tmp_path, exact_states(post=post, budget="{epsilon: 1/10, delta: 1e-9}"))
+    command(tmp_path, "run", "spec.yaml", "--direct")
+    tables = published(tmp_path / BUNDLE)
+    truth = {key: float(number) for key, number in truth_of(tmp_path, ("state",), ALL).items()}
+    assert sum(truth.values()) > 1000
+    assert _counts(tables["states"], "persons", ("state",)) == truth
+    assert _counts(tables["areas__state"], "count", ("state",)) == truth
+    regions = {key: float(number) for key, number in truth_of(tmp_path, ("region",), ALL).items()}
+    assert _counts(tables["areas__region"], "count", ("region",)) == regions
+    assert {float(row["count_margin"]) for row in tables["areas__region"] + tables["areas__state"]} == {0}
+    near = pytest.approx if "integer" not in post else dict
+    for name, keys in (("areas__state__sex", ("state", "sex")), ("areas__state__sex__race", ("state", "sex", "race"))):
+        found = _counts(tables[name], "count", keys)
+        assert _sums(found, 1) == near(truth)
+        assert found != {key: float(n) for key, n in truth_of(tmp_path, keys, ALL).items()}
+        assert float(tables[name][0]["count_margin"]) > 0
+    assert "rendered again" in command(tmp_path, "verify", str(BUNDLE))
+
+
+def test_the_plan_and_every_page_say_what_is_not_protected(tmp_path: Path) -> None:
+    small_workloads(tmp_path, exact_states().replace("html]", "html, xlsx, json, sdmx]"))
+    refused = command(tmp_path, "plan", "spec.yaml", code=2)
+    assert "DPR-S418" in refused
+    allowed(tmp_path)
+    plan = command(tmp_path, "plan", "spec.yaml")
+    assert SAID in plan
+    assert "areas: without its invariants:" in plan
+    assert json.loads(command(tmp_path, "plan", "spec.yaml", "--json"))["invariants"][0]["query"] == "states"
+    command(tmp_path, "run", "spec.yaml", "--direct")
+    bundle = tmp_path / BUNDLE
+    for name in ("index.html", "accounting.html", "accounting.json", "registry.yaml", "datapackage.json"):
+        text = re.sub(r"\s+", " ", (bundle / name).read_text(encoding="utf-8"))
+        assert SAID in text, name
+        assert "no invariants" not in text, name
+    assert "exact totals, unprotected" in (tmp_path / "releases" / "index.html").read_text(encoding="utf-8")
+    recipe = json.loads((bundle / "measurements" / "recipe.json").read_text(encoding="utf-8"))
+    assert [each["step"] for each in recipe["invariants"]] == ["states.exact"]
+    assert "states.exact" not in {each["step"] for each in recipe["steps"]}
+    before = {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
+    assert "nothing drawn, nothing spent" in command(tmp_path, "run", "spec.yaml", "--direct")
+    assert before == {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
+
+
+def test_exact_counts_that_are_no_invariants_are_nowhere(tmp_path: Path) -> None:
+    """The noise is so large that a true count is found by chance less than once in a thousand runs.
+
+    Of the published numbers only the eleven draws of two tables are whole and of the size of a count.
+    """
+    project(tmp_path, exact_states(areas(), ordinary(), budget="{epsilon: 1/10000, delta: 1e-9}"), rows=30_000)
+    said = command(tmp_path, "plan", "spec.yaml") + command(tmp_path, "run", "spec.yaml", "--direct")
+    exact = {str(number) for number in truth_of(tmp_path, ("state",), ALL).values()}
+    exact |= {str(number) for number in truth_of(tmp_path, ("region",), ALL).values()}
+    secret: set[str] = set()
+    for keys in (("state", "sex"), ("state", "sex", "race"), ("puma", "sex"), ("puma", "sex", "race"), ("puma",)):
+        secret |= {str(number) for number in truth_of(tmp_path, keys, ALL).values() if number > 1000}
+    secret = {number for number in secret - exact if int(number) % 10}  # a page rounds to what a margin supports
+    assert len(secret) > 10
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "persons.csv"]
+    texts = {str(path): path.read_bytes() for path in files} | {"output": said.encode()}
+    found = {name: _numbers(data) & secret for name, data in texts.items()}
+    assert {name: numbers for name, numbers in found.items() if numbers} == {}
+    raw = {name for name, data in texts.items() for one in secret if int(one).to_bytes(8, "little") in data}
+    assert raw == set()
+    # The same search finds what is exact: in the tables, and in the ledger's measurement alone.
+    holding = {Path(name).name for name, data in texts.items() if exact & _numbers(data)}
+    assert {"states.csv", "states.exact.csv", "index.html"} <= holding
+    assert "output" not in holding
+    words = [int(one).to_bytes(8, "little") for one in exact]
+    stored = {Path(name).name for name, data in texts.items() if any(word in data for word in words)}
+    assert any(name.startswith("ledger.db") for name in stored)
+
+
+def _numbers(data: bytes) -> set[str]:
+    """Whole numbers that stand by themselves, also with commas between thousands."""
+    text = data.decode("utf-8", "replace").replace(",", "\x00") + data.decode("utf-8", "replace").replace(",", "")
+    return set(re.findall(r"(?<![0-9A-Za-z.])[0-9]{4,6}(?![0-9A-Za-z]|\.[0-9])", text))
+
+
+def test_a_release_that_was_stopped_publishes_the_totals_that_were_committed(tmp_path: Path) -> None:
+    spec = str(project(tmp_path, exact_states()))
+    with open_run(Request(target=spec), "a run that stops after one pass") as run:
+        batch = next(each for each in run.batches() if any(step.id == "states.exact" for step in each.steps))
+        run.measure(batch)
+    done = len(batch.steps)
+    assert f"{done} reused" in command(tmp_path, "run", "spec.yaml", "--direct")
+    truth = {key: float(number) for key, number in truth_of(tmp_path, ("state",), ALL).items()}
+    assert _counts(published(tmp_path / BUNDLE)["states"], "persons", ("state",)) == truth
+    command(tmp_path, "ledger", "check")
