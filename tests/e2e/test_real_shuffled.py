@@ -82,7 +82,8 @@ def opened(box: Exact | ExactHistogram) -> Any:
 
 def answers(engine: DuckDBEngine, batch: Batch, plan: ReleasePlan, references: dict[str, ReferenceTable]) -> list[Any]:
     """Everything that the steps of one pass would measure; of selected keys, all that occur."""
-    quantities = list(dict.fromkeys(part for step in batch.steps if step.selecting is None for part in step.parts))
+    drawn = [step for step in batch.steps if getattr(step, "selecting", None) is None]  # invariants select nothing
+    quantities = list(dict.fromkeys(part for step in drawn for part in step.parts))
     keys, found = None, []
     if batch.selection is not None:
         keys, counts = open_keys(engine.units_by_key(plan.catalog, batch.grouping, references, SECRET))
