@@ -9,10 +9,10 @@ from dprelease.plan.document import ReleasePlan, Workload
 __all__ = ["reconciled"]
 
 _NONNEGATIVE = (
-    "no number of it is below zero: its tables are the nearest ones to the reconciled ones that keep the totals of every "
-    "level, where distance counts what is known well for more. Small counts come out too large and large ones too small "
-    "by that; margins do not cover it, and the estimates without it follow from the noisy measurements beside the "
-    "tables."
+    "no number of it is below zero: its tables are the nearest ones to the reconciled ones that keep the totals of "
+    "every level, where distance counts what is known well for more. Small counts come out too large and large ones "
+    "too small by that; margins do not cover it, and the estimates without it follow from the noisy measurements "
+    "beside the tables."
 )
 _WHOLE = (
     "its numbers were rounded to whole ones that still add up, up or down by chance, each by less than one where it "

@@ -220,7 +220,10 @@ def values_agree(bundle: Opened, same: Set[str]) -> str:
     plan, (measured, why) = bundle.shown, bundle.measured
     if plan is None or measured is None:
         return why
-    wrong = []
+    wrong: list[str] = []
+    endings = [ending for ending in READERS if ending in plan.publish.formats]
+    if all(f"tables/{query.name}.{ending}" in same for query in plan.queries for ending in endings):
+        return ""
     for table in queries_as_tables(plan, inputs_of(plan, measured)):
         files = {f"tables/{table.name}.{ending}": ending for ending in READERS if ending in plan.publish.formats}
         names = header(table, rehearsal=bundle.manifest.rehearsal)
