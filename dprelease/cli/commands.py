@@ -196,16 +196,18 @@ def run(
 ) -> None:
     """Plan, reserve the budget, measure every step once, publish. The same command resumes after any crash."""
     from dprelease.cli.run import give_up_release, run_all_due, run_release
+    from dprelease.noise import SAMPLERS
 
     if revision and (restate or synthetic):
         other = "--restate" if restate else "--synthetic"
         raise typer.BadParameter(f"not together with {other}", param_hint="--revision")
     if as_planned and restate:
         raise typer.BadParameter("not together with --restate, which plans anew", param_hint="--as-planned")
-    if sampler not in {"native", "opendp"}:
-        raise typer.BadParameter("native or opendp", param_hint="--sampler")
+    chosen = next((name for name in SAMPLERS if name == sampler), None)
+    if chosen is None:
+        raise typer.BadParameter(" or ".join(SAMPLERS), param_hint="--sampler")
     if all_due:
-        if sampler != "native":
+        if chosen != "native":
             raise typer.BadParameter("not together with --due", param_hint="--sampler")
         if period or synthetic or restate or accept_changed_data or as_planned or revision or early or give_up:
             raise typer.BadParameter("only together with --direct and --json", param_hint="--due")
@@ -224,7 +226,7 @@ def run(
         as_planned=as_planned,
         revision=revision,
         early=early,
-        sampler="opendp" if sampler == "opendp" else "native",
+        sampler=chosen,
         as_json=as_json,
     )
 
@@ -280,6 +282,27 @@ def diff(
     from dprelease.cli.diff import show_diff
 
     show_diff(first, second, _confidence(confidence), as_json=as_json)
+
+
+@app.command()
+def utility(
+    spec: Annotated[Path, typer.Argument(help="A spec file that reads stand-in data: public or made up.")],
+    allowed: Annotated[
+        bool,
+        typer.Option("--i-can-see-the-data", help="Needed, for the figures are confidential: no noise hides them."),
+    ] = False,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, max=1000, help="How often the plan is measured.")] = 5,
+    synthetic: Annotated[bool, typer.Option("--synthetic", help="On made-up rows; reads no source.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="A new file, outside of the releases; else printed.")
+    ] = None,
+    period: Period = None,
+    as_json: Json = False,
+) -> None:
+    """Compare what a plan would publish with the truth, to tune a spec on stand-in data; confidential, no release."""
+    from dprelease.cli.utility import show_utility
+
+    show_utility(spec, out, allowed=allowed, repeat=repeat, synthetic=synthetic, period=period, as_json=as_json)
 
 
 @app.command()

@@ -1,7 +1,9 @@
 """How the batches of a release become tasks: few enough for Prefect, many enough for every thread.
 
 A task costs Prefect's server 17 ms and 19 KB, whatever it does; a batch can be one query of a second. So batches of
-one table that follow one another share a task.
+one table that follow one another share a task. Threads take the chunks in order, and the chunks become smaller
+towards the end, each a share of what is left, so that all threads end at about the same time: guided self-scheduling
+(Polychronopoulos and Kuck, IEEE Transactions on Computers C-36, 1987).
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ __all__ = ["LARGEST", "Chunk", "chunks"]
 
 LARGEST = 50
 """Steps of a chunk at most, but for a batch that has more."""
+
+_LEAST = 5  # steps of a chunk, if every thread still has one: a smaller one would save less than its task costs
 
 _NAMED = 3  # queries in a label
 _LONGEST = 40  # letters of a name in a label
@@ -43,7 +47,7 @@ class Chunk:
 
 
 def chunks(batches: Sequence[Batch], threads: int) -> tuple[Chunk, ...]:
-    """The largest chunks that still give every thread one to begin with, where there are batches enough.
+    """Chunks of half of each thread's share of the steps that are left; one for every thread, if batches are enough.
 
     Args:
         batches: What is to be measured, in plan order.
@@ -52,7 +56,7 @@ def chunks(batches: Sequence[Batch], threads: int) -> tuple[Chunk, ...]:
     wanted = min(threads, len(batches))
     cut: list[list[Batch]] = []
     for largest in range(LARGEST, 0, -1):
-        cut = _cut(batches, largest)
+        cut = _cut(batches, largest, threads)
         if len(cut) >= wanted:
             break
     labels = [_label(part) for part in cut]
@@ -65,17 +69,19 @@ def chunks(batches: Sequence[Batch], threads: int) -> tuple[Chunk, ...]:
     return tuple(found)
 
 
-def _cut(batches: Sequence[Batch], largest: int) -> list[list[Batch]]:
+def _cut(batches: Sequence[Batch], largest: int, threads: int) -> list[list[Batch]]:
     found: list[list[Batch]] = []
+    left = sum(len(batch.steps) for batch in batches)
     for _, of_table in groupby(batches, key=lambda batch: batch.table):
         room = 0
         for batch in of_table:
             size = len(batch.steps)
             if size > room:
                 found.append([])
-                room = largest
+                room = min(largest, max(_LEAST, -(-left // (2 * threads))))
             found[-1].append(batch)
             room -= size
+            left -= size
     return found
 
 

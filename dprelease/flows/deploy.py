@@ -58,7 +58,8 @@ def register(
 
 
 def _deployment(product: Product, pool: str | None, every: float | None, most: int) -> RunnerDeployment:
-    schedule = Interval(timedelta(seconds=every)) if every else Cron(product.cron, timezone=product.timezone)
+    when = product.scheduled.schedule
+    schedule = Interval(timedelta(seconds=every)) if every else Cron(when.cron, timezone=when.timezone)
     parameters: dict[str, Any] = {"target": str(product.target), "period": "", "most": most}
     simple: Any = "prefect:simple"  # nothing of a git repository that happens to be here
     made = RunnerDeployment.from_flow(

@@ -6,9 +6,7 @@ A page that cannot be written stops nothing.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -87,7 +85,6 @@ class Pages:
         self._key = work.run.plan.release.name
         self._bar: UUID | None = None
         self._shown = time.monotonic()
-        self._lock = threading.Lock()
 
     def begin(self) -> None:
         """The plan, and a bar at its beginning."""
@@ -98,19 +95,14 @@ class Pages:
         self._bar = self._tell(self._begin_bar)
 
     def advance(self) -> None:
-        """Move the bar, at most every two seconds; from any thread."""
-        if self._bar is None or not self._lock.acquire(blocking=False):
-            return
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._lock.release)
-            if time.monotonic() - self._shown >= _EVERY:
-                self._move()
+        """Move the bar, at most every two seconds; its end is told with the rest."""
+        if self._work.done < self._work.total and time.monotonic() - self._shown >= _EVERY:
+            self._move()
 
     def end(self, outcome: Outcome) -> None:
         """The bar at its end, the accounts, and where the release is."""
         self._say(f"{self._name}: {outcome.state}, {outcome.drawn} steps drawn, {outcome.reused} reused")
-        if self._bar is not None:
-            self._move()
+        self._move()
         accounts = [account.model_dump(mode="json") for account in outcome.accounts]
         about = f"Accounts before and after {self._name}"
         self._tell(lambda: create_table_artifact(key=f"{self._key}-accounting", table=accounts, description=about))
@@ -140,11 +132,16 @@ def plan_rows(plan: ReleasePlan) -> list[dict[str, str]]:
         {
             "query": output.query,
             "measure": output.measure,
-            "mechanism": ", ".join(dict.fromkeys(plan.step(step).mechanism.replace("_", " ") for step in output.steps)),
+            "mechanism": ", ".join(dict.fromkeys(_mechanism(plan, step) for step in output.steps)),
             "margin": _margin(output.margin),
         }
         for output in plan.outputs
     ]
+
+
+def _mechanism(plan: ReleasePlan, step: str) -> str:
+    exact = {each.id for each in plan.invariants}
+    return "none: exact" if step in exact else plan.step(step).mechanism.replace("_", " ")
 
 
 def _margin(text: str | None) -> str:

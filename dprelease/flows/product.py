@@ -12,22 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dprelease.canonical import Value
-from dprelease.spec.period import Per
+from dprelease.spec.period import EXAMPLES
 
 if TYPE_CHECKING:
     from dprelease.release.project import Project
     from dprelease.spec.load import Loaded
+    from dprelease.spec.period import Per
+    from dprelease.spec.schedule import Scheduled
 
 __all__ = ["Kept", "Product", "Registered", "kept_plans", "product_of", "products_in"]
-
-# The period that a spec is read with for its version; any one would do, if it is always the same.
-_SAMPLE: dict[Per, str] = {
-    "day": "2024-01-01",
-    "week": "2024-W01",
-    "month": "2024-01",
-    "quarter": "2024-Q1",
-    "year": "2024",
-}
 
 
 @dataclass(frozen=True)
@@ -35,25 +28,31 @@ class Product:
     """One release with a schedule.
 
     Attributes:
-        name: Of the release, and of the deployment.
+        scheduled: Its name, which is the deployment's, and when a run starts.
+        project: That it is of.
         target: The spec's absolute path.
-        home: Where Prefect may write, on the machine that runs it.
-        cron: When a run starts.
-        timezone: Of cron.
         description: For Prefect's page, in Markdown.
         tags: To search by.
         version: Fingerprint of the spec and its references, read for one fixed period: it changes when what is
             released changes, and not with the period, the schedule, comments or layout.
     """
 
-    name: str
+    scheduled: Scheduled
+    project: Project
     target: Path
-    home: Path
-    cron: str
-    timezone: str
     description: str
     tags: tuple[str, ...]
     version: str
+
+    @property
+    def name(self) -> str:
+        """Of the release, and of the deployment."""
+        return self.scheduled.name
+
+    @property
+    def home(self) -> Path:
+        """Where Prefect may write, on the machine that runs it."""
+        return self.project.prefect_home.resolve()
 
 
 class Kept(Value):
@@ -128,15 +127,14 @@ def product_of(path: Path) -> Product:
     scheduled = read_scheduled(path)
     project = Project.find(path.parent)
     kind = scheduled.schedule.period
-    sample = min(_SAMPLE[kind], scheduled.schedule.last or _SAMPLE[kind])  # a later one would be refused
+    # Any period would do for the version, if it is always the same; one after the last would be refused.
+    sample = min(EXAMPLES[kind], scheduled.schedule.last or EXAMPLES[kind])
     loaded = project.load(path, sample)
     accounts = tuple(account.name for account in project.accounts(loaded))
     return Product(
-        name=scheduled.name,
+        scheduled=scheduled,
+        project=project,
         target=path,
-        home=project.prefect_home.resolve(),
-        cron=scheduled.schedule.cron,
-        timezone=scheduled.schedule.timezone,
         description=_description(loaded, kind, accounts),
         tags=("dprelease", scheduled.name, *(f"account:{account}" for account in accounts)),
         version=project.resolve(loaded)[1],
@@ -167,17 +165,13 @@ def kept_plans(product: Product) -> Kept:
         LedgerError: If the ledger cannot be read.
     """
     from dprelease.release.books import open_books
-    from dprelease.release.due import due_facts, read_scheduled
-    from dprelease.release.project import Project
+    from dprelease.release.due import due_facts
     from dprelease.release.status import policy_accounts
 
-    project, scheduled = Project.find(product.target.parent), read_scheduled(product.target)
-    ledger = open_books(project)
+    ledger = open_books(product.project)
     latest = {each.period: each for each in ledger.reservations() if each.release == product.name}
-    other = {
-        period: each for period, each in latest.items() if _differs(project, product, period, each.spec_fingerprint)
-    }
-    facts = due_facts(scheduled, ledger, policy_accounts(project), datetime.now(UTC))
+    other = {period: each for period, each in latest.items() if _differs(product, period, each.spec_fingerprint)}
+    facts = due_facts(product.scheduled, ledger, policy_accounts(product.project), datetime.now(UTC))
     ahead = [slot["period"] for slot in facts["periods"] if slot["period"] not in latest]
     return Kept(
         published=tuple(sorted(period for period, each in other.items() if each.state == "closed")),
@@ -186,10 +180,10 @@ def kept_plans(product: Product) -> Kept:
     )
 
 
-def _differs(project: Project, product: Product, period: str, fingerprint: str) -> bool:
+def _differs(product: Product, period: str, fingerprint: str) -> bool:
     from dprelease.errors import SpecError
 
     try:
-        return project.resolve(project.load(product.target, period))[1] != fingerprint
+        return product.project.resolve(product.project.load(product.target, period))[1] != fingerprint
     except SpecError:  # a period that the spec cannot be read for any more
         return True

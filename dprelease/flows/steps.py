@@ -6,8 +6,8 @@ ledger's doing; what Prefect shows of an earlier run is of no account.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
@@ -18,6 +18,8 @@ from dprelease.flows.pages import Listener, Pages
 from dprelease.flows.work import StepFailed, Work
 
 __all__ = ["walk_steps"]
+
+Result = TypeVar("Result")
 
 
 def _may_retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
@@ -39,19 +41,23 @@ _TASK: Mapping[str, Any] = {
 
 @task(name="open", task_run_name="open {period}", **_TASK)
 def _open(work: Work, period: str) -> bool:
-    return work.attempt(f"open {period}", work.open)
+    return _attempt(work, f"open {period}", work.open)
 
 
 @task(name="measure", task_run_name="measure {label} ({period})", **_TASK)
-def _measure(work: Work, pages: Pages, index: int, label: str, period: str) -> int:
-    measured = work.attempt(f"measure {label} ({period})", lambda: work.measure(index))
-    pages.advance()
-    return measured
+def _measure(work: Work, index: int, label: str, period: str) -> int:
+    return _attempt(work, f"measure {label} ({period})", lambda: work.measure(index))
 
 
 @task(name="publish", task_run_name="publish {period}", **_TASK)
 def _publish(work: Work, period: str) -> None:
-    work.attempt(f"publish {period}", work.publish)
+    _attempt(work, f"publish {period}", work.publish)
+
+
+def _attempt(work: Work, step: str, do: Callable[[], Result]) -> Result:
+    """What a task does, counted: the server's record is complete once it knows how every one of them ended."""
+    work.tasks.add(step)
+    return work.attempt(step, do)
 
 
 def walk_steps(work: Work, period: str, listener: Listener) -> str:
@@ -75,12 +81,13 @@ def walk_steps(work: Work, period: str, listener: Listener) -> str:
     pages.begin()
     work.show("measuring", work.done, work.total)
     failed: StepFailed | None = None
-    futures = [_measure.submit(work, pages, index, label, period) for index, label in enumerate(work.labels)]
+    futures = [_measure.submit(work, index, label, period) for index, label in enumerate(work.labels)]
     for future in as_completed(futures):
         try:
             future.result()
         except StepFailed as error:
             failed = failed or error
+        pages.advance()  # here, where a server that is slow to answer keeps nobody from measuring
     if failed is not None:
         raise failed
     work.show("publishing", work.done, work.total)

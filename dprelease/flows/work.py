@@ -63,7 +63,7 @@ class Work:
         "leaves",
         "outcome",
         "request",
-        "tried",
+        "tasks",
     )
 
     def __init__(
@@ -72,7 +72,7 @@ class Work:
         self.request, self.leaves, self.doing = request, leaves, doing
         self.outcome: Outcome | None = None
         self.flow_run = ""  # Prefect's id of it
-        self.tried: set[str] = set()
+        self.tasks: set[str] = set()  # that have begun
         self.done = 0  # steps that were measured
         self._progress = progress
         self._run: Run | None = None
@@ -158,7 +158,6 @@ class Work:
             StepFailed: With the class, the code and the name of the step.
         """
         failed: StepFailed | None = None
-        self.tried.add(step)
         try:
             result = do()
         except Exception as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,6 @@ from dprelease.privacy.budget import Budget
 from dprelease.release.project import Project, read_text
 from dprelease.spec.load import Loaded
 from dprelease.spec.names import listed
-from dprelease.spec.period import span
 
 if TYPE_CHECKING:
     from dprelease.ledger import Charge
@@ -35,7 +33,6 @@ __all__ = [
     "plan_at_least",
     "plan_release",
     "plans_at",
-    "require_complete",
 ]
 
 
@@ -150,32 +147,6 @@ def _check_ceilings(project: Project, loaded: Loaded, plan: ReleasePlan) -> None
             hint="lower `privacy: budget:` in the spec, or ask the data owner to raise the ceiling",
             code="DPR-L101",
         )
-
-
-def require_complete(loaded: Loaded, early: str, now: datetime) -> None:
-    """Refuse to begin a release of a schedule before its period is over and its data are complete.
-
-    Rows that come later are in no release of the period, and what was published cannot be taken back.
-
-    Args:
-        loaded: The spec, of the period that is to be released.
-        early: Why it is released all the same; empty: it is not.
-        now: With a time zone.
-
-    Raises:
-        PlanError: Saying from when on it can be released.
-    """
-    schedule, period = loaded.spec.schedule, loaded.spec.release.period
-    whole = span(period) if schedule is not None else None
-    if early or schedule is None or whole is None or schedule.complete(whole[1]) <= now:
-        return
-    when = schedule.complete(whole[1])
-    raise PlanError(
-        f"the data of {period} are not complete before {when.astimezone(schedule.zone):%Y-%m-%d %H:%M %Z}",
-        detail="what comes after a release is in none, and a release cannot be taken back",
-        hint="wait until then; or release what is there by `--early REASON`, which the ledger keeps",
-        code="DPR-P313",
-    )
 
 
 def charges(plan: ReleasePlan, loaded: Loaded) -> tuple[Charge, ...]:

@@ -178,6 +178,7 @@ class Project:
             problems += _of_stretches(loaded, name, account) or _of_unit(loaded, name, account)
             problems += _of_selecting(loaded, name, account)
             problems += _of_window(loaded, table, name, account)
+            problems += _of_invariants(loaded, table, name, account)
             found[name] = account_of(name, account)
         if problems:
             raise SpecError(list(dict.fromkeys(problems)))
@@ -227,6 +228,20 @@ def _of_unit(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:
     each = refused("DPR-S411", "unit", unit, larger, larger)
     each += refused("DPR-S412", "neighboring", account.unit, relation, account.neighboring)
     return each or refused("DPR-S412", "neighboring", unit, relation, account.neighboring)
+
+
+def _of_invariants(loaded: Loaded, table: str, name: str, account: AccountSpec) -> list[Problem]:
+    """Exact counts of a table whose account does not allow any."""
+    if account.invariants:
+        return []
+    queries = loaded.spec.queries
+    hint = "leave it out; or its owner, who alone decides this, writes `invariants: true` for the account in the policy"
+    says = f"account {name!r} lets no number be published exactly"
+    return [
+        Problem("DPR-S418", says, hint, loaded.where("invariants", number))
+        for number, each in enumerate(loaded.spec.invariants)
+        if queries[each.query].table == table
+    ]
 
 
 def _of_selecting(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:

@@ -82,7 +82,7 @@ def rendered(
     plan = ReleasePlan.from_canonical(reservation.plan)
     identity = (reservation.release, reservation.period, reservation.plan_fingerprint)
     measurements: dict[str, Measurement] = {}
-    for step in plan.steps:
+    for step in plan.measured:
         stored = ledger.stored(StepKey(*identity, step.id))
         if stored is None:
             raise LedgerError(
@@ -173,4 +173,4 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     look = None if spec is None else presentation(plan, plan_release(project, project.load(spec, reservation.period)))
     write(rendered(ledger, reservation, key=signer, look=look), folder)
     warning = write_overview(project.releases)
-    return outcome(reservation, plan, folder, "exists", 0, len(plan.steps), warning)
+    return outcome(reservation, plan, folder, "exists", 0, len(plan.measured), warning)

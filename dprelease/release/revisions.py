@@ -1,4 +1,4 @@
-"""Planned revisions of a period: which there are, which one may come next, and the plan of one.
+"""Planned revisions of a period: which there are, which one may come next and when, and the plan of one.
 
 A revision takes the stored plan of the publication that it revises, never a new one made from the spec: what was paid
 for with the first publication is that very plan again, on the data as they are then.
@@ -113,27 +113,31 @@ def plan_of_revision(ledger: Ledger, release: str, period: str, number: int) -> 
 
 
 def require_time(loaded: Loaded, number: int, early: str, now: datetime) -> None:
-    """Refuse to begin a revision before its time, as the spec has it now: it would be used up on fewer late rows.
+    """Refuse to begin a release of a schedule before its time, as the spec has it now.
+
+    Rows that come later are in none that was begun, and it cannot be taken back.
 
     Args:
-        loaded: The spec, of the period that is to be revised.
-        number: Of the revision; one that the spec no longer has a time for may be released at any time.
+        loaded: The spec, of the period that is to be released.
+        number: Of the revision; 0: the first publication, once the period is over and its data are complete. A
+            revision that the spec no longer has a time for may be released at any time.
         early: Why it is released all the same; empty: it is not.
         now: With a time zone.
 
     Raises:
         PlanError: Saying from when on it can be released.
     """
-    schedule, whole = loaded.spec.schedule, span(loaded.spec.release.period)
+    schedule, period = loaded.spec.schedule, loaded.spec.release.period
+    whole = span(period)
     if early or schedule is None or whole is None or number > len(schedule.revisions):
         return
-    when = schedule.revised(whole[1], number)
+    when = schedule.revised(whole[1], number) if number else schedule.complete(whole[1])
     if when <= now:
         return
+    named = f"revision {number} of {period} is not due" if number else f"the data of {period} are not complete"
     raise PlanError(
-        f"revision {number} of {loaded.spec.release.period} is not due before "
-        f"{when.astimezone(schedule.zone):%Y-%m-%d %H:%M %Z}",
-        detail="it is released once, with the rows that are there then",
-        hint="wait until then; or release it now by `--early REASON`, which the ledger keeps",
-        code="DPR-P314",
+        f"{named} before {when.astimezone(schedule.zone):%Y-%m-%d %H:%M %Z}",
+        detail="what comes after a release is not in it, and a release cannot be taken back",
+        hint="wait until then; or release what is there by `--early REASON`, which the ledger keeps",
+        code="DPR-P313",
     )

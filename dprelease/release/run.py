@@ -34,7 +34,7 @@ from dprelease.release.books import open_books, open_rehearsal_books
 from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
 from dprelease.release.overview import write_overview
-from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release, require_complete
+from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.publishing import Outcome, outcome, rendered
 from dprelease.release.rehearsal import Rehearsal
@@ -104,11 +104,15 @@ class Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if "_engine" in self.__dict__:  # made on first use
-            self._engine.close()
+        self._forget()
         self._lock.release()
         if self._rehearsal:
             self._rehearsal.close()
+
+    def _forget(self) -> None:
+        """Let go of every row."""
+        if "_engine" in self.__dict__:  # made on first use
+            self._engine.close()
 
     @cached_property
     def _engine(self) -> Engine:
@@ -127,7 +131,7 @@ class Run:
         if known is None and self._request.restate and not self._rehearsal:
             raise _nothing_to_restate(release.name, release.period, self._ledger)
         if not self._rehearsal:
-            require_complete(self._target.loaded, self._request.early, datetime.now(UTC))
+            require_time(self._target.loaded, 0, self._request.early, datetime.now(UTC))
         plan = plan_release(self._target.project, self._target.loaded)
         check_fresh(self._target, plan)
         if known is not None:
@@ -278,7 +282,7 @@ class Run:
             )
 
     def _tables(self, plan: ReleasePlan) -> dict[str, Table]:
-        used = {step.aggregate.table for step in plan.steps}
+        used = {each.aggregate.table for each in plan.measured}
         used |= {join.table for name in used for join in plan.catalog.tables[name].private_joins}
         tables = {name: table for name, table in plan.catalog.tables.items() if name in used}
         return self._rehearsal.tables(plan, tables) if self._rehearsal else tables
@@ -314,6 +318,7 @@ class Run:
     def publish(self) -> Outcome:
         """Render from the committed answers, write the bundle, close the release."""
         reused = len(self._reused)
+        self._forget()  # nothing is read any more, and publishing takes memory of its own
         reach("publish.begun")
         # As it is known now: what was accepted of its data came after the reservation.
         release = self._ledger.find(*self._identity[:2]) or self.reservation
@@ -328,7 +333,7 @@ class Run:
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
-        drawn = len(self.plan.steps) - reused
+        drawn = len(self.plan.measured) - reused
         return outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
 
     def _bundle_folder(self) -> Path:

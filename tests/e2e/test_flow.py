@@ -121,7 +121,9 @@ def test_a_run_measures_every_batch_once_publishes_and_says_nothing(
     assert err == b"", "nothing of Prefect on the terminal"
 
 
-def test_prefect_keeps_public_labels_all_task_runs_and_four_artifacts(warm: Path) -> None:
+def test_prefect_keeps_public_labels_all_task_runs_and_four_artifacts(
+    cold: tuple[dict[str, Any], bytes, float], warm: Path
+) -> None:
     first = "(select id from flow_run order by created limit 1)"
     ((name, state, parameters, tags),) = history(
         warm, f"select name, state_type, parameters, tags from flow_run where id = {first}"
@@ -129,9 +131,11 @@ def test_prefect_keeps_public_labels_all_task_runs_and_four_artifacts(warm: Path
     assert (name, state) == ("demo/2024", "COMPLETED")
     assert json.loads(parameters) == {"target": "/specs/demo.yaml", "period": "2024", "most": 0, "synthetic": False}
     assert sorted(json.loads(tags)) == ["account:acs", "demo", "dprelease"]
-    tasks = history(warm, f"select name, state_type from task_run where flow_run_id = {first}")
-    assert {state for _, state in tasks} == {"COMPLETED"}
-    assert sorted(name for name, _ in tasks) == [
+    tasks = history(warm, f"select name, state_type, tags from task_run where flow_run_id = {first}")
+    assert {state for _, state, _ in tasks} == {"COMPLETED"}
+    assert {tags for _, _, tags in tasks} == {"[]"}, "for a task with tags Prefect asks its server before it starts"
+    assert cold[0]["tasks"] == sorted(name for name, _, _ in tasks), "what is waited for is what there is"
+    assert cold[0]["tasks"] == [
         *[f"measure t{i}: q{i}, r{i} (2024)" for i in range(6)],
         "open 2024",
         "publish 2024",

@@ -137,7 +137,7 @@ def test_a_revision_is_not_released_before_its_time_but_for_a_reason(project: Pa
     (project / "spec.yaml").write_text(LATE.replace("[1m, 12m]", "[1m, 90y]"))
     run(project)
     said = run(project, "--revision", "2", code=3)
-    assert "DPR-P314" in said
+    assert "DPR-P313" in said
     assert "2114-02-01" in said
     run(project, "--revision", "2", "--early", "the archive closes")
     assert "the archive closes" in json.dumps(as_json(project, "ledger", "log"))

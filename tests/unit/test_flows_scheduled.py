@@ -81,7 +81,8 @@ def test_an_error_outside_of_any_release_is_told_and_shown_by_class_and_code() -
 
 def test_a_product_is_named_tagged_and_described_in_public_words(tmp_path: Path) -> None:
     made = product_of(small_project(tmp_path, MONTHLY + SCHEDULE, rows=3))
-    assert (made.name, made.cron, made.timezone) == ("survey", "0 6 5 * *", "Europe/Paris")
+    when = made.scheduled.schedule
+    assert (made.name, when.cron, when.timezone) == ("survey", "0 6 5 * *", "Europe/Paris")
     assert made.tags == ("dprelease", "survey", "account:people")
     assert made.home == (tmp_path / "state" / "prefect").resolve()
     assert "**Survey of (month)**, released once for every month." in made.description
