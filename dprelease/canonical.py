@@ -56,7 +56,7 @@ class Value(BaseModel):
     """A frozen value whose identity is its content; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
-    __slots__ = ("_known_hash",)  # not a field: a copy, which may differ, starts without one
+    __slots__ = ("_known_fingerprint", "_known_hash")  # no fields: a copy, which may differ, starts without them
 
     def __hash__(self) -> int:
         """Of all fields; worked out once, for hashing nested rationals is what planning did most."""
@@ -72,8 +72,13 @@ class Value(BaseModel):
         return dumps(self)
 
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the canonical JSON."""
-        return fingerprint(self)
+        """Hexadecimal SHA-256 of the canonical JSON; worked out once, for a table may have 100,000 keys."""
+        try:
+            known: str = object.__getattribute__(self, "_known_fingerprint")
+        except AttributeError:
+            known = fingerprint(self)
+            object.__setattr__(self, "_known_fingerprint", known)
+        return known
 
     @classmethod
     def from_canonical(cls, text: str | bytes) -> Self:

@@ -15,7 +15,7 @@ _OF_A_NUMBER = 64  # while it is drawn: exact, noisy, as it is committed, and as
 _AT_ONCE = 2  # draws: one reads while another one's noise is made
 _OF_A_CELL = 88  # while it is published: what was measured, its estimate, and six numbers
 _WRITTEN = {"csv": 60, "parquet": 45, "xlsx": 60, "json": 40, "sdmx": 40}  # kept until the bundle is written
-_ADJUSTED = 64  # more, while numbers are made non-negative or whole
+_ADJUSTED = 24  # more, while numbers are made non-negative or whole
 
 
 @dataclass(frozen=True)

@@ -114,10 +114,10 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     (CROSSTABS, "marginals: {sets: [[race], [sex]]}", "DPR-S662", 66, "add [race, sex] to `sets`"),
     (
         "invariants: []",
-        "invariants: [{query: income, measure: persons, why: Law}]",
-        "DPR-S300",
+        "invariants: [{query: income, measure: persons, why: Law}, {query: income, measure: persons, why: Law}]",
+        "DPR-S663",
         67,
-        "not available yet",
+        "write it once",
     ),
     ("invariants: []", "invariants: [{query: incom, measure: persons, why: Law}]", "DPR-S663", 67, "`income`"),
     ("invariants: []", "invariants: [{query: use, measure: count, why: Law}]", "DPR-S663", 67, "has `marginals`"),
