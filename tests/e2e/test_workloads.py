@@ -212,7 +212,15 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
         yield made
 
 
-@pytest.mark.parametrize("point", ["draw.drawn", "commit.committed", "publish.begun", "write.written"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "draw.drawn",
+        pytest.param("commit.committed", marks=pytest.mark.nightly),
+        pytest.param("publish.begun", marks=pytest.mark.nightly),
+        pytest.param("write.written", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_killed_release_goes_on_with_the_answers_it_had(nursery: Nursery, tmp_path: Path, point: str) -> None:
     folder = tmp_path / "project"
     spec = small_workloads(folder, SPECS["shared"])
