@@ -17,7 +17,7 @@ from dprelease.noise.sampler import Sampler, add_noise
 if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, nor the other way round
     from dprelease.catalog.residual import Residual
 
-__all__ = ["draw_residual", "unfolded"]
+__all__ = ["draw_residual"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -53,18 +53,6 @@ def draw_residual(exact: Exact, residual: Residual, scale: Fraction, sampler: Sa
         part = numbers[start : start + BLOCK]
         part[...] = add_noise("gaussian", part, scale, sampler)
     return numbers
-
-
-def unfolded(values: Integers, residual: Residual) -> npt.NDArray[np.float64]:
-    """Noisy residuals in rows: what :func:`draw_residual` returned, divided by grain prod n_i.
-
-    Its mean is the table centred along the axes; the noise is not centred yet, and of variance (scale / divisor)^2.
-
-    Args:
-        values: Steps of the lattice, any shape.
-        residual: The contrasts that they are.
-    """
-    return values / np.float64(residual.divisor)
 
 
 def _contrast(numbers: Integers, shape: tuple[int, ...], axis: int) -> None:

@@ -36,7 +36,8 @@ def verify(plan: ReleasePlan) -> Loss:
     _check_shape(plan)
     _check_times(plan)
     for step in plan.steps:
-        check_residual(plan, step) if step.residual is not None else check_reach(plan, step)
+        check_step = check_reach if step.residual is None else check_residual
+        check_step(plan, step)
         require(has_room(step), f"{step.id} has noise that does not fit into 64 bits beside a total")
     _check_goals(plan)
     check_workloads(plan)

@@ -15,7 +15,7 @@ from scipy import stats
 
 from dprelease.catalog.residual import Residual
 from dprelease.noise.exact import Exact
-from dprelease.noise.residual import draw_residual, unfolded
+from dprelease.noise.residual import draw_residual
 
 NODES = 60_000  # slices of one draw, each with the same counts
 SHAPE = (3, 4)
@@ -77,7 +77,7 @@ def test_neighbouring_slices_have_nothing_in_common(noise: Floats) -> None:
 
 def test_in_rows_the_covariance_is_the_one_that_reconciliation_works_with() -> None:
     drawn = draw_residual(Exact(np.tile(COUNTS, NODES)), RESIDUAL, SCALE)
-    rows = centred(unfolded(drawn, RESIDUAL))
+    rows = centred(drawn / RESIDUAL.divisor)
     expected = centred(COUNTS.astype(np.float64))[0]
     covariance = in_rows()
     errors = np.abs(rows.mean(axis=0) - expected) / np.sqrt(np.diag(covariance) / NODES)
