@@ -74,6 +74,19 @@ class Residual(Value):
         """The answer divided by it is in rows: grain times the number of cells of a slice."""
         return self.grain * prod(self.contrasted)
 
+    def of_nodes(self, count: int) -> Residual:
+        """The same contrasts of so many keys of the first column, which is none of the contrasted ones.
+
+        A slice lies in one key of that column and is contrasted by itself, so that this query is the whole one's part
+        for these keys, number by number; grain, divisor and ``most_rows`` are those of the whole one.
+
+        Raises:
+            ValueError: If there is no first column, or it is contrasted.
+        """
+        if not self.shape or 0 in self.axes:
+            raise ValueError("a residual is cut along its first column, where that is not contrasted")
+        return Residual(shape=(count, *self.shape[1:]), axes=self.axes, grain=self.grain)
+
     @property
     def most_rows(self) -> int:
         """The largest count of one cell with which every number fits: larger ones are clamped to it before the draw.

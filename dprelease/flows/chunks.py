@@ -4,6 +4,8 @@ A task costs Prefect's server 17 ms and 19 KB, whatever it does; a batch can be 
 one table that follow one another share a task. Threads take the chunks in order, and the chunks become smaller
 towards the end, each a share of what is left, so that all threads end at about the same time: guided self-scheduling
 (Polychronopoulos and Kuck, IEEE Transactions on Computers C-36, 1987).
+
+Steps in pieces are the longest, and come first: one task for each top-level unit, with its pieces of all such steps.
 """
 
 from __future__ import annotations
@@ -47,18 +49,22 @@ class Chunk:
 
 
 def chunks(batches: Sequence[Batch], threads: int) -> tuple[Chunk, ...]:
-    """Chunks of half of each thread's share of the steps that are left; one for every thread, if batches are enough.
+    """One chunk for each unit of the steps in pieces; the others by half of each thread's share of the steps left.
+
+    Of these there is one for every thread, if batches are enough.
 
     Args:
         batches: What is to be measured, in plan order.
         threads: That measure at once.
     """
-    wanted = min(threads, len(batches))
+    whole = [batch for batch in batches if batch.piece is None]
+    wanted = min(threads, len(whole))
     cut: list[list[Batch]] = []
     for largest in range(LARGEST, 0, -1):
-        cut = _cut(batches, largest, threads)
+        cut = _cut(whole, largest, threads)
         if len(cut) >= wanted:
             break
+    cut = [*_units(batches), *cut]
     labels = [_label(part) for part in cut]
     again = Counter(labels)
     seen: Counter[str] = Counter()
@@ -67,6 +73,15 @@ def chunks(batches: Sequence[Batch], threads: int) -> tuple[Chunk, ...]:
         seen[label] += 1
         found.append(Chunk(f"{label} #{seen[label]}" if again[label] > 1 else label, tuple(part)))
     return tuple(found)
+
+
+def _units(batches: Sequence[Batch]) -> list[list[Batch]]:
+    """The batches of each top-level unit together, wherever they stand: what is left of a unit is one task again."""
+    found: dict[tuple[str, str, int], list[Batch]] = {}
+    for batch in batches:
+        if batch.piece is not None:
+            found.setdefault((batch.table, batch.piece.column, batch.piece.unit), []).append(batch)
+    return list(found.values())
 
 
 def _cut(batches: Sequence[Batch], largest: int, threads: int) -> list[list[Batch]]:
@@ -86,8 +101,14 @@ def _cut(batches: Sequence[Batch], largest: int, threads: int) -> list[list[Batc
 
 
 def _label(batches: Sequence[Batch]) -> str:
-    """``persons: income, visits_by_state, ...``: what a person looks for."""
+    """``persons: income, visits_by_state, ...``, or ``persons: areas in region South``: what a person looks for."""
     queries = dict.fromkeys(answer.query for batch in batches for step in batch.steps for answer in step.answers)
-    named = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..." for name in queries]
+    named = [_short(name) for name in queries]
     more = ["..."] if len(named) > _NAMED else []
-    return f"{batches[0].table}: {', '.join([*named[:_NAMED], *more])}"
+    piece = batches[0].piece
+    where = f" in {_short(piece.column)} {_short(piece.key)}" if piece is not None else ""
+    return f"{batches[0].table}: {', '.join([*named[:_NAMED], *more])}{where}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."

@@ -89,6 +89,7 @@ class _Reservation:
     restates: int | None = None
     revision: int = 0
     measured: dict[str, int] = field(default_factory=dict)
+    cut: tuple[tuple[str, ...], ...] = ()
     read: bool = False
     ended: str | None = None
 
@@ -230,7 +231,7 @@ def _reserve(book: _Book, at: int, body: Reserved) -> None:
         book.say(at, f"{body.release} {body.period} was reserved with this very plan before")
     plan = _plan(book, at, body)
     cells = plan.cells if plan else {}
-    book.reservations[at] = _Reservation(name, cells, body.restates, body.revision)
+    book.reservations[at] = _Reservation(name, cells, body.restates, body.revision, cut=plan.cut if plan else ())
     book.live[key] = at
     book.planned.add(name)
     for charge in body.charges:
@@ -309,19 +310,15 @@ def _source(book: _Book, at: int, body: Sourced | quiet.Look) -> None:
         return
     if found.read and not body.accepted:
         book.say(at, f"{body.release} {body.period} is read anew, and nobody accepted that")
+    if found.read and any(0 < len(found.measured.keys() & pieces) < len(pieces) for pieces in found.cut):
+        book.say(at, f"{body.release} {body.period} is read anew between the pieces of one step")
     found.read = True
     book.sources[at] = (body.reservation,)
 
 
 def _measure(book: _Book, at: int, body: Measured | quiet.Step) -> None:
-    release, period, plan, step, cells, digest = (
-        body.release,
-        body.period,
-        body.plan,
-        body.step,
-        body.cells,
-        body.digest,
-    )
+    release, period, plan = body.release, body.period, body.plan
+    step, cells, digest = body.step, body.cells, body.digest
     book.steps[at] = (release, period, plan, step, digest, identity(release, period, plan, step))
     found = book.reservations.get(book.live.get((release, period), 0))
     if found is None or found.ended or found.name[2] != plan:

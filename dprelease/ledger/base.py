@@ -100,7 +100,7 @@ class Sources(Value):
 
 @dataclass(frozen=True, order=True)
 class StepKey:
-    """What identifies one draw for ever; ``plan`` is the fingerprint of the plan."""
+    """What identifies one draw, or one piece of it, for ever; ``plan`` is the fingerprint of the plan."""
 
     release: str
     period: str
@@ -232,11 +232,12 @@ class Ledger(Protocol):
         Raises:
             BrokenPromiseError: There is no open reservation of that plan, the step is not in it, or the
                 measurement has another step or number of cells.
+            LedgerError: It is of a piece of a step, and other data were accepted since this process compared its own.
         """
         ...
 
     def measured(self, release: str, period: str, plan: str) -> frozenset[str]:
-        """The steps of a plan that have a measurement."""
+        """The ids of the measurements of a plan that are there: of its steps, and of the pieces of those in pieces."""
         ...
 
     def secret(self, release: str, period: str, plan: str) -> bytes:
@@ -282,7 +283,8 @@ class Ledger(Protocol):
             command: What is being run.
 
         Raises:
-            LedgerError: One of the files was read for another account.
+            LedgerError: One of the files was read for another account; or other data are accepted while a step has
+                some of its pieces and not all.
             BrokenPromiseError: There is no open reservation of that plan.
         """
         ...

@@ -24,7 +24,7 @@ from dprelease.ledger.reader import Reader
 from dprelease.ledger.recovery import recover
 from dprelease.ledger.revised import Past, revises
 from dprelease.ledger.rules import not_reserved, replaces, require_measured, require_same_manifest
-from dprelease.ledger.sourcing import record_source
+from dprelease.ledger.sourcing import record_source, require_same_data
 from dprelease.ledger.store import Rows
 from dprelease.ledger.tally import Tally, tally
 from dprelease.ledger.write import Write
@@ -139,6 +139,7 @@ class Book(Reader):
         with self._reading() as rows:
             live = self._open(rows, release, period, plan)
             found = view.sources(rows, live.sequence) if rows else None
+            self._read[live.hash] = (found.tables, found.key) if found else None
             entry = Head(sequence=live.sequence, hash=live.hash)
             lines = self._guard.lacking(rows, entry, (release, period, plan)) if rows else ()
         self._guard.anchor(*lines)
@@ -157,9 +158,9 @@ class Book(Reader):
         """Record what is read for an open release."""
         with self._writing(point="source") as write:
             live = self._open(write.rows, release, period, plan)
-            accounts = {name: table.account for name, table in self._plan(write.rows, live).catalog.tables.items()}
-            mine = {name: accounts[name] for name in tables}
-            record_source(write, live, tables, mine, key_id, accepted, self._now(), this_process(command))
+            planned = self._plan(write.rows, live)
+            record_source(write, live, planned, tables, key_id, accepted, self._now(), this_process(command))
+        self._read[live.hash] = (dict(tables), key_id)
 
     def commit(self, key: StepKey, measurement: Measurement) -> Measurement:
         """Store a measurement unless the step has one already, and return what is stored."""
@@ -168,6 +169,8 @@ class Book(Reader):
             if view.stored(write.rows, key) is None:
                 live = self._open(write.rows, key.release, key.period, key.plan)
                 self._require_step(write.rows, live, key, measurement)
+                if key.step in self._cut[live.hash]:
+                    require_same_data(live, self._read.get(live.hash), view.sources(write.rows, live.sequence))
                 payload = measurement.to_bytes()
                 digest = write.keep(payload)
                 reach("commit.stored")
@@ -297,9 +300,11 @@ class Book(Reader):
         return ReleasePlan.from_canonical(view.plan_text(rows, found))
 
     def _known_steps(self, rows: Rows, found: Reservation) -> Mapping[str, int | None]:
-        """How many numbers each step of a reservation has."""
+        """How many numbers each measurement of a reservation has: one of a step, or of a piece of one."""
         if found.hash not in self._steps:
-            self._steps[found.hash] = {step.id: step.numbers for step in self._plan(rows, found).measured}
+            plan = self._plan(rows, found)
+            self._cut[found.hash] = frozenset(p.id(step) for step, pieces in plan.pieces.items() for p in pieces)
+            self._steps[found.hash] = plan.numbers
         return self._steps[found.hash]
 
     def _require_step(self, rows: Rows, live: Reservation, key: StepKey, measurement: Measurement) -> None:

@@ -25,7 +25,8 @@ class Planned:
 
     Attributes:
         name: Release, period, fingerprint of the spec.
-        cells: How many numbers each step has.
+        cells: How many numbers each measurement has: a step has one, or one for each of its pieces.
+        cut: The ids of the pieces of each step that has some.
         costs: By account, the digest of what it is charged.
         parallel: By account whose stretches of time are apart, on what terms.
         untied: Why a parallel account may be charged for less than its units lose.
@@ -42,6 +43,7 @@ class Planned:
     revisions: int = 0
     revision: int = 0
     first: str = ""
+    cut: tuple[tuple[str, ...], ...] = ()
 
     def unfit(self, terms: Iterable[Account]) -> Iterator[str]:
         """Why it may be charged for less than units lose that are of one stretch of time each; nothing: it is not."""
@@ -115,7 +117,8 @@ def _planned(text: str) -> Planned:
     accounts = {account.name: account for account in plan.accounts}
     return Planned(
         name=(plan.release.name, plan.release.period, plan.spec_fingerprint),
-        cells={step.id: step.numbers for step in plan.measured},
+        cells=plan.numbers,
+        cut=tuple(tuple(piece.id(step) for piece in pieces) for step, pieces in plan.pieces.items()),
         costs={name: digest_of(plan.cost_of(accounts[name])) for name in owed},
         parallel={name: account.parallel for name, account in accounts.items() if account.parallel is not None},
         untied=tuple(untied(plan)),

@@ -19,6 +19,7 @@ from dprelease.ledger.guard import Guard
 from dprelease.ledger.history import State
 from dprelease.ledger.judge import judge
 from dprelease.ledger.place import utc_now, utc_text
+from dprelease.ledger.sourcing import Read
 from dprelease.ledger.store import Holder, Lock, Rows, Store
 from dprelease.noise import Measurement
 from dprelease.plan.document import AccountStanding, Head, Standing
@@ -41,7 +42,10 @@ class Reader:
         self._store = store
         self._guard = Guard(store, Journal(anchors))
         self._clock = clock
-        self._steps: dict[str, Mapping[str, int | None]] = {}  # by hash of the reserve entry, so never out of date
+        # By hash of the reserve entry, so never out of date:
+        self._steps: dict[str, Mapping[str, int | None]] = {}
+        self._cut: dict[str, frozenset[str]] = {}
+        self._read: dict[str, Read] = {}  # what this process was last told, or has told, of its sources
 
     @property
     def place(self) -> str:

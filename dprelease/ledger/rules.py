@@ -6,8 +6,16 @@ from collections.abc import Mapping
 
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.ledger.base import Reservation
+from dprelease.plan.document import ReleasePlan
 
-__all__ = ["has_ended", "not_reserved", "replaces", "require_measured", "require_same_manifest"]
+__all__ = [
+    "has_ended",
+    "not_reserved",
+    "replaces",
+    "require_measured",
+    "require_same_manifest",
+    "require_whole_steps",
+]
 
 
 def not_reserved(release: str, period: str, plan: str) -> LedgerError:
@@ -97,3 +105,24 @@ def require_measured(found: Reservation, steps: Mapping[str, int | None], measur
             hint="run the release again: it goes on where it stopped",
             code="DPR-L903",
         )
+
+
+def require_whole_steps(plan: ReleasePlan, measured: frozenset[str]) -> None:
+    """Other data are accepted only where no step has some of its pieces and not all.
+
+    A step is charged for one unit's rows in one state of the data. A unit that is in one piece before and in another
+    one after would be in both, and move the step's answer twice.
+
+    Raises:
+        LedgerError: A step has.
+    """
+    for step, pieces in plan.pieces.items():
+        done = sum(piece.id(step) in measured for piece in pieces)
+        if 0 < done < len(pieces):
+            raise LedgerError(
+                f"{plan.release.name}/{plan.release.period} has measured {done} of the {len(pieces)} pieces of {step}",
+                detail="the pieces of one step must come from one state of the data: what it costs is said of that",
+                hint="put the files, and the key of their fingerprints, back as they were; or `--give-up REASON`, "
+                "which ends it with what it cost",
+                code="DPR-L155",
+            )

@@ -8,22 +8,25 @@ from functools import partial
 from dprelease.errors import LedgerError
 from dprelease.ledger import view
 from dprelease.ledger.balance import Actor
-from dprelease.ledger.base import Reservation
+from dprelease.ledger.base import Reservation, Sources
 from dprelease.ledger.entry import Sourced
+from dprelease.ledger.rules import require_whole_steps
 from dprelease.ledger.store import Rows
 from dprelease.ledger.write import Write
+from dprelease.plan.document import ReleasePlan
 from dprelease.points import reach
 
-__all__ = ["record_source"]
+__all__ = ["record_source", "require_same_data"]
 
 Tables = Mapping[str, tuple[str, ...]]
+Read = tuple[Tables, str] | None
 
 
 def record_source(
     write: Write,
     live: Reservation,
+    plan: ReleasePlan,
     tables: Tables,
-    accounts: Mapping[str, str],
     key: str,
     accepted: str,
     at: str,
@@ -34,17 +37,18 @@ def record_source(
     Args:
         write: The transaction.
         live: The reservation.
+        plan: Its plan.
         tables: By table, one keyed hash for each file.
-        accounts: By table, who pays.
         key: Names the key of the hashes.
         accepted: Why other data than before, or another key, are accepted; empty: they are not.
         at: When, in UTC.
         by: Who reads.
 
     Raises:
-        LedgerError: Another process read other data for it (DPR-L150), another key was used before (DPR-L151), or one
-            of the files was read for another account (DPR-L153).
+        LedgerError: Another process read other data for it (DPR-L150), another key was used before (DPR-L151), one
+            of the files was read for another account (DPR-L153), or a step has some of its pieces (DPR-L155).
     """
+    accounts = {name: plan.catalog.tables[name].account for name in tables}
     name = f"{live.release}/{live.period}"
     before = view.sources(write.rows, live.sequence)
     if before is not None and (before.tables, before.key) == (dict(tables), key):
@@ -55,6 +59,8 @@ def record_source(
             hint="let that one finish it; or `--accept-changed-data REASON`, which the report will show",
             code="DPR-L150",
         )
+    if before is not None:
+        require_whole_steps(plan, view.measured(write.rows, live.release, live.period, live.plan_fingerprint))
     last = _last_key(write.rows)
     if last not in ("", key) and not accepted:
         raise LedgerError(
@@ -86,6 +92,29 @@ def record_source(
     entry = write.append(body)
     write.rows.execute("INSERT INTO sources VALUES (?, ?)", (entry.sequence, live.sequence))
     reach("source.appended")
+
+
+def require_same_data(live: Reservation, read: Read, recorded: Sources | None) -> None:
+    """A piece of a step is committed from the data that its process compared its own with, and that still stand.
+
+    Two processes that work on one release in spite of its lock could else commit pieces of one step from two states
+    of the data (see ``rules.require_whole_steps``).
+
+    Args:
+        live: The reservation.
+        read: What the process was last told of the sources, or has told of them.
+        recorded: What stands in the ledger.
+
+    Raises:
+        LedgerError: They differ (DPR-L150).
+    """
+    if read != (None if recorded is None else (recorded.tables, recorded.key)):
+        raise LedgerError(
+            f"{live.release}/{live.period} was read from other data meanwhile, by another process",
+            detail="the pieces of one step come from one state of the data; nothing was stored",
+            hint="let that process finish it, then run the same command again",
+            code="DPR-L150",
+        )
 
 
 def _last_key(rows: Rows) -> str:

@@ -11,7 +11,8 @@ from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger, Reservation, StepKey, has_ended
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import left_text, loss_facts
+from dprelease.plan.explain import left_text, loss_facts, unprotected
+from dprelease.plan.pieces import assembled
 from dprelease.plan.presented import Presentation, presentation
 from dprelease.publish import Publication, folder_for, render, write
 from dprelease.release.books import open_books
@@ -40,6 +41,8 @@ class AccountLine(Value):
 class Outcome(Value):
     """How a run ended; public. ``warning`` is what went wrong beside a release that is complete.
 
+    ``unprotected`` is the sentence on what was published exactly, which is no part of ``epsilon``.
+
     ``revision`` is which of the ``revisions`` that are planned was published; it has no accounts, for they were charged
     with the first publication.
     """
@@ -57,6 +60,7 @@ class Outcome(Value):
     revision: int = 0
     revisions: int = 0
     warning: str = ""
+    unprotected: str = ""
 
 
 def rendered(
@@ -82,15 +86,20 @@ def rendered(
     plan = ReleasePlan.from_canonical(reservation.plan)
     identity = (reservation.release, reservation.period, reservation.plan_fingerprint)
     measurements: dict[str, Measurement] = {}
+    pieces = plan.pieces
     for step in plan.measured:
-        stored = ledger.stored(StepKey(*identity, step.id))
-        if stored is None:
-            raise LedgerError(
-                f"{reservation.release}/{reservation.period} is not measured to its end: {step.id} has no answer",
-                hint="`dprelease run` with its spec resumes it",
-                code="DPR-L111",
-            )
-        measurements[step.id] = stored
+        parts = pieces.get(step.id, ())
+        found: dict[str, Measurement] = {}
+        for name in [piece.id(step.id) for piece in parts] or [step.id]:
+            stored = ledger.stored(StepKey(*identity, name))
+            if stored is None:
+                raise LedgerError(
+                    f"{reservation.release}/{reservation.period} is not measured to its end: {name} has no answer",
+                    hint="`dprelease run` with its spec resumes it",
+                    code="DPR-L111",
+                )
+            found[name] = stored
+        measurements[step.id] = assembled(step, parts, found) if parts else found[step.id]
     if rehearsal:
         key = None
     facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal)
@@ -135,6 +144,7 @@ def outcome(
         revision=plan.release.revision,
         revisions=plan.release.revisions,
         warning=warning,
+        unprotected=unprotected(plan),
     )
 
 
@@ -173,4 +183,4 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     look = None if spec is None else presentation(plan, plan_release(project, project.load(spec, reservation.period)))
     write(rendered(ledger, reservation, key=signer, look=look), folder)
     warning = write_overview(project.releases)
-    return outcome(reservation, plan, folder, "exists", 0, len(plan.measured), warning)
+    return outcome(reservation, plan, folder, "exists", 0, len(plan.numbers), warning)

@@ -253,7 +253,7 @@ class Run:
     def _check_computable(self, plan: ReleasePlan) -> None:
         """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
         references = reference_tables(plan.catalog, self._target.project.folder)
-        for batch in plan.batches():
+        for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
             asked = (part for step in batch.steps if step.id != batch.selection for part in step.parts)
             self._engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), references)
 
@@ -299,7 +299,7 @@ class Run:
 
     def _pending(self) -> tuple[Batch, ...]:
         done = self._ledger.measured(*self._identity)
-        return tuple(batch for batch in self.plan.batches() if any(step.id not in done for step in batch.steps))
+        return tuple(batch for batch in self.plan.batches() if not done.issuperset(batch.ids))
 
     @property
     def _identity(self) -> tuple[str, str, str]:
@@ -311,7 +311,7 @@ class Run:
         return recorded_sampler(self.reservation.environment.get("sampler", ""))
 
     def measure(self, batch: Batch) -> int:
-        """Measure a batch; returns the number of its steps, all of which now have a committed answer."""
+        """Measure a batch; returns how many measurements it is made of, all of which are now committed."""
         source = Source(self._catalog, self._references, self._engine, self._pinned, self._sampler)
         return len(draw(batch, source, self._ledger, self._identity))
 
@@ -333,7 +333,7 @@ class Run:
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
-        drawn = len(self.plan.measured) - reused
+        drawn = len(self.plan.numbers) - reused
         return outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
 
     def _bundle_folder(self) -> Path:

@@ -72,7 +72,7 @@ class CountingRun:
 
     def batches(self) -> tuple[Any, ...]:
         steps = [tuple(SimpleNamespace(answers=(SimpleNamespace(query=f"{q}{i}"),)) for q in "qr") for i in range(6)]
-        return tuple(SimpleNamespace(table=f"t{i}", steps=each) for i, each in enumerate(steps))
+        return tuple(SimpleNamespace(table=f"t{i}", steps=each, piece=None) for i, each in enumerate(steps))
 
     def measure(self, batch: Any) -> int:
         with self._lock:

@@ -13,6 +13,7 @@ import pytest
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.catalog.within import Within
 from dprelease.errors import BrokenPromiseError
 from dprelease.ledger import Charge, Ledger, StepKey, open_ledger
 from dprelease.noise import Exact, ExactHistogram, ExactKeys, Measurement
@@ -59,6 +60,7 @@ class Zeros:
         references: Mapping[str, ReferenceTable],
         secret: bytes = b"",
         keys: Sequence[tuple[Key, ...]] | None = None,
+        within: Within | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         self.calls += 1
         self.secrets.append(secret)
@@ -270,6 +272,7 @@ class Held(Zeros):
         references: Mapping[str, ReferenceTable],
         secret: bytes = b"",
         keys: Sequence[tuple[Key, ...]] | None = None,
+        within: Within | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         cells = (cells_of(grouping, catalog) or 0) if keys is None else len(keys)
         place = np.arange(cells, dtype=np.int64)

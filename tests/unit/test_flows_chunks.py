@@ -13,7 +13,7 @@ from dprelease.flows.chunks import LARGEST, chunks
 
 def batch(table: str, *queries: str) -> Any:
     steps = tuple(SimpleNamespace(answers=(SimpleNamespace(query=query),)) for query in queries)
-    return SimpleNamespace(table=table, steps=steps)
+    return SimpleNamespace(table=table, steps=steps, piece=None)
 
 
 def test_a_thousand_queries_by_different_columns_are_few_tasks_that_become_smaller() -> None:
