@@ -16,9 +16,10 @@ import numpy.typing as npt
 from dprelease.noise.exact import Exact, ExactHistogram, open_exact, open_histogram
 
 if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, nor the other way round
+    from dprelease.catalog.factor import Factor
     from dprelease.catalog.residual import Residual
 
-__all__ = ["true_numbers", "true_quantile", "true_residual"]
+__all__ = ["true_factor", "true_numbers", "true_quantile", "true_residual"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -37,6 +38,19 @@ def true_residual(exact: Exact, residual: Residual) -> Integers:
     for axis in residual.axes:
         table = residual.shape[axis] * table - table.sum(axis=axis, keepdims=True)
     return np.asarray(table * residual.grain, dtype=np.int64).reshape(prod(residual.shape))
+
+
+def true_factor(exact: Exact, factor: Factor) -> Integers:
+    """F x of every line x along the factor's axis, without noise: shape ``(prod(factor.shape),)``.
+
+    Made by itself, not by what draws it: the columns of F, each times its counts (``catalog.factor``).
+    """
+    clamped = open_exact(exact).clip(-factor.most_rows, factor.most_rows)
+    table = np.moveaxis(clamped.reshape(factor.shape), factor.axis, 0)
+    found = np.zeros(table.shape, dtype=np.int64)
+    for counts, column in zip(table, factor.matrix.T.astype(np.int64), strict=True):
+        found += np.multiply.outer(column, counts)
+    return np.ascontiguousarray(np.moveaxis(found, 0, factor.axis)).reshape(prod(factor.shape))
 
 
 def true_quantile(histogram: ExactHistogram, at: Fraction) -> npt.NDArray[np.float64]:

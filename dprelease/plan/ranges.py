@@ -6,7 +6,7 @@ noise is known by its *information*, the symmetric matrix X of what one measures
 with noise covariance S: a row in cell i costs ``mu^2 = X_ii``, and least squares answers W with the total squared error
 ``trace(W'W X^-1)``. Neighbors add or remove one row.
 
-Nothing here is asked for by a spec yet.
+Plans draw by an invertible matrix (``plan.lower_ranges``), never a tree: what is here says how near the best that is.
 """
 
 from __future__ import annotations

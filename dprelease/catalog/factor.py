@@ -1,0 +1,226 @@
+"""What is drawn of a table of counts so that sums along one axis are told well: a whole-number matrix times its lines.
+
+A *slice* of a table is one line of counts along the ordered axis, all other keys fixed. Of every slice x the whole
+numbers F x are drawn, and F has an inverse, so that F^-1 of the noisy answer is x with noise whose sums err less than
+those of independent noise. Two kinds of F. Proofs: docs/proofs/prefix-draws.md.
+
+``root``: the lower triangular square root of the matrix of prefix sums, by columns of equal norm, rounded. With
+f_k = C(2k, k) / 4^k (its entries: sum of f_k z^k = (1 - z)^(-1/2), whose square is the sum of all z^k) and
+s_m = f_0^2 + ... + f_m^2, column j has the entries grain f_(i - j) / sqrt(s_(n - 1 - j)), i >= j. Fichtenberger,
+Henzinger and Upadhyay 2023, "Constant matters: fine-grained error bound on differentially private continual
+observation"; Henzinger, Upadhyay and Upadhyay 2023, "Almost tight error bounds on differentially private continual
+counting". It is worked out in whole numbers (:func:`root_matrix`), so that it is the same on every machine.
+
+``matrix``: any whole numbers, which the value holds itself.
+
+>>> Factor(shape=(2, 3), axis=1, kind="root", grain=1024).matrix.tolist()
+[[868, 0, 0], [434, 916, 0], [326, 458, 1024]]
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from dprelease.canonical import Value
+from dprelease.privacy.event import Sensitivity
+from dprelease.privacy.unit import Neighboring
+
+__all__ = ["LEAST_GRAIN", "MOST_KEYS", "MOST_WRITTEN_OUT", "Factor", "factor_sensitivity", "root_matrix"]
+
+LEAST_GRAIN = 1024  # epsilon is then within 2 parts in 10^6 of continuous noise (docs/proofs/prefix-draws.md, 4)
+MOST_KEYS = 4096  # of the ordered column
+MOST_WRITTEN_OUT = 128  # keys up to which a matrix is held, and every two columns are compared
+_LARGEST_ENTRY = 2**20
+_LARGEST = 2**61  # so large the exact numbers may be: the noise has the rest of 64 bits
+_POINT = 40  # bits after the point of f_k
+
+Whole = npt.NDArray[np.int32]
+
+
+class Factor(Value):
+    """Which whole-number combinations of the lines of a table of counts are drawn.
+
+    Attributes:
+        shape: How many keys each column of the step's ``by`` has.
+        axis: The position of the ordered column.
+        kind: Which matrix.
+        grain: About the norm of a column: the lattice of the noise is so fine.
+        rows: Of ``matrix`` its rows, one tuple each; None of ``root``.
+
+    Raises:
+        ValueError: If a column has no keys, the axis is none of them or has too many keys, or there are rows where
+            none belong, or not as many as keys.
+    """
+
+    shape: tuple[int, ...]
+    axis: int = Field(ge=0)
+    kind: Literal["root", "matrix"]
+    grain: int = Field(ge=LEAST_GRAIN, le=_LARGEST_ENTRY)
+    rows: tuple[tuple[int, ...], ...] | None = None
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        if min(self.shape, default=0) < 1 or self.axis >= len(self.shape):
+            raise ValueError("a factor acts along a column of a table, and every column has at least one key")
+        most = MOST_KEYS if self.kind == "root" else MOST_WRITTEN_OUT
+        if self.length > most:
+            raise ValueError(f"a factor of this kind has at most {most} keys")
+        if (self.rows is not None) != (self.kind == "matrix"):
+            raise ValueError("a factor holds the rows of a matrix that nothing else says, and no others")
+        if self.rows is not None:
+            square = len(self.rows) == self.length and all(len(row) == self.length for row in self.rows)
+            if not square or any(abs(entry) > _LARGEST_ENTRY for row in self.rows for entry in row):
+                raise ValueError("the matrix of a factor has a row and a column for every key, and no huge numbers")
+            if not any(map(any, self.rows)):
+                raise ValueError("a factor whose matrix is 0 measures nothing")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_no_rows(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = written(self)
+        if self.rows is None:
+            del fields["rows"]
+        return fields
+
+    @property
+    def length(self) -> int:
+        """How many keys the ordered column has."""
+        return self.shape[self.axis]
+
+    @property
+    def slices(self) -> int:
+        """How many lines along the ordered column the table has."""
+        return math.prod(self.shape) // self.length
+
+    @property
+    def matrix(self) -> Whole:
+        """F, shape ``(keys, keys)``, read-only."""
+        return root_matrix(self.length, self.grain) if self.rows is None else _held(self.rows)
+
+    @property
+    def growth(self) -> int:
+        """The largest sum of sizes along a row of F: by so much the answer can be larger than the counts."""
+        return max(int(np.abs(part, dtype=np.int64).sum(axis=1).max()) for part in _bands(self.matrix))
+
+    @property
+    def most_rows(self) -> int:
+        """The largest count of one cell with which every number fits: larger ones are clamped to it before the draw.
+
+        Every partial sum of a row of F times counts in [-M, M] is at most growth M in size.
+        """
+        return _LARGEST // self.growth
+
+
+@lru_cache(maxsize=2)  # one of 4,096 keys takes 67 MB
+def root_matrix(keys: int, grain: int) -> Whole:
+    """The square root of the matrix of prefix sums, with columns of equal norm, in whole numbers.
+
+    With p_k = floor(2^40 C(2k, k) / 4^k) and r_m = floor(sqrt(p_0^2 + ... + p_m^2)) the entry in row i, column
+    j <= i, is the whole number nearest to grain p_(i - j) / r_(n - 1 - j), the upper one of two. It is at least 1 on
+    the diagonal (r_m < 2^41 for every m that is allowed, and p_0 = 2^40), so that the matrix has an inverse; and
+    nothing on the way exceeds 2^62.
+
+    Args:
+        keys: n, at most ``MOST_KEYS``.
+        grain: At most 2^20.
+
+    Returns:
+        Shape ``(keys, keys)``, read-only.
+    """
+    central, points, squares, norms = 1, [], 0, []
+    for k in range(keys):
+        points.append((central << _POINT) >> (2 * k))
+        squares += points[-1] ** 2
+        norms.append(math.isqrt(squares))
+        central = central * 2 * (2 * k + 1) // (k + 1)
+    line = np.array(points, dtype=np.int64) * (2 * grain)
+    found = np.zeros((keys, keys), dtype=np.int32)
+    for j in range(keys):
+        norm = norms[keys - 1 - j]
+        found[j:, j] = (line[: keys - j] + norm) // (2 * norm)
+    found.flags.writeable = False
+    return found
+
+
+@lru_cache(maxsize=8)
+def _held(rows: tuple[tuple[int, ...], ...]) -> Whole:
+    found = np.array(rows, dtype=np.int32)
+    found.flags.writeable = False
+    return found
+
+
+def _bands(matrix: Whole) -> list[Whole]:
+    """A matrix in bands of rows, so that no wide copy of a large one is made."""
+    return [matrix[start : start + 256] for start in range(0, len(matrix), 256)]
+
+
+def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring) -> Sensitivity:
+    """How far one unit can move F x of all slices, in steps of its lattice.
+
+    Every row adds 1 to one cell or counts nowhere; a unit has at most ``rows`` rows, in any cells, also all in one.
+
+    Proof, in short (docs/proofs/prefix-draws.md). A unit changes the table by u - v with u, v >= 0 and at most
+    ``rows`` in each (v = 0 or u = 0 for add or remove). A norm of the answer is convex in (u, v), so that it is largest
+    at a corner: all rows of u in one cell a, all of v in one cell c, or none. That is ``rows`` times a column of F;
+    or times the difference of two of one slice; or two columns in different slices, whose L1 and L2^2 add up. Of more
+    than ``MOST_WRITTEN_OUT`` keys (a ``root``, whose entries are never negative) differences are not listed:
+    |a - b|^2 <= |a|^2 + |b|^2 where no entry is negative, |a - b|_1 <= |a|_1 + |b|_1, and no entry of a - b is larger
+    than one of a or b. A row changes entries of its own slice alone, at most all of them.
+
+    Args:
+        factor: The query.
+        rows: The most rows of one unit that count (``Limits.rows``).
+        neighboring: Which tables are neighbours.
+
+    Returns:
+        The norms; ``shifts`` is empty, for the accountants read such fine lattices by their norms. L1, L2^2 and Linf
+        are reached, but for those bounds of a single slice with many keys; L0 is where the matrix has no zeros.
+
+    Raises:
+        ValueError: If ``rows`` is not positive.
+    """
+    if rows < 1:
+        raise ValueError("a unit has at least one row")
+    replaced = neighboring is Neighboring.REPLACE_ONE
+    l1, l2_squared, linf = _norms(factor.matrix, factor.slices > 1, replaced)
+    return Sensitivity(
+        l0=factor.length * min(factor.slices, 2 * rows if replaced else rows),
+        l1=Fraction(rows * l1),
+        l2_squared=Fraction(rows**2 * l2_squared),
+        linf=Fraction(rows * linf),
+    )
+
+
+def _norms(matrix: Whole, apart: bool, replaced: bool) -> tuple[int, int, int]:
+    """L1, L2^2 and Linf for one row; ``apart``: whether there are several slices. Entries stay below 2^21."""
+    l1, l2_squared, linf = _largest(matrix.T)
+    if not replaced:
+        return l1, l2_squared, linf
+    if apart or len(matrix) > MOST_WRITTEN_OUT:
+        if len(matrix) > MOST_WRITTEN_OUT and int(matrix.min()) < 0:
+            raise ValueError("only a matrix without negative entries may have so many keys")
+        most = (2 * l1, 2 * l2_squared, linf)
+    else:
+        most = (l1, l2_squared, linf)
+    if len(matrix) > MOST_WRITTEN_OUT:
+        return most
+    pairs = [_largest(matrix.T[at + 1 :] - column) for at, column in enumerate(matrix.T[:-1])]
+    one, two, three = zip(most, *pairs, strict=True)
+    return max(one), max(two), max(three)
+
+
+def _largest(moves: Whole) -> tuple[int, int, int]:
+    """The largest L1, L2^2 and Linf of some rows."""
+    sizes = [np.abs(part, dtype=np.int64) for part in _bands(moves)]
+    return (
+        max(int(each.sum(axis=1).max()) for each in sizes),
+        max(int((each * each).sum(axis=1).max()) for each in sizes),
+        max(int(each.max()) for each in sizes),
+    )
