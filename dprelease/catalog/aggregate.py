@@ -9,8 +9,9 @@ from pydantic import Field, SerializerFunctionWrapHandler, field_validator, mode
 
 from dprelease.canonical import Value
 from dprelease.catalog.table import Catalog
+from dprelease.catalog.zeros import zero_cells
 
-__all__ = ["BoundedAggregate", "Grouping", "Quantity", "cells_of"]
+__all__ = ["BoundedAggregate", "Grouping", "Quantity", "cells_of", "left_out_of"]
 
 
 class Quantity(Value):
@@ -99,15 +100,15 @@ class Quantity(Value):
 class Grouping(Value):
     """Which rows are read, and into which cells they fall: what the steps of one pass share.
 
-    The order is: the table's own bounds, then ``where``, then ``complete``, then the cells (a row outside them is
-    dropped), then ``max_groups`` and ``max_rows_per_group``; each looks at one row, or at the rows of one unit, and at
-    nothing else. The cells are in row-major order of the columns of ``by`` and of their keys: the last column runs
-    fastest.
+    The order is: the table's own bounds, then ``where``, then ``complete`` and ``zeros``, then the cells (a row outside
+    them is dropped), then ``max_groups`` and ``max_rows_per_group``; each looks at one row, or at the rows of one unit,
+    and at nothing else. The cells are in row-major order of the columns of ``by`` and of their keys: the last column
+    runs fastest.
 
-    No sensitivity grows by ``complete``. Proof: whether a row passes is a function of that row and of public keys
-    alone, so that it maps the rows of one unit to a part of them and reads no row of another: tables that differ in
-    one unit still differ in that unit alone, by no more rows than before, which is what every bound is made for. It
-    is what makes tables over different columns add up: all of them count the very same rows.
+    No sensitivity grows by ``complete`` or ``zeros``. Proof: whether a row passes is a function of that row, of public
+    keys and of a public list alone, so that it maps the rows of one unit to a part of them and reads no row of another:
+    tables that differ in one unit still differ in that unit alone, by no more rows than before, which is what every
+    bound is made for. It is what makes tables over different columns add up: all of them count the very same rows.
 
     Attributes:
         table: The table.
@@ -115,12 +116,15 @@ class Grouping(Value):
         where: The rows that are looked at, as the canonical text of an expression; None: all.
         max_groups: In how many cells one unit may be.
         max_rows_per_group: How many rows one unit may have in one cell.
-        excluding: A name in ``Catalog.exclusions``: cells that are left out.
+        excluding: A name in ``Catalog.exclusions``: cells that are left out; or one in ``Catalog.zeros``, whose columns
+            are all in ``by``: the cells with one of these combinations.
         private: Which keys appear is decided by a noisy selection, not declared.
         min_units: Where keys are private: the least noisy number of units with which a key appears.
         complete: Columns with public keys that must all have a key in a row (a null that has one by ``null`` of its
             column has) for the row to count at all; in rising order of their names, each once, however they are given.
             Those of ``by`` need not be named again.
+        zeros: A name in ``Catalog.zeros``, whose columns are all in ``complete``: a row that has one of these
+            combinations does not count. The cells stay, but for those of ``excluding``.
     """
 
     table: str
@@ -132,6 +136,7 @@ class Grouping(Value):
     private: bool = False
     min_units: int | None = Field(default=None, ge=1)
     complete: tuple[str, ...] = ()
+    zeros: str | None = None
 
     @field_validator("complete")
     @classmethod
@@ -140,15 +145,13 @@ class Grouping(Value):
         return tuple(sorted(set(names)))
 
     @model_serializer(mode="wrap")
-    def _without_nothing_complete(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Groupings without it keep the text, and plans the fingerprint, that they had before there was such a field.
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Groupings without them keep the text, and plans the fingerprint, that they had before there were such fields.
 
-        A subclass with a serializer of its own must leave the field out itself: only the last one is called.
+        A subclass with a serializer of its own must leave the fields out itself: only the last one is called.
         """
         fields: dict[str, Any] = written(self)
-        if not self.complete:
-            fields.pop("complete", None)  # it may be left out of what is written
-        return fields
+        return {name: each for name, each in fields.items() if each or name not in ("complete", "zeros")}
 
     @property
     def grouping(self) -> Grouping:
@@ -162,9 +165,18 @@ class BoundedAggregate(Grouping):
     quantity: Quantity
 
 
+def left_out_of(grouping: Grouping, catalog: Catalog) -> tuple[int, ...]:
+    """The positions of the cells that a grouping leaves out of the full cross product of its keys, rising."""
+    name = grouping.excluding
+    if name is None:
+        return ()
+    if name in catalog.zeros:
+        return zero_cells(catalog.zeros[name], catalog.tables[grouping.table], grouping.by)
+    return catalog.exclusions[name]
+
+
 def cells_of(grouping: Grouping, catalog: Catalog) -> int | None:
     """How many cells there are; None where a noisy selection decides."""
     if grouping.private:
         return None
-    every = catalog.tables[grouping.table].cells(grouping.by)
-    return every - len(catalog.exclusions[grouping.excluding]) if grouping.excluding else every
+    return catalog.tables[grouping.table].cells(grouping.by) - len(left_out_of(grouping, catalog))

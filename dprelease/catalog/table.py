@@ -30,6 +30,7 @@ __all__ = [
     "Table",
     "TableBounds",
     "TimeFilter",
+    "Zeros",
 ]
 
 ColumnType = Literal["text", "integer", "decimal", "boolean", "date", "timestamp"]
@@ -293,6 +294,21 @@ class Hierarchy(Value):
     parents: tuple[tuple[int, ...], ...]
 
 
+class Zeros(Value):
+    """Key combinations of some columns that no row can have, as a public file says.
+
+    Attributes:
+        reference: The name of the public file.
+        columns: The columns, in the order of a workload's attributes.
+        cells: The positions of the combinations in the full cross product of their keys, the last column fastest;
+            rising.
+    """
+
+    reference: str
+    columns: tuple[str, ...]
+    cells: tuple[int, ...]
+
+
 class Catalog(Value):
     """Everything declared that a plan needs, by name.
 
@@ -302,20 +318,20 @@ class Catalog(Value):
         exclusions: For every query that leaves key combinations out: the positions of those cells in the full
             cross product of its keys, rising.
         hierarchies: Those that queries use.
+        zeros: For every workload with impossible key combinations, by its name: which these are.
     """
 
     tables: dict[str, Table]
     references: dict[str, Reference] = {}
     exclusions: dict[str, tuple[int, ...]] = {}
     hierarchies: dict[str, Hierarchy] = {}
+    zeros: dict[str, Zeros] = {}
 
     @model_serializer(mode="wrap")
-    def _without_no_hierarchies(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Catalogs without hierarchies keep the text that they had before there were any."""
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Catalogs without hierarchies or zeros keep the text that they had before there were any."""
         fields: dict[str, Any] = written(self)
-        if not self.hierarchies:
-            fields.pop("hierarchies", None)
-        return fields
+        return {name: each for name, each in fields.items() if each or name not in ("hierarchies", "zeros")}
 
 
 def _decimal(number: Fraction) -> str:

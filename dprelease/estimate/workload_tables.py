@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,16 @@ class Reconciled:
     Attributes:
         estimate: Best linear unbiased, shape ``(nodes, *keys)``.
         published: What is shown: the same, or made non-negative or whole.
-        variance: Of a cell of each node, shape ``(nodes,)``.
+        variance: Of a cell of each node, of a shape that spreads to that of the estimate.
         whole: Whether ``published`` is whole numbers.
+        left_out: Row-major positions of cells that have no row, rising.
     """
 
     estimate: Floats
     published: npt.NDArray[np.generic]
     variance: Floats
     whole: bool
+    left_out: Sequence[int] = ()
 
 
 def workload_table(
@@ -65,10 +67,12 @@ def workload_table(
         unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
     """
-    estimate = found.estimate.reshape(-1)
-    value = estimate if found.published is found.estimate else found.published.reshape(-1).astype(np.float64)
-    each = estimate.size // len(found.variance)
-    error = np.repeat(np.sqrt(found.variance), each)
+    held = full_product(key_columns).without(found.left_out)
+    estimate = _shown(found.estimate, found.left_out)
+    value = (
+        estimate if found.published is found.estimate else _shown(found.published, found.left_out).astype(np.float64)
+    )
+    error = _shown(np.broadcast_to(np.sqrt(found.variance), found.estimate.shape), found.left_out)
     margin = error * reach
     blank = np.zeros(value.shape, dtype=bool)
     unreliable = blank if unreliable_above is None else margin > float(unreliable_above) * np.abs(value)
@@ -92,7 +96,6 @@ def workload_table(
         places=0 if found.whole else None,
         integer=found.whole,
     )
-    held = full_product(key_columns)
     return PublishedTable(
         name=name,
         title=title,
@@ -102,3 +105,9 @@ def workload_table(
         confidence=confidence,
         cells=len(held),
     )
+
+
+def _shown(numbers: npt.NDArray[Any], left_out: Sequence[int]) -> npt.NDArray[Any]:
+    """Those of the cells that have a row; shape ``(rows,)``."""
+    flat = numbers.reshape(-1)
+    return np.delete(flat, list(left_out)) if left_out else flat

@@ -1,18 +1,27 @@
-"""Key combinations that a query leaves out: the lines of a reference as positions in the cross product of its keys."""
+"""Key combinations that a query leaves out: the lines of a reference as positions in the cross product of its keys.
+
+In a workload they are structural zeros: its rows with one of them count in no table, and its estimates are best given
+that those cells are 0. Working that out takes the square of the number of combinations times the cells of their columns
+for about every table, which is limited here.
+"""
 
 from __future__ import annotations
 
 from math import prod
 
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Key, Table
+from dprelease.catalog.table import Key, Table, Zeros
 from dprelease.spec.document import QuerySpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.keys import key_text
 from dprelease.spec.names import shown
 from dprelease.spec.nodes import Path
 
-__all__ = ["left_out"]
+__all__ = ["left_out", "zeros_of"]
+
+_MOST_ZEROS = 4_000
+_MOST_NUMBERS = 2 * 10**7  # combinations x cells of their columns
+_MOST_WORK = 2 * 10**10  # combinations squared x these cells x tables
 
 
 def left_out(query: QuerySpec, table: Table, public: ReferenceTable, at: Path, findings: Findings) -> tuple[int, ...]:
@@ -28,14 +37,45 @@ def left_out(query: QuerySpec, table: Table, public: ReferenceTable, at: Path, f
         at: The path of the query.
         findings: Where a line that is no cell is told, and that no cell is left.
     """
+    return _cells(query.by, table, public, at, findings)
+
+
+def zeros_of(query: QuerySpec, table: Table, public: ReferenceTable, at: Path, findings: Findings) -> Zeros | None:
+    """The structural zeros of a workload; None where the file has no line, or something is wrong.
+
+    Args:
+        query: With marginals, over columns that the reference has all of its columns among.
+        table: Its table, with every key spelled out.
+        public: The reference whose lines are the combinations.
+        at: The path of the query.
+        findings: Where a line that is no combination is told, that none is left, and that there are too many.
+    """
+    assert query.marginals is not None  # noqa: S101 - asked for by the caller
+    assert query.except_ is not None  # noqa: S101 - as before
+    columns = tuple(name for name in query.marginals.attributes if name in public.columns)
+    cells = _cells(columns, table, public, at, findings)
+    if not cells:
+        return None
+    tables = sum(set(columns) <= set(each) for each in query.marginals.tables)
+    every = table.cells(columns)
+    work = len(cells) ** 2 * every * tables
+    if len(cells) > _MOST_ZEROS or len(cells) * every > _MOST_NUMBERS or work > _MOST_WORK:
+        says = f"lists {len(cells)} of {every} combinations, in {tables} tables: too many to be worked out"
+        hint = "put keys together that are impossible in the same way, or leave `except` out: it costs accuracy alone"
+        findings.add("DPR-S667", (*at, "except", "reference"), says, hint, (*at, "marginals"))
+        return None
+    return Zeros(reference=query.except_.reference, columns=columns, cells=cells)
+
+
+def _cells(by: tuple[str, ...], table: Table, public: ReferenceTable, at: Path, findings: Findings) -> tuple[int, ...]:
     here = (*at, "except", "reference")
-    columns = [table.column(name) for name in query.by]
+    columns = [table.column(name) for name in by]
     places: list[dict[Key, int]] = [{key: at for at, key in enumerate(column.keys or ())} for column in columns]
     strides = [prod(column.cells for column in columns[number + 1 :]) for number in range(len(columns))]
     found: set[int] = set()
-    for line in zip(*(public.columns[name] for name in query.by), strict=True):
+    for line in zip(*(public.columns[name] for name in by), strict=True):
         if any(key not in known for key, known in zip(line, places, strict=True)):
-            told = ", ".join(f"{name} {key_text(key)!r}" for name, key in zip(query.by, line, strict=True))
+            told = ", ".join(f"{name} {key_text(key)!r}" for name, key in zip(by, line, strict=True))
             hint = "take the line out of the file, or declare its keys"
             findings.add("DPR-S606", here, f"has a line that is no cell: {shown(told, 120)}", hint)
             return ()

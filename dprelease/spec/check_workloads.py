@@ -7,6 +7,7 @@ from math import prod
 
 from dprelease.measures.count import Count
 from dprelease.spec.check_budget import check_pin
+from dprelease.spec.check_columns import check_reference
 from dprelease.spec.check_keys import MOST_CELLS, known_cells
 from dprelease.spec.check_levels import check_levels
 from dprelease.spec.check_measures import check_outputs
@@ -27,7 +28,6 @@ _BESIDE: Mapping[str, str] = {
     "bounds": "leave it out: a workload counts every row that `bounds: {max_rows: 100}` of the table leaves a unit",
     "keys": "leave it out: the columns of a workload have public keys",
     "min_units": "leave it out: every cell is published, empty ones too",
-    "except_": "leave it out: every cell of every table is published",
     "top_k": "write one query for the list, and one for the tables",
     "suppress": "leave it out: the tables of a workload add up, and blanks would not",
     "expect": "leave it out: the cells of many tables have no one size",
@@ -76,6 +76,7 @@ def check_workload(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableS
     if table is not None:
         _check_attributes(query, marginals, table, at, findings)
         _check_rows(query, table, at, findings)
+        _check_zeros(spec, query, table, at, findings)
     nests = check_levels(spec, query, table, at, findings)
     _check_measure(spec, query, at, findings)
     check_pin(spec, query, at, findings)
@@ -172,6 +173,31 @@ def _check_rows(query: QuerySpec, table: TableSpec, at: Path, findings: Findings
         says = "counts rows, and nothing bounds how many rows one unit may have"
         hint = "write `bounds: {max_rows: 100}` in the table"
         findings.add("DPR-S554", (*at, "marginals"), says, hint, (*of_table, "unit_id"), (*of_table, "bounds"))
+
+
+def _check_zeros(spec: ReleaseSpec, query: QuerySpec, table: TableSpec, at: Path, findings: Findings) -> None:
+    """What a reference lists as impossible is of attributes of the workload alone, and of their types."""
+    if query.except_ is None or query.marginals is None:
+        return
+    here = (*at, "except")
+    if query.levels is not None:
+        hint = "leave `except` out, or take a column of the hierarchy into `marginals` in the place of `levels`"
+        findings.add("DPR-S653", here, "stands beside `levels`", hint, (*at, "levels"))
+        return
+    reference, at_name, attributes = query.except_.reference, (*here, "reference"), query.marginals.attributes
+    if reference not in spec.references:
+        check_reference(spec, reference, attributes[0] if attributes else "", None, at_name, findings)
+        return
+    for name in spec.references[reference].columns:
+        column = table.columns.get(name)
+        if name not in attributes:
+            # Ignored it would make more combinations impossible than the file says.
+            says = f"has a column that is none of the workload's: {shown(name)!r}"
+            hint = "declare only columns of `marginals` for this reference, or take the column into `marginals`"
+            findings.add("DPR-S666", at_name, says, hint, ("references", reference, "columns", name))
+            return
+        if column is not None:
+            check_reference(spec, reference, name, column.type, at_name, findings)
 
 
 def _check_measure(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:

@@ -1,0 +1,45 @@
+"""Structural zeros: key combinations that no row can have, as positions in tables and as keys of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dprelease.catalog.table import Key, Table, Zeros
+
+__all__ = ["zero_cells", "zero_keys"]
+
+
+def zero_cells(zeros: Zeros, table: Table, by: tuple[str, ...]) -> tuple[int, ...]:
+    """The cells of a table over more columns that have an impossible combination: row-major positions, rising.
+
+    Args:
+        zeros: Of columns that are all in ``by``.
+        table: Declares their keys.
+        by: The columns of the cells.
+
+    Raises:
+        ValueError: If one of the columns is not in ``by``.
+    """
+    if not set(zeros.columns) <= set(by):
+        raise ValueError(f"the combinations are of columns that the cells have not: {', '.join(zeros.columns)}")
+    sizes = {name: table.column(name).cells for name in by}
+    places = [by.index(name) for name in zeros.columns]
+    marked = np.zeros(tuple(sizes[name] for name in zeros.columns), dtype=bool)
+    marked.reshape(-1)[list(zeros.cells)] = True
+    order = sorted(range(len(places)), key=places.__getitem__)
+    shape = [size if name in zeros.columns else 1 for name, size in sizes.items()]
+    whole = np.broadcast_to(marked.transpose(order).reshape(shape), tuple(sizes.values()))
+    return tuple(np.flatnonzero(whole).tolist())
+
+
+def zero_keys(zeros: Zeros, table: Table) -> tuple[tuple[Key, ...], ...]:
+    """The impossible combinations as keys, in the order of their positions."""
+    keys = [table.column(name).keys or () for name in zeros.columns]
+    found = []
+    for cell in zeros.cells:
+        parts, rest = list[Key](), cell
+        for known in reversed(keys):
+            rest, place = divmod(rest, len(known))
+            parts.append(known[place])
+        found.append(tuple(reversed(parts)))
+    return tuple(found)
