@@ -15,7 +15,17 @@ from dprelease.plan.lower import Form, Lowered
 from dprelease.privacy.event import Event
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
 
-__all__ = ["CANDIDATES", "Candidate", "Scaling", "even_split", "event_of", "law_of", "mechanism_of", "scale_of"]
+__all__ = [
+    "CANDIDATES",
+    "Candidate",
+    "Scaling",
+    "even_split",
+    "event_of",
+    "law_of",
+    "mechanism_of",
+    "scale_of",
+    "spread_of",
+]
 
 _TURNS = 200
 _SETTLED = 1e-12
@@ -37,6 +47,11 @@ class Candidate:
     form: Form
     noise: Literal["laplace", "gaussian"]
     unit: Literal["epsilon", "rho"]
+
+    @property
+    def power(self) -> int:
+        """By which power of its budget, in that unit, the variance of every draw falls."""
+        return 1 if self.unit == "rho" else 2
 
 
 _JOINT = Form(joint_sums=True)
@@ -133,8 +148,8 @@ def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, 
     if parts:  # a workload's, which its strategy has chosen
         return parts
     used = sorted({draft for term in terms for draft, _ in term.weights})
-    power = 1 if candidate.unit == "rho" else 2
-    spread = {at: _spread(lowered.drafts[at], candidate) ** 2 for at in used}
+    power = candidate.power
+    spread = {at: spread_of(lowered.drafts[at], candidate) ** 2 for at in used}
     part = dict.fromkeys(used, 1 / len(used))
     for _ in range(_TURNS):
         fresh = dict.fromkeys(used, 0.0)
@@ -154,8 +169,8 @@ def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, 
     return {at: size / added for at, size in exact.items()}
 
 
-def _spread(draft: Draft, candidate: Candidate) -> float:
-    """The standard deviation at a unit budget, up to a factor that all drafts of a candidate share."""
+def spread_of(draft: Draft, candidate: Candidate) -> float:
+    """The standard deviation at a unit budget, of continuous noise of the kind; of a choice, its scale."""
     if draft.choosing is not None:
         return _rough_scale(draft, candidate, 1.0)
     if draft.gauge is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +13,7 @@ from dprelease.plan.candidates import CANDIDATES, Candidate, Scaling, even_split
 from dprelease.plan.document import Account, Considered
 from dprelease.plan.drafts import Draft
 from dprelease.plan.lower import Lowered, Lowering
+from dprelease.plan.sharing import Allocation, error_of, score_of, shares_of
 from dprelease.plan.targets import floor_of
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss, round_up
@@ -133,9 +133,8 @@ def choose(
             continue
         seen.add(key)
         lowered = problem.lowering.lower({domain: candidate.form})
-        drafts = _drafts(lowered, queries)
         try:
-            scaling = _scaling(problem, lowered, candidate, queries, drafts)
+            scaling = _scaling(problem, lowered, candidate, queries, problem.spec.privacy.allocation)
             knob = _knob(problem, scaling, budget, others, exact=False)
         except UnsupportedEvent as refusal:
             reasons[f"{candidate.name}: {refusal.summary}; {refusal.hint}"] = None
@@ -152,13 +151,16 @@ def choose(
     bearable = max(1.0, _DEARER * min(burden for *_, burden in found))
     found.sort(key=lambda each: each[:2])
     best, _, candidate, scaling, knob, _ = next(each for each in found if each[-1] <= bearable)
+    divided: tuple[Considered, ...] = ()
+    if problem.spec.privacy.allocation == "least_error":
+        divided = _by_shares(problem, scaling, scaling.scales(knob), queries, budget, others)
     scales = scaling.scales(_knob(problem, scaling, budget, others, exact=True, start=knob))
     if max(scales.values()) > LARGEST_SCALE:
         raise BudgetTooSmall(
             f"the noise would need a scale of {float(max(scales.values())):.1e} grid steps, more than 2^50",
             hint="raise the budget, ask fewer queries, or give the column a coarser `step`",
         )
-    considered = tuple(
+    considered = divided + tuple(
         Considered(
             name=each.name,
             noise=round_up(Fraction(math.exp((score - best) / 2)), 4),
@@ -170,6 +172,23 @@ def choose(
     return Choice(candidate, scaling.lowered, scales, _parts(scaling, scales), considered if scaling.slopes else ())
 
 
+def _by_shares(
+    problem: Problem,
+    scaling: Scaling,
+    scales: Mapping[int, Fraction],
+    queries: Sequence[int],
+    budget: Budget,
+    others: Sequence[tuple[str, Event]],
+) -> tuple[Considered, ...]:
+    """What the shares of the spec, taken of the budget, would lose where it was divided for the least error instead."""
+    plain = _scaling(problem, scaling.lowered, scaling.candidate, queries, "shares")
+    if plain.slopes == scaling.slopes:
+        return ()
+    instead = plain.laws(plain.scales(_knob(problem, plain, budget, others, exact=False)))
+    lost, least = (error_of(scaling.lowered, queries, laws) for laws in (instead, scaling.laws(scales)))
+    return (Considered(name="the same, divided by shares", noise=round_up(Fraction(math.sqrt(lost / least)), 4)),)
+
+
 def _too_dear(burden: float, budget: Budget) -> str:
     if math.isinf(burden):
         return "an account's composition cannot take it"
@@ -177,10 +196,10 @@ def _too_dear(burden: float, budget: Budget) -> str:
 
 
 def _allowed(problem: Problem, queries: Sequence[int]) -> list[Candidate]:
-    """The candidates that a domain may take; a workload has Gaussian noise, and its budget is a rho."""
+    """The candidates that a domain may take; workloads and ranges have Gaussian noise, and their budget is a rho."""
     noise, asked = problem.spec.privacy.noise, list(problem.spec.queries.values())
     if noise == "auto":
-        gaussian = any(asked[at].marginals is not None for at in queries)
+        gaussian = any(asked[at].marginals is not None or asked[at].ranges is not None for at in queries)
         return [each for each in CANDIDATES if each.noise == "gaussian" or not gaussian]
     return [each for each in CANDIDATES if each.noise == noise and not each.form.knorm]
 
@@ -191,23 +210,21 @@ def _drafts(lowered: Lowered, queries: Sequence[int]) -> list[int]:
 
 
 def _scaling(
-    problem: Problem, lowered: Lowered, candidate: Candidate, queries: Sequence[int], drafts: Sequence[int]
+    problem: Problem, lowered: Lowered, candidate: Candidate, queries: Sequence[int], allocation: Allocation
 ) -> Scaling:
     """Slopes from the shares and floors from the targets of a domain."""
-    goals = [lowered.goals[at] for at in queries]
-    total = sum((goal.share for goal in goals if goal.share is not None), Fraction(0))
+    split = {at: even_split(lowered, at, candidate) for at in queries}
+    shares = shares_of(lowered, candidate, queries, split, allocation)
     slopes: dict[int, Fraction] = {}
     floors: dict[int, Fraction] = {}
-    for at, goal in zip(queries, goals, strict=True):
-        parts = even_split(lowered, at, candidate)
-        share = goal.share / total if goal.share is not None else Fraction(1) if goal.budget is not None else None
-        for draft, part in parts.items() if share is not None else ():
-            slopes[draft] = slopes.get(draft, Fraction(0)) + (share or 0) * part
-        if goal.targets:
+    for at, parts in split.items():
+        for draft, part in parts.items() if at in shares else ():
+            slopes[draft] = slopes.get(draft, Fraction(0)) + shares[at] * part
+        if lowered.goals[at].targets:
             least = floor_of(lowered, at, candidate, parts, problem.spec.publish.confidence)
             for draft, part in parts.items():
                 floors[draft] = max(floors.get(draft, Fraction(0)), least * part)
-    return Scaling(lowered, candidate, tuple(drafts), slopes, floors)
+    return Scaling(lowered, candidate, tuple(_drafts(lowered, queries)), slopes, floors)
 
 
 def _knob(
@@ -341,23 +358,11 @@ def _score(
     queries: Sequence[int],
     others: Sequence[tuple[str, Event]],
 ) -> float:
-    """The weighted mean logarithm of the shared measures' variances; where nothing is shared, the loss itself."""
-    goals = {at: scaling.lowered.goals[at] for at in queries}
+    """What ``score_of`` says of the shared measures' noise; where nothing is shared, the loss itself."""
     if not scaling.slopes:
         event = Composed(events=(*(event for _, event in others), *scaling.events(scales)))
         return rough_loss(problem.accounting, event, problem.budget.delta)
-    laws = scaling.laws(scales)
-    terms = Counter(term.query for term in scaling.lowered.terms)
-    score = weight = 0.0
-    for term in scaling.lowered.terms:
-        goal = goals.get(term.query)
-        if goal is None or (goal.share is None and goal.budget is None):
-            continue
-        part = float(goal.share or 1) / terms[term.query]
-        variance = sum(size * laws[at].variance for at, size in term.weights)
-        score += part * math.log(max(variance, 1e-300))
-        weight += part
-    return score / weight
+    return score_of(scaling.lowered, queries, scaling.laws(scales), problem.spec.privacy.allocation)
 
 
 def _parts(scaling: Scaling, scales: Mapping[int, Fraction]) -> dict[int, Fraction]:

@@ -14,7 +14,7 @@ class Goal(Value):
     """What the author asked of a query's accuracy or price; everything left out: its share of the rest.
 
     Attributes:
-        share: Relative to the other queries that share.
+        share: Relative to the other queries that share: of the budget, or with ``least_error`` the weight of its error.
         budget: What the query alone costs, at the release's delta; it then has steps of its own.
         targets: For a measure the largest margin of error that is allowed, in units of the measure.
     """

@@ -5,8 +5,8 @@ Each is the one stationary point of a convex problem: in the shares of the budge
 gradient of the error is a multiple of the gradient of the budget (Lagrange) is the minimum. With bounds the same
 holds between them and a bound binds outside (Karush, Kuhn and Tucker).
 
-These are floats: they propose scales. What a plan claims is computed afterwards, by an accountant, from the scales
-as rounded; a last digit lost here can only lose accuracy.
+These are floats (``blocks`` alone is exact): they propose scales. What a plan claims is computed afterwards, by an
+accountant, from the scales as rounded; a last digit lost here can only lose accuracy.
 
 Throughout, ``D`` are sensitivities (L2 for Gaussian noise, L1 for Laplace), ``w`` weights of one query's error (times
 its number of cells, where the cells' errors are summed), ``mu`` the Gaussian budget: ``sum D^2 / sigma^2 = mu^2``.
@@ -18,6 +18,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dprelease.errors import PlanError
 
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 Floats = tuple[float, ...]
+_BITS = 40  # of the root of the largest block
 
 
 def gaussian_weighted(D: Sequence[float], w: Sequence[float], mu: float) -> Floats:  # noqa: N803 - as in the formula
@@ -195,24 +197,32 @@ def gaussian_clipped(
     )
 
 
-def blocks(costs: Sequence[float], mu: float) -> Floats:
-    """How much of a Gaussian budget each block gets, whose least error is ``cost / mu_b^2``.
+def blocks(costs: Sequence[float], power: int) -> tuple[Fraction, ...]:
+    """Which part of a budget each block gets, whose least error at the part x is ``cost / x^power``.
 
-    Lagrange, in ``x = mu_b^2``: ``C / x^2 = theta``, so x is proportional to ``sqrt(C)``; the total error is
-    ``(sum sqrt(C))^2 / mu^2``. A block is anything that is planned as one: a table, marginals, moments.
+    Lagrange, in x: ``power C / x^(power + 1) = theta``, so x is proportional to ``C^(1 / (power + 1))``; the total
+    error is ``(sum C^(1 / (power + 1)))^(power + 1)``. With power 1 (Gaussian noise, x in rho) this is the square-root
+    rule, with power 2 (Laplace noise, x in epsilon) the cube-root rule. Where some blocks have a least part, giving it
+    to those that would get less, and the others the same proportions of the rest, is the minimum (Karush, Kuhn and
+    Tucker). A block is anything that is planned as one: a table, a workload, moments.
+    Their roots are whole numbers, beside the largest one in steps of 2^-40.
 
     Args:
-        costs: The least weighted squared error of every block at mu = 1; above 0.
-        mu: The Gaussian budget, above 0.
+        costs: The least weighted squared error of every block at the whole budget; above 0.
+        power: By which power of its budget a block's error falls: 1 or 2.
 
     Returns:
-        The mu of every block; their squares add up to mu^2.
+        The parts; they are above 0 and add up to exactly 1, and equal costs have equal parts.
 
     Raises:
-        ValueError: If an argument is not above 0 and finite.
+        ValueError: If an argument is not as said.
     """
-    _positive(*costs, mu)
-    return tuple(math.sqrt(share) for share in _proportional([math.sqrt(cost) for cost in costs], mu * mu))
+    _positive(*costs)
+    if power not in (1, 2) or not costs:
+        raise ValueError("there is at least one block, and its error falls by the power 1 or 2; both are above 0")
+    degree, most = power + 1, Fraction(max(costs))
+    roots = [max(1, _root(int((Fraction(cost) / most) * 2 ** (_BITS * degree)), degree)) for cost in costs]
+    return tuple(Fraction(root, sum(roots)) for root in roots)
 
 
 def elliptic_variances(k: int, mu: float) -> tuple[float, float]:
@@ -343,6 +353,14 @@ def _paired(first: Sequence[float], second: Sequence[float]) -> None:
 def _proportional(parts: Sequence[float], total: float) -> Floats:
     whole = math.fsum(parts)
     return tuple(total * part / whole for part in parts)
+
+
+def _root(number: int, degree: int) -> int:
+    """The whole part of a root of a whole number, by Newton's iteration from above."""
+    root = 1 << -(-number.bit_length() // degree)
+    while root and (less := ((degree - 1) * root + number // root ** (degree - 1)) // degree) < root:
+        root = less
+    return root
 
 
 def _cost(D: Sequence[float], sigmas: Sequence[float]) -> float:  # noqa: N803 - as in the formula

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -176,14 +177,29 @@ def test_caps_that_need_more_than_there_is_say_what_they_need() -> None:
         gaussian_clipped((3.0, 4.0), (1, 1), 3 / 5, (0, 0), (5, math.inf))
 
 
-def test_blocks_are_the_optimum() -> None:
+@pytest.mark.parametrize("power", [1, 2])
+def test_blocks_are_the_optimum(power: int) -> None:
     costs = np.array([3.0, 100.0, 0.5, 12.0])
-    given = array(blocks(costs.tolist(), 0.8))
-    total = (costs / given**2).sum()
+    parts = blocks(costs.tolist(), power)
+    given = np.array([float(part) for part in parts])
+    total = (costs / given**power).sum()
 
-    assert (given**2).sum() == pytest.approx(0.64, rel=1e-14)
-    assert total == pytest.approx(np.sqrt(costs).sum() ** 2 / 0.64, rel=1e-14)
-    assert total == pytest.approx(slsqp(lambda x: float((costs / x).sum()), 4, 0.64), rel=1e-7)
+    assert sum(parts) == 1
+    assert total == pytest.approx((costs ** (1 / (1 + power))).sum() ** (1 + power), rel=1e-14)
+    assert total == pytest.approx(slsqp(lambda x: float((costs / x**power).sum()), 4, 1), rel=1e-7)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_parts_of_blocks_are_exact(power: int) -> None:
+    assert blocks((7.3, 7.3, 7.3), power) == (Fraction(1, 3),) * 3
+    assert blocks((1, 2 ** (power + 1)), power) == (Fraction(1, 3), Fraction(2, 3))
+    assert blocks((5,), power) == (Fraction(1),)
+    tiny = blocks((1e-300, 1e300), power)  # never nothing: what gets no budget cannot be drawn
+    assert sum(tiny) == 1
+    assert tiny[0] == Fraction(1, 2**40 + 1)
+    costs = RNG.uniform(0.001, 50, 40).tolist()
+    for cost, part, exact in zip(costs, blocks(costs, power), np.power(costs, 1 / (1 + power)), strict=True):
+        assert float(part) == pytest.approx(exact / np.power(costs, 1 / (1 + power)).sum(), rel=1e-11), cost
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 30])
@@ -284,6 +300,8 @@ def test_the_first_order_errors_are_those_of_a_simulation() -> None:
         lambda: gaussian_clipped((1,), (1,), 1, (0,), (0,)),
         lambda: gaussian_clipped((1,), (1,), 1, (0, 0), (1,)),
         lambda: blocks((1, 0), 1),
+        lambda: blocks((), 1),
+        lambda: blocks((1, 2), 3),
         lambda: elliptic_std(0, 1),
         lambda: moments(1, 0, 0),
         lambda: moments(1, -1, 2),
