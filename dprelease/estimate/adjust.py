@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import PlanError
+from dprelease.estimate.conditional import exact_tables, saying_all
 from dprelease.estimate.design import Design, Floats, Table
 from dprelease.estimate.nonnegative import joint_set, marginals, nonnegative
 from dprelease.estimate.whole import whole
@@ -22,23 +23,24 @@ def adjusted(
     non_negative: bool,
     integer: bool,
     key: bytes = bytes(32),
-    kept: int | None = None,
 ) -> dict[Table, npt.NDArray[np.generic]]:
     """Reconciled tables made non-negative, or whole, or first the one and then the other; they stay consistent.
 
+    Exact tables stay as they are where one of them says all others.
+
     Args:
-        design: What is published.
+        design: What is published and what was drawn.
         tables: Every published table, as reconciled.
         non_negative: Whether numbers below 0 are not allowed.
         integer: Whether only whole numbers are.
         key: Of the rounding: 32 bytes that the measurements of the workload fix.
-        kept: The lowest level whose totals are exact; these and all above stay as they are.
 
     Returns:
         By (level, set) as given; float64, or int64 where they are whole.
 
     Raises:
         PlanError: DPR-P161, if no published set contains all others.
+        ValueError: If no exact table says all other ones; no plan asks for it.
     """
     if not (non_negative or integer):
         return dict(tables)
@@ -50,13 +52,18 @@ def adjusted(
             hint="publish the marginal of all attributes, or leave `nonnegative` and `integer` out of `postprocess`",
             code="DPR-P161",
         )
+    exact = exact_tables(design)
+    kept = saying_all(exact)
+    if exact and kept is None:
+        raise ValueError("no exact table says all others, so that they do not stay exact")
     joint = [tables[level, largest] for level in range(design.tree.levels)]
     if non_negative:
         joint = list(nonnegative(design, joint))
     if integer:
-        return marginals(design.sets, whole(design.tree, joint[-1], key, kept))
+        lowest, axes = (None, ()) if kept is None else (kept[0], tuple(largest.index(axis) for axis in kept[1]))
+        return marginals(design.sets, whole(design.tree, joint[-1], key, lowest, axes))
     found = marginals(design.sets, joint)
-    for level in range(0 if kept is None else kept + 1):
-        if (level, ()) in found:
-            found[level, ()] = np.rint(found[level, ()])  # whole, but for the rounding of floats
+    for level, axes in found:
+        if kept is not None and level <= kept[0] and set(axes) <= set(kept[1]):
+            found[level, axes] = np.rint(found[level, axes])  # whole, but for the rounding of floats
     return found

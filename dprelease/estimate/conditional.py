@@ -11,18 +11,18 @@ all families multiply to that of the whole tree: nothing of the covariance is le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from dprelease.estimate.contrast import part
-from dprelease.estimate.design import Axes, Design, Floats, Whole
+from dprelease.estimate.design import Axes, Design, Floats, Table, Whole
 from dprelease.estimate.hierarchy import Passes, passes
 from dprelease.estimate.reconcile import measured_variances
 
-__all__ = ["Conditional", "conditionals"]
+__all__ = ["Conditional", "conditionals", "exact_tables", "saying_all"]
 
 _SURE = 100.0  # an exact residual weighs so much more than the best uncertain one: the rounds stay few
 
@@ -57,10 +57,32 @@ class Conditional:
         return found
 
 
+def exact_tables(design: Design) -> tuple[Table, ...]:
+    """The tables that are drawn without noise."""
+    return tuple((take.level, take.axes) for take in design.taken if take.variance == 0 and not take.residual)
+
+
+def saying_all(exact: Iterable[Table]) -> Table | None:
+    """The one of exact tables that all others follow from; None where there is none.
+
+    A table of attributes A at a level says the tables of all attributes within A there and above.
+
+    >>> saying_all([(0, (1,)), (2, (0, 1)), (1, ())]), saying_all([(0, (1,)), (2, ())])
+    ((2, (0, 1)), None)
+    """
+    found = tuple(exact)
+    return next((one for one in found if all(_says(one, other) for other in found)), None)
+
+
+def _says(one: Table, other: Table) -> bool:
+    return other[0] <= one[0] and set(other[1]) <= set(one[1])
+
+
 def conditionals(design: Design, joint: Axes) -> tuple[Conditional, ...]:
     """Of every level, for the table of these attributes, which contains all published sets.
 
-    Residuals of exact draws have a variance of 0: they get the largest precision of others, 100 times.
+    Residuals of exact draws have a variance of 0: they get the largest precision of others, 100 times. Where one exact
+    table says all (:func:`saying_all`), the sums that it fixes are conditions, and these numbers of no consequence.
     """
     place = {axis: each for each, axis in enumerate(joint)}
     sizes = tuple(design.sizes[axis] for axis in joint)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Axes", "Design", "Floats", "Table", "Taken", "Tree", "Whole", "subsets"]
+__all__ = ["Axes", "Design", "Floats", "Table", "Taken", "Tree", "Whole", "Zeros", "subsets"]
 
 Axes = tuple[int, ...]
 Table = tuple[int, Axes]
@@ -93,6 +94,19 @@ class Taken:
     variance: float
 
 
+@dataclass(frozen=True)
+class Zeros:
+    """Key combinations that no row can have: in every table with all of these attributes their cells are 0.
+
+    Attributes:
+        axes: The attributes, rising; at least one.
+        cells: The positions of the combinations in the table of these attributes, row-major; rising, at least one.
+    """
+
+    axes: Axes
+    cells: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
     """A workload and its draws.
@@ -102,23 +116,26 @@ class Design:
         tree: The hierarchy; :meth:`Tree.flat` without one.
         sets: The published marginals, each rising; every one is published at every level.
         taken: The draws, in the order of their values.
+        zeros: What no row can have; None: nothing. Only without a hierarchy.
 
     Raises:
         ValueError: If a set or the axes of a draw are not rising positions of attributes, a set is there twice, a
-            size is below 1, a level is none of the tree's, or a variance is negative or not finite.
+            size is below 1, a level is none of the tree's, a variance is negative or not finite, or the zeros are
+            beside a hierarchy, or no rising positions.
     """
 
     sizes: tuple[int, ...]
     tree: Tree
     sets: tuple[Axes, ...]
     taken: tuple[Taken, ...]
+    zeros: Zeros | None = None
 
     def __post_init__(self) -> None:
         if any(size < 1 for size in self.sizes):
             raise ValueError("an attribute has at least one key")
         if not self.sets or len(set(self.sets)) != len(self.sets):
             raise ValueError("a workload publishes at least one marginal, and none twice")
-        for axes in (*self.sets, *(take.axes for take in self.taken)):
+        for axes in (*self.sets, *(take.axes for take in self.taken), *([self.zeros.axes] if self.zeros else [])):
             if list(axes) != sorted(set(axes)) or (axes and not 0 <= axes[0] <= axes[-1] < len(self.sizes)):
                 raise ValueError(f"a marginal is a rising tuple of positions below {len(self.sizes)}, not {axes}")
         for take in self.taken:
@@ -126,6 +143,11 @@ class Design:
                 raise ValueError(f"a draw is at a level from 0 to {self.tree.levels - 1}, not {take.level}")
             if not (np.isfinite(take.variance) and take.variance >= 0):
                 raise ValueError("the variance of a draw is a finite number, at least 0")
+        if self.zeros is not None:
+            cells, most = self.zeros.cells, prod(self.sizes[i] for i in self.zeros.axes)
+            rising = bool(cells) and list(cells) == sorted(set(cells)) and 0 <= cells[0] <= cells[-1] < most
+            if self.tree.sizes != (1,) or not self.zeros.axes or not rising:
+                raise ValueError("zeros are rising positions of cells of some attributes, and stand beside no levels")
 
     @cached_property
     def closure(self) -> tuple[Axes, ...]:

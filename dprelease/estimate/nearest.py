@@ -12,7 +12,8 @@ normal noise, up to a constant). Given its parent that covariance is diagonal ov
 
 with x_b the part of a whole table x in the space of residual b (the residual spread evenly over the N_b cells of the
 other attributes: ``|x_b|^2 = |z_b|^2 / N_b``). It is minimised over {x >= 0, the children's totals, in every cell the
-children add up to the parent}.
+children add up to the parent}. Where the table of attributes A is exact, its cells are given as the total is: x_b of
+every b within A is.
 
 The method is that of Douglas and Rachford (Lions and Mercier, SIAM J. Numer. Anal. 16, 1979). Of a number v per cell,
 ``z = max(v, 0)`` is the candidate and ``|v| = 2 z - v`` its reflection, and in every round
@@ -20,7 +21,8 @@ The method is that of Douglas and Rachford (Lions and Mercier, SIAM J. Numer. An
     ``v <- v + 1.6 (x - z)``,  x the minimum of ``1/2 |x - a|^2 + r/2 |x - |v||^2`` over all x with the right sums,
 
 the second norm being Euclid's. x has a closed form, since residuals are apart: with ``g = r / (r + N_b / u_b)`` of each
-child and ``d = g (|v|_b - a_b)``, ``x_b = a_b + d - g / (sum of g over siblings) (sum of d over siblings)``.
+child (0 of what is given) and ``d = g (|v|_b - a_b)``,
+``x_b = a_b + d - g / (sum of g over siblings) (sum of d over siblings)``.
 
 Proof. Both steps minimise a convex function plus a multiple of the squared distance from a point, so that R: v -> |v|
 and S: q -> 2 x - q, their reflections, are non-expansive. A round is ``v <- 0.2 v + 0.8 S(R(v))``, an average with a
@@ -28,6 +30,9 @@ non-expansive map: the Euclidean length of ``x - z`` never grows, and v converge
 (Krasnosel'skii 1955, Mann 1953). There x = z, and the conditions of Karush, Kuhn and Tucker hold with the multipliers
 ``r (z - v)``: z is the nearest table. Conversely the nearest table, which exists and is the only one, has multipliers
 since all constraints are linear, and they make a fixed point.
+
+Cells that are 0 by declaration are one more constraint of the first step: there z = 0 and the reflection is ``-v``. It
+is the nearest point of a convex set as before, and the proof stays; their multipliers may have any sign.
 """
 
 from __future__ import annotations
@@ -54,32 +59,41 @@ class Problems:
 
     Args:
         targets: a, split (:func:`~dprelease.estimate.contrast.split`) with each total at the place of the total. The
-            totals stay, and so do the sums over children of all residuals. Overwritten.
-        weights: ``N_b / u_b`` at the places of residual b, above 0 and finite; at the totals anything. Overwritten.
+            given stays, and so do the sums over children of all residuals. Overwritten.
+        weights: ``N_b / u_b`` at the places of residual b, above 0 and finite; of the given anything. Overwritten.
+        given: The places of what is given, a slice for each axis of keys; None: the totals.
+        possible: Which cells are not 0 by declaration, shape ``keys``; None: all.
     """
 
-    def __init__(self, targets: Floats, weights: Floats) -> None:
+    def __init__(
+        self,
+        targets: Floats,
+        weights: Floats,
+        given: tuple[slice, ...] | None = None,
+        possible: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.possible = None if possible is None else possible[..., None, None]
         self.targets = targets
         self.single = targets.shape[-2] == 1
-        self.total = tuple(size - 1 for size in targets.shape[:-2])
+        self.given = tuple(slice(n - 1, n) for n in targets.shape[:-2]) if given is None else given
         self.inside = tuple(range(targets.ndim - 1))
-        weights[self.total] = 1
+        weights[self.given] = 1
         # r: of no consequence for the result; twice the geometric mean took the fewest rounds of all that were tried
-        places = max(1, targets[..., 0].size - targets.shape[-2])
+        places = max(1, targets[..., 0].size - targets[self.given][..., 0].size)
         self.pull = np.asarray(2 * np.exp(np.log(weights).sum(axis=self.inside) / places))
         weights += self.pull
         self.gains = np.divide(self.pull, weights, out=weights)
-        self.gains[self.total] = 0
+        self.gains[self.given] = 0
         self.among = np.ones(1) if self.single else self.gains.sum(axis=-2, keepdims=True)
         if not self.single:
-            self.among[self.total] = 1
+            self.among[self.given] = 1
 
     def distance(self, tables: Floats) -> Floats:
         """Squared, of tables with the right sums; shape ``(families,)``."""
         apart = tables.copy()
         split(_nodes_first(apart))
         apart -= self.targets
-        apart[self.total] = 0
+        apart[self.given] = 0
         weighted = np.divide(apart, self.gains, out=np.zeros_like(apart), where=self.gains > 0)
         weighted -= apart
         weighted *= self.pull
@@ -116,20 +130,27 @@ class Problems:
                 break
             if 2 * np.count_nonzero(finished) > len(left):
                 made = np.empty_like(state) if made is None else made
-                made[..., left[finished]] = np.maximum(state[..., finished], 0)
+                made[..., left[finished]] = self._candidate(state[..., finished])
                 left, now = left[~finished], now.only(~finished)
                 state, moved = (np.ascontiguousarray(each[..., ~finished]) for each in (state, moved))
             moved *= _STEP
             state += moved
-        np.maximum(state, 0, out=state)
+        state = self._candidate(state)
         if made is None:
             return state
         made[..., left] = state
         return made
 
+    def _candidate(self, state: Floats) -> Floats:
+        """z; the state is overwritten."""
+        np.maximum(state, 0, out=state)
+        if self.possible is not None:
+            state *= self.possible
+        return state
+
     def moved(self, state: Floats) -> Floats:
         """``x - z`` of every cell."""
-        found = np.abs(state)
+        found = np.abs(state) if self.possible is None else np.where(self.possible, np.abs(state), -state)
         nodes = _nodes_first(found)
         split(nodes)
         found -= self.targets
@@ -140,7 +161,7 @@ class Problems:
             found -= self.gains * rest
         found += self.targets
         join(nodes)
-        found -= np.maximum(state, 0)
+        found -= self._candidate(state.copy())
         return found
 
     def only(self, kept: npt.NDArray[np.bool_] | slice) -> Problems:

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate.conditional import Conditional, conditionals
+from dprelease.estimate.blocks import Blocks
+from dprelease.estimate.conditional import Conditional, conditionals, exact_tables, saying_all
 from dprelease.estimate.contrast import split
 from dprelease.estimate.design import Axes, Design, Floats, Table, Whole
 from dprelease.estimate.nearest import Problems
 from dprelease.estimate.projection import onto_simplex, onto_tables
+from dprelease.estimate.zeros import possible
 
 __all__ = ["families", "joint_set", "marginals", "nonnegative"]
 
@@ -41,6 +43,12 @@ def nonnegative(
     in every cell the children add up to the parent, the children's totals}, these totals being the nearest ones (by
     squared distance) of {t >= 0, they add up to the parent's total}. A total below 0 at the top becomes 0.
 
+    Where one exact table says all others (:func:`~dprelease.estimate.conditional.saying_all`), of attributes A at a
+    level, it stays: there and above, the sums of every node over the cells of each key of A are its whole numbers, in
+    the place of the one total. There are such tables: at the top any that divides each number among the cells of its
+    block. Below, for the block of every key of A the numbers of the children and the cells of the parent are both parts
+    of one sum, that of the parent, and a table of row sums r and column sums c with one sum s is ``r c / s``.
+
     Near is meant in the metric of the estimates' precision, from the mean that they have given the parent
     (:mod:`~dprelease.estimate.nearest`, :mod:`~dprelease.estimate.conditional`): what the draws know well moves little.
     The search starts at the tables that are nearest by squared distance, and a family (all children of a parent) keeps
@@ -51,7 +59,7 @@ def nonnegative(
     would let the total gain as well. In a made-up country the one-way tables of the lowest level had 0.91 to 0.98 of
     the estimates' error (by squared distance alone 1.19 to 1.76), in the Census-style example those of all levels 0.81
     to 1.02, once 1.12 (1.08 to 2.07): ``docs/measures/workloads.md``. Margins of the estimates do not describe the
-    result. Of exact draws only totals are kept to the digit.
+    result. Cells that are 0 by declaration stay 0.
 
     Args:
         design: What is published and what was drawn.
@@ -71,12 +79,16 @@ def nonnegative(
         raise ValueError("no published set contains all others")
     if rounds is None:
         rounds = max(_FEWEST, min(_MOST, _WORK // sum(table.size for table in joint)))
-    made: list[Floats] = []
+    kept, made = saying_all(exact_tables(design)), list[Floats]()
+    sizes, inside = tuple(design.sizes[axis] for axis in largest), _inside(design, largest)
+    exact = None if kept is None else Blocks(sizes, tuple(largest.index(axis) for axis in kept[1]))
     for level, given in enumerate(conditionals(design, largest)):
         flat = joint[level].reshape(len(joint[level]), -1)
         above = None if level == 0 else _Above(joint[level - 1].reshape(-1, flat.shape[1]), made[-1])
         made.append(np.empty(flat.shape))
-        search = _Search(given, flat, above, made[-1], tolerance, rounds)
+        firm = exact is not None and kept is not None and level <= kept[0]
+        blocks = exact if firm and exact is not None else Blocks(sizes)
+        search = _Search(given, flat, above, made[-1], blocks, firm, tolerance, rounds, inside)
         for parents, children in _groups(design, level, flat.shape[1]):
             search.family(parents, children)
     return tuple(found.reshape(table.shape) for found, table in zip(made, joint, strict=True))
@@ -92,14 +104,20 @@ class _Above:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """One level; estimates and what is found have the shape ``(nodes, cells)``. Each node of the top is a family."""
+    """One level; estimates and what is found have the shape ``(nodes, cells)``. Each node of the top is a family.
+
+    Every block of cells has a total: of exact tables the whole number that it is, else the one that is near.
+    """
 
     given: Conditional
     estimates: Floats
     above: _Above | None
     found: Floats
+    blocks: Blocks
+    firm: bool
     tolerance: float
     rounds: int
+    possible: npt.NDArray[np.bool_] | None = None
 
     def family(self, parents: Whole, children: Whole) -> None:
         """Find what becomes of children; ``parents`` and ``children`` are positions, one line per parent."""
@@ -114,17 +132,20 @@ class _Search:
 
     def _nearest(self, parents: Whole, children: Whole) -> Floats:
         estimates, sizes = self.estimates[children], self.given.sizes
-        totals = estimates.sum(axis=2)
-        cells = None if self.above is None else self.above.made[parents]
-        totals = np.maximum(totals, 0) if cells is None else onto_simplex(totals, cells.sum(axis=1))
-        best = _feasible(estimates, totals, cells)
+        totals = self._by_block(estimates).sum(axis=2)
+        cells = None if self.above is None else self._by_block(self.above.made[parents][:, None])[:, 0]
+        if self.firm:
+            totals = np.maximum(np.rint(totals), 0)
+        else:
+            totals = np.maximum(totals, 0) if cells is None else onto_simplex(totals, cells.sum(axis=1))
+        best = self._feasible(estimates, totals, cells)
         problems = self._problems(estimates, totals, parents, children)
         del estimates  # of one large table every copy counts
         begun = _families_last(best, sizes)
         before = problems.distance(begun)
         found = problems.solved(begun, tolerance=self.tolerance, rounds=self.rounds)
         del begun
-        after = _feasible(np.moveaxis(found.reshape(-1, *children.T.shape), (2, 1), (0, 1)), totals, cells)
+        after = self._feasible(np.moveaxis(found.reshape(-1, *children.T.shape), (2, 1), (0, 1)), totals, cells)
         del found
         nearer = problems.distance(_families_last(after, sizes)) < before
         best[nearer] = after[nearer]
@@ -141,13 +162,23 @@ class _Search:
             shares = self.given.moves(children.T)
             shares *= moved
             targets += shares
-        targets[tuple(size - 1 for size in sizes)] = totals.T
-        return Problems(targets, self.given.weights(children.T))
+        if not self.firm:
+            targets[tuple(size - 1 for size in sizes)] = totals.T
+        return Problems(targets, self.given.weights(children.T), self.blocks.sums, self.possible)
 
+    def _feasible(self, tables: Floats, totals: Floats, cells: Floats | None) -> Floats:
+        """The tables nearest by squared distance, shape ``(parents, children, cells)``."""
+        if self.possible is not None:  # however much all numbers of a block are raised, these stay below 0
+            tables = np.where(self.possible.reshape(-1), tables, -np.inf)
+        parts = self._by_block(tables)
+        made = onto_simplex(parts[:, 0], totals[:, 0])[:, None] if cells is None else onto_tables(parts, totals, cells)
+        found = made.reshape(len(tables), self.blocks.count, *made.shape[1:])
+        return self.blocks.together(np.moveaxis(found, 1, 2))
 
-def _feasible(tables: Floats, totals: Floats, cells: Floats | None) -> Floats:
-    """The tables nearest by squared distance, shape ``(parents, children, cells)``."""
-    return onto_simplex(tables[:, 0], totals[:, 0])[:, None] if cells is None else onto_tables(tables, totals, cells)
+    def _by_block(self, tables: Floats) -> Floats:
+        """From shape ``(parents, children, cells)`` to ``(parents x blocks, children, cells of a block)``."""
+        parts = np.moveaxis(self.blocks.apart(tables), 2, 1)
+        return parts.reshape(-1, *parts.shape[2:])
 
 
 def _families_last(tables: Floats, sizes: tuple[int, ...]) -> Floats:
@@ -161,6 +192,11 @@ def _groups(design: Design, level: int, cells: int) -> Iterator[tuple[Whole, Who
         return families(design.tree.parents[level - 1], design.tree.sizes[level - 1], _CELLS // cells)
     nodes, step = np.arange(design.tree.roots), max(1, _CELLS // cells)
     return ((nodes[start : start + step], nodes[start : start + step, None]) for start in range(0, len(nodes), step))
+
+
+def _inside(design: Design, largest: Axes) -> npt.NDArray[np.bool_] | None:
+    """Which cells of the joint table are not 0 by declaration; None: all."""
+    return None if design.zeros is None else possible(design, largest)
 
 
 def marginals(sets: Sequence[Axes], joint: Sequence[npt.NDArray[np.generic]]) -> dict[Table, npt.NDArray[np.generic]]:

@@ -14,14 +14,15 @@ from hashlib import shake_256
 
 import numpy as np
 
-from dprelease.estimate.design import Floats, Tree, Whole
+from dprelease.estimate.blocks import Blocks
+from dprelease.estimate.design import Axes, Floats, Tree, Whole
 
 __all__ = ["whole"]
 
 _CELLS = 2**20  # that are worked on at a time
 
 
-def whole(tree: Tree, finest: Floats, key: bytes, kept: int | None = None) -> tuple[Whole, ...]:
+def whole(tree: Tree, finest: Floats, key: bytes, kept: int | None = None, axes: Axes = ()) -> tuple[Whole, ...]:
     """The joint tables of all levels, rounded from the top down to whole numbers that add up.
 
     Every number becomes one of its two neighbours (a whole one stays), so that it moves by less than 1. In every cell
@@ -48,6 +49,8 @@ def whole(tree: Tree, finest: Floats, key: bytes, kept: int | None = None) -> tu
         key: 32 bytes; another one for every table: the fingerprint of what it is made of.
         kept: The lowest level whose totals are whole already, but for the rounding of floats, and stay: every node of
             it is rounded as a top by itself, and the levels above are sums, which move by more than 1 in a cell.
+        axes: Positions of attributes among the keys: not only the totals of ``kept`` are whole and stay, but the table
+            of these. The cells of each of its keys are then rounded as a hierarchy by themselves.
 
     Returns:
         For every level, shape ``(nodes, *keys)``.
@@ -57,6 +60,8 @@ def whole(tree: Tree, finest: Floats, key: bytes, kept: int | None = None) -> tu
     """
     if len(key) != 32:
         raise ValueError("the key of the rounding has 32 bytes")
+    if axes:
+        return _by_block(tree, finest, key, kept, Blocks(finest.shape[1:], axes))
     if kept:
         below = whole(Tree(tree.sizes[kept], tree.parents[kept:]), finest, key, 0)
         return (*_above(tree, below[0], kept), *below)
@@ -74,6 +79,17 @@ def whole(tree: Tree, finest: Floats, key: bytes, kept: int | None = None) -> tu
             found = step.apart(found, _offsets(key, f"{level}.{place}", len(step.pairs)))
         made.append(found)
     return tuple(found.reshape(len(found), *finest.shape[1:]) for found in made)
+
+
+def _by_block(tree: Tree, finest: Floats, key: bytes, kept: int | None, blocks: Blocks) -> tuple[Whole, ...]:
+    """Every block of cells by itself: as many hierarchies side by side, each with the cells of a block as its table."""
+    count, keys = blocks.count, finest.shape[1:]
+    parts = np.moveaxis(blocks.apart(finest.reshape(len(finest), -1)), 1, 0).reshape(count * len(finest), -1)
+    which = np.arange(count)[:, None]
+    parents = tuple((which * above + each).ravel() for above, each in zip(tree.sizes, tree.parents, strict=False))
+    found = whole(Tree(count * tree.roots, parents), parts, key, kept)
+    apart = (np.moveaxis(each.reshape(count, -1, each.shape[1]), 0, 1) for each in found)
+    return tuple(blocks.together(each).reshape(len(each), *keys) for each in apart)
 
 
 def _above(tree: Tree, table: Whole, level: int) -> list[Whole]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate.design import Axes, Tree
+from dprelease.estimate.design import Axes, Table, Tree
 from dprelease.plan.workload_strategy import Strategy, strategies
 from dprelease.spec.workloads import Minimize
 
-__all__ = ["aimed"]
+__all__ = ["aimed", "lost"]
 
 Reals = npt.NDArray[np.float64]
 _ROUNDS = 20
@@ -29,6 +30,8 @@ def aimed(
     replace_one: bool,
     level_shares: Sequence[Fraction] | None = None,
     table_shares: Mapping[Axes, Sequence[Fraction | None]] | None = None,
+    known: Sequence[Table] = (),
+    blind: Sequence[Strategy] = (),
 ) -> tuple[Strategy, ...]:
     """The strategies of :func:`strategies`, best first, for one of three aims.
 
@@ -47,22 +50,28 @@ def aimed(
         replace_one: The neighbouring relation.
         level_shares: The author's; there is then nothing to choose.
         table_shares: The author's.
+        known: Exact tables, each with its level.
+        blind: The same without them, of which nothing that is found is worse for the first two aims.
     """
+    of = partial(strategies, sizes, tree, sets, replace_one=replace_one, known=known, blind=blind)
     if minimize == "tables" or level_shares is not None or table_shares is not None:
-        return strategies(
-            sizes, tree, sets, replace_one=replace_one, level_shares=level_shares, table_shares=table_shares
-        )
+        return of(level_shares=level_shares, table_shares=table_shares)
     if minimize == "cells":
         cells = np.array([[float(nodes * prod(sizes[i] for i in axes)) for axes in sets] for nodes in tree.sizes])
-        return strategies(sizes, tree, sets, replace_one=replace_one, weights=cells)
-    return _worst(sizes, tree, sets, replace_one)
+        return of(weights=cells)
+    return _worst(tree.levels, len(sets), of)
 
 
-def _worst(sizes: Sequence[int], tree: Tree, sets: Sequence[Axes], replace_one: bool) -> tuple[Strategy, ...]:
-    weights: Reals = np.full((tree.levels, len(sets)), 1 / (tree.levels * len(sets)))
+def lost(strategy: Strategy, minimize: Minimize) -> float:
+    """What the aim makes least, of one of its strategies: a variance, or a sum of variances."""
+    return float(strategy.variances.max()) if minimize == "worst" else strategy.objective
+
+
+def _worst(levels: int, tables: int, of: Callable[..., tuple[Strategy, ...]]) -> tuple[Strategy, ...]:
+    weights: Reals = np.full((levels, tables), 1 / (levels * tables))
     best: tuple[float, tuple[Strategy, ...]] | None = None
     for _ in range(_ROUNDS):
-        found = strategies(sizes, tree, sets, replace_one=replace_one, weights=weights)
+        found = of(weights=weights)
         variances = found[0].variances
         most = float(variances.max())
         if best is None or most < best[0]:

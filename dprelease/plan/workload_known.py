@@ -1,70 +1,57 @@
-"""What a strategy becomes where some tables of the workload are known exactly."""
+"""What must be true of a workload of which some tables are known exactly, and what these are worth."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
-from fractions import Fraction
 
-import numpy as np
-
-from dprelease.estimate.design import Axes, Design, Taken, Tree
-from dprelease.estimate.reconcile import node_variances, undetermined
+from dprelease.errors import PlanError
+from dprelease.estimate.conditional import saying_all
 from dprelease.plan.lower_invariants import Known
-from dprelease.plan.workload_strategy import Part, Strategy, cost
+from dprelease.plan.workload import Workload
+from dprelease.plan.workload_aims import lost
+from dprelease.plan.workload_strategy import Strategy
+from dprelease.spec.workloads import Minimize
 
-__all__ = ["helped"]
-
-GIVEN = "given shares"  # as ``workload_strategy.strategies`` names an author's own
+__all__ = ["check_known", "gained"]
 
 
-def helped(
-    strategy: Strategy,
-    known: Sequence[Known],
-    sizes: tuple[int, ...],
-    tree: Tree,
-    sets: tuple[Axes, ...],
-    *,
-    replace_one: bool,
-) -> Strategy:
-    """The strategy beside exact tables: without the draws that say nothing more, and with the variances that remain.
+def check_known(workload: Workload, strategy: Strategy, known: Sequence[Known]) -> None:
+    """Something is left to be drawn, and what is done after the noise leaves what is exact as it is.
 
-    A table of attributes A at a level says for certain what every residual of attributes within A is there and above,
-    where nodes are sums of its nodes. A draw of nothing else is left out, and the shares of the others are scaled up to
-    1, so that each of them gets more: no variance grows. An author's shares stay as told. The objective stays that
-    without exact tables, for comparisons with other strategies.
+    Non-negative and whole tables keep one exact table, and with it all that follow from it: the cells of each of its
+    keys are then numbers with one sum. Tables that say different things are not kept (for three of them no
+    non-negative whole numbers with all these sums need to be near).
+
+    Raises:
+        PlanError: DPR-P107.
+    """
+    if not strategy.parts:
+        raise PlanError(
+            f"every table of {workload.name} follows from invariants, so that nothing of it is protected",
+            hint="leave the query out, or some of its invariants",
+            code="DPR-P107",
+        )
+    if not known or not set(workload.post) - {"consistent"} or saying_all((e.level, e.axes) for e in known):
+        return
+    lowest = max(known, key=lambda each: (each.level, len(each.axes)))
+    other = next(each for each in known if not set(each.axes) <= set(lowest.axes))
+    first, second = (", ".join(workload.columns(each.level, each.axes)) for each in (lowest, other))
+    raise PlanError(
+        f"invariants by {first} and by {second} would not both stay exact in {workload.name}: what is done after the "
+        "noise keeps one exact table, and those that follow from it",
+        hint="write `postprocess: [consistent]`, or leave one of the invariants out",
+        code="DPR-P107",
+    )
+
+
+def gained(unaided: Strategy, found: Strategy, minimize: Minimize) -> float | None:
+    """How many times the noise a workload would have without what it knows; None where it would be endless.
 
     Args:
-        strategy: Chosen without them.
-        known: The exact tables.
-        sizes: The number of keys of each attribute.
-        tree: Of the levels.
-        sets: The published marginals.
-        replace_one: The neighbouring relation.
+        unaided: The best strategy that knows nothing.
+        found: The one that was chosen.
+        minimize: What is made least.
     """
-    parts = strategy.parts
-    if strategy.name != GIVEN:
-        kept = [part for part in parts if not any(_says(each, part) for each in known)]
-        whole = sum((part.share for part in kept), Fraction(0))
-        parts = tuple(replace(part, share=part.share / whole) for part in kept)
-    taken = tuple(_taken(part, sizes, tree, replace_one) for part in parts)
-    exact = tuple(Taken(each.level, each.axes, False, 0.0) for each in known)
-    design = Design(sizes, tree, sets, (*taken, *exact))
-    if undetermined(design):
-        return replace(strategy, parts=parts)
-    found = node_variances(design)
-    variances = np.array([[float(found[level, axes].mean()) for axes in sets] for level in range(tree.levels)])
-    variances.setflags(write=False)
-    return replace(strategy, parts=parts, variances=variances)
-
-
-def _says(known: Known, part: Part) -> bool:
-    return part.level <= known.level and set(part.axes) <= set(known.axes)
-
-
-def _taken(part: Part, sizes: tuple[int, ...], tree: Tree, replace_one: bool) -> Taken:
-    """A draw at rho = 1: squared sensitivity over twice its share (zCDP)."""
-    nodes = tree.sizes[part.level]
-    reach = cost(part.axes, sizes, residual=part.residual, replace_one=replace_one, nodes=nodes)
-    variance = float(reach / (2 * part.share))
-    return Taken(part.level, part.axes, part.residual and bool(part.axes), variance)
+    without, beside = lost(unaided, minimize), lost(found, minimize)
+    return math.sqrt(without / beside) if math.isfinite(without) and beside > 0 else None

@@ -10,13 +10,16 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate.design import Axes, Tree
+from dprelease.estimate.design import Axes, Table, Tree
 from dprelease.plan.strategy import Incidence, Workload
-from dprelease.plan.tree_variance import TreeShape, mean_variances
+from dprelease.plan.tree_variance import TreeShape, mean_variances, slopes
 
-__all__ = ["Part", "Problem", "cost"]
+__all__ = ["Part", "Problem", "beside", "cost", "firm"]
 
 Reals = npt.NDArray[np.float64]
+Sure = npt.NDArray[np.bool_]
+
+_SURE = 1e12  # how many times the largest other precision of its residual an exact number has, in searches
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Problem:
         losses: How fast the objective grows with the variance of each residual, shape (levels, residuals).
         residual_costs: Squared sensitivities of residuals, shape (levels, residuals).
         table_costs: Squared sensitivities of tables, shape (levels, tables).
+        sure: Which residuals exact tables say, shape (levels, residuals): a table of attributes A at a level says
+            every residual within A there and above.
     """
 
     workload: Workload
@@ -91,6 +96,7 @@ class Problem:
     losses: Reals
     residual_costs: Reals
     table_costs: Reals
+    sure: Sure
 
     @classmethod
     def of(
@@ -100,6 +106,7 @@ class Problem:
         sets: Sequence[Axes],
         replace_one: bool,
         weights: Sequence[float] | Reals | None,
+        known: Sequence[Table] = (),
     ) -> Problem:
         """Checks the arguments of :func:`dprelease.plan.workload_strategy.strategies`."""
         workload = Workload(tuple(sizes), tuple(sets))
@@ -116,6 +123,9 @@ class Problem:
             }
             return np.array([rows[min(nodes, 2)] for nodes in tree.sizes])
 
+        sure = np.zeros((tree.levels, len(found.residuals)), dtype=np.bool_)
+        for level, axes in known:
+            sure[: level + 1] |= np.array([set(b) <= set(axes) for b in found.residuals]) | (found.p == 0)
         return cls(
             workload,
             tree,
@@ -125,7 +135,14 @@ class Problem:
             found.p * np.array([found.over_tables(row[found.table] * found.spread) for row in given]),
             costs(found.residuals, True),
             costs(workload.sets, False),
+            sure,
         )
+
+    @property
+    def sure_tables(self) -> Sure:
+        """Which tables exact ones say, shape (levels, tables)."""
+        found = self.incidence
+        return np.array([np.bincount(found.table, ~row[found.residual], found.tables) == 0 for row in self.sure])
 
     def from_tables(self, shares: Reals) -> Reals:
         """The precisions of all residuals at rho = 1 from tables with these shares, (levels, residuals)."""
@@ -146,5 +163,18 @@ class Problem:
         with np.errstate(divide="ignore", invalid="ignore"):
             precisions = self.from_tables(shares) + np.where(own > 0, 2 * own / self.residual_costs, 0)
         precisions[:, self.incidence.p == 0] = 1  # nothing to estimate
-        nodes = mean_variances(self.shape, precisions)
+        nodes = mean_variances(self.shape, firm(precisions, self.sure))
+        nodes[self.sure] = 0
         return np.array([self.incidence.table_variances(row) for row in nodes])
+
+
+def firm(precisions: Reals, sure: Sure) -> Reals:
+    """Precisions of which those of exact numbers are 10^12 times the largest of their residual, shape as given."""
+    return np.where(sure, _SURE * np.maximum(precisions.max(axis=0), 1), precisions) if sure.any() else precisions
+
+
+def beside(shape: TreeShape, precisions: Reals, losses: Reals, sure: Sure) -> tuple[Reals, Reals]:
+    """As :func:`dprelease.plan.tree_variance.slopes`, beside exact numbers: what is drawn of them lowers nothing."""
+    values, falls = slopes(shape, firm(precisions, sure), losses)
+    falls[sure] = 0
+    return values, falls

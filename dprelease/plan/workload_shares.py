@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.estimate.design import Axes
-from dprelease.plan.tree_variance import TreeShape, mean_variances, slopes
-from dprelease.plan.workload_problem import Part, Problem
+from dprelease.plan.tree_variance import TreeShape, mean_variances
+from dprelease.plan.workload_problem import Part, Problem, beside, firm
 
 __all__ = ["even_tables", "given_shares", "joint_tables", "multiply", "residuals", "tables"]
 
@@ -22,77 +22,82 @@ _WORK = 10_000  # classes of nodes x residuals up to which a search uses the tru
 
 
 def residuals(problem: Problem) -> list[Part]:
-    """All residuals of the closure: for each its best levels, then the closed form over residuals."""
-    live = np.flatnonzero(problem.incidence.p > 0)
-    costs, losses = problem.residual_costs[:, live], problem.losses[:, live]
+    """All residuals of the closure: for each its best levels, then the closed form over residuals.
+
+    Empty where exact tables say all of them. With exact numbers at the upper levels the variances that are left still
+    are homogeneous of degree -1 in the shares below, so that nothing else changes.
+    """
+    live = np.flatnonzero((problem.incidence.p > 0) & ~problem.sure[-1])
+    if not len(live):
+        return []
+    costs, losses, sure = problem.residual_costs[:, live], problem.losses[:, live], problem.sure[:, live]
     # Residuals whose losses and costs are in the same proportions over the levels have the same best levels.
-    forms = np.round(np.vstack([losses / losses[-1], costs / costs[-1]]), 12)
+    forms = np.round(np.vstack([losses / losses[-1], costs / costs[-1], sure]), 12)
     _, first, which = np.unique(forms, axis=1, return_index=True, return_inverse=True)
-    few, least = costs[:, first], losses[:, first]
+    few, least, told = costs[:, first], losses[:, first], sure[:, first]
 
     def of(shape: TreeShape, shares: Reals) -> tuple[Reals, Reals]:
-        values, falls = slopes(shape, 2 * shares / few, least)
+        values, falls = beside(shape, 2 * shares / few, least, told)
         return values, falls * 2 / few
 
-    shares = _search(problem, np.full(few.shape, 1 / problem.tree.levels), of, axis=0)
+    shares = _search(problem, ~told / np.sum(~told, axis=0), of, axis=0)
     shares[:-1][shares[:-1] < _TINY] = 0
     shares /= shares.sum(axis=0)
-    values = np.sum(least * mean_variances(problem.shape, 2 * shares / few), axis=0)
+    values = np.sum(least * mean_variances(problem.shape, firm(2 * shares / few, told)), axis=0)
     scales = losses[-1] / least[-1][which] * costs[-1] / few[-1][which]
     each = np.sqrt(values[which] * scales)
     return _parts(shares[:, which] * (each / each.sum()), [problem.incidence.residuals[i] for i in live], True)
 
 
 def tables(problem: Problem) -> list[Part]:
-    """Independent tables: the shares that are best after the reconciliation."""
+    """Independent tables: the shares that are best after the reconciliation; empty where exact ones say them all."""
+    left = ~problem.sure_tables
+    if not left[-1].any():
+        return []
     found, costs = problem.incidence, problem.table_costs
     root, p_zero = np.sqrt(found.spread), found.p == 0
 
     def of(shape: TreeShape, shares: Reals) -> tuple[Reals, Reals]:
         precisions = problem.from_tables(shares)
         precisions[:, p_zero] = 1
-        values, falls = slopes(shape, precisions, problem.losses)
+        values, falls = beside(shape, precisions, problem.losses, problem.sure)
         falls[:, p_zero] = 0
         back = [np.bincount(found.table, row[found.residual] * root, found.tables) for row in falls]
         return np.sum(values, keepdims=True), np.array(back) * 2 / costs
 
     # From the split that is best for each table by itself: Lagrange on sum w c / (2 f).
-    start = np.sqrt(problem.weights * costs)
+    start = np.sqrt(problem.weights * costs) * left
     shares = _search(problem, start / start.sum(), of, tolerance=1e-4)
     kept = np.where(shares < _TINY / shares.size, 0, shares)
-    if not (problem.from_tables(kept)[-1] > 0).all():  # with weights that are very far apart
+    if not ((problem.from_tables(kept) > 0) | problem.sure)[-1].all():  # with weights that are very far apart
         kept = shares
     return _parts(kept / kept.sum(), problem.workload.sets, False)
 
 
 def joint_tables(problem: Problem) -> list[Part]:
-    """Only the table that contains all others, at the best levels; empty where there is none."""
+    """Only the table that contains all others, at the best levels; empty where there is none, or it is exact."""
     sets = problem.workload.sets
     at = max(range(len(sets)), key=lambda i: len(sets[i]))
-    if any(not set(axes) <= set(sets[at]) for axes in sets):
+    left = ~problem.sure_tables[:, [at]]
+    if any(not set(axes) <= set(sets[at]) for axes in sets) or not left[-1, 0]:
         return []
-    levels = problem.tree.levels
     chosen = np.zeros(problem.table_costs.shape)
     chosen[:, at] = 1
     unit = problem.from_tables(chosen)
 
     def of(shape: TreeShape, shares: Reals) -> tuple[Reals, Reals]:
-        values, falls = slopes(shape, shares * unit, problem.losses)
+        values, falls = beside(shape, shares * unit, problem.losses, problem.sure)
         return np.sum(values, keepdims=True), np.sum(falls * unit, axis=1, keepdims=True)
 
-    shares = _search(problem, np.full((levels, 1), 1 / levels), of)
+    shares = _search(problem, left / left.sum(), of)
     shares[:-1][shares[:-1] < _TINY] = 0
     return _parts(shares / shares.sum(), [sets[at]], False)
 
 
 def even_tables(problem: Problem) -> list[Part]:
-    """Every published table, each with the same share."""
-    count = problem.table_costs.size
-    return [
-        Part(level, axes, False, Fraction(1, count))
-        for level in range(problem.tree.levels)
-        for axes in problem.workload.sets
-    ]
+    """Every published table that exact ones do not say, each with the same share."""
+    places = np.argwhere(~problem.sure_tables).tolist()
+    return [Part(level, problem.workload.sets[at], False, Fraction(1, len(places))) for level, at in places]
 
 
 def given_shares(

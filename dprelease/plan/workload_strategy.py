@@ -16,6 +16,10 @@ number (Bun and Steinke 2016, Proposition 1.6), so w is linear in the shares and
 homogeneous of degree -1. The best shares of residuals split into one small problem per b, over the levels, and then
 ``share_b ~ sqrt(least value of b)``; without levels that is :func:`dprelease.plan.strategy.select`.
 
+Beside exact tables some z_b are known: within their attributes, at their level and above. Nothing is drawn of these
+alone, V_b is 0 there, and at the levels below a residual is measured given its parent. That is still linear in w, with
+an infinite one in it, and so convex and homogeneous in the shares that are left.
+
 Searches use the multiplicative rule ``share <- share sqrt(slope)``, which never raises a weighted variance (Yu,
 "Monotonic convergence of a general algorithm for computing optimal designs", Annals of Statistics 2010, Theorem 1),
 and stop at a certified gap. All of this is a proposal in floats: what a plan claims is computed from the scales as
@@ -25,13 +29,13 @@ rounded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate.design import Axes, Tree
+from dprelease.estimate.design import Axes, Table, Tree
 from dprelease.plan.workload_problem import Part, Problem, cost
 from dprelease.plan.workload_shares import even_tables, given_shares, joint_tables, residuals, tables
 
@@ -72,6 +76,8 @@ def strategies(
     weights: Sequence[float] | Reals | None = None,
     level_shares: Sequence[Fraction] | None = None,
     table_shares: Mapping[Axes, Sequence[Fraction | None]] | None = None,
+    known: Sequence[Table] = (),
+    blind: Sequence[Strategy] = (),
 ) -> tuple[Strategy, ...]:
     """The candidates, best first.
 
@@ -85,26 +91,42 @@ def strategies(
         level_shares: The author's: of each level, adding up to 1. Left out where there are table shares: equal.
         table_shares: The author's: for each set one share per level (None or 0: not measured there), adding up to 1
             at every level. Left out where there are level shares: equal.
+        known: Exact tables, each with its level.
+        blind: Strategies that know nothing of them. What is left of each (:func:`telling`) is tried as well: no
+            variance grows by that, so that nothing that is found is worse.
 
     Returns:
         With an author's shares the one strategy that measures tables with exactly these; there, a table can be
-        undetermined. Else up to four; equal ones once.
+        undetermined. Else up to four; equal ones once. One without draws where exact tables say everything.
 
     Raises:
         ValueError: If an argument is not as said.
     """
-    problem = Problem.of(sizes, tree, sets, replace_one, weights)
+    problem = Problem.of(sizes, tree, sets, replace_one, weights, known)
     if level_shares is not None or table_shares is not None:
         return (_strategy(problem, "given shares", given_shares(problem, level_shares, table_shares)),)
-    found = {
-        "tables": tables(problem),
-        "joint tables": joint_tables(problem),
-        "even tables": even_tables(problem),
-        "residuals": residuals(problem),
-    }
-    made = [_strategy(problem, name, parts) for name, parts in found.items() if parts]
+    found = _candidates(problem)
+    found += [(each.name, telling(each.parts, known)) for each in blind]
+    made = [_strategy(problem, name, parts) for name, parts in found if parts]
+    if not made:
+        return (_strategy(problem, "residuals", ()),)
     best = sorted(made, key=lambda one: (float(f"{one.objective:.9g}"), len(one.parts)))
-    return tuple(one for at, one in enumerate(best) if one.parts not in [other.parts for other in best[:at]])
+    first = [one for at, one in enumerate(best) if one.name not in [other.name for other in best[:at]]]
+    return tuple(one for at, one in enumerate(first) if one.parts not in [other.parts for other in first[:at]])
+
+
+def telling(parts: Sequence[Part], known: Sequence[Table]) -> list[Part]:
+    """The draws that say more than exact tables do, each with the same part more of what is shared.
+
+    A table of attributes A at a level says every residual, and every table, of attributes within A there and above.
+    """
+
+    def said(part: Part) -> bool:
+        return any(part.level <= level and set(part.axes) <= set(axes) for level, axes in known)
+
+    left = [part for part in parts if not said(part)]
+    whole = sum((part.share for part in left), Fraction(0))
+    return [replace(part, share=part.share / whole) for part in left]
 
 
 def evaluate(
@@ -119,6 +141,15 @@ def evaluate(
         ValueError: If an argument is not as said, or a part is a table that is not among the sets.
     """
     return Problem.of(sizes, tree, sets, replace_one, None).variances(parts)
+
+
+def _candidates(problem: Problem) -> list[tuple[str, list[Part]]]:
+    return [
+        ("tables", tables(problem)),
+        ("joint tables", joint_tables(problem)),
+        ("even tables", even_tables(problem)),
+        ("residuals", residuals(problem)),
+    ]
 
 
 def _strategy(problem: Problem, name: str, parts: Sequence[Part]) -> Strategy:

@@ -4,9 +4,13 @@
 cells per town (sex, age band of 3, 7 groups), 10 people in a cell on average and none in about half of them. At each
 level the total, the three one-way tables and the joint table are drawn as tables, with one variance. "Squared" is
 `nonnegative` by squared distance alone, without the precision of the estimates: what its search begins with.
+``python -m tests.statistical.adjusting exact`` has the 7 groups of every district exact beside them: the table of
+``docs/how-to/invariants.md``.
 """
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 
@@ -19,6 +23,7 @@ SIZES = (2, 3, 7)
 SETS: tuple[Axes, ...] = ((), (0,), (1,), (2,), (0, 1, 2))
 KINDS = {"consistent": (False, False), "integer": (False, True), "nonnegative": (True, False), "both": (True, True)}
 SHOWN = ("consistent", "integer", "squared", "nonnegative", "both")
+EXACT: Table = (1, (2,))  # the 7 groups of every district
 ROWS: tuple[tuple[str, Table], ...] = (
     ("the country's regions: totals", (0, ())),
     ("districts: totals", (1, ())),
@@ -30,8 +35,8 @@ ROWS: tuple[tuple[str, Table], ...] = (
 )
 
 
-def country(rng: np.random.Generator) -> tuple[Design, dict[Table, Floats]]:
-    """What is drawn, and the true tables."""
+def country(rng: np.random.Generator, exact: Table | None = None) -> tuple[Design, dict[Table, Floats]]:
+    """What is drawn, and the true tables; of an exact one nothing else, nor of what it says."""
     tree = Tree(3, (np.repeat(np.arange(3), 10), rng.integers(0, 30, 300)))
     towns = rng.gamma(2, 0.5, (300, 1, 1, 1)) * rng.gamma(0.25, 40, (300, *SIZES))
     joint = [rng.poisson(towns).astype(np.float64)]
@@ -39,15 +44,18 @@ def country(rng: np.random.Generator) -> tuple[Design, dict[Table, Floats]]:
         joint.insert(0, np.zeros((above, *SIZES)))
         np.add.at(joint[0], parents, joint[1])
     taken = tuple(Taken(level, axes, False, 25.0) for level in range(3) for axes in SETS)
+    if exact is not None:
+        unknown = (each for each in taken if each.level > exact[0] or not set(each.axes) <= set(exact[1]))
+        taken = (*unknown, Taken(*exact, False, 0.0))
     return Design(SIZES, tree, SETS, taken), {
         table: found.astype(np.float64) for table, found in marginals(SETS, joint).items()
     }
 
 
-def measured(draws: int, seed: int = 1) -> dict[str, dict[Table, Floats]]:
+def measured(draws: int, seed: int = 1, exact: Table | None = None) -> dict[str, dict[Table, Floats]]:
     """By kind and table: errors of every draw, shape (draws, cells)."""
     rng = np.random.default_rng(seed)
-    design, truth = country(rng)
+    design, truth = country(rng, exact)
     found: dict[str, dict[Table, list[Floats]]] = {kind: {table: [] for table in design.tables} for kind in SHOWN}
     for _ in range(draws):
         values = [
@@ -68,7 +76,8 @@ def measured(draws: int, seed: int = 1) -> dict[str, dict[Table, Floats]]:
 
 def main() -> None:
     """Print the table."""
-    errors, (design, truth) = measured(100), country(np.random.default_rng(1))
+    exact = EXACT if "exact" in sys.argv[1:] else None
+    errors, (design, truth) = measured(100, exact=exact), country(np.random.default_rng(1), exact)
     deviation = {table: np.sqrt(each) for table, each in node_variances(design).items()}
     print("| | Figure | consistent | `integer` | squared | `nonnegative` | both |\n|---|---|---|---|---|---|---|")
     for words, table in ROWS:

@@ -7,7 +7,7 @@ import pytest
 
 from dprelease.estimate.design import Floats, Table
 from dprelease.estimate.reconcile import node_variances
-from tests.statistical.adjusting import SETS, country, measured
+from tests.statistical.adjusting import EXACT, KINDS, SETS, country, measured
 
 DRAWS = 4
 ONE_WAY: list[Table] = [(level, axes) for level in range(3) for axes in SETS if len(axes) == 1]
@@ -48,3 +48,19 @@ def test_their_margins_hold_as_often_as_they_say(errors: dict[str, dict[Table, F
 def test_joint_cells_are_nearer_than_before(errors: dict[str, dict[Table, Floats]]) -> None:
     joint: list[Table] = [(2, SETS[-1])]
     assert ratios(errors, "nonnegative", joint)[0] < ratios(errors, "squared", joint)[0] < 0.8
+
+
+def test_beside_an_exact_table_nothing_gets_worse_and_totals_have_no_bias() -> None:
+    """Of 300 towns, 4 times; the towns' exact groups add up by district, so that their errors do to nothing."""
+    found = measured(DRAWS, seed=2, exact=EXACT)
+    for kind in KINDS:
+        for level, axes in ((0, ()), (1, ()), (0, (2,)), EXACT):
+            assert np.abs(found[kind][level, axes]).max() == 0
+        towns = found[kind][2, ()]
+        assert np.abs(towns.mean()) < 1e-9
+        assert np.sqrt((towns**2).mean()) < 6
+    assert max(ratios(found, "nonnegative", [table for table in ONE_WAY if table not in ((0, (2,)), EXACT)])) <= 1.1
+    assert ratios(found, "nonnegative", [(2, SETS[-1])])[0] < 0.8
+    cells = found["integer"][2, SETS[-1]] - found["consistent"][2, SETS[-1]]
+    assert abs(cells.mean()) < 1e-9
+    assert np.abs(cells).max() < 1

@@ -134,12 +134,31 @@ def _with(query: str, name: str = "more", post: str = "[consistent]") -> str:
     return f"{text}invariants: [{{query: {name}, measure: persons, why: Law}}]\n"
 
 
-def test_an_exact_table_with_attributes_helps_where_nothing_is_done_after_the_noise() -> None:
-    plan = plan_of(_with(f"by: [state, sex], {MEASURE}"), files=FILES)
-    assert {each.query: each.margin for each in plan.outputs}["areas__state__sex"] == "0"
-    with pytest.raises(PlanError, match="would not stay exact") as refused:
-        plan_of(_with(f"by: [state, sex], {MEASURE}", post="[consistent, nonnegative]"), files=FILES)
-    assert refused.value.code == "DPR-P107"
+@pytest.mark.parametrize("post", ["[consistent]", "[consistent, nonnegative, integer]"])
+def test_a_table_with_attributes_can_be_exact(post: str) -> None:
+    plan = plan_of(_with(f"by: [state, sex], {MEASURE}", post=post), files=FILES)
+    margins = {each.query: each.margin for each in plan.outputs if each.query.startswith("areas")}
+    exact = {"areas__region", "areas__state", "areas__region__sex", "areas__state__sex"}
+    assert {name for name, margin in margins.items() if margin == "0"} == exact
+    assert verify(plan) == plan.loss[plan.certified]
+
+
+def _two(first: str, second: str, post: str) -> str:
+    queries = (f"  {name}: {{table: persons, by: [{by}], {MEASURE}}}\n" for name, by in (("a", first), ("b", second)))
+    text = spec_of(areas(), ordinary(), *queries, post=post)
+    return f"{text}invariants: [{{query: a, measure: persons, why: Law}}, {{query: b, measure: persons, why: Law}}]\n"
+
+
+def test_what_is_done_after_the_noise_keeps_one_exact_table_and_what_follows_from_it() -> None:
+    post = "[consistent, nonnegative]"
+    plan = plan_of(_two("puma, sex", "state", post), files=FILES)
+    assert {each.query: each.margin for each in plan.outputs}["areas__state"] == "0"
+    for first, second in (("state, sex", "state, race"), ("state, sex", "puma")):
+        with pytest.raises(PlanError, match="would not both stay exact") as refused:
+            plan_of(_two(first, second, post), files=FILES)
+        assert refused.value.code == "DPR-P107"
+        assert all(f"by {by} " in str(refused.value) for by in (first, second))
+    assert plan_of(_two("state, sex", "state, race", "[consistent]"), files=FILES).invariants
 
 
 def test_the_same_keys_in_another_order_are_refused_with_the_right_one() -> None:
