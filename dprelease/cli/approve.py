@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from dprelease.cli.asking import refusal
 
 if TYPE_CHECKING:
     from dprelease.plan.document import FrozenPlan, ReleasePlan
@@ -108,11 +109,6 @@ def _confirm(*, yes: bool, as_json: bool) -> None:
 
     if yes:
         return
-    if as_json or not sys.stdin.isatty():
-        raise PlanError(
-            "nothing was signed: nobody can be asked here",
-            hint="type it on a terminal, or add --yes once you have looked at the plan",
-            code="DPR-K115",
-        )
-    if not typer.confirm("\nSign this plan?"):
-        raise PlanError("nothing was signed", hint="the same command asks again", code="DPR-K115")
+    refused = refusal("\nSign this plan?", "signed", "looked at the plan", nobody=as_json)
+    if refused is not None:
+        raise PlanError(refused[0], hint=refused[1], code="DPR-K115")

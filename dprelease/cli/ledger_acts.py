@@ -6,12 +6,13 @@ Each says what it will do, asks, and does it; without a terminal it wants ``--ye
 from __future__ import annotations
 
 import os
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from dprelease.cli.asking import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,14 +40,9 @@ def _confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
 
     if yes:
         return
-    if as_json or not sys.stdin.isatty():
-        raise LedgerError(
-            "nothing was done: nobody can be asked here",
-            hint="type it on a terminal, or add --yes once you have read what it will do",
-            code="DPR-L118",
-        )
-    if not typer.confirm(question):
-        raise LedgerError("nothing was done", hint="the same command asks again", code="DPR-L118")
+    refused = refusal(question, "done", "read what it will do", nobody=as_json)
+    if refused is not None:
+        raise LedgerError(refused[0], hint=refused[1], code="DPR-L118")
 
 
 def _said(why: str) -> str:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from dprelease.errors import BrokenPromiseError, MissingExtra, PublishError
+from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import loss_facts
+from dprelease.plan.explain import loss_facts, unprotected
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.verify import verify
 from dprelease.privacy.accountants import losses
-from dprelease.publish import Check, Comparison, Released, check_bundle, compare
-from dprelease.publish.bundle.check_opened import read_bundle
+from dprelease.publish import Check, check_bundle
 from dprelease.signature import PublicKey, read_public
 
-__all__ = ["check_release", "compare_releases", "public_key"]
+__all__ = ["check_release", "public_key"]
 
 _LOSS, _ACCOUNTANTS = "loss re-derived", "accountants agree"
 
@@ -50,38 +48,13 @@ def check_release(bundle: Path, key: PublicKey | None = None) -> tuple[Check, ..
         return (*checks, Check(_LOSS, False, f"plan.json makes no sense ({type(error).__name__})"))
 
 
-def compare_releases(first: Path, second: Path, confidence: Fraction) -> Comparison:
-    """What differs between two bundles; errors as of ``publish.compare``.
-
-    Args:
-        first: The folder of the earlier one.
-        second: The folder of the later one.
-        confidence: That no number is named that did not change.
-
-    Raises:
-        PublishError: If one of them is no whole bundle (DPR-W120).
-    """
-    return compare(_released(first), _released(second), confidence)
-
-
-def _released(folder: Path) -> Released:
-    bundle, why = read_bundle(folder)
-    measured, lacking = (None, why) if bundle is None else bundle.measured
-    if bundle is None or bundle.shown is None or measured is None:
-        raise PublishError(
-            f"{folder} is no whole bundle: {lacking or why}",
-            hint="give the folder of a release; `dprelease verify` says what is wrong with it",
-            code="DPR-W120",
-        )
-    return Released(bundle.shown, measured)
-
-
 def _loss_checks(plan: ReleasePlan) -> list[Check]:
     certified = loss_facts(plan.loss[plan.certified])
     said = f"epsilon {certified['epsilon']} at delta {certified['delta']}"
     try:
         verify(plan)
-        checks = [Check(_LOSS, True, f"{said}, sensitivities from extreme rows")]
+        beside = f". {unprotected(plan)}" if plan.invariants else ""
+        checks = [Check(_LOSS, True, f"{said}, sensitivities from extreme rows{beside}")]
     except BrokenPromiseError as error:
         checks = [Check(_LOSS, False, error.summary)]
     again = losses(plan.event, plan.budget.delta)

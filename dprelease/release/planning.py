@@ -33,6 +33,7 @@ __all__ = [
     "plan_at_least",
     "plan_release",
     "plans_at",
+    "read_frozen",
 ]
 
 
@@ -72,6 +73,15 @@ def open_target(path: Path, period: str | None = None) -> Target:
     project = Project.find(path.parent)
     spec_file = project.folder / frozen.spec_file
     return Target(project, spec_file, project.load(spec_file, planned), frozen)
+
+
+def read_frozen(path: Path) -> FrozenPlan:
+    """A frozen plan, whatever its spec is now.
+
+    Raises:
+        PlanError: If it is not a whole one (DPR-P301), or was changed (DPR-P302).
+    """
+    return _read_frozen(path.read_bytes() if path.is_file() else b"", path)
 
 
 def _read_frozen(data: bytes, path: Path) -> FrozenPlan:

@@ -5,26 +5,31 @@ both releases, two numbers therefore differ by more than the sum of their margin
 what the margins leave out (the union bound, whatever the noise is and whatever it was shared with). With n numbers
 compared, each margin is taken at 1 - (1 - confidence) / (2 n), so that the chance of naming **any** number that did not
 change is at most 1 - confidence (Bonferroni). That is cautious: a change that is not named may still be one.
+
+How many numbers are compared decides at which confidence, so that every table is made twice: as it was published, then
+with those margins. Only tables that both releases have are made, one at a time (those of a workload together), and they
+are compared as arrays, row by row with the same keys.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dprelease.catalog.table import Key
-from dprelease.estimate import PublishedMeasure, PublishedTable
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.estimate import PublishedTable, coded
 from dprelease.noise import Measurement
+from dprelease.plan.differences import Difference, same_table
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.plan.explain import budget_facts, loss_facts
+from dprelease.plan.moved import Moved, moved
 from dprelease.publish.base import key_text, measure_names
-from dprelease.publish.measured import inputs_of, queries_as_tables
+from dprelease.publish.bundle.align import Places, aligned
+from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
 
 __all__ = ["Change", "Comparison", "Difference", "Released", "compare"]
-
-Place = tuple[str, str, tuple[str, ...]]  # query, measure, keys
 
 
 @dataclass(frozen=True)
@@ -33,15 +38,6 @@ class Released:
 
     plan: ReleasePlan
     measurements: Mapping[str, Measurement]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A fact that the two releases do not share, as text."""
-
-    what: str
-    before: str
-    after: str
 
 
 @dataclass(frozen=True)
@@ -70,18 +66,23 @@ class Comparison:
     """What differs between two releases.
 
     Attributes:
-        differences: In what was asked and promised.
+        moved: Between their plans.
         changes: The numbers that moved, those first that moved most beside what noise explains.
         compared: How many numbers were compared.
         left_out: How many both have that could not be: withheld, blank, or without a law.
         confidence: That no number is named that did not change.
     """
 
-    differences: tuple[Difference, ...]
+    moved: Moved
     changes: tuple[Change, ...]
     compared: int
     left_out: int
     confidence: Fraction
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What was asked and promised otherwise."""
+        return self.moved.differences
 
 
 def compare(first: Released, second: Released, confidence: Fraction) -> Comparison:
@@ -95,153 +96,131 @@ def compare(first: Released, second: Released, confidence: Fraction) -> Comparis
     Raises:
         PublishError, BrokenPromiseError: If the measurements are not those of their plan.
     """
-    shared = _shared(first.plan, second.plan)
-    one, two = _numbers(first, shared, None), _numbers(second, shared, None)
-    both = [place for place in one if place in two]
-    fit = [place for place in both if _has_law(one[place]) and _has_law(two[place])]
-    changes = _changes(first, second, shared, fit, confidence) if fit else []
+    sides = (_Side(first.plan, _inputs(first)), _Side(second.plan, _inputs(second)))
+    pairs = [pair for group in _shared(first.plan, second.plan) for pair in _paired(sides, group)]
+    compared = sum(int(pair.fit.sum()) for pair in pairs)
+    changes = _changes(sides, pairs, 1 - (1 - confidence) / (2 * compared)) if compared else []
     return Comparison(
-        differences=tuple(_differences(first.plan, second.plan)),
+        moved=moved(first.plan, second.plan),
         changes=tuple(sorted(changes, key=lambda each: -abs(each.after - each.before) / max(each.noise, 1e-300))),
-        compared=len(fit),
-        left_out=len(both) - len(fit),
+        compared=compared,
+        left_out=sum(len(pair.fit) for pair in pairs) - compared,
         confidence=confidence,
     )
 
 
-def _shared(first: ReleasePlan, second: ReleasePlan) -> dict[str, tuple[str, ...]]:
-    """The measures that both ask for in the same words, by query: their numbers mean the same."""
+Shared = dict[str, tuple[str, ...]]  # by query the measures that both ask for
+
+
+def _inputs(released: Released) -> Inputs:
+    return inputs_of(released.plan, released.measurements)
+
+
+def _shared(first: ReleasePlan, second: ReleasePlan) -> list[Shared]:
+    """What both ask for in the same words, for the numbers mean the same: query by query, and a workload at once."""
     others = {query.name: query for query in second.queries}
-    found = {}
+    found: dict[tuple[str, str], Shared] = {}
     for query in first.queries:
         other = others.get(query.name)
         if other is None or query.ranking is not None or not _same_rows(first, query, second, other):
             continue
         names = [name for name in measure_names(first, query) if query.measures.get(name) == other.measures.get(name)]
         if names:
-            found[query.name] = tuple(names)
-    return found
+            group = (query.workload or query.name, other.workload or other.name)
+            found.setdefault(group, {})[query.name] = tuple(names)
+    return list(found.values())
 
 
 def _same_rows(first: ReleasePlan, query: PlannedQuery, second: ReleasePlan, other: PlannedQuery) -> bool:
     """Whether both look at rows of one definition, cell by cell; where the rows lie may differ, and their period."""
     left_out = {"excluding": None, "min_units": None}  # a cell that is there in both means the same
     same = query.grouping.model_copy(update=left_out) == other.grouping.model_copy(update=left_out)
-    return same and query.ranking == other.ranking and _same_table(first, second, query.table)
-
-
-def _same_table(first: ReleasePlan, second: ReleasePlan, name: str) -> bool:
-    one, two = first.catalog.tables[name], second.catalog.tables[name]
-    return one.model_copy(update={"source": two.source}) == two
-
-
-def _numbers(
-    released: Released, shared: Mapping[str, tuple[str, ...]], confidence: Fraction | None
-) -> dict[Place, tuple[float, float]]:
-    """Value and margin of every shared number that is published; margins at a confidence, None: as published."""
-    plan = released.plan
-    shown = queries_as_tables(plan, inputs_of(plan, released.measurements))
-    tables = shown
-    if confidence is not None:
-        stricter = plan.publish.model_copy(update={"confidence": confidence, "unreliable_above": None})
-        changed = plan.model_copy(update={"publish": stricter})
-        tables = queries_as_tables(changed, inputs_of(changed, released.measurements))
-    found: dict[Place, tuple[float, float]] = {}
-    for table, as_shown in zip(tables, shown, strict=True):
-        for measure, visible in zip(table.measures, as_shown.measures, strict=True):
-            if measure.name in shared.get(table.name, ()):
-                found.update(_cells(table, measure, visible))
-    return found
-
-
-def _cells(
-    table: PublishedTable, measure: PublishedMeasure, shown: PublishedMeasure
-) -> Iterator[tuple[Place, tuple[float, float]]]:
-    keys: list[tuple[Key, ...]] = list(zip(*table.keys, strict=True)) if table.keys else [()] * table.cells
-    for at, cell in enumerate(keys):
-        withheld = math.isnan(float(shown.value[at]))  # what is not shown is not compared either
-        value = math.nan if withheld else float(measure.value[at])
-        yield (table.name, measure.name, tuple(map(key_text, cell))), (value, float(measure.margin[at]))
-
-
-def _has_law(number: tuple[float, float]) -> bool:
-    return all(map(math.isfinite, number))
-
-
-def _changes(
-    first: Released,
-    second: Released,
-    shared: Mapping[str, tuple[str, ...]],
-    fit: list[Place],
-    confidence: Fraction,
-) -> Iterator[Change]:
-    each = 1 - (1 - confidence) / (2 * len(fit))
-    one, two = _numbers(first, shared, each), _numbers(second, shared, each)
-    for place in fit:
-        (before, margin), (after, other) = one[place], two[place]
-        if abs(after - before) > margin + other:  # never for a margin that is infinite, or none
-            yield Change(*place, before, after, margin + other)
-
-
-def _differences(first: ReleasePlan, second: ReleasePlan) -> Iterator[Difference]:
-    for what, before, after in _facts(first, second):
-        if before != after:
-            yield Difference(what, before, after)
-    one, two = {query.name: query for query in first.queries}, {query.name: query for query in second.queries}
-    for name in [*one, *(name for name in two if name not in one)]:
-        if name not in two or name not in one:
-            yield Difference(f"query {name}", "published" if name in one else "", "published" if name in two else "")
-            continue
-        yield from _of_query(first, one[name], second, two[name])
-
-
-def _facts(first: ReleasePlan, second: ReleasePlan) -> Iterator[tuple[str, str, str]]:
-    yield "release", first.release.name, second.release.name
-    yield "period", first.release.period, second.release.period
-    yield "revision", str(first.release.revision), str(second.release.revision)
-    yield "planned revisions", str(first.release.revisions), str(second.release.revisions)
-    yield "title", first.release.title, second.release.title
-    yield "unit", str(first.unit), str(second.unit)
-    yield "neighboring", str(first.neighboring), str(second.neighboring)
-    yield "budget", _flat(budget_facts(first.budget)), _flat(budget_facts(second.budget))
-    for accountant in sorted(first.loss.keys() | second.loss.keys()):
-        told = [plan.loss.get(accountant) for plan in (first, second)]
-        texts = [_flat(loss_facts(loss)) if loss else "" for loss in told]
-        yield f"loss by {accountant}", texts[0], texts[1]
-    yield "confidence", str(first.publish.confidence), str(second.publish.confidence)
-    for name in sorted(first.catalog.references.keys() | second.catalog.references.keys()):
-        known = [plan.catalog.references.get(name) for plan in (first, second)]
-        marks = [each.sha256[:16] if each else "" for each in known]
-        yield f"reference {name}", marks[0], marks[1]
-    for name in sorted(first.catalog.tables.keys() & second.catalog.tables.keys()):
-        yield f"definition of table {name}", "", "" if _same_table(first, second, name) else "another one"
-
-
-def _flat(facts: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
-
-
-def _of_query(first: ReleasePlan, one: PlannedQuery, second: ReleasePlan, two: PlannedQuery) -> Iterator[Difference]:
-    name = one.name
-    pairs = (
-        ("title", one.title, two.title),
-        ("table", one.table, two.table),
-        ("rows", one.where or "all", two.where or "all"),
-        ("keys", ", ".join(one.by), ", ".join(two.by)),
-        ("measures", ", ".join(measure_names(first, one)), ", ".join(measure_names(second, two))),
+    # A row that has an impossible combination is in no table, whatever its cells.
+    same = same and first.catalog.zeros.get(query.zeros or "") == second.catalog.zeros.get(other.zeros or "")
+    return (
+        same
+        and (query.ranking, query.ranges) == (other.ranking, other.ranges)
+        and same_table(first, second, query.table)
     )
-    for what, before, after in pairs:
-        if before != after:
-            yield Difference(f"{what} of {name}", before, after)
-    for measure in sorted(one.measures.keys() & two.measures.keys()):
-        if one.measures[measure] != two.measures[measure]:
-            told = [query.measures[measure].canonical() for query in (one, two)]
-            yield Difference(f"measure {measure} of {name}", told[0], told[1])
-    if one.by == two.by:
-        for column, other in zip(first.keys(one), second.keys(two), strict=True):
-            if column.keys != other.keys:
-                yield Difference(f"keys of {column.name} in {name}", _count(column.keys), _count(other.keys))
 
 
-def _count(keys: tuple[Key, ...] | None) -> str:
-    return "chosen by noise" if keys is None else f"{len(keys)} keys"
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """One release, and what its tables are made of."""
+
+    plan: ReleasePlan
+    inputs: Inputs
+
+    def tables(self, names: Shared, confidence: Fraction | None = None) -> dict[str, PublishedTable]:
+        """Some of its tables: as they are published, or with margins at a confidence and every number shown."""
+        plan = self.plan
+        if confidence is not None:
+            shown = plan.publish.model_copy(update={"confidence": confidence, "unreliable_above": None})
+            plan = plan.model_copy(update={"publish": shown})
+        return {table.name: table for table in queries_as_tables(plan, self.inputs, names.keys())}
+
+
+Sides = tuple[_Side, _Side]
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """One measure of a table that both releases have.
+
+    Attributes:
+        group: What is made together with it.
+        table: The table.
+        measure: The measure.
+        places: Of the cells that both have, in either table.
+        fit: Shape ``(cells,)``: which of these can be compared.
+    """
+
+    group: Shared
+    table: str
+    measure: str
+    places: tuple[Places, Places]
+    fit: npt.NDArray[np.bool_]
+
+
+def _paired(sides: Sides, group: Shared) -> Iterator[_Pair]:
+    """Every measure of some tables, as they were published: what is not shown is not compared either."""
+    one, two = (side.tables(group) for side in sides)
+    for name, measures in group.items():
+        places = aligned(one[name], two[name])
+        for measure in (each.name for each in one[name].measures if each.name in measures):
+            numbers = [_numbers(table[name], measure, at) for table, at in zip((one, two), places, strict=True)]
+            fit = np.logical_and.reduce([np.isfinite(each) for pair in numbers for each in pair])
+            yield _Pair(group, name, measure, places, fit)
+
+
+def _numbers(table: PublishedTable, name: str, places: Places) -> tuple[npt.NDArray[np.float64], ...]:
+    """Value and margin of some cells."""
+    (found,) = (each for each in table.measures if each.name == name)
+    return found.value[places], found.margin[places]
+
+
+def _changes(sides: Sides, pairs: Sequence[_Pair], confidence: Fraction) -> Iterator[Change]:
+    """The numbers that differ by more than both margins, each of them at this confidence."""
+    made: Shared | None = None
+    for pair in pairs:
+        if pair.group is not made:
+            made, (one, two) = pair.group, (side.tables(pair.group, confidence) for side in sides)
+        tables = (one[pair.table], two[pair.table])
+        before, margin = _numbers(tables[0], pair.measure, pair.places[0])
+        after, other = _numbers(tables[1], pair.measure, pair.places[1])
+        noise = margin + other
+        with np.errstate(invalid="ignore"):
+            far = pair.fit & (np.abs(after - before) > noise)  # never for a margin that is infinite, or none
+        cells = np.arange(tables[0].cells)[pair.places[0]][far]
+        keys = _keys(tables[0], cells)
+        for each in zip(keys, before[far].tolist(), after[far].tolist(), noise[far].tolist(), strict=True):
+            yield Change(pair.table, pair.measure, *each)
+
+
+def _keys(table: PublishedTable, cells: npt.NDArray[np.int64]) -> Sequence[tuple[str, ...]]:
+    """The keys of some cells as text."""
+    if not table.keys:
+        return [()] * len(cells)
+    columns = [coded(each) for each in table.keys]
+    texts = ([key_text(column.keys[code]) for code in column.codes[cells].tolist()] for column in columns)
+    return list(zip(*texts, strict=True))
