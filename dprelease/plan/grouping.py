@@ -15,7 +15,7 @@ def exclusion_name(query: QuerySpec) -> str | None:
     """The name in ``Catalog.exclusions`` of the cells that a query leaves out; None where it leaves none out."""
     if query.except_ is None:
         return None
-    return f"{query.except_.reference}({','.join(query.by)})"
+    return f"{query.table}.{query.except_.reference}({','.join(query.by)})"  # tables may have other keys of one name
 
 
 def canonical_text(text: str | None, table: Table) -> str | None:

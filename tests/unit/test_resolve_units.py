@@ -111,7 +111,7 @@ def test_the_catalog_comes_back_from_its_canonical_form() -> None:
 
 
 def test_exceptions_are_rising_positions_in_the_cross_product() -> None:
-    assert CATALOG.exclusions == {"never(country,device)": (1, 4)}  # (DE, desk) and (US, phone)
+    assert CATALOG.exclusions == {"visits.never(country,device)": (1, 4)}  # (DE, desk) and (US, phone)
     assert cells_of(grouping("by_country"), CATALOG) == 4
 
 
@@ -121,7 +121,31 @@ def test_exceptions_are_rising_positions_in_the_cross_product() -> None:
     ids=["no line", "columns in another order"],
 )
 def test_other_files_of_exceptions(never: bytes, positions: tuple[int, ...]) -> None:
-    assert catalog(never=never).exclusions == {"never(country,device)": positions}
+    assert catalog(never=never).exclusions == {"visits.never(country,device)": positions}
+
+
+def test_one_file_of_exceptions_means_other_cells_in_a_table_with_other_keys() -> None:
+    people = """
+  people:
+    account: demo
+    source: {file: people.csv}
+    columns:
+      country: {type: text, keys: [IT, DE, FR, US, PL]}
+      device: {type: text, keys: [phone, desk]}
+"""
+    query = """
+  people_by_country:
+    table: people
+    by: [country, device]
+    except: {reference: never}
+    measures: {people: {count: rows}}
+"""
+    text = UNITS.replace("tables:\n", "tables:" + people, 1).replace("queries:\n", "queries:" + query, 1)
+
+    assert catalog(text).exclusions == {
+        "visits.never(country,device)": (1, 4),
+        "people.never(country,device)": (3, 6),  # the same two combinations
+    }
 
 
 def test_an_exception_that_is_no_cell_is_told_with_the_first_such_line() -> None:
@@ -183,7 +207,7 @@ def test_the_grouping_of_a_query() -> None:
         where="seconds > 0 AND term IS NOT NULL",
         max_groups=3,
         max_rows_per_group=10,
-        excluding="never(country,device)",
+        excluding="visits.never(country,device)",
     )
     assert grouping("terms") == Grouping(
         table="visits", by=("term", "sector"), max_groups=5, private=True, min_units=20
