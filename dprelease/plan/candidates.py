@@ -11,7 +11,8 @@ from typing import Literal
 from dprelease.noise import Law
 from dprelease.plan import draws
 from dprelease.plan.drafts import Draft
-from dprelease.plan.lower import Form, Lowered
+from dprelease.plan.forms import Form
+from dprelease.plan.lower import Lowered
 from dprelease.privacy.event import Event
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
 

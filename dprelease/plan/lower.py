@@ -1,12 +1,7 @@
-"""From queries to drafts: which exact aggregates are needed, each once, and how far one unit can move them.
-
-A measure can often be answered in several forms (a sum by itself, or from the centred sum and the count that a mean
-needs anyway). A :class:`Form` says which to take; ``candidates`` tries them and the best plan wins.
-"""
+"""From queries to drafts: which exact aggregates are needed, each once, and how far one unit can move them."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,43 +9,25 @@ from fractions import Fraction
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
-from dprelease.measures.count import Count
-from dprelease.measures.quantile import Quantile
-from dprelease.measures.ratio import PlannedRatio
-from dprelease.plan.asked import goal_of
+from dprelease.plan.asked import expected_rows, goal_of
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.drafts import Draft, additive, choice, joint, ranking, selection
+from dprelease.plan.forms import Asked, Form, Group, forms_taken
 from dprelease.plan.grouping import grouping_of, planned_measures
 from dprelease.plan.invariant import Invariant
 from dprelease.plan.lower_invariants import invariants_of, known_to
+from dprelease.plan.lower_ranges import AskedRanges, asked_ranges
 from dprelease.plan.lower_workload import AskedWorkload, asked_workload
 from dprelease.plan.step_names import step_id, word
 from dprelease.plan.workload import Workload
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 
-__all__ = ["KEYS", "LIST", "Form", "Lowered", "Lowering", "Term", "expected_rows"]
+__all__ = ["KEYS", "LIST", "Lowered", "Lowering", "Term"]
 
 KEYS, LIST = "(keys)", "(list)"  # what a selection and a ranking answer; no measure can have such a name
-_OF_COLUMN = ("count", "count_distinct", "sum", "mean", "variance", "stddev", "quantile")
 _MOST_JOINED = 60  # numbers per cell in one K-norm draw
 _SELECTING = Fraction(1, 2)  # of the release's delta, for all selections of keys together
-
-
-@dataclass(frozen=True)
-class Form:
-    """Which form of the measures to take.
-
-    Attributes:
-        joint_sums: A sum comes from the centred sum and the count, where a mean or variance measures both.
-        centred_counts: Counts of columns come from "how many more have a value than not", and the rows: the
-            correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
-        knorm: The counts of one query's cells are hidden together by one K-norm draw.
-    """
-
-    joint_sums: bool = False
-    centred_counts: bool = False
-    knorm: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,31 +78,7 @@ class Lowered:
         return tuple(each.planned for each in self.asked if isinstance(each, AskedWorkload))
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """One measure of one query, with every form of it; a quantity is its place in ``Lowering.quantities``."""
-
-    query: int
-    name: str
-    label: str
-    measure: Measure
-    forms: tuple[tuple[int, ...], ...]
-    count: int | None
-
-
-@dataclass(frozen=True)
-class _Group:
-    """The measures over the same cells that may share steps: one grouping, one domain.
-
-    A pinned query is a domain of its own, for its price is that of its own steps; all others are one.
-    """
-
-    domain: str
-    grouping: Grouping
-    members: tuple[_Asked, ...]
-
-
-Needs = dict[tuple[int, int], list[tuple[_Asked, int]]]  # (group, quantity) -> the measures that it feeds, and where
+Needs = dict[tuple[int, int], list[tuple[Asked, int]]]  # (group, quantity) -> the measures that it feeds, and where
 Fed = dict[tuple[int, str], dict[int, tuple[int, Feed, int]]]  # (query, label) -> place -> (draft, feed, quantity)
 
 
@@ -136,30 +89,35 @@ class Lowering:
     spec: ReleaseSpec
     catalog: Catalog
     quantities: tuple[Quantity, ...]
-    groups: tuple[_Group, ...]
+    groups: tuple[Group, ...]
     measures: Mapping[str, Mapping[str, Measure]]
     groupings: Mapping[str, Grouping]
     workloads: Mapping[str, AskedWorkload]
     invariants: Mapping[str, Invariant]
+    ranges: Mapping[str, AskedRanges]
 
     @classmethod
     def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
         """Every form of every measure; equal quantities become one."""
         places: dict[Quantity, int] = {}
-        members: dict[tuple[str, Grouping], list[_Asked]] = {}
+        members: dict[tuple[str, Grouping], list[Asked]] = {}
         measures: dict[str, Mapping[str, Measure]] = {}
         groupings: dict[str, Grouping] = {}
         workloads: dict[str, AskedWorkload] = {}
+        ranges: dict[str, AskedRanges] = {}
         invariants = invariants_of(spec, catalog)
         for at, (name, query) in enumerate(spec.queries.items()):
             table = catalog.tables[query.table]
             if query.marginals is not None:
                 goal = goal_of(query, spec.privacy.budget.delta)
-                known = known_to(query, spec, catalog, invariants)
+                known = known_to(name, query, spec, catalog, invariants)
                 workloads[name] = asked_workload(name, query, goal, spec, catalog, known)
                 continue
             groupings[name] = grouping_of(query, catalog)
             measures[name] = planned_measures(query, table)
+            if query.ranges is not None:
+                ranges[name] = asked_ranges(name, query, groupings[name], catalog, spec.privacy.neighboring)
+                continue
             if name in invariants:
                 groupings[name] = invariants[name].aggregate.grouping
                 continue
@@ -173,16 +131,16 @@ class Lowering:
                     for form in measure.alternatives(table)
                 )
                 count = expected_rows(query.expect, measures[name], label)
-                group.append(_Asked(at, name, label, measure, forms, count))
-        groups = tuple(_Group(*key, tuple(each)) for key, each in members.items())
-        return cls(spec, catalog, tuple(places), groups, measures, groupings, workloads, invariants)
+                group.append(Asked(at, name, label, measure, forms, count))
+        groups = tuple(Group(*key, tuple(each)) for key, each in members.items())
+        return cls(spec, catalog, tuple(places), groups, measures, groupings, workloads, invariants, ranges)
 
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
         found = []
         for group in self.groups:
             if group.domain == domain:
-                needed = {quantity: None for taken in _taken(group, form, self.quantities) for quantity in taken}
+                needed = {quantity: None for chosen in forms_taken(group, form, self.quantities) for quantity in chosen}
                 together = form.knorm and sum(self._counts(group, each) for each in needed) > 1
                 found.append((tuple(needed), together))
         return tuple(found)
@@ -195,8 +153,8 @@ class Lowering:
         """
         needs: Needs = {}
         for at, group in enumerate(self.groups):
-            taken = _taken(group, forms.get(group.domain, Form()), self.quantities)
-            for asked, chosen in zip(group.members, taken, strict=True):
+            chosen_forms = forms_taken(group, forms.get(group.domain, Form()), self.quantities)
+            for asked, chosen in zip(group.members, chosen_forms, strict=True):
                 for part, quantity in enumerate(chosen):
                     needs.setdefault((at, quantity), []).append((asked, part))
         feeds: Fed = {}
@@ -216,9 +174,10 @@ class Lowering:
                 drafts.append(self._ranking(name, query, names))
         for asked_as_one in self.workloads.values():
             drafts += asked_as_one.drafts
+        drafts += [asked.draft for asked in self.ranges.values()]
         return self._lowered(drafts, feeds, selected)
 
-    def _counts(self, group: _Group, quantity: int) -> bool:
+    def _counts(self, group: Group, quantity: int) -> bool:
         """Whether the quantity is a count that a K-norm draw can hide with others of its cells."""
         plain = self.catalog.tables[group.grouping.table].unit_id is None and not group.grouping.private
         return plain and self.quantities[quantity].kind in ("rows", "nonnull")
@@ -235,7 +194,7 @@ class Lowering:
             keys[start : start + _MOST_JOINED] for keys in found.values() for start in range(0, len(keys), _MOST_JOINED)
         ]
 
-    def _place(self, need: tuple[_Asked, int]) -> tuple[int, int]:
+    def _place(self, need: tuple[Asked, int]) -> tuple[int, int]:
         asked, part = need
         return list(self.measures[asked.name]).index(asked.label), part
 
@@ -296,6 +255,10 @@ class Lowering:
                 exact = self.invariants[name]
                 asked.append(self._planned(name, query, {exact.measure: (Feed(step=exact.id),)}, None))
                 continue
+            if (sums := self.ranges.get(name)) is not None:
+                terms.append(Term(at, sums.label, ((first[sums.draft.id], sums.weight),)))
+                asked.append(self._planned(name, query, {sums.label: (Feed(step=sums.draft.id),)}, None))
+                continue
             inputs = {}
             own = drafts[selected[name]].id if name in selected else None
             if name in selected:
@@ -324,64 +287,6 @@ class Lowering:
             ranking=listed,
             suppress_below=(hidden.measure, hidden.below) if hidden is not None else None,
             expect=dict(query.expect),
+            ranges=self.ranges[name].planned if name in self.ranges else None,
             goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
         )
-
-
-def _taken(group: _Group, form: Form, quantities: Sequence[Quantity]) -> list[tuple[int, ...]]:
-    """The form of each member: the plain one, unless another is asked for and pays.
-
-    A sum comes from other quantities where these are measured anyway. A quantile takes the count that its margin needs
-    wherever somebody asks for that count. Counts of columns are centred where the group has several counts; one that a
-    mean or variance needs anyway stays as it is.
-    """
-    plainly = Counter(quantity for asked in group.members for quantity in asked.forms[0])
-    needed = {
-        (quantities[quantity].column, quantities[quantity].where)
-        for asked in group.members
-        if not isinstance(asked.measure, Count | PlannedRatio)
-        for quantity in asked.forms[-1 if isinstance(asked.measure, Quantile) else 0]
-        if quantities[quantity].kind == "nonnull"
-    }
-    counts = len({asked.forms[0] for asked in group.members if isinstance(asked.measure, Count)})
-    centred = form.centred_counts and counts > 1
-    found = []
-    for asked in group.members:
-        own, chosen = Counter(asked.forms[0]), asked.forms[0]
-        for other in asked.forms[1:]:
-            if isinstance(asked.measure, Count):
-                first = quantities[asked.forms[0][0]]
-                better = centred and (first.column, first.where) not in needed
-            elif isinstance(asked.measure, PlannedRatio):
-                better = False
-            elif isinstance(asked.measure, Quantile):
-                better = all(plainly[quantity] > 0 for quantity in other)
-            else:
-                better = form.joint_sums and all(plainly[quantity] > own[quantity] for quantity in other)
-            chosen = other if better else chosen
-        found.append(chosen)
-    taken = {(asked.query, asked.label): form for asked, form in zip(group.members, found, strict=True)}
-    return [_followed(asked, form, taken) for asked, form in zip(group.members, found, strict=True)]
-
-
-def _followed(
-    asked: _Asked, form: tuple[int, ...], taken: Mapping[tuple[int, str], tuple[int, ...]]
-) -> tuple[int, ...]:
-    """A ratio takes the forms that its two measures took, so that it draws nothing of its own."""
-    if not isinstance(asked.measure, PlannedRatio):
-        return form
-    first, second = (taken[asked.query, label] for label in asked.measure.ratio)
-    return (*first, *second)
-
-
-def expected_rows(expect: Mapping[str, int], measures: Mapping[str, Measure], label: str) -> int | None:
-    """The author's guess of the rows behind a measure: of a count of the same column, else of any count."""
-    measure = measures[label]
-    column = _column(measures[measure.ratio[1]] if isinstance(measure, PlannedRatio) else measure)
-    own = [guess for name, guess in expect.items() if column and _column(measures[name]) == column]
-    return next(iter(own or expect.values()), None)
-
-
-def _column(measure: Measure) -> str | None:
-    """The column of a measure (``rows`` or ``units`` of such a count); None of a ratio."""
-    return next((getattr(measure, kind) for kind in _OF_COLUMN if kind in type(measure).model_fields), None)

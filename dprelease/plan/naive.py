@@ -9,9 +9,10 @@ from fractions import Fraction
 from dprelease.catalog.aggregate import BoundedAggregate
 from dprelease.catalog.reach import choice_reach, sensitivity
 from dprelease.noise import MECHANISMS
+from dprelease.plan.asked import expected_rows
 from dprelease.plan.choose import Problem, charge_of
 from dprelease.plan.document import Naive, Output, PlannedQuery, Step
-from dprelease.plan.lower import Lowered, expected_rows
+from dprelease.plan.lower import Lowered
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.event import Approximate, Repeated
 
@@ -98,4 +99,12 @@ def _alone(problem: Problem, planned: PlannedQuery, label: str, epsilon: Fractio
         reach = sensitivity(aggregate, problem.catalog, relation)
         law = MECHANISMS["discrete_laplace"].law(reach.l1 * needed / epsilon)
         total += weight * law.variance
-    return total
+    return total * _cells_of_a_sum(problem, planned)
+
+
+def _cells_of_a_sum(problem: Problem, planned: PlannedQuery) -> float:
+    """Of how many cells, in the mean, that beginner adds up a number: of prefixes and ranges the noisy counts."""
+    if planned.ranges is None:
+        return 1.0
+    keys = problem.catalog.tables[planned.table].column(planned.ranges.of).cells
+    return (keys + 1) / 2 if planned.ranges.which == "prefixes" else (keys + 2) / 3

@@ -8,14 +8,16 @@ from fractions import Fraction
 from statistics import NormalDist
 
 from dprelease.catalog.table import Catalog
-from dprelease.estimate.reconcile import node_variances
-from dprelease.measures import Measure
-from dprelease.plan.document import Measured, Output, PlannedQuery, Workload
-from dprelease.plan.lower import expected_rows
+from dprelease.estimate.ranges import variances_of
+from dprelease.estimate.zeros import cell_variances
+from dprelease.measures import Expected, Measure
+from dprelease.noise import Law
+from dprelease.plan.asked import expected_rows
+from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Workload
 from dprelease.plan.workload_design import design_of
 from dprelease.privacy.budget import round_up
 
-__all__ = ["normal_margin", "outputs", "reach_of"]
+__all__ = ["error_of_sums", "normal_margin", "outputs", "reach_of"]
 
 _NEARLY_NORMAL = Fraction(2)
 
@@ -27,11 +29,11 @@ def outputs(
     steps: Mapping[str, Measured],
     confidence: Fraction,
 ) -> tuple[Output, ...]:
-    """One line for every measure of every query, in published order; of a workload's table for its worst node."""
+    """One line for every measure of every query, in published order; of a workload's table for its worst cell."""
     variances = {
         (each.name, *place): float(found.max())
         for each in workloads
-        for place, found in node_variances(design_of(each, catalog, steps)).items()
+        for place, found in cell_variances(design_of(each, catalog, steps)).items()
     }
     by_name = {each.name: each for each in workloads}
     found = []
@@ -41,8 +43,42 @@ def outputs(
             variance = variances[workload.name, *workload.place(query.name)]
             found.append(_reconciled(query, workload, variance, reach_of(workload, steps, confidence)))
             continue
+        if query.ranges is not None:
+            found += [_summed(query, catalog, steps, confidence)]
+            continue
         found += [_output(query, label, measure, steps, confidence) for label, measure in query.measures.items()]
     return tuple(found)
+
+
+def error_of_sums(worst: float, law: Law, scale: Fraction, confidence: Fraction) -> Expected:
+    """The accuracy of the worst prefix or range.
+
+    Args:
+        worst: Its variance per variance of one number that is drawn.
+        law: Of the noise on one number.
+        scale: Of that noise, in steps of its lattice.
+        confidence: Of the margin.
+    """
+    error = math.sqrt(worst * law.variance)
+    return Expected(standard_error=error, margin=normal_margin(confidence, scale) * error)
+
+
+def _summed(query: PlannedQuery, catalog: Catalog, steps: Mapping[str, Measured], confidence: Fraction) -> Output:
+    assert query.ranges is not None  # noqa: S101 - asked for by the caller
+    ((label, (feed,)),) = query.inputs.items()
+    step = steps[feed.step]
+    assert isinstance(step, Step)  # noqa: S101 - ranges are no invariants
+    keys = catalog.tables[query.table].column(query.ranges.of).cells
+    worst = float(variances_of(step.factor, keys, query.ranges.which).max())
+    found = error_of_sums(worst, step.law, step.scale, confidence)
+    return Output(
+        query=query.name,
+        table=query.table,
+        measure=label,
+        steps=(step.id,),
+        standard_error=round_up(Fraction(found.standard_error or 0), 6),
+        margin=round_up(Fraction(found.margin or 0), 6),
+    )
 
 
 def normal_margin(confidence: Fraction, smallest: Fraction = _NEARLY_NORMAL) -> float:

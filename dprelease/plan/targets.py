@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from dprelease.errors import PlanError
+from dprelease.plan.asked import expected_rows
 from dprelease.plan.candidates import Candidate, law_of, mechanism_of, scale_of
-from dprelease.plan.lower import Lowered, expected_rows
+from dprelease.plan.lower import Lowered
 from dprelease.plan.lower_workload import AskedWorkload
-from dprelease.plan.outputs import normal_margin
+from dprelease.plan.outputs import error_of_sums, normal_margin
 
 __all__ = ["floor_of"]
 
@@ -46,8 +47,12 @@ def floor_of(
             fed = [place[feed.step] for feed in feeds]
             quantities = [lowered.drafts[at].parts[feed.part] for at, feed in zip(fed, feeds, strict=True)]
             count = expected_rows(planned.expect, planned.measures, label)
-            measure = planned.measures[label]
-            margin = measure.expected(quantities, [laws[at] for at in fed], confidence, count).margin
+            measure, sums = planned.measures[label], lowered.drafts[fed[0]].worst
+            if sums is not None:
+                scale = scale_of(lowered.drafts[fed[0]], candidate, budget * parts[fed[0]])
+                margin = error_of_sums(sums, laws[fed[0]], scale, confidence).margin
+            else:
+                margin = measure.expected(quantities, [laws[at] for at in fed], confidence, count).margin
             if margin is None:
                 raise PlanError(
                     f"the target of {planned.name}.{label} cannot be planned: its margin depends on the data",

@@ -16,7 +16,8 @@ from dprelease.errors import PlanError, SpecError
 from dprelease.plan.candidates import CANDIDATES, Candidate, even_split
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.explain import allocation_text, plan_facts
-from dprelease.plan.lower import Form, Lowered, Lowering
+from dprelease.plan.forms import Form
+from dprelease.plan.lower import Lowered, Lowering
 from dprelease.plan.resolve import resolve
 from dprelease.plan.sharing import reach_of, shares_of
 from dprelease.plan.verify import verify

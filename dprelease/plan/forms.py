@@ -1,0 +1,102 @@
+"""Measures can be answered in several forms (a sum by itself, or from what a mean needs anyway): which one is taken.
+
+A :class:`Form` says which to take; ``candidates`` tries them and the best plan wins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.measures import Measure
+from dprelease.measures.count import Count
+from dprelease.measures.quantile import Quantile
+from dprelease.measures.ratio import PlannedRatio
+
+__all__ = ["Asked", "Form", "Group", "forms_taken"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which form of the measures to take.
+
+    Attributes:
+        joint_sums: A sum comes from the centred sum and the count, where a mean or variance measures both.
+        centred_counts: Counts of columns come from "how many more have a value than not", and the rows: the
+            correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
+        knorm: The counts of one query's cells are hidden together by one K-norm draw.
+    """
+
+    joint_sums: bool = False
+    centred_counts: bool = False
+    knorm: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One measure of one query, with every form of it; a quantity is its place in ``Lowering.quantities``."""
+
+    query: int
+    name: str
+    label: str
+    measure: Measure
+    forms: tuple[tuple[int, ...], ...]
+    count: int | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The measures over the same cells that may share steps: one grouping, one domain.
+
+    A pinned query is a domain of its own, for its price is that of its own steps; all others are one.
+    """
+
+    domain: str
+    grouping: Grouping
+    members: tuple[Asked, ...]
+
+
+def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> list[tuple[int, ...]]:
+    """The form of each member: the plain one, unless another is asked for and pays.
+
+    A sum comes from other quantities where these are measured anyway. A quantile takes the count that its margin needs
+    wherever somebody asks for that count. Counts of columns are centred where the group has several counts; one that a
+    mean or variance needs anyway stays as it is.
+    """
+    plainly = Counter(quantity for asked in group.members for quantity in asked.forms[0])
+    needed = {
+        (quantities[quantity].column, quantities[quantity].where)
+        for asked in group.members
+        if not isinstance(asked.measure, Count | PlannedRatio)
+        for quantity in asked.forms[-1 if isinstance(asked.measure, Quantile) else 0]
+        if quantities[quantity].kind == "nonnull"
+    }
+    counts = len({asked.forms[0] for asked in group.members if isinstance(asked.measure, Count)})
+    centred = form.centred_counts and counts > 1
+    found = []
+    for asked in group.members:
+        own, chosen = Counter(asked.forms[0]), asked.forms[0]
+        for other in asked.forms[1:]:
+            if isinstance(asked.measure, Count):
+                first = quantities[asked.forms[0][0]]
+                better = centred and (first.column, first.where) not in needed
+            elif isinstance(asked.measure, PlannedRatio):
+                better = False
+            elif isinstance(asked.measure, Quantile):
+                better = all(plainly[quantity] > 0 for quantity in other)
+            else:
+                better = form.joint_sums and all(plainly[quantity] > own[quantity] for quantity in other)
+            chosen = other if better else chosen
+        found.append(chosen)
+    taken = {(asked.query, asked.label): form for asked, form in zip(group.members, found, strict=True)}
+    return [_followed(asked, form, taken) for asked, form in zip(group.members, found, strict=True)]
+
+
+def _followed(asked: Asked, form: tuple[int, ...], taken: Mapping[tuple[int, str], tuple[int, ...]]) -> tuple[int, ...]:
+    """A ratio takes the forms that its two measures took, so that it draws nothing of its own."""
+    if not isinstance(asked.measure, PlannedRatio):
+        return form
+    first, second = (taken[asked.query, label] for label in asked.measure.ratio)
+    return (*first, *second)
