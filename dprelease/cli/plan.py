@@ -16,7 +16,7 @@ from dprelease.ledger import NO_SERIES, AccountFacts, Ledger, Reservation
 from dprelease.measures.quantile import Quantile
 from dprelease.plan.compare import compare as compare_plan
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan
-from dprelease.plan.explain import loss_facts, plan_facts, relative_error, unprotected
+from dprelease.plan.explain import allocation_text, loss_facts, pieces_texts, plan_facts, relative_error, unprotected
 from dprelease.plan.memory import memory_of
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.solve import WhatIf
@@ -182,6 +182,8 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     for note in sorted({output.why_null for output in plan.outputs if output.why_null}):
         say(f"\n*  {note}")
     say("")
+    if plan.allocation is not None:
+        say(allocation_text(plan))
     if plan.naive is not None:
         say(f"the naive plan ({plan.naive.accounts_for}) would have {plan.naive.noise} times this noise,")
         say(f"and charge an account epsilon {plan.naive.charged}")
@@ -189,6 +191,8 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say(f"{each.name}: {each.noise} times this noise" + (f"; {each.why_not}" if each.why_not else ""))
     if plan.unspent is not None:
         say(plan.unspent)
+    for text in pieces_texts(plan):
+        say(text)
     _print_memory(plan)
     for account in accounts:
         state = "" if account["fits"] else "   DOES NOT FIT"
@@ -238,14 +242,22 @@ def _own(plan: ReleasePlan, query: PlannedQuery, label: str) -> list[Feed]:
 
 
 def _margin(output: Output) -> str:
-    return f"± {float(output.margin):,.4g}" if output.margin else "*"
+    return _told(output.margin) if output.margin else "*"
+
+
+def _told(margin: str) -> str:
+    """To four digits, and whole from a thousand on, as Prefect's page has it."""
+    number = float(margin)
+    return f"± {number:,.0f}" if number >= 1000 else f"± {number:.4g}"
 
 
 def _step_cells(step: Measured, quantity: Quantity) -> list[str]:
     """Cells, mechanism, scale and share of a step; the scale of a choice is in ranks."""
     if isinstance(step, Invariant):
         return [str(step.cells), "none: exact", "", ""]
-    unit = 1 if step.choosing is not None else quantity.grid
+    unit = Fraction(1) if step.choosing is not None else quantity.grid
+    if step.factor is not None:
+        unit /= step.factor.grain
     return [
         "selected" if step.cells is None else str(step.cells),
         step.mechanism.replace("_", " "),
@@ -317,7 +329,7 @@ def _print_what_if(plan: ReleasePlan, tried: tuple[WhatIf, ...]) -> None:
     rows = []
     for at, output in enumerate(plan.outputs):
         margins = [each.outputs[at].margin if each.outputs else None for each in tried]
-        told = [f"± {float(margin):,.4g}" if margin else "-" for margin in margins]
+        told = [_told(margin) if margin else "-" for margin in margins]
         rows.append([output.query, output.measure, *told])
     say(f"\nmargins of error at {float(plan.publish.confidence):.0%}, against the budget")
     say(columns(header, rows, right=frozenset(range(2, 2 + len(tried)))))

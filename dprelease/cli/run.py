@@ -120,6 +120,8 @@ def _report(outcome: Outcome, *, rehearsal: bool) -> None:
         say(f"published {name}: {outcome.drawn} steps drawn, {outcome.reused} reused")
     say(f"  bundle   {outcome.folder}")
     say(f"  cost     epsilon {outcome.epsilon} at delta {outcome.delta}")
+    if outcome.unprotected:
+        say(f"  beside   {outcome.unprotected}")
     if outcome.revision:
         say(f"  account  nothing: planned revision {outcome.revision} of {outcome.revisions}, paid with the first one")
     elif outcome.revisions:

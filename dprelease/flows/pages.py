@@ -89,7 +89,7 @@ class Pages:
     def begin(self) -> None:
         """The plan, and a bar at its beginning."""
         plan = self._work.run.plan
-        self._say(f"{self._name}: {len(plan.steps)} steps, {self._work.total} of them to be measured")
+        self._say(f"{self._name}: {len(plan.steps)} steps; {self._work.total} measurements are to be made")
         about = f"What {self._name} asks, how it is hidden, and its margins of error. Plan `{plan.fingerprint()[:12]}`"
         self._tell(lambda: create_table_artifact(key=f"{self._key}-plan", table=plan_rows(plan), description=about))
         self._bar = self._tell(self._begin_bar)
@@ -156,11 +156,13 @@ def _where(name: str, outcome: Outcome) -> str:
     folder = Path(outcome.folder)
     page = folder / "index.html"
     link = page if page.exists() else folder
+    beside = f"- {outcome.unprotected}\n" if outcome.unprotected else ""
     return (
         f"# {name}\n\n"
         f"[{link.name}]({link.as_uri()}) in `{folder}`\n\n"
         f"- {outcome.drawn} steps drawn, {outcome.reused} reused\n"
         f"- epsilon {outcome.epsilon} at delta {outcome.delta}\n"
+        f"{beside}"
         f"- plan `{outcome.plan_fingerprint}`\n\n"
         f"`dprelease verify {folder}` checks it.\n"
     )

@@ -31,8 +31,9 @@ def check_invariants(plan: ReleasePlan) -> None:
     for workload in plan.workloads:
         known = [take for take in workload.takes if take.step in exact]
         require(len(known) < len(workload.takes), f"{workload.name} draws nothing")
-        # What is done after the noise keeps totals; of other tables only consistency keeps what is exact.
-        kept = set(workload.post) <= {"consistent"} or not any(take.axes for take in known)
+        # What is done after the noise keeps one exact table, with all that are sums of it; consistency keeps any.
+        sums = (all(a.level <= b.level and {*a.axes} <= {*b.axes} for a in known) for b in known)
+        kept = set(workload.post) <= {"consistent"} or not known or any(sums)
         require(kept, f"{workload.name} changes what is exact")
 
 

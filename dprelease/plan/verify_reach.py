@@ -14,7 +14,7 @@ from dprelease.plan.verify_units import Bounds, derived, half_point, proved_shif
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["check_reach", "require"]
+__all__ = ["broken", "check_reach", "require"]
 
 _ALL_ROWS = 6  # up to so many quantities every row of zeros and ones is tried
 _TOLERANCE = 1e-9  # of a probability that is summed in floats
@@ -29,10 +29,15 @@ def require(holds: bool, what: str) -> None:
         BrokenPromiseError: Saying what.
     """
     if not holds:
-        raise BrokenPromiseError(
-            f"the plan does not verify: {what}",
-            hint="nothing was drawn; please report this with the plan file",
-        )
+        raise broken(what)
+
+
+def broken(what: str) -> BrokenPromiseError:
+    """What is raised where something does not hold."""
+    return BrokenPromiseError(
+        f"the plan does not verify: {what}",
+        hint="nothing was drawn; please report this with the plan file",
+    )
 
 
 def check_reach(plan: ReleasePlan, step: Step) -> None:

@@ -6,7 +6,7 @@ depends on this check. It makes sure that answers are not clamped, and so biased
 
 The contrasts of a residual are larger than the counts that they are made of, by up to grain prod 2 (n_i - 1). Counts
 are clamped so that contrasts are at most 2^61 (``noise.residual``), and a plan where that happens to a count of less
-than 2^32 rows is refused.
+than 2^32 rows is refused. The same is done with the sums of a factor (``noise.factor``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from dprelease.catalog.factor import Factor
 from dprelease.plan.document import Step
 
 __all__ = ["has_room"]
@@ -30,12 +31,24 @@ _WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "optimal_selectio
 def has_room(step: Step) -> bool:
     """Whether a total and its noise fit into 64 bits, but for a chance of 2^-80 a number; choices always do.
 
-    Of a residual: 2^32 grain prod 2 (n_i - 1) <= 2^61, and 2^61 + 11 scale <= 2^63 - 1.
+    Of a residual: 2^32 grain prod 2 (n_i - 1) <= 2^61, and 2^61 + 11 scale <= 2^63 - 1. Of a factor, in the same way,
+    with the largest sum of sizes along a row of its matrix.
     """
+    if step.factor is not None:
+        return _LEAST_COUNT * _row_sum(step.factor) <= _LARGEST_CONTRAST and _contrast_fits(step)
     if step.residual is None:
         return _LARGEST_TOTAL + _reach(step) <= _LARGEST_ANSWER
     growth = step.residual.grain * math.prod(2 * (step.residual.shape[at] - 1) for at in step.residual.axes)
-    return _LEAST_COUNT * growth <= _LARGEST_CONTRAST and _LARGEST_CONTRAST + _reach(step) <= _LARGEST_ANSWER
+    return _LEAST_COUNT * growth <= _LARGEST_CONTRAST and _contrast_fits(step)
+
+
+def _contrast_fits(step: Step) -> bool:
+    return _LARGEST_CONTRAST + _reach(step) <= _LARGEST_ANSWER
+
+
+def _row_sum(factor: Factor) -> int:
+    """The largest sum of sizes along a row, for which counts are clamped: one row after the other."""
+    return max(int(sum(map(abs, row.tolist()))) for row in factor.matrix)
 
 
 def _reach(step: Step) -> Fraction:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.estimate.reconcile import node_variances
+from dprelease.estimate.reconcile import undetermined
+from dprelease.estimate.zeros import cell_variances
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.outputs import reach_of
 from dprelease.plan.verify_loss import cost_within
+from dprelease.plan.verify_outputs import figure
 from dprelease.plan.verify_reach import require
 from dprelease.plan.workload_design import design_of
 
@@ -57,10 +59,18 @@ def _check_tables(workload: Workload, tables: dict[str, PlannedQuery]) -> None:
         require(plain and not any(query.inputs.values()), f"{name} is no table of counts of a workload")
         require(query.workload == workload.name, f"{name} belongs to another workload")
         require(query.by == workload.columns(level, axes), f"{name} has other columns than its place says")
-        rows = (query.table, query.where, query.complete) == (first.table, first.where, first.complete)
+        rows = (query.table, query.where, query.complete, query.zeros) == (
+            first.table,
+            first.where,
+            first.complete,
+            first.zeros,
+        )
         require(rows and query.table == workload.table, f"{name} counts other rows than its workload")
-        limits = (query.max_groups, query.max_rows_per_group, query.excluding, query.selection, query.ranking)
-        require(not any(limits) and not query.private, f"{name} has bounds or keys that a workload cannot have")
+        limits = (query.max_groups, query.max_rows_per_group, query.selection, query.ranking)
+        require(
+            not any((*limits, query.min_units)) and not query.private,
+            f"{name} has bounds or keys that a workload cannot have",
+        )
     needed = {*workload.attributes, *workload.levels}
     require(set(first.complete) == needed, f"{workload.name} counts rows that are in some of its tables only")
 
@@ -82,9 +92,14 @@ def _check_tree(plan: ReleasePlan, workload: Workload) -> None:
 def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Measured, table: PlannedQuery) -> None:
     grouping = step.aggregate
     require(grouping.by == workload.columns(level, axes), f"{step.id} counts other cells than its place says")
-    same = (grouping.table, grouping.where, grouping.complete) == (table.table, table.where, table.complete)
+    same = (grouping.table, grouping.where, grouping.complete, grouping.zeros) == (
+        table.table,
+        table.where,
+        table.complete,
+        table.zeros,
+    )
     require(same, f"{step.id} counts other rows than its workload")
-    limits = (grouping.max_groups, grouping.max_rows_per_group, grouping.excluding)
+    limits = (grouping.max_groups, grouping.max_rows_per_group, grouping.excluding, grouping.min_units)
     require(not any(limits) and not grouping.private, f"{step.id} has bounds or keys that a workload cannot have")
     require(step.aggregate.quantity == Quantity(kind="rows"), f"{step.id} counts something else than rows")
     if isinstance(step, Invariant):
@@ -102,23 +117,21 @@ def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
     require(alone, f"{workload.name} shares a step")
     budget = workload.goal.budget
     if budget is not None:
-        require(budget.delta <= plan.budget.delta, f"{workload.name} reads its budget at another delta")
+        require(budget.delta == plan.budget.delta, f"{workload.name} reads its budget at another delta")
         within = cost_within(own, budget, plan.budget.delta, plan.accounting)
         require(within, f"{workload.name} costs more than its own budget")
-    found = node_variances(design_of(workload, plan.catalog, steps))
+    design = design_of(workload, plan.catalog, steps)
+    require(not undetermined(design), f"{workload.name} draws too little for its tables")
+    found = cell_variances(design)
     reach = reach_of(workload, steps, plan.publish.confidence)
-    told = {output.query: output for output in plan.outputs if output.query in workload.tables}
-    targets = list(workload.goal.targets.items())
+    told = {output.query: output for output in plan.outputs}
     for name in workload.tables:
         error = float(found[workload.place(name)].max()) ** 0.5
-        output = told.get(name)
-        honest = output is not None and output.standard_error is not None and output.margin is not None
-        require(honest, f"{name} has no accuracy")
-        if output is None or output.standard_error is None or output.margin is None:
-            return
-        enough = float(Fraction(output.standard_error)) >= error * (1 - _TOLERANCE)
-        wide = float(Fraction(output.margin)) >= reach * error * (1 - _TOLERANCE)
+        require(name in told, f"{name} has no accuracy")
+        require(told[name].steps == tuple(take.step for take in workload.takes), f"{name} is told of other steps")
+        enough = figure(told[name].standard_error, name) >= Fraction(error * (1 - _TOLERANCE))
+        wide = figure(told[name].margin, name) >= Fraction(reach * error * (1 - _TOLERANCE))
         require(enough and wide, f"{name} is told to be more accurate than it is")
-        for label, target in targets:
-            met = label == workload.measure and reach * error <= float(target) * (1 + _TOLERANCE)
+        for label, target in workload.goal.targets.items():
+            met = label == workload.measure and Fraction(reach * error * (1 - _TOLERANCE)) <= target
             require(met, f"{name} misses its target")

@@ -13,7 +13,7 @@ from dprelease.spec.workloads import published_sets
 __all__ = ["check_invariants", "check_postprocess", "check_table_names"]
 
 _ORDER = ("consistent", "nonnegative", "integer")
-_LONGEST = 100  # of the name of a table, which is a file
+_LONGEST = 91  # of the name of a table: with `.sdmx.csv` 100 letters, the most that a file of a bundle can have
 
 
 def check_postprocess(spec: ReleaseSpec, findings: Findings) -> None:
@@ -97,6 +97,7 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
     named = shown(invariant.query)
     for wrong, what in (
         (query.marginals is not None, "has `marginals`"),
+        (query.ranges is not None, "has `ranges`"),
         (query.top_k is not None, "is a list of keys"),
         (query.keys == "private", "has private keys"),
         (query.bounds is not None, "has `bounds`"),

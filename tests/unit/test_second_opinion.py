@@ -6,6 +6,7 @@ from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
+import mpmath
 import pytest
 
 from dprelease.errors import BrokenPromiseError
@@ -89,3 +90,59 @@ def test_a_plan_is_heard_and_a_false_one_refused() -> None:
 def test_at_delta_zero_there_is_nothing_to_compare() -> None:
     plan = plan_of(SPEC.replace("budget: {epsilon: 1, delta: 1e-9}", "budget: {epsilon: 1}\n  noise: laplace"))
     assert second_opinion(plan) == ()
+
+
+TINY: dict[str, tuple[Any, ...]] = {
+    "gaussian": (gaussian(10**6, (1,)),) * 20,
+    "laplace": (laplace(10**6, (1,)),) * 20,
+    "two cells": (gaussian(10**5, (2, 1)),) * 5,
+    "all": (gaussian(10**6, (1,)), laplace(10**6, (2,)), gaussian(2 * 10**5, (1,))),
+}
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_at_a_tiny_epsilon_both_sides_agree_and_a_false_claim_is_seen_either_way(name: str) -> None:
+    """The best order is far above a hundred thousand there, and a grid of losses of 10^-4 above epsilon itself."""
+    plan = made(*TINY[name])
+    assert 0 < plan.loss[plan.certified].epsilon < Fraction(1, 1000)
+    assert [opinion for opinion in second_opinion(plan) if not opinion.agrees] == []
+    low, high = (by_name(made(*TINY[name], factor=Fraction(percent, 100))) for percent in (98, 102))
+    assert not low["pld of a real pair"].agrees
+    assert not low["zcdp"].agrees
+    assert not high["pld"].agrees
+    assert not high["zcdp"].agrees
+
+
+def test_a_spec_of_a_tiny_budget_is_heard_and_half_its_noise_refused() -> None:
+    plan = plan_of(SPEC.replace("epsilon: 1,", "epsilon: 1e-5,"))
+    assert heard(plan)
+    halved = plan.model_copy(update={"steps": tuple(s.model_copy(update={"scale": s.scale / 2}) for s in plan.steps)})
+    with pytest.raises(BrokenPromiseError, match="dp_accounting"):
+        heard(halved)
+
+
+def _least(rho: Fraction, delta: Fraction) -> Any:
+    """The least epsilon of Canonne, Kamath and Steinke 2020, Proposition 12, in 50 digits: by halving its slope."""
+    with mpmath.workdps(50):
+        r, d = (mpmath.mpf(each.numerator) / each.denominator for each in (rho, delta))
+
+        def slope(t: Any) -> Any:
+            return r + (mpmath.log(d) + mpmath.log1p(t)) / t**2
+
+        low, high = mpmath.mpf("1e-30"), 2 * mpmath.sqrt((1 - mpmath.log(d)) / r)
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+        epsilon = r * (1 + low) + mpmath.log(low / (1 + low)) - mpmath.log(d * (1 + low)) / low
+        return max(mpmath.mpf(0), epsilon)
+
+
+@pytest.mark.parametrize("scale", [3, 10**3, 10**5, 10**6, 10**7, 10**9])
+def test_the_figure_that_is_right_is_the_least_over_all_orders(scale: int) -> None:
+    """Ours is, to the last digit of a float; theirs is above it by what a list of orders misses."""
+    plan = made(gaussian(scale, (1,)))
+    true = float(_least(Fraction(1, 2 * scale * scale), DELTA))
+    assert float(plan.loss["zcdp"].epsilon) == pytest.approx(true, rel=1e-12, abs=1e-300)
+    opinion = by_name(plan)["zcdp"]
+    assert opinion.agrees
+    assert float(opinion.theirs) == pytest.approx(true, rel=6e-6, abs=1e-12 / scale)  # six digits

@@ -147,6 +147,13 @@ def test_rehearsals_are_marked_and_links_are_unreadable(tmp_path: Path) -> None:
     assert "regional-monitor/linked" in page(tmp_path).text
 
 
+def test_a_period_at_the_end_of_a_title_stays_on_one_line(tmp_path: Path) -> None:
+    released(tmp_path, "2024-01", 3, "Visits in 2024-01")
+    found = page(tmp_path)
+    assert "Visits in 2024-01" in found.text
+    assert ("span", {"class": "short"}) in [(tag, dict(attributes)) for tag, attributes in found.tags]
+
+
 def test_titles_periods_and_folders_are_inert(tmp_path: Path) -> None:
     released(tmp_path, '../"<b>', 3, "<script>alert(1)</script>\u202e")
     found = page(tmp_path)

@@ -82,11 +82,9 @@ def _undrawn(plan: ReleasePlan) -> ReleasePlan:
 
 
 def _changed(plan: ReleasePlan) -> ReleasePlan:
-    """A table with attributes is exact, and numbers below zero are taken out."""
-    takes = tuple(
-        take.model_copy(update={"axes": (0,)}) if take.step == "states.exact" else take
-        for take in plan.workloads[0].takes
-    )
+    """Two tables with attributes are exact, of which neither says the other, and numbers below zero are taken out."""
+    (exact,) = (take for take in plan.workloads[0].takes if take.step == "states.exact")
+    takes = (*plan.workloads[0].takes, *(exact.model_copy(update={"axes": axes}) for axes in ((0,), (1,))))
     return _workload(takes=takes, post=("consistent", "nonnegative"))(plan)
 
 

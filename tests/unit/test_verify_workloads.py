@@ -129,6 +129,11 @@ def _take(name: str, at: int, **update: Any) -> Lie:
     return lie
 
 
+def _undrawn(plan: ReleasePlan) -> ReleasePlan:
+    """The draw of the joint table is left out."""
+    return _workload("crosstabs", takes=plan.workloads[0].takes[:-1])(plan)
+
+
 def _crossed(plan: ReleasePlan) -> ReleasePlan:
     """The draws of two places exchanged."""
     first, second, third, *rest = plan.workloads[0].takes
@@ -203,6 +208,8 @@ LIES: dict[str, tuple[Lie, str]] = {
         _grouped(TOTAL, quantity=Quantity(kind="rows", where="age > 3")),
         "counts something else than rows",
     ),
+    "a private list": (_grouped(SEX, min_units=2), "bounds or keys that a workload cannot have"),
+    "a draw too few": (_undrawn, "draws too little for its tables"),
     "another noise": (_step(TOTAL, mechanism="discrete_laplace"), "is no draw of a workload"),
     "a draw with more parts": (_step(TOTAL, joined=(Quantity(kind="units"),)), "is no draw of a workload"),
     "the residual of a total": (
@@ -229,6 +236,7 @@ LIES: dict[str, tuple[Lie, str]] = {
     "a table without a margin": (_outputs("areas__puma", margin=None), "has no accuracy"),
     "a smaller error": (_outputs("crosstabs__sex", standard_error="1"), "told to be more accurate than it is"),
     "a smaller margin": (_outputs("areas__puma__sex", margin="1"), "told to be more accurate than it is"),
+    "the error of other draws": (_outputs("areas__puma", steps=(SEX,)), "is told of other steps"),
     "a target that is missed": (_goal("areas", targets={"count": Fraction(59)}), "misses its target"),
     "a target of no measure": (_goal("areas", targets={"other": Fraction(1000)}), "misses its target"),
     "more noise than told": (_scaled(Fraction(101, 100)), "told to be more accurate than it is"),
