@@ -64,19 +64,33 @@ def many() -> list[list[Any]]:
     return some_rows("giant", MANY)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("joined", [False, True])
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everybody in ``with``, all but the one in ``without``: whatever is asked of them, the files are the same."""
+    made = tmp_path_factory.mktemp("people")
+    people = [[user, at % 3 + 1, "2024-02-29"] for at in range(9) for user in ("u1", "u2", "giant")]
+    write(made / "with", visits("parquet"), [*few(), *many()])
+    write(made / "without", visits("parquet"), few())
+    for name in ("with", "without"):
+        write(made / name, users("parquet"), [row for row in people if name == "with" or row[0] != "giant"])
+    return made
+
+
+# Every rule, and with and without what another table lends, on every commit; both for every rule at night.
+ASKED = [
+    pytest.param(rule, joined, marks=[pytest.mark.nightly] if (at + joined) % 2 else [])
+    for at, rule in enumerate(RULES)
+    for joined in (False, True)
+]
+
+
+@pytest.mark.parametrize(("rule", "joined"), ASKED)
 def test_a_unit_with_many_rows_moves_no_number_further_than_claimed(
-    kind: str, rule: str, joined: bool, tmp_path: Path
+    kind: str, rule: str, joined: bool, folder: Path
 ) -> None:
     table = visits("parquet", bounds=RULES[rule], private_joins=WITH_USERS if joined else ())
     catalog = catalog_of(table, users("parquet"))
-    people = [[user, at % 3 + 1, "2024-02-29"] for at in range(9) for user in ("u1", "u2", "giant")]
-    write(tmp_path / "with", table, [*few(), *many()])
-    write(tmp_path / "without", table, few())
-    for name in ("with", "without"):
-        write(tmp_path / name, catalog.tables["users"], [row for row in people if name == "with" or row[0] != "giant"])
-    with opening(kind, tmp_path / "with") as full, opening(kind, tmp_path / "without") as less:
+    with opening(kind, folder / "with") as full, opening(kind, folder / "without") as less:
         for by, bound in (((), bounds()[0]), (("topic", "late", "country"), bounds()[8])):
             grouping = Grouping(table="visits", by=by, **bound)
             found = [asked(engine, catalog, grouping, quantities()) for engine in (less, full)]

@@ -176,7 +176,7 @@ def vectors(known: Sensitivity) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("kind", [DiscreteLaplace, DiscreteGaussian])
-@pytest.mark.parametrize("scale", ["1", "5", "17"])
+@pytest.mark.parametrize("scale", ["1", pytest.param("5", marks=pytest.mark.nightly), "17"])
 @pytest.mark.parametrize("norms", NORMS)
 def test_norms_alone_bound_every_vector_that_has_them(
     norms: str, scale: str, kind: type[DiscreteLaplace | DiscreteGaussian]

@@ -31,7 +31,7 @@ from tests.laws.running import Example, example
 from tests.laws.running import write as write_files
 from tests.planned import plan_of
 
-OFTEN, FULL, BLOCKS = 7, 300, 10
+OFTEN, FULL, BLOCKS = 4, 300, 10  # specs on every commit, and at night in so many tests
 
 
 def ran(made: Example, folder: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,36 +24,44 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_a_file_has_fewer_than_400_lines(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) < 400
+def _parts(path: Path) -> tuple[str, ...]:
+    return path.relative_to(ROOT).parts
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_a_file_is_named_for_what_it_does(path: Path) -> None:
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def test_a_file_has_fewer_than_400_lines() -> None:
+    long = {_name(path): lines for path in SOURCES if (lines := len(_text(path).splitlines())) >= 400}
+
+    assert long == {}
+
+
+def test_a_file_is_named_for_what_it_does() -> None:
     vague = {"utils", "util", "helpers", "helper", "common", "manager", "core", "misc"}
 
-    assert not vague & {part.removesuffix(".py") for part in path.relative_to(ROOT).parts}
+    assert [_name(path) for path in SOURCES if vague & {part.removesuffix(".py") for part in _parts(path)}] == []
 
 
-@pytest.mark.parametrize("path", PACKAGES, ids=_name)
-def test_a_package_says_what_it_is_for(path: Path) -> None:
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+def test_a_package_says_what_it_is_for() -> None:
+    """Which question it answers, and its floor."""
+    silent = [_name(path) for path in PACKAGES if not ast.get_docstring(ast.parse(_text(path)))]
 
-    assert docstring, "a package needs a docstring: which question it answers, and its floor"
+    assert silent == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
-def test_nothing_is_left_to_do(path: Path) -> None:
+def test_nothing_is_left_to_do() -> None:
     words = re.compile("TO" + r"DO\b|FIX" + r"ME\b|X" + r"XX\b")
 
-    assert not words.search(path.read_text(encoding="utf-8"))
+    assert [_name(path) for path in SOURCES if words.search(_text(path))] == []
 
 
 def test_a_silenced_lint_rule_gives_its_reason() -> None:
     bare = re.compile(r"#\s*noqa(?::\s*[A-Z0-9, ]+)?\s*$", re.MULTILINE)
 
-    silent = [_name(path) for path in SOURCES if bare.search(path.read_text(encoding="utf-8"))]
+    silent = [_name(path) for path in SOURCES if bare.search(_text(path))]
 
     assert silent == []
 

@@ -66,7 +66,11 @@ for n in range(100):
 """
 
 
-@pytest.mark.parametrize("room", [0, 1_000, 20_000, 60_000, 150_000, 200_000, 260_000, 400_000])
+ROOMS = [0, 20_000, 60_000, 200_000, 400_000]
+ROOMS_BETWEEN = [1_000, 150_000, 260_000]
+
+
+@pytest.mark.parametrize("room", [*ROOMS, *(pytest.param(room, marks=pytest.mark.nightly) for room in ROOMS_BETWEEN)])
 def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path, room: int) -> None:
     path, head = tmp_path / "state" / "ledger.db", tmp_path / "anchors" / "head"
     before = SQLiteLedger(path, [head])

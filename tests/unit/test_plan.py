@@ -55,9 +55,15 @@ def test_no_float_is_in_a_plan() -> None:
     walk(plan_of().model_dump(mode="json"))
 
 
-@pytest.mark.parametrize("noise", ["auto", "laplace", "gaussian"])
+NOISES = [
+    *((SPEC, noise) for noise in ("auto", "laplace", "gaussian")),
+    (REPLACE, "auto"),
+    *(pytest.param(REPLACE, noise, marks=pytest.mark.nightly) for noise in ("laplace", "gaussian")),
+]
+
+
+@pytest.mark.parametrize(("text", "noise"), NOISES)
 @pytest.mark.parametrize("accounting", ["auto", "basic", "advanced", "zcdp", "rdp", "pld"])
-@pytest.mark.parametrize("text", [SPEC, REPLACE])
 def test_every_accounting_uses_the_budget_up_and_verifies(text: str, accounting: str, noise: str) -> None:
     old = "budget: {epsilon: 1, delta: 1e-9}"
     spec = text.replace(old, f"{old}\n  accounting: {accounting}\n  noise: {noise}")
