@@ -271,17 +271,20 @@ def verify(
 
 @app.command()
 def diff(
-    first: Annotated[Path, typer.Argument(help="The folder of a published release.")],
-    second: Annotated[Path, typer.Argument(help="The folder of a later one.")],
+    first: Annotated[
+        str, typer.Argument(help="A bundle's folder, NAME/PERIOD, a plan frozen by `plan --out`, or a spec.")
+    ],
+    second: Annotated[str, typer.Argument(help="A later one; a spec is planned as it is now.")],
     confidence: Annotated[
         str, typer.Option(help="That no number is named that did not change, for all of them together.")
     ] = "0.95",
+    period: Period = None,
     as_json: Json = False,
 ) -> None:
-    """What changed between two releases beyond what their noise explains; needs no data and no ledger."""
+    """What changed between two releases, or plans, beyond what their noise explains; needs no data and no ledger."""
     from dprelease.cli.diff import show_diff
 
-    show_diff(first, second, _confidence(confidence), as_json=as_json)
+    show_diff(first, second, _confidence(confidence), as_json=as_json, period=period)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dprelease.catalog.aggregate import cells_of
 from dprelease.plan.document import Output, ReleasePlan, Workload
 
 __all__ = ["workload_rows"]
@@ -16,7 +17,7 @@ def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
     for name in workload.tables:
         level, axes = workload.place(name)
         groups.setdefault((level, len(axes)), []).append(name)
-    cells = {query.name: plan.catalog.tables[query.table].cells(query.by) for query in plan.queries}
+    cells = {query.name: cells_of(query, plan.catalog) or 0 for query in plan.queries}
     share = {step.id: step.share for step in plan.steps}
     rows: list[list[str]] = []
     for (level, ways), names in groups.items():

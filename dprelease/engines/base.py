@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.catalog.within import Within
 from dprelease.errors import DpReleaseError, EngineError, Unavailable
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
@@ -84,6 +85,7 @@ class Engine(Protocol):
         references: Mapping[str, ReferenceTable],
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
+        within: Within | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """Total every quantity in every cell of a grouping, over rows that obey the declared bounds.
 
@@ -100,6 +102,8 @@ class Engine(Protocol):
             secret: 32 bytes that samples of a unit's rows are drawn by; a table without units ignores it.
             keys: The cells of a grouping with private keys, in published order. The bounds act before they are
                 looked at, so that a unit keeps the same rows as in :meth:`units_by_key`.
+            within: Of numbers of complete rows that no bound of the grouping leaves out: only the cells of some keys of
+                the first column of ``by``, in the same order. They hold what they hold among all cells.
 
         Returns:
             One box per quantity, in order. Of a quantile an ``ExactHistogram`` of clipped grid steps; of everything

@@ -11,13 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping
-from dprelease.catalog.table import Column, Key, Table
+from dprelease.catalog.table import Column, Key, Table, Zeros
+from dprelease.catalog.zeros import zero_keys
 from dprelease.engines.derived import Lend, fits
 from dprelease.engines.rows import ARROW
 from dprelease.engines.steps import clip
 from dprelease.engines.units import canonical, named, packed
 
-__all__ = ["cell_columns", "cell_text", "celled", "chosen", "completed", "placed", "positions"]
+__all__ = ["cell_columns", "cell_text", "celled", "chosen", "completed", "placed", "positions", "possible"]
 
 CELL = "cell"
 
@@ -61,6 +62,17 @@ def completed(rows: Any, table: Table, names: Sequence[str], lend: Lend) -> Any:
         keys = lend(_key_table(column, 0))
         rows = rows.semi_join(keys, _value(rows, table, column) == keys["k0"])
     return rows
+
+
+def possible(rows: Any, table: Table, zeros: Zeros | None, lend: Lend) -> Any:
+    """The rows that have none of the impossible combinations of keys; None: there are none."""
+    columns = [table.column(name) for name in zeros.columns] if zeros is not None else []
+    listed = [each for each in zero_keys(zeros, table) if all(map(fits, each))] if zeros is not None else []
+    if not listed:
+        return rows
+    parts = zip(columns, zip(*listed, strict=True), strict=True)
+    lent = lend(pa.table({f"z{at}": pa.array(keys, ARROW[column.type]) for at, (column, keys) in enumerate(parts)}))
+    return rows.anti_join(lent, [_value(rows, table, column) == lent[f"z{at}"] for at, column in enumerate(columns)])
 
 
 def _value(rows: Any, table: Table, column: Column) -> Any:

@@ -13,10 +13,12 @@ from typing import Any
 
 import ibis
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.engines.cells import placed, positions
+from dprelease.catalog.within import Within
+from dprelease.engines.cells import placed, positions, possible
 from dprelease.engines.checked import check_cells
 from dprelease.engines.query import dense
 from dprelease.engines.reading import Asked, looked_at
@@ -61,7 +63,8 @@ def combined(stage: Stage, lasting: Stage, asked: Asked, tables: Sequence[Any]) 
     """
     table, names, unit = asked.table, key_columns(asked.grouping), unit_columns(asked.table)
     sizes = [table.column(name).cells for name in names]
-    rows = placed(looked_at(stage, asked, tables), table, names, stage.lend)
+    rows = possible(looked_at(stage, asked, tables), table, asked.zeros, stage.lend)
+    rows = placed(rows, table, names, stage.lend)
     places = {f"p{at}": rows[f"d{at}"].cast(_narrow(size)) for at, size in enumerate(sizes)}
     kept = stage.keep(rows.select(*unit, **places))
     if unit:  # what is counted is made of the very rows that are checked here
@@ -71,24 +74,46 @@ def combined(stage: Stage, lasting: Stage, asked: Asked, tables: Sequence[Any]) 
     return lasting.keep(kept.select(*places))
 
 
-def counted(stage: Stage, asked: Asked, kept: Any) -> tuple[Exact, ...]:
+def counted(stage: Stage, asked: Asked, kept: Any, within: Within | None = None) -> tuple[Exact, ...]:
     """One box per quantity: the number of rows in every cell, from what :func:`combined` kept.
+
+    With ``within`` only rows in its nodes are grouped, and only their cells are there: what that takes of memory grows
+    with these cells, and not with those of the level.
 
     The engine groups by the small columns themselves, which it does in half the time that a number of the cell takes;
     that number is made of what it answers: below 10^9, for a grouping has no more cells.
     """
     names, grouping = key_columns(asked.grouping), asked.grouping
     places = [f"p{names.index(name)}" for name in grouping.by]
+    kept = kept if within is None else _inside(stage, kept, places[0], within.nodes)
     number = kept[HELD].sum() if HELD in kept.columns else kept.count()
     answer = stage.read((kept.group_by(places) if places else kept).aggregate(rows=number))
     cell = np.zeros(len(answer), dtype=np.int64)
     for name, place in zip(grouping.by, places, strict=True):
         cell *= asked.table.column(name).cells
         cell += answer.column(place).to_numpy()
+    if within is not None:  # it leaves no cell out
+        return tuple(_of_nodes(answer, cell, asked, within.nodes) for _ in asked.quantities)
     left_out = np.isin(cell, asked.excluded)
     answer, at = answer.filter(pa.array(~left_out)), positions(cell[~left_out], asked.excluded)
     cells = asked.table.cells(grouping.by) - len(asked.excluded)
     return tuple(Exact(dense(answer, "rows", at, cells)) for _ in asked.quantities)
+
+
+def _inside(stage: Stage, kept: Any, place: str, nodes: Sequence[int]) -> Any:
+    """The rows with one of these positions."""
+    if nodes[-1] - nodes[0] == len(nodes) - 1:  # they follow one another
+        return kept.filter(kept[place].between(nodes[0], nodes[-1]))
+    lent = stage.lend(pa.table({"node": pa.array(nodes, pa.int64())}))
+    return kept.semi_join(lent, kept[place].cast("int64") == lent.node)
+
+
+def _of_nodes(answer: Any, cell: npt.NDArray[np.int64], asked: Asked, nodes: Sequence[int]) -> Exact:
+    """The cells of these nodes alone, from the numbers of cells among all."""
+    each = asked.table.cells(asked.grouping.by) // asked.table.column(asked.grouping.by[0]).cells
+    node, rest = np.divmod(cell, each)
+    at = np.searchsorted(np.asarray(nodes, dtype=np.int64), node) * each + rest
+    return Exact(dense(answer, "rows", at, len(nodes) * each))
 
 
 def _narrow(keys: int) -> str:

@@ -16,13 +16,14 @@ import pyarrow as pa
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.catalog.within import Within
 from dprelease.engines.base import scrubbed
 from dprelease.engines.bounding import bounded_rows
 from dprelease.engines.checked import check_rows
 from dprelease.engines.combinations import combined, counted, key_columns, suits
 from dprelease.engines.fingerprint import Watch, present
 from dprelease.engines.reading import Asked, answers, occurring
-from dprelease.engines.refuse import refuse, require_secret
+from dprelease.engines.refuse import refuse, refuse_within, require_secret
 from dprelease.engines.rows import ARROW, in_period, typed
 from dprelease.engines.source import check, files, own_columns, read, stored_columns
 from dprelease.engines.stage import Stage
@@ -124,6 +125,7 @@ class DuckDBEngine:
         references: Mapping[str, ReferenceTable],
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
+        within: Within | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """Exact totals per cell, boxed; see :class:`dprelease.engines.base.Engine`."""
         if grouping.private == (keys is None):
@@ -133,8 +135,12 @@ class DuckDBEngine:
         if not quantities:
             return ()
         asked = Asked(catalog, grouping, tuple(quantities), references, secret)
+        if within is not None:
+            refuse_within(catalog, grouping, within, counts=suits(asked))
         if suits(asked):
-            return self._scrubbed(asked, lambda stage, rows: counted(stage, asked, self._combined(stage, asked, rows)))
+            return self._scrubbed(
+                asked, lambda stage, rows: counted(stage, asked, self._combined(stage, asked, rows), within)
+            )
         return self._scrubbed(asked, lambda stage, tables: answers(stage, asked, tables, keys))
 
     def units_by_key(
@@ -189,7 +195,7 @@ class DuckDBEngine:
         A loaded or bounded table has a name of its own, so that equal expressions are equal rows as declared; but
         public references are given anew with every call.
         """
-        place = (*(rows.op() for rows in tables), asked.grouping.where, key_columns(asked.grouping))
+        place = (*(rows.op() for rows in tables), asked.grouping.where, key_columns(asked.grouping), asked.zeros)
         known = self._combinations.pop(place, None)
         if known is not None and known[0] != dict(asked.references):
             self._lasting.forget(known[1])

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity, left_out_of
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.catalog.table import Catalog, Key, Table, Zeros
 from dprelease.engines.bounding import bounded_cells
-from dprelease.engines.cells import CELL, cell_columns, celled, chosen, completed, positions
+from dprelease.engines.cells import CELL, cell_columns, celled, chosen, completed, positions, possible
 from dprelease.engines.checked import check_cells
 from dprelease.engines.derived import derived, evaluated, needed, read_by
 from dprelease.engines.joined import privately_joined, publicly_joined
@@ -45,8 +45,13 @@ class Asked:
     @property
     def excluded(self) -> tuple[int, ...]:
         """The cells that are left out."""
-        name = self.grouping.excluding
-        return self.catalog.exclusions[name] if name is not None else ()
+        return left_out_of(self.grouping, self.catalog)
+
+    @property
+    def zeros(self) -> Zeros | None:
+        """The combinations that no row that counts has."""
+        name = self.grouping.zeros
+        return self.catalog.zeros[name] if name is not None else None
 
     def of(self, *kinds: str) -> Named:
         """The quantities of some kinds, by the names that they have in a pass."""
@@ -115,6 +120,7 @@ def _rows(stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
     table, grouping = asked.table, asked.grouping
     rows = looked_at(stage, asked, tables)
     rows = completed(rows, table, [name for name in grouping.complete if name not in grouping.by], stage.lend)
+    rows = possible(rows, table, asked.zeros, stage.lend)
     return celled(rows, table, grouping, asked.excluded, stage.lend)
 
 

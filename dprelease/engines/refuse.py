@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NoReturn
 
 import pyarrow.compute as pc
@@ -11,13 +12,14 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expression import ExpressionError, parse
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Join, Key, Mapped, PrivateJoin, Table
+from dprelease.catalog.within import Within
 from dprelease.engines.derived import needed, types
 from dprelease.engines.joined import join_keys
 from dprelease.engines.steps import MOST
 from dprelease.engines.units import id_column
 from dprelease.errors import BrokenPromiseError, Unsupported
 
-__all__ = ["refuse", "require_secret"]
+__all__ = ["refuse", "refuse_within", "require_secret"]
 
 _CELLS = 10**8  # 800 MB of answers: what one entry of a ledger can hold
 _KEY_TYPES: dict[str, type] = {"text": str, "date": str, "integer": int, "boolean": bool}
@@ -50,6 +52,25 @@ def refuse(
         _check_private_join(catalog, table, join, references)
 
 
+def refuse_within(catalog: Catalog, grouping: Grouping, within: Within, *, counts: bool) -> None:
+    """Check that a part of the cells can be asked for; ``counts``: whether they hold numbers of complete rows.
+
+    Raises:
+        Unsupported: Says what cannot be done.
+    """
+    table, nodes = catalog.tables[grouping.table], within.nodes
+    if not counts or grouping.private or grouping.excluding is not None or grouping.by[:1] != (within.column,):
+        _cannot(
+            "E218",
+            table,
+            f"the cells of some keys of {within.column!r} cannot be counted by themselves",
+            "put the column first in `by`, and count complete rows without bounds; or ask for all cells",
+        )
+    keys = table.column(within.column).cells
+    if not nodes or nodes[0] < 0 or nodes[-1] >= keys or any(a >= b for a, b in pairwise(nodes)):
+        _cannot("E218", table, f"a part of {within.column!r} is of other keys", "give rising positions of its keys")
+
+
 def require_secret(table: Table, secret: bytes) -> None:
     """Check that there is what samples of a unit's rows are drawn by, where they are.
 
@@ -74,14 +95,15 @@ def _check_by(catalog: Catalog, table: Table, grouping: Grouping) -> None:
     if grouping.private:
         if not grouping.by or grouping.excluding:
             _cannot("E213", table, "private keys need a `by`, and leave nothing out", "name a column, drop `except`")
-        if grouping.complete:
+        if grouping.complete or grouping.zeros:
             _cannot("E216", table, "rows with a key in every column need public keys", "declare the keys of `by`")
         return
     _check_complete(table, declared, grouping.complete)
+    _check_zeros(catalog, table, grouping)
     cells = table.cells(grouping.by)
     if cells > _CELLS:
         _cannot("E203", table, f"more than {_CELLS} cells", "take a column out of `by`")
-    if grouping.excluding is not None:
+    if grouping.excluding is not None and grouping.excluding not in catalog.zeros:
         left_out = catalog.exclusions.get(grouping.excluding, (-1,))
         if list(left_out) != sorted({at for at in left_out if 0 <= at < cells}):
             _cannot("E214", table, f"{grouping.excluding!r} leaves out what is no cell", "correct `except`")
@@ -94,6 +116,19 @@ def _check_complete(table: Table, declared: Mapping[str, Column], complete: Sequ
         _check_keys(table, declared[name], private=False, place="complete")
     if list(complete) != sorted(set(complete)):
         _cannot("E216", table, "the columns that need a key are out of order", "name each once, in order of names")
+
+
+def _check_zeros(catalog: Catalog, table: Table, grouping: Grouping) -> None:
+    """Impossible combinations are of columns that a row needs a key in, and are combinations of their keys."""
+    for name, within in ((grouping.zeros, grouping.complete), (grouping.excluding, grouping.by)):
+        if name is None or (name == grouping.excluding and name not in catalog.zeros):
+            continue
+        zeros = catalog.zeros.get(name)
+        if zeros is None or not zeros.columns or not set(zeros.columns) <= set(within):
+            _cannot("E217", table, f"{name!r} is of columns that have no key there", "name them in `complete`")
+        cells = table.cells(zeros.columns)
+        if list(zeros.cells) != sorted({at for at in zeros.cells if 0 <= at < cells}):
+            _cannot("E214", table, f"{name!r} leaves out what is no cell", "correct `except`")
 
 
 def _check_declared(table: Table, name: str) -> None:

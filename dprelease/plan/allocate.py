@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Literal
 
@@ -26,6 +26,7 @@ from dprelease.plan.document import (
 )
 from dprelease.plan.drafts import Draft
 from dprelease.plan.lower import Lowered, Lowering
+from dprelease.plan.lower_ranges import AskedRanges
 from dprelease.plan.lower_workload import AskedWorkload
 from dprelease.plan.naive import naive
 from dprelease.plan.outputs import outputs
@@ -74,11 +75,12 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
     steps = _steps(lowered, choices)
     rest = choices.get("")
     considered = rest.considered if rest is not None else ()
-    return _plan(problem, lowered, steps, fingerprint, (*_strategies(lowered), *considered))
+    passed_over = _strategies(lowered, problem.lowering.ranges.values())
+    return _plan(problem, lowered, steps, fingerprint, (*passed_over, *considered))
 
 
-def _strategies(lowered: Lowered) -> tuple[Considered, ...]:
-    """What workloads passed over, and would lack: the root of how much larger the mean variance of their tables is."""
+def _strategies(lowered: Lowered, ranges: Iterable[AskedRanges]) -> tuple[Considered, ...]:
+    """What workloads and ranges passed over, and would lack: the root of how much larger their mean variance is."""
     workloads = [asked for asked in lowered.asked if isinstance(asked, AskedWorkload)]
     passed_over = (
         Considered(
@@ -93,7 +95,12 @@ def _strategies(lowered: Lowered) -> tuple[Considered, ...]:
         for asked in workloads
         if asked.gain is not None
     )
-    return (*unaided, *passed_over)
+    unspared = (
+        Considered(name=f"{asked.name}: without its structural zeros", noise=round_up(Fraction(asked.spared), 4))
+        for asked in workloads
+        if asked.spared is not None
+    )
+    return (*unaided, *unspared, *passed_over, *(each for asked in ranges for each in asked.considered))
 
 
 def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
@@ -146,6 +153,8 @@ def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Ste
         choosing=draft.choosing,
         selecting=selecting,
         residual=draft.residual,
+        pieces=draft.pieces,
+        factor=draft.factor,
     )
 
 
@@ -201,6 +210,7 @@ def _plan(
         publish=publish,
         workloads=lowered.workloads,
         invariants=invariants,
+        allocation="least_error" if spec.privacy.allocation == "least_error" else None,
     )
 
 

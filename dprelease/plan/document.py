@@ -13,10 +13,13 @@ from dprelease.catalog.table import Catalog, Column
 from dprelease.measures import AnyMeasure
 from dprelease.plan.account import Account, Composition, Parallel, Window
 from dprelease.plan.approved import Approval
+from dprelease.plan.batch import Batch, in_one_piece, in_their_pieces
 from dprelease.plan.draws import Choosing
 from dprelease.plan.goal import Goal
 from dprelease.plan.info import ReleaseInfo
 from dprelease.plan.invariant import Invariant, Measured
+from dprelease.plan.pieces import Piece, pieces_of
+from dprelease.plan.ranged import PlannedRanges
 from dprelease.plan.standing import AccountStanding, Head, Standing
 from dprelease.plan.step import Answer, Feed, Selecting, Step
 from dprelease.plan.workload import PostProcess, Take, Workload
@@ -44,7 +47,9 @@ __all__ = [
     "Naive",
     "Output",
     "Parallel",
+    "Piece",
     "PlannedQuery",
+    "PlannedRanges",
     "PostProcess",
     "Publish",
     "Ranking",
@@ -91,6 +96,7 @@ class PlannedQuery(Grouping):
         expect: Guessed counts per cell.
         goal: What the author asked of its accuracy or price.
         workload: The workload that it is one table of; it then has no inputs of its own, and no goal.
+        ranges: Which sums along an ordered column it has instead of the counts of the cells.
     """
 
     name: str
@@ -103,12 +109,14 @@ class PlannedQuery(Grouping):
     expect: dict[str, int] = {}
     goal: Goal = Goal(share=Fraction(1))
     workload: str | None = None
+    ranges: PlannedRanges | None = None
 
     @model_serializer(mode="wrap")
     def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Queries keep the text, and plans the fingerprint, that they had before there were these fields."""
         fields: dict[str, Any] = written(self)
-        return {name: each for name, each in fields.items() if each or name not in ("complete", "workload")}
+        later = ("complete", "zeros", "workload", "ranges")
+        return {name: each for name, each in fields.items() if each or name not in later}
 
 
 class Output(Value):
@@ -128,7 +136,8 @@ class Considered(Value):
 
     Attributes:
         name: For people.
-        noise: How many times this plan's standard errors it would have (decimal text, the geometric mean).
+        noise: How many times this plan's standard errors it would have (decimal text): the geometric mean, or with
+            ``least_error`` the root of the total error.
         why_not: Why it was passed over although its noise may be less; empty where its noise decided.
     """
 
@@ -176,7 +185,7 @@ class ReleasePlan(Value):
 
     The order of ``steps`` is the order in which they run; ``certified`` is the smallest total loss that an
     accountant in ``loss`` can prove at ``budget.delta``. ``unspent`` says why more than a thousandth of the
-    budget is left, where it is.
+    budget is left, where it is. ``allocation`` says what the shares of the goals weigh: errors, or (None) the budget.
     """
 
     format: Literal[1] = 1
@@ -200,12 +209,14 @@ class ReleasePlan(Value):
     publish: Publish
     workloads: tuple[Workload, ...] = ()
     invariants: tuple[Invariant, ...] = ()
+    allocation: Literal["least_error"] | None = None
 
     @model_serializer(mode="wrap")
     def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Plans without workloads or invariants keep the text and the fingerprint that they had before."""
+        """Plans that use none of these keep the text and the fingerprint that they had before."""
         fields: dict[str, Any] = written(self)
-        return {name: each for name, each in fields.items() if each or name not in ("workloads", "invariants")}
+        later = ("workloads", "invariants", "allocation")
+        return {name: each for name, each in fields.items() if each or name not in later}
 
     @property
     def measured(self) -> tuple[Measured, ...]:
@@ -268,49 +279,45 @@ class ReleasePlan(Value):
     def keys(self, query: PlannedQuery) -> tuple[Column, ...]:
         """The key columns of a query, in published order."""
         table = self.catalog.tables[query.table]
-        return tuple(table.column(name) for name in query.by)
+        columns = tuple(table.column(name) for name in query.by)
+        return columns if query.ranges is None else query.ranges.columns(columns)
 
-    def batches(self) -> tuple[Batch, ...]:
-        """Steps and invariants that share one pass over a table, in plan order; at most 50 of them each.
+    @property
+    def pieces(self) -> dict[str, tuple[Piece, ...]]:
+        """The pieces of every step that is measured in some, by its id."""
+        return pieces_of(self.workloads, self.catalog, self.steps)
 
-        Where keys are selected, the selection is the first step of its pass, and the pass is not cut.
+    @property
+    def numbers(self) -> dict[str, int | None]:
+        """By the id of every measurement that the ledger is to have how many numbers it holds.
+
+        The id is that of the step or invariant; a step in pieces has one measurement for each of them, under ids of
+        their own. None where a noisy selection decides.
         """
+        pieces = self.pieces
+        return {
+            name: numbers
+            for step in self.measured
+            for name, numbers in (
+                [(piece.id(step.id), piece.numbers(step)) for piece in pieces[step.id]]
+                if step.id in pieces
+                else [(step.id, step.numbers)]
+            )
+        }
+
+    def batches(self, *, whole: bool = False) -> tuple[Batch, ...]:
+        """Steps and invariants that share one pass over a table; at most 50 of them each.
+
+        First those in pieces, for they are the longest: unit by unit, each with the pieces of all steps that it has a
+        piece of. Then the others, in plan order. Where keys are selected, the selection is the first step of its pass.
+
+        Args:
+            whole: Leave every step in one piece, whatever the plan says: for what commits nothing.
+        """
+        pieces = {} if whole else self.pieces
+        others = [each for each in self.measured if each.id not in pieces]
         selections = {query.name: query.selection for query in self.queries}
-        passes: dict[tuple[Grouping, str | None], list[Measured]] = {}
-        for step in self.measured:
-            served = step.answers[0].query if step.answers else ""
-            key = (step.aggregate.grouping, selections.get(served))
-            passes.setdefault(key, []).append(step)
-        return tuple(
-            Batch(grouping=grouping, selection=selection, steps=tuple(steps[start : start + size]))
-            for (grouping, selection), steps in passes.items()
-            for size in (len(steps) if selection else 50,)
-            for start in range(0, len(steps), size)
-        )
-
-
-class Batch(Value):
-    """Steps that share one pass over a table.
-
-    Attributes:
-        grouping: What they share.
-        selection: The step that selects the keys of all others, the first one; None: keys are public.
-        steps: In the order in which they are drawn; invariants are among them.
-    """
-
-    grouping: Grouping
-    selection: str | None = None
-    steps: tuple[Measured, ...]
-
-    @property
-    def table(self) -> str:
-        """The name of the table."""
-        return self.grouping.table
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """Its key columns."""
-        return self.grouping.by
+        return (*in_their_pieces(self.steps, pieces), *in_one_piece(others, selections))
 
 
 class FrozenPlan(Value):

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
+from dprelease.catalog.factor import Factor
 from dprelease.catalog.reach import choice_reach, selection_reach, sensitivity
 from dprelease.catalog.residual import Residual
 from dprelease.catalog.table import Catalog
@@ -43,6 +44,10 @@ class Draft:
         coin: Where it selects keys: whether a coin for each key beats a threshold on Laplace noise.
         residual: Of a workload: which contrasts of the cells are drawn.
         part: Of a workload: its part of the workload's budget; parts of a workload add up to one.
+        pieces: Of a workload: in how many pieces it is measured; None: in one.
+        factor: Of prefixes and ranges: which combinations of the cells are drawn; None: the cells themselves.
+        worst: Of prefixes and ranges: the largest variance of a published number, per variance of one that is drawn.
+        reach: Of prefixes and ranges: how far one unit can move a published number; None: as those that are drawn.
     """
 
     id: str
@@ -60,6 +65,10 @@ class Draft:
     coin: bool = False
     residual: Residual | None = None
     part: Fraction | None = None
+    pieces: int | None = None
+    factor: Factor | None = None
+    worst: float | None = None
+    reach: int | None = None
 
     @property
     def parts(self) -> tuple[Quantity, ...]:

@@ -12,10 +12,12 @@ from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.rounding import sqrt_up
 
 __all__ = [
+    "allocation_text",
     "budget_facts",
     "invariant_facts",
     "left_text",
     "loss_facts",
+    "pieces_texts",
     "plan_facts",
     "relative_error",
     "step_facts",
@@ -62,6 +64,8 @@ def step_facts(step: Step) -> dict[str, Any]:
         "selecting": None if step.selecting is None else step.selecting.model_dump(mode="json"),
         "event": step.event.model_dump(mode="json"),
         **({} if step.residual is None else {"residual": step.residual.model_dump(mode="json")}),
+        **({} if step.factor is None else {"factor": step.factor.model_dump(mode="json")}),
+        **({} if step.pieces is None else {"pieces": step.pieces}),
     }
 
 
@@ -81,6 +85,7 @@ def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
         "naive": None if plan.naive is None else plan.naive.model_dump(mode="json"),
         "unspent": plan.unspent,
         **_revisions(plan),
+        **({"allocation": plan.allocation} if plan.allocation else {}),
         **({"workloads": [each.model_dump(mode="json") for each in plan.workloads]} if plan.workloads else {}),
         **({"invariants": invariant_facts(plan), "unprotected": unprotected(plan)} if plan.invariants else {}),
     }
@@ -97,6 +102,7 @@ def invariant_facts(plan: ReleasePlan) -> list[dict[str, Any]]:
             "by": list(each.aggregate.by),
             "where": each.aggregate.where,
             "complete": list(each.aggregate.complete),
+            **({"zeros": each.aggregate.zeros} if each.aggregate.zeros is not None else {}),
             "cells": each.cells,
             "why": each.why,
         }
@@ -114,7 +120,36 @@ def unprotected(plan: ReleasePlan) -> str:
     )
     return (
         "The noisy measurements are (epsilon, delta)-differentially private; these totals are published exactly and "
-        f"unprotected, at no epsilon: {'; '.join(named)}."
+        f"unprotected, at no epsilon: {'; '.join(named)}{_again(plan.release.revisions)}."
+    )
+
+
+def _again(revisions: int) -> str:
+    """A revision that was paid for beforehand is no surprise, and says exactly who came late."""
+    return f"; and again in each planned revision ({revisions}), from the data as they are then" if revisions else ""
+
+
+def allocation_text(plan: ReleasePlan) -> str:
+    """What each query got of a budget that is divided for the least error; empty where shares divide it."""
+    if plan.allocation is None:
+        return ""
+    parts: dict[str, Fraction] = {}
+    for step in plan.steps:
+        served = " with ".join(dict.fromkeys(answer.query for answer in step.answers))
+        parts[served] = parts.get(served, Fraction(0)) + step.share
+    told = ", ".join(f"{served} {float(part):.1%}" for served, part in parts.items())
+    return f"the budget is divided for the least total error: {told}"
+
+
+def pieces_texts(plan: ReleasePlan) -> tuple[str, ...]:
+    """What of each workload is measured in pieces; nothing of those that are measured as they are."""
+    pieces = plan.pieces
+    cut = ((each.name, [pieces[take.step] for take in each.takes if take.step in pieces]) for each in plan.workloads)
+    return tuple(
+        f"{name}: {len(found)} large draw{'s are' if len(found) > 1 else ' is'} measured in {len(found[0])} pieces"
+        f"{' each' if len(found) > 1 else ''}, one for each {found[0][0].column}"
+        for name, found in cut
+        if found
     )
 
 

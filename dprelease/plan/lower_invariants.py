@@ -29,7 +29,7 @@ def invariants_of(spec: ReleaseSpec, catalog: Catalog) -> dict[str, Invariant]:
     """What is published exactly, by query, in the order of the spec.
 
     Where an invariant is a table of just one kind of rows that workloads count, it counts these rows: those with a key
-    in every column of the workload. Else the two would not add up.
+    in every column of the workload, and with none of its impossible combinations. Else the two would not add up.
 
     Args:
         spec: That was loaded without a problem.
@@ -41,10 +41,14 @@ def invariants_of(spec: ReleaseSpec, catalog: Catalog) -> dict[str, Invariant]:
     found = {}
     for each in spec.invariants:
         grouping = grouping_of(spec.queries[each.query], catalog)
-        workloads = [q for q in spec.queries.values() if _place(each.query, grouping, q, spec, catalog)]
-        rows = {_complete(query, spec) for query in workloads}
+        rows = {
+            (_complete(query, spec), name if name in catalog.zeros else None)
+            for name, query in spec.queries.items()
+            if _place(each.query, grouping, query, spec, catalog)
+        }
         if len(rows) == 1:
-            grouping = grouping.model_copy(update={"complete": rows.pop()})
+            complete, zeros = rows.pop()
+            grouping = grouping.model_copy(update={"complete": complete, "zeros": zeros})
         found[each.query] = Invariant(
             id=f"{each.query}.exact",
             query=each.query,
@@ -57,20 +61,21 @@ def invariants_of(spec: ReleaseSpec, catalog: Catalog) -> dict[str, Invariant]:
 
 
 def known_to(
-    query: QuerySpec, spec: ReleaseSpec, catalog: Catalog, invariants: Mapping[str, Invariant]
+    workload: str, query: QuerySpec, spec: ReleaseSpec, catalog: Catalog, invariants: Mapping[str, Invariant]
 ) -> tuple[Known, ...]:
     """The invariants that are tables of a workload, of the rows that it counts.
 
     Args:
+        workload: The name of the query.
         query: With marginals.
         spec: Its spec.
         catalog: Of the same spec.
         invariants: As :func:`invariants_of` gives them.
     """
-    found = []
+    found, rows = [], (_complete(query, spec), workload if workload in catalog.zeros else None)
     for name, invariant in invariants.items():
         place = _place(name, invariant.aggregate.grouping, query, spec, catalog)
-        if place is not None and invariant.aggregate.complete == _complete(query, spec):
+        if place is not None and (invariant.aggregate.complete, invariant.aggregate.zeros) == rows:
             found.append(Known(invariant.id, *place))
     return tuple(found)
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import partial
 
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
 from dprelease.catalog.reach import limits_of, sensitivity
 from dprelease.catalog.residual import Residual, grain_for, residual_sensitivity
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
-from dprelease.estimate.design import Design, Taken, Tree
-from dprelease.estimate.reconcile import node_variances
+from dprelease.estimate.design import Design, Taken, Tree, Zeros
+from dprelease.estimate.zeros import cell_variances
 from dprelease.measures.count import Count
 from dprelease.plan.document import Answer, PlannedQuery
 from dprelease.plan.drafts import Draft
 from dprelease.plan.goal import Goal
 from dprelease.plan.grouping import canonical_text
 from dprelease.plan.lower_invariants import Known
+from dprelease.plan.pieces import in_pieces
 from dprelease.plan.workload import Take, Workload
 from dprelease.plan.workload_aims import aimed
-from dprelease.plan.workload_design import tree_of
-from dprelease.plan.workload_known import helped
+from dprelease.plan.workload_design import tree_of, zeros_in
+from dprelease.plan.workload_known import check_known, gained
 from dprelease.plan.workload_strategy import Part, Strategy, cost
+from dprelease.plan.workload_zeros import spared
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 from dprelease.spec.workloads import published_sets, shares_of
@@ -47,8 +49,10 @@ class AskedWorkload:
         replace_one: The neighbouring relation.
         rows: Of one unit, at most.
         known: Its tables that are invariants.
-        gain: How many times the noise it would have without them, the root of the ratio of the mean variances of its
-            tables; None where it has none, or would leave a table open without them.
+        gain: How many times the noise it would have without them, the root of how much more of what is made least;
+            None where it has none, or would leave a table open without them.
+        zeros: Its impossible key combinations.
+        spared: How many times the noise it would have without them; None where they are worth nothing.
     """
 
     planned: Workload
@@ -62,6 +66,8 @@ class AskedWorkload:
     rows: int
     known: tuple[Known, ...] = ()
     gain: float | None = None
+    zeros: Zeros | None = None
+    spared: float | None = None
 
     @property
     def name(self) -> str:
@@ -80,8 +86,8 @@ class AskedWorkload:
             for part in strategy.parts
         )
         exact = (Taken(each.level, each.axes, False, 0.0) for each in self.known)
-        design = Design(self.sizes, self.tree, self.planned.sets, (*taken, *exact))
-        return max(float(each.max()) for each in node_variances(design).values())
+        design = Design(self.sizes, self.tree, self.planned.sets, (*taken, *exact), self.zeros)
+        return max(float(each.max()) for each in cell_variances(design).values())
 
     def _variance(self, part: Part) -> float:
         """Of one number of a draw at rho = 1: its squared sensitivity over twice its share (zCDP)."""
@@ -95,8 +101,8 @@ def asked_workload(
 ) -> AskedWorkload:
     """Choose the strategy of a query with marginals, and lay out its draws.
 
-    The strategy is chosen as if nothing was known. Of what invariants say for certain nothing is then drawn, and the
-    other draws get its share; with an author's shares every draw stays as told.
+    The strategy is the best one given what invariants say for certain, and draws nothing of that; with an author's
+    shares every draw stays as told. It is chosen as if no combination was impossible, and draws whole tables.
 
     Args:
         name: Of the query.
@@ -123,7 +129,8 @@ def asked_workload(
     shares = shares_of(query, spec.hierarchies)
     relation = spec.privacy.neighboring
     tree = tree_of(catalog, query.levels, levels, table)
-    found = aimed(
+    aim = partial(
+        aimed,
         tuple(table.column(column).cells for column in attributes),
         tree,
         sets,
@@ -134,6 +141,9 @@ def asked_workload(
         if shares is None
         else {tuple(sorted(place[each] for each in columns)): parts for columns, parts in shares.tables.items()},
     )
+    found = unaided = aim()
+    if known:
+        found = aim(known=[(each.level, each.axes) for each in known], blind=unaided)
     workload = Workload(
         name=name,
         title=query.title or name,
@@ -149,17 +159,28 @@ def asked_workload(
         post=tuple(spec.postprocess or ("consistent",)),
         goal=goal,
     )
-    complete = tuple(sorted({*attributes, *levels}))  # levels above the lowest follow from it: one staging for all
-    where = canonical_text(query.where, table)
+    rows = Grouping(
+        table=query.table,
+        by=(),
+        where=canonical_text(query.where, table),
+        complete=tuple({*attributes, *levels}),  # levels above the lowest follow from it: one staging for all
+        zeros=name if name in catalog.zeros else None,
+    )
     sizes = tuple(table.column(column).cells for column in attributes)
-    gain = None
-    if known:
-        without = float(found[0].variances.mean())
-        best = helped(found[0], known, sizes, tree, sets, replace_one=relation is Neighboring.REPLACE_ONE)
-        found = (best, *found[1:])
-        _check_known(workload, found[0], known)
-        gain = math.sqrt(without / float(found[0].variances.mean())) if math.isfinite(without) else None
-    drafts = tuple(_draft(workload, part, complete, where, catalog, relation) for part in found[0].parts)
+    check_known(workload, found[0], known)
+    gain = gained(unaided[0], found[0], query.marginals.minimize) if known else None
+    zeros = zeros_in(catalog, name, attributes)
+    helped = spared(
+        found[0],
+        zeros,
+        sizes,
+        sets,
+        query.marginals.minimize,
+        known=[(each.level, each.axes) for each in known],
+        replace_one=relation is Neighboring.REPLACE_ONE,
+    )
+    found = (helped.strategy, *found[1:])
+    drafts = tuple(_draft(workload, part, rows, catalog, relation) for part in found[0].parts)
     if found[0].undetermined:
         raise _undetermined(workload, found[0].undetermined[0])
     takes = tuple(
@@ -171,7 +192,7 @@ def asked_workload(
     mean = float(found[0].variances.mean())
     return AskedWorkload(
         planned=workload,
-        queries=tuple(_query(workload, at, complete, where) for at in range(len(workload.tables))),
+        queries=tuple(_query(workload, at, rows, catalog) for at in range(len(workload.tables))),
         drafts=drafts,
         strategies=found,
         weights=tuple(
@@ -183,39 +204,15 @@ def asked_workload(
         rows=_rows(Grouping(table=query.table, by=()), catalog),
         known=known,
         gain=gain,
+        zeros=zeros,
+        spared=helped.gain,
     )
 
 
-def _check_known(workload: Workload, strategy: Strategy, known: tuple[Known, ...]) -> None:
-    """Something is left to be drawn, and what is done after the noise leaves what is exact as it is."""
-    if not strategy.parts:
-        raise PlanError(
-            f"every table of {workload.name} follows from invariants, so that nothing of it is protected",
-            hint="leave the query out, or some of its invariants",
-            code="DPR-P107",
-        )
-    changed = [each for each in known if each.axes]
-    if changed and set(workload.post) - {"consistent"}:
-        columns = ", ".join(workload.columns(changed[0].level, changed[0].axes))
-        raise PlanError(
-            f"an invariant by {columns} would not stay exact in {workload.name}: what is done after the noise keeps "
-            "totals, and no other table",
-            hint="write `postprocess: [consistent]`, or make only totals invariant",
-            code="DPR-P107",
-        )
-
-
-def _draft(
-    workload: Workload,
-    part: Part,
-    complete: tuple[str, ...],
-    where: str | None,
-    catalog: Catalog,
-    relation: Neighboring,
-) -> Draft:
+def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring) -> Draft:
     """One draw: the counts of a table, or of its residual."""
     by = workload.columns(part.level, part.axes)
-    grouping = Grouping(table=workload.table, by=by, where=where, complete=complete)
+    grouping = rows.model_copy(update={"by": by})
     aggregate = BoundedAggregate(**dict(grouping), quantity=Quantity(kind="rows"))
     answers = (Answer(query=workload.name, measure=workload.measure),)
     cells = cells_of(grouping, catalog)
@@ -226,7 +223,11 @@ def _draft(
         axes = tuple(range(offset, len(by)))
         residual = Residual(shape=shape, axes=axes, grain=grain_for(shape, axes))
         reach = residual_sensitivity(residual, _rows(grouping, catalog), relation)
-    return Draft(_id(workload, part), aggregate, (), answers, reach, cells, residual=residual, part=part.share)
+    keys = [catalog.tables[workload.table].column(name).cells for name in workload.levels]
+    pieces = in_pieces(cells, part.level, keys)
+    return Draft(
+        _id(workload, part), aggregate, (), answers, reach, cells, residual=residual, part=part.share, pieces=pieces
+    )
 
 
 def _rows(grouping: Grouping, catalog: Catalog) -> int:
@@ -258,16 +259,19 @@ def _id(workload: Workload, part: Part) -> str:
     return ".".join((workload.name, *level, attributes, *(("residual",) if part.residual and part.axes else ())))
 
 
-def _query(workload: Workload, at: int, complete: tuple[str, ...], where: str | None) -> PlannedQuery:
-    """A published table of the workload."""
+def _query(workload: Workload, at: int, rows: Grouping, catalog: Catalog) -> PlannedQuery:
+    """A published table of the workload; it leaves out the cells of impossible combinations that it has."""
     name = workload.tables[at]
     level, axes = workload.place(name)
     by = workload.columns(level, axes)
+    has_zeros = rows.zeros is not None and set(catalog.zeros[rows.zeros].columns) <= set(by)
     return PlannedQuery(
         table=workload.table,
         by=by,
-        where=where,
-        complete=complete,
+        where=rows.where,
+        complete=rows.complete,
+        zeros=rows.zeros,
+        excluding=rows.zeros if has_zeros else None,
         name=name,
         title=f"{workload.title}: {_titled(workload, level, axes)}",
         measures={workload.measure: Count(count="rows")},

@@ -22,13 +22,15 @@ from dprelease.catalog.table import (
     Table,
     TableBounds,
     TimeFilter,
+    Zeros,
 )
 from dprelease.errors import Problem, SpecError
-from dprelease.plan.exclude import left_out
+from dprelease.plan.exclude import left_out, zeros_of
 from dprelease.plan.grouping import exclusion_name
 from dprelease.plan.nesting import hierarchies_of
 from dprelease.spec.check_columns import check_labels
 from dprelease.spec.check_keys import check_cells, check_length
+from dprelease.spec.check_ranges import check_range_rows
 from dprelease.spec.check_workloads import check_workload_cells
 from dprelease.spec.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec, TimeSpec
 from dprelease.spec.expressions import computed, types_of
@@ -80,6 +82,7 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
     exclusions: dict[str, tuple[int, ...]] = {}
     for name, query in spec.queries.items():
         exclusions |= _cells(spec, name, query, tables[query.table], found, findings)
+    zeros = _zeros(spec, tables, found, findings)
     hierarchies = hierarchies_of(spec, tables, found, findings)
     if findings.problems:
         raise SpecError(sorted(findings.problems, key=_place))
@@ -92,7 +95,23 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
         )
         for name in needed
     }
-    return Catalog(tables=tables, references=pinned, exclusions=exclusions, hierarchies=hierarchies)
+    return Catalog(tables=tables, references=pinned, exclusions=exclusions, hierarchies=hierarchies, zeros=zeros)
+
+
+def _zeros(
+    spec: ReleaseSpec, tables: Mapping[str, Table], found: Mapping[str, ReferenceTable], findings: Findings
+) -> dict[str, Zeros]:
+    """The impossible combinations of every workload that has some, by its name."""
+    listed: dict[str, Zeros] = {}
+    for name, query in spec.queries.items():
+        asked = query.except_ if query.marginals is not None else None
+        if asked is None or asked.reference not in found:
+            continue
+        table, public = tables[query.table], found[asked.reference]
+        if all(table.column(column).cells for column in public.columns):
+            zeros = zeros_of(query, table, public, ("queries", name), findings)
+            listed |= {} if zeros is None else {name: zeros}
+    return listed
 
 
 def _cells(
@@ -116,6 +135,7 @@ def _cells(
         check_length(query, sizes[0], at, findings)
         return {}
     check_cells(query, sizes, at, findings)
+    check_range_rows(name, query, dict(zip(query.by, sizes, strict=True)), findings)
     excluded = exclusion_name(query)
     if excluded is None or query.except_ is None or query.except_.reference not in found:
         return {}

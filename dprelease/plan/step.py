@@ -9,12 +9,15 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.canonical import Value
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
+from dprelease.catalog.factor import Factor
 from dprelease.catalog.residual import Residual
 from dprelease.noise import Law
 from dprelease.plan.draws import Choosing, event_of, law_of
 from dprelease.privacy.event import Event, Sensitivity
 
 __all__ = ["Answer", "Feed", "Selecting", "Step"]
+
+_LATER = ("residual", "pieces", "factor")
 
 
 class Answer(Value):
@@ -61,6 +64,10 @@ class Step(Value):
         selecting: Where it selects keys.
         residual: Of a workload: which contrasts of the cells it measures; the sensitivity and the scale are in steps
             of their lattice.
+        pieces: In how many parts it is measured, one for each top-level unit of its hierarchy (``plan.pieces``), each
+            with an answer of its own; None: in one.
+        factor: Of prefixes and ranges: which combinations of the cells along their ordered column it measures; the
+            sensitivity and the scale are in steps of their lattice.
     """
 
     id: str
@@ -76,14 +83,14 @@ class Step(Value):
     choosing: Choosing | None = None
     selecting: Selecting | None = None
     residual: Residual | None = None
+    pieces: int | None = Field(default=None, ge=2)
+    factor: Factor | None = None
 
     @model_serializer(mode="wrap")
-    def _without_no_residual(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Steps without a residual keep the text, and plans the fingerprint, that they had before there were any."""
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Steps without them keep the text, and plans the fingerprint, that they had before there were these fields."""
         fields: dict[str, Any] = written(self)
-        if self.residual is None:
-            fields.pop("residual", None)
-        return fields
+        return {name: each for name, each in fields.items() if each is not None or name not in _LATER}
 
     @property
     def parts(self) -> tuple[Quantity, ...]:

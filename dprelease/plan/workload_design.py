@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from dprelease.catalog.table import Catalog, Table
-from dprelease.estimate.design import Design, Taken, Tree
+from dprelease.estimate.design import Design, Taken, Tree, Zeros
 from dprelease.plan.invariant import Invariant, Measured
 from dprelease.plan.workload import Workload
 
-__all__ = ["design_of", "lattice", "tree_of"]
+__all__ = ["design_of", "lattice", "tree_of", "zeros_in"]
 
 
 def tree_of(catalog: Catalog, hierarchy: str | None, levels: tuple[str, ...], table: Table) -> Tree:
@@ -22,6 +22,12 @@ def tree_of(catalog: Catalog, hierarchy: str | None, levels: tuple[str, ...], ta
     return Tree(
         roots=table.column(levels[0]).cells, parents=tuple(np.asarray(each, dtype=np.int64) for each in parents)
     )
+
+
+def zeros_in(catalog: Catalog, workload: str, attributes: tuple[str, ...]) -> Zeros | None:
+    """The impossible combinations of a workload of that name, by the positions of its attributes; None: it has none."""
+    found = catalog.zeros.get(workload)
+    return None if found is None else Zeros(tuple(attributes.index(name) for name in found.columns), found.cells)
 
 
 def lattice(step: Measured) -> int:
@@ -52,4 +58,5 @@ def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Measured
         tree=tree_of(catalog, workload.hierarchy, workload.levels, table),
         sets=workload.sets,
         taken=tuple(taken),
+        zeros=zeros_in(catalog, workload.name, workload.attributes),
     )

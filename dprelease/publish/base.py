@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -11,9 +12,11 @@ from typing import Any
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.canonical import Value
+from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import PublishError
 from dprelease.estimate import RANK, PublishedTable, Rows, full_product
+from dprelease.estimate.ranges import range_rows
 from dprelease.noise import Measurement
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
@@ -29,6 +32,7 @@ __all__ = [
     "Facts",
     "Publication",
     "Restated",
+    "check_header",
     "check_queries",
     "columns",
     "header",
@@ -221,8 +225,9 @@ def public_rows(plan: ReleasePlan, query: PlannedQuery) -> Rows | None:
     """The keys of each row of a query, where they are declared; None where noise decides them."""
     if query.private or query.ranking is not None:
         return None
-    left_out = plan.catalog.exclusions[query.excluding] if query.excluding is not None else ()
-    return full_product(plan.keys(query)).without(left_out)
+    if query.ranges is not None:
+        return range_rows(plan.keys(query), query.ranges.which)
+    return full_product(plan.keys(query)).without(left_out_of(query, plan.catalog))
 
 
 def key_text(key: Key) -> str:
@@ -254,14 +259,7 @@ def check_queries(plan: ReleasePlan) -> None:
 
 def _check_columns(plan: ReleasePlan, query: PlannedQuery, sound: set[tuple[str, str]]) -> None:
     names = columns(plan, query, rehearsal=True)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise PublishError(
-            f"query {query.name!r} would publish two columns named {twice!r}",
-            detail="a measure m makes m, m_se, m_margin, m_lower, m_upper and m_status; `rehearsal` marks a rehearsal",
-            hint="rename the measure or the key column",
-            code="DPR-W104",
-        )
+    check_header(names, f"query {query.name!r}", "measure", hint="rename the measure or the key column")
     for column in key_columns(plan, query):
         if column.type not in _KEY_TYPES:
             raise PublishError(
@@ -280,6 +278,28 @@ def _check_columns(plan: ReleasePlan, query: PlannedQuery, sound: set[tuple[str,
             )
         if column.name in query.by:  # and no rank, which is no column of the table
             sound.add((query.table, column.name))
+
+
+def check_header(names: Sequence[str], table: str, number: str, *, hint: str) -> None:
+    """Refuse a table with two columns of one name.
+
+    Args:
+        names: Of its columns, with the one that marks a rehearsal.
+        table: What it is called.
+        number: What its numbers are called.
+        hint: What to rename.
+
+    Raises:
+        PublishError: DPR-W104.
+    """
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise PublishError(
+            f"{table} would publish two columns named {twice!r}",
+            detail=f"a {number} m makes m, m_se, m_margin, m_lower, m_upper, m_status; `rehearsal` marks a rehearsal",
+            hint=hint,
+            code="DPR-W104",
+        )
 
 
 def _storable(key: Key, column: Column) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from dprelease.catalog.table import Key
@@ -12,6 +12,7 @@ from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.publish.base import measure_names, public_rows
+from dprelease.publish.ranges import summed_table
 from dprelease.publish.workloads import workload_tables
 
 __all__ = ["TOP_K", "Inputs", "held_key", "inputs_of", "published_tables", "queries_as_tables"]
@@ -54,14 +55,23 @@ def published_tables(plan: ReleasePlan, measurements: Mapping[str, Measurement])
     return queries_as_tables(plan, inputs_of(plan, measurements))
 
 
-def queries_as_tables(plan: ReleasePlan, inputs: Inputs) -> tuple[PublishedTable, ...]:
-    """Every query of a plan as a published table, from what was measured."""
-    made = {}
+def queries_as_tables(
+    plan: ReleasePlan, inputs: Inputs, names: Collection[str] | None = None
+) -> tuple[PublishedTable, ...]:
+    """Every query of a plan as a published table, from what was measured.
+
+    Args:
+        plan: That was measured.
+        inputs: What was.
+        names: Of the queries that are wanted, and no other is made; None: all of them.
+    """
+    wanted = [query for query in plan.queries if names is None or query.name in names]
+    made: dict[str, PublishedTable] = {}
     for workload in plan.workloads:
-        made.update(workload_tables(plan, workload, inputs.measured))
-    return tuple(
-        _as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in plan.queries
-    )
+        tables = [query.name for query in wanted if query.workload == workload.name]
+        if tables:
+            made.update(workload_tables(plan, workload, inputs.measured, tables))
+    return tuple(_as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted)
 
 
 def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> PublishedTable:
@@ -69,6 +79,9 @@ def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> Publish
         (column,) = plan.keys(query)
         positions = inputs.ranked[query.ranking.step]
         return ranking(query.name, query.title, column, positions, confidence=plan.publish.confidence)
+    if query.ranges is not None:
+        ((noisy,),) = inputs.of(query).values()
+        return summed_table(plan, query, noisy)
     return estimate(
         query.name,
         query.title,

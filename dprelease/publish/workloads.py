@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from dprelease.catalog.aggregate import left_out_of
 from dprelease.estimate.adjust import adjusted
-from dprelease.estimate.reconcile import node_variances, reconcile
 from dprelease.estimate.tables import PublishedTable
 from dprelease.estimate.workload_tables import Reconciled, workload_table
+from dprelease.estimate.zeros import cell_variances, estimated
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan, Workload
 from dprelease.plan.outputs import reach_of
@@ -18,14 +19,18 @@ __all__ = ["workload_tables"]
 
 
 def workload_tables(
-    plan: ReleasePlan, workload: Workload, measurements: Mapping[str, Measurement]
+    plan: ReleasePlan,
+    workload: Workload,
+    measurements: Mapping[str, Measurement],
+    names: Collection[str] | None = None,
 ) -> dict[str, PublishedTable]:
-    """Every table of a workload by its name, in published order.
+    """The tables of a workload by their names, in published order.
 
     Args:
         plan: That was measured.
         workload: Of the plan.
         measurements: By step, held against the plan.
+        names: Of the tables that are wanted; None: all of them. They are reconciled together whatever is wanted.
     """
     steps = {take.step: plan.taken(take.step) for take in workload.takes}
     design = design_of(workload, plan.catalog, steps)
@@ -33,30 +38,34 @@ def workload_tables(
     for take in workload.takes:
         noisy = measurements[take.step].values / float(lattice(steps[take.step]))
         values.append(noisy.reshape(design.shape(take.level, take.axes)))
-    estimates = reconcile(design, values)
+    estimates = estimated(design, values)
     del values
     whole = "integer" in workload.post
-    exact = [take.level for take, taken in zip(workload.takes, design.taken, strict=True) if taken.variance == 0]
     published = adjusted(
         design,
         estimates,
         non_negative="nonnegative" in workload.post,
         integer=whole,
         key=_key(workload, measurements),
-        kept=max(exact, default=None),
     )
-    variances = node_variances(design)
+    variances = cell_variances(design)
     reach, table = reach_of(workload, steps, plan.publish.confidence), plan.catalog.tables[workload.table]
-    titles = {query.name: query.title for query in plan.queries if query.workload == workload.name}
+    queries = {query.name: query for query in plan.queries if query.workload == workload.name}
     found = {}
-    for name in workload.tables:
+    for name in (each for each in workload.tables if names is None or each in names):
         place = workload.place(name)
         found[name] = workload_table(
             name,
-            titles[name],
+            queries[name].title,
             tuple(map(table.column, workload.columns(*place))),
             workload.measure,
-            Reconciled(estimates.pop(place), published.pop(place), variances[place], whole),
+            Reconciled(
+                estimates.pop(place),
+                published.pop(place),
+                variances[place],
+                whole,
+                left_out_of(queries[name], plan.catalog),
+            ),
             reach=reach,
             confidence=plan.publish.confidence,
             unreliable_above=plan.publish.unreliable_above,

@@ -1,9 +1,9 @@
 """One batch of steps, measured once. The only place where exact values exist: they are made here and die here.
 
-The charge is durable before this is called. Each answer is committed under (release, period, plan, step) and
-handed on only as the ledger returned it: the first commit wins, and a later draw for the same key is thrown
-away unseen. Nothing between the read and the commit can fail because of a value. A declared invariant is committed as
-it is, once like all others.
+The charge is durable before this is called. Each answer is committed under (release, period, plan, step), that of a
+piece of a step under an id of its own, and handed on only as the ledger returned it: the first commit wins, and a later
+draw for the same key is thrown away unseen. Nothing between the read and the commit can fail because of a value. A
+declared invariant is committed as it is, once like all others.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from dprelease.noise import (
     OptimalSelection,
     Sampler,
 )
+from dprelease.noise.factor import draw_factor
 from dprelease.noise.residual import draw_residual
 from dprelease.noise.unprotected import as_they_are
-from dprelease.plan.document import Batch, Invariant, Measured, Step
+from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
 from dprelease.points import reach
 from dprelease.release.sources import Pinned, read_by
 
@@ -110,7 +111,7 @@ class _Run:
     identity: tuple[str, str, str]
 
     def key(self, step: Measured) -> StepKey:
-        return StepKey(*self.identity, step.id)
+        return StepKey(*self.identity, self.batch.id(step))
 
     def measure(self, missing: Sequence[Measured], stored: Mapping[str, Measurement | None]) -> dict[str, Measurement]:
         reach("draw.begun")
@@ -130,11 +131,10 @@ class _Run:
         boxes = self._aggregate(asked, secret, keys)
         reach("draw.aggregated")
         for step in rest:
-            noisy = Measurement(
-                step.id, _hidden(step, [boxes[quantity] for quantity in step.parts], self.source.sampler)
-            )
+            exact = [boxes[quantity] for quantity in step.parts]
+            noisy = Measurement(self.batch.id(step), _hidden(step, exact, self.source.sampler, self.batch.piece))
             reach("draw.drawn")
-            numbers = step.numbers if keys is None else len(keys) * len(step.parts)
+            numbers = self.batch.numbers(step) if keys is None else len(keys) * len(step.parts)
             if len(noisy.values) != numbers:
                 raise BrokenPromiseError(f"step {step.id} has another number of cells than planned")
             committed[step.id] = self.ledger.commit(self.key(step), noisy)
@@ -143,10 +143,11 @@ class _Run:
     def _aggregate(self, asked: Sequence[Quantity], secret: bytes, keys: Keys | None) -> dict[Quantity, Box]:
         if not asked:
             return {}
-        source = self.source
-        with source.pinned.reading(read_by(source.catalog, self.batch.table)):
+        source, batch = self.source, self.batch
+        within = None if batch.piece is None else batch.piece.within
+        with source.pinned.reading(read_by(source.catalog, batch.table)):
             found = source.engine.aggregate(
-                source.catalog, self.batch.grouping, asked, source.references, secret=secret, keys=keys
+                source.catalog, batch.grouping, asked, source.references, secret=secret, keys=keys, within=within
             )
         return dict(zip(asked, found, strict=True))
 
@@ -168,8 +169,11 @@ class _Run:
         return self.ledger.commit(self.key(step), drawn)
 
 
-def _hidden(step: Measured, exact: Sequence[Box], sampler: Sampler) -> npt.NDArray[np.int64]:
-    """The noisy values of a step, of a joint one quantity after the other; of an invariant the very values."""
+def _hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece | None) -> npt.NDArray[np.int64]:
+    """The noisy values of a step, of a joint one quantity after the other; of an invariant the very values.
+
+    Those of a piece are the step's own numbers for the nodes of the piece, at the step's scale (``plan.pieces``).
+    """
     if isinstance(step, Invariant):
         (box,) = exact
         if not isinstance(box, Exact):
@@ -184,7 +188,10 @@ def _hidden(step: Measured, exact: Sequence[Box], sampler: Sampler) -> npt.NDArr
         return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(boxes, step.scale))
     (only,) = boxes
     if step.residual is not None:
-        return draw_residual(only, step.residual, step.scale, sampler)
+        residual = step.residual if piece is None else step.residual.of_nodes(len(piece.within.nodes))
+        return draw_residual(only, residual, step.scale, sampler)
+    if step.factor is not None:
+        return draw_factor(only, step.factor, step.scale, sampler)
     return MECHANISMS[step.mechanism].draw(only, step.scale, sampler)
 
 

@@ -39,8 +39,8 @@ from dprelease.ledger import Ledger, StepKey
 from dprelease.measures import Noisy
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.noise import Exact, ExactHistogram, Measurement
-from dprelease.noise.truth import true_numbers, true_quantile, true_residual
-from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.noise.truth import true_factor, true_numbers, true_quantile, true_residual
+from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
 from dprelease.release.draw import Source, draw
 from dprelease.release.error_figures import Errors, Sums
@@ -186,7 +186,7 @@ def compare(
         for done in range(repeat):
             drawn = {
                 measured.step: measured
-                for batch in plan.batches()
+                for batch in plan.batches(whole=True)
                 for measured in draw(batch, source, cast(Ledger, ledger), ("utility", "", ""))
             }
             inputs = inputs_of(plan, drawn)
@@ -197,7 +197,7 @@ def compare(
             for query, noisy, true in zip(plan.queries, published, exact, strict=True):
                 rows = _rows(query, noisy.measures, source, ledger.key, keys[query.name])
                 for shown, known in zip(noisy.measures, true.measures, strict=True):
-                    values = np.rint(known.value) if query.workload is not None else known.value
+                    values = np.rint(known.value) if query.workload or query.ranges else known.value
                     size = np.rint(values) if rows is None or _counts(shown) else rows
                     found = sums.setdefault((_label(plan, query), shown.name), Sums())
                     found.add(query.name, shown, values, size)
@@ -245,12 +245,12 @@ def _exact_inputs(plan: ReleasePlan, inputs: Inputs, drawn: Mapping[str, Measure
     """What the steps would have measured without noise, over the keys that were chosen with it."""
     noisy: dict[str, tuple[Noisy, ...]] = {}
     measured: dict[str, Measurement] = {}
-    for batch in plan.batches():
+    for batch in plan.batches(whole=True):
         keys = None if batch.selection is None else drawn[batch.selection].keys or ()
         for step in batch.steps:
             if step.id in inputs.noisy:
                 boxes = [listening.box(batch.grouping, keys, each) for each in step.parts]
-                true = [_opened(box, each) for box, each in zip(boxes, step.parts, strict=True)]
+                true = [_opened(box, each, step) for box, each in zip(boxes, step.parts, strict=True)]
                 parts = zip(inputs.noisy[step.id], true, strict=True)
                 noisy[step.id] = tuple(replace(part, values=values, law=_NoNoise()) for part, values in parts)
             if step.id in inputs.measured:  # an exact total is both: a table, and a part of a workload
@@ -260,7 +260,10 @@ def _exact_inputs(plan: ReleasePlan, inputs: Inputs, drawn: Mapping[str, Measure
     return replace(inputs, noisy=noisy, measured=measured)
 
 
-def _opened(box: Box, quantity: Quantity) -> Any:
+def _opened(box: Box, quantity: Quantity, step: Measured) -> Any:
+    factor = step.factor if isinstance(step, Step) else None
+    if factor is not None and isinstance(box, Exact):
+        return true_factor(box, factor)
     if isinstance(box, ExactHistogram):
         return true_quantile(box, quantity.at or Fraction(0))
     return true_numbers(box)
@@ -338,8 +341,9 @@ class _Listening:
         references: Mapping[str, ReferenceTable],
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
+        within: None = None,
     ) -> tuple[Box, ...]:
-        """As of the engine; the rows are read once."""
+        """As of the engine; the rows are read once, for every step is measured as a whole."""
         chosen = None if keys is None else tuple(keys)
         missing = [each for each in quantities if (grouping, chosen, each) not in self._boxes]
         if missing:

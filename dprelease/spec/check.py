@@ -8,6 +8,7 @@ from dprelease.spec.check_budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.check_keys import check_rows
 from dprelease.spec.check_levels import check_hierarchies
 from dprelease.spec.check_measures import check_measures
+from dprelease.spec.check_ranges import check_ranges
 from dprelease.spec.check_tables import check_tables
 from dprelease.spec.check_units import check_query_bounds
 from dprelease.spec.check_workloads import check_no_workload, check_workload
@@ -62,6 +63,8 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, findings: Findi
     else:
         columns = ("tables", query.table, "columns")
         check_where(query.where, types_of(table.columns), (*at, "where"), findings, columns)
+    if query.ranges is not None:
+        check_ranges(spec, name, query, table, findings)
     if query.marginals is not None:
         check_workload(spec, name, query, table, findings)
         return

@@ -35,6 +35,7 @@ from dprelease.spec.fields import (
     refuse,
 )
 from dprelease.spec.queries import ExceptSpec, PinSpec, QueryBounds, QuerySpec, SuppressSpec, TargetSpec
+from dprelease.spec.ranges import RangesSpec
 from dprelease.spec.schedule import ScheduleSpec
 from dprelease.spec.tables import BoundsSpec, JoinSpec, SourceSpec, TableSpec, TimeSpec
 from dprelease.spec.value import SpecValue
@@ -131,7 +132,18 @@ class PrivacySpec(SpecValue):
         "auto", description="How losses add up; auto takes the smallest that is proved."
     )
     noise: Literal["auto", "laplace", "gaussian"] = Field("auto", description="Always integer-valued.")
+    allocation: Literal["shares", "least_error"] = Field(
+        "shares", description="shares divide the budget; with least_error they weigh errors, whose total is made least."
+    )
     at_most: Cap | None = Field(None, description="A lower cap than the account's; it can never raise it.")
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs that divide the budget by shares keep the fingerprint that they had before there was another way."""
+        fields: dict[str, Any] = written(self)
+        if self.allocation == "shares":
+            del fields["allocation"]
+        return fields
 
 
 def _csv(file: str) -> str:
@@ -243,6 +255,7 @@ MODELS: Mapping[str, type[Value]] = {
     "queries.*.budget": PinSpec,
     "queries.*.target.*": TargetSpec,
     "queries.*.marginals": MarginalsSpec,
+    "queries.*.ranges": RangesSpec,
     "queries.*.shares": SharesSpec,
     "invariants": InvariantSpec,
     "derive.*": DeriveSpec,

@@ -35,6 +35,7 @@ from dprelease.spec.fields import (
     refuse,
 )
 from dprelease.spec.names import did_you_mean
+from dprelease.spec.ranges import RangesSpec
 from dprelease.spec.value import SpecValue
 from dprelease.spec.workloads import MarginalsSpec, SharesSpec
 
@@ -186,6 +187,7 @@ class QuerySpec(SpecValue):
         None, description="With `top_k`: what is counted; left out: units.", validate_default=True
     )
     marginals: MarginalsSpec | None = Field(None, description="Instead of `by`: many tables of counts, as one.")
+    ranges: RangesSpec | None = Field(None, description="Sums along an ordered column of `by`, instead of its cells.")
     levels: Filled | None = Field(
         None, description="With `marginals`: a name under `hierarchies`; every table is made at every level."
     )
@@ -202,16 +204,16 @@ class QuerySpec(SpecValue):
     )
     share: Share | None = Field(
         None,
-        description="Of the budget, beside the other shares; left out: 1, or none with a budget or a target.",
+        description="Of the budget (or see `privacy.allocation`); left out: 1, or none with a budget or a target.",
         validate_default=True,
     )
     expect: dict[str, PositiveWhole] = Field({}, description="A public guess per cell of a count of this query.")
 
     @model_serializer(mode="wrap")
     def _without_no_workload(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Queries without marginals keep the text, and specs the fingerprint, that they had before there were any."""
+        """Queries without these keep the text, and specs the fingerprint, that they had before there were any."""
         fields: dict[str, Any] = written(self)
-        for name in ("marginals", "levels", "shares"):
+        for name in ("marginals", "levels", "shares", "ranges"):
             if getattr(self, name) is None:
                 del fields[name]
         return fields

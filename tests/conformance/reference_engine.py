@@ -19,6 +19,7 @@ import numpy as np
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Column, Key, Table
+from dprelease.catalog.within import Within
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 from tests.conformance.reference_rows import Row, canonical, chosen_cells, holds, packed, sampled, table_rows
 
@@ -57,11 +58,15 @@ class ReferenceEngine:
         references: Mapping[str, ReferenceTable],
         secret: bytes,
         keys: Sequence[Cell] | None = None,
+        within: Within | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """As the protocol says, the slow way."""
         table = catalog.tables[grouping.table]
         rows = table_rows(catalog, table, self.folder, references, secret)
         cells = list(keys) if keys is not None else public_cells(catalog, grouping)
+        if within is not None:
+            every = table.column(within.column).keys or ()
+            cells = [cell for cell in cells if cell[0] in {every[at] for at in within.nodes}]
         number: dict[Cell, int] = {}
         for at, cell in enumerate(cells):
             number.setdefault(cell, at)
@@ -92,8 +97,18 @@ def public_cells(catalog: Catalog, grouping: Grouping) -> list[Cell]:
     """The full cross product, row-major, without what is excluded."""
     table = catalog.tables[grouping.table]
     every = list(product(*(table.column(name).keys or () for name in grouping.by)))
+    if grouping.excluding in catalog.zeros:
+        gone, at = impossible(catalog, grouping.table, grouping.excluding)
+        return [cell for cell in every if tuple(cell[grouping.by.index(name)] for name in at) not in gone]
     left_out = set(catalog.exclusions[grouping.excluding]) if grouping.excluding else set()
     return [cell for at, cell in enumerate(every) if at not in left_out]
+
+
+def impossible(catalog: Catalog, table: str, name: str) -> tuple[set[Cell], tuple[str, ...]]:
+    """Combinations of keys that no row that counts has, and of which columns."""
+    zeros = catalog.zeros[name]
+    every = list(product(*(catalog.tables[table].column(each).keys or () for each in zeros.columns)))
+    return {every[at] for at in zeros.cells}, zeros.columns
 
 
 def placed_rows(catalog: Catalog, grouping: Grouping, rows: Sequence[Row]) -> Placed:
@@ -106,6 +121,9 @@ def placed_rows(catalog: Catalog, grouping: Grouping, rows: Sequence[Row]) -> Pl
         cell = tuple(key(column, row.values[column.name]) for column in columns)
         declared = all(column.keys is None or part in column.keys for column, part in zip(columns, cell, strict=True))
         counts = holds(table, grouping.where, row) and complete(table, grouping, row)
+        if counts and grouping.zeros is not None:
+            gone, names = impossible(catalog, grouping.table, grouping.zeros)
+            counts = tuple(key(table.column(name), row.values[name]) for name in names) not in gone
         if counts and None not in cell and declared and (public is None or cell in public):
             placed.append((cell, row))
     return placed

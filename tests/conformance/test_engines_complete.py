@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.table import TableBounds
+from dprelease.catalog.table import TableBounds, Zeros
 from dprelease.engines import ENGINES
 from tests.conformance.people import SECRET
 from tests.conformance.test_engines_units import user_rows, visit_rows
@@ -22,6 +22,10 @@ from tests.conformance.unit_tables import WITH_USERS, asked, catalog_of, opening
 ROWS = Quantity(kind="rows")
 KEYED = ["country", "day", "adult", "union", "band", "topic", "late"]
 WHERE = [None, "seconds >= 0", "page = 'a' or adult"]
+ZEROS = {
+    "impossible": Zeros(reference="never", columns=("country", "late"), cells=(0, 3)),
+    "nobody": Zeros(reference="never", columns=("late", "band", "country"), cells=(1, 2, 5)),
+}
 
 
 @st.composite
@@ -30,10 +34,14 @@ def workloads(draw: st.DrawFn, lent: bool) -> list[Grouping]:
     names = [*KEYED, *(["tenure"] if lent else [])]
     complete = tuple(draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True)))
     common: dict[str, Any] = {"table": "visits", "complete": complete, "where": draw(st.sampled_from(WHERE))}
+    zeros = ("impossible", *(each for each in ("nobody",) if "band" in complete))
+    if {"country", "late"} <= set(complete):
+        common["zeros"] = draw(st.sampled_from((None, *zeros)))
     asked = [Grouping(by=tuple(by), **common) for by in draw(st.lists(st.permutations(complete), max_size=1))]
     asked += [Grouping(by=each.by[:-1], **common) for each in asked]
     other = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
-    return [*asked, Grouping(by=tuple(other), **common), Grouping(by=("country", "late"), excluding="some", **common)]
+    left_out = common.get("zeros") if common.get("zeros") == "impossible" else "some"
+    return [*asked, Grouping(by=tuple(other), **common), Grouping(by=("country", "late"), excluding=left_out, **common)]
 
 
 def agrees(kind: str, data: st.DataObject) -> None:
@@ -44,7 +52,7 @@ def agrees(kind: str, data: st.DataObject) -> None:
         "private_joins": WITH_USERS if lent else (),
     }
     mine = visits(shape, **of_units) if lent or data.draw(st.booleans()) else visits(shape, unit_id=None)
-    catalog = catalog_of(mine, users(shape), exclusions={"some": (1, 4)})
+    catalog = catalog_of(mine, users(shape), exclusions={"some": (1, 4)}, zeros=ZEROS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, mine, data.draw(visit_rows("text")), parts=data.draw(st.integers(1, 2)))
@@ -106,15 +114,44 @@ def test_the_tables_of_a_workload_add_up_to_one_another(kind: str, unit: str | N
     assert len({total for (complete, _), total in totals.items() if not complete}) > 3
 
 
+@pytest.mark.parametrize("unit", [None, "user"])
+def test_rows_with_an_impossible_combination_are_in_no_table_whatever_its_columns(
+    kind: str, unit: str | None, tmp_path: Path
+) -> None:
+    """All tables have one total, which is less by the rows of the listed combinations; their own cells are 0."""
+    table, names = visits(unit_id=unit), ("adult", "country", "day")
+    write(tmp_path, table, made_rows(400))
+    catalog = catalog_of(table, zeros={"never": Zeros(reference="never", columns=("country", "adult"), cells=(1, 2))})
+    found = {}
+    with opening(kind, tmp_path) as engine:
+        for zeros in (None, "never"):
+            for by in (each for size in range(4) for each in combinations(names, size)):
+                grouping = Grouping(table="visits", by=by, complete=names, zeros=zeros)
+                found[zeros, by] = asked(engine, catalog, grouping, [ROWS])[0]
+        cells = Grouping(table="visits", by=("country", "adult"), complete=names, zeros="never", excluding="never")
+        (some,) = asked(engine, catalog, cells, [ROWS])
+        assert len(some) == 4
+    before = found[None, ("adult", "country")]
+    adult = [before[at] for at in range(6)]  # adult is the first of the two: its keys change every three cells
+    gone = adult[3] + adult[1]  # country 0 with adult 1, and country 1 with adult 0
+    assert gone > 10
+    assert {sum(each) for (zeros, _), each in found.items() if zeros is None} == {sum(before)}
+    assert {sum(each) for (zeros, _), each in found.items() if zeros is not None} == {sum(before) - gone}
+    after = found["never", ("adult", "country")]
+    assert [after[1], after[3]] == [0, 0]
+    assert sum(some) == sum(after)
+
+
 def test_one_unit_moves_the_tables_of_a_workload_by_no_more_rows_than_it_has(kind: str, tmp_path: Path) -> None:
     """With one unit's rows taken out each table falls by at most ``max_rows``, in all, whatever else is there."""
     table, rows = visits(bounds=TableBounds(max_rows=3)), made_rows(60)
-    catalog, names = catalog_of(table), ("adult", "country", "day")
+    names = ("adult", "country", "day")
+    catalog = catalog_of(table, zeros={"never": Zeros(reference="never", columns=("country", "adult"), cells=(1, 2))})
     write(tmp_path / "with", table, rows)
     write(tmp_path / "without", table, [row for row in rows if row[0] != "u2"])
     with opening(kind, tmp_path / "with") as full, opening(kind, tmp_path / "without") as less:
-        for by in ((), ("day",), ("country", "adult"), names):
-            grouping = Grouping(table="visits", by=by, complete=names, where="seconds >= 0")
+        for by, zeros in product(((), ("day",), ("country", "adult"), names), (None, "never")):
+            grouping = Grouping(table="visits", by=by, complete=names, zeros=zeros, where="seconds >= 0")
             before, after = (asked(engine, catalog, grouping, [ROWS], secret=SECRET)[0] for engine in (less, full))
             change = [new - old for old, new in zip(before, after, strict=True)]
             assert min(change) >= 0

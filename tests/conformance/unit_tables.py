@@ -30,6 +30,7 @@ from dprelease.catalog.table import (
     Source,
     Table,
     TableBounds,
+    Zeros,
 )
 from dprelease.engines import ENGINES, Engine
 from dprelease.privacy.event import Sensitivity
@@ -107,10 +108,16 @@ def hidden(table: Table) -> Table:
 WITH_USERS = (PrivateJoin(table="users", on="user", max_matches=2, add=("tenure", "since")),)
 
 
-def catalog_of(*tables: Table, exclusions: Mapping[str, tuple[int, ...]] | None = None) -> Catalog:
+def catalog_of(
+    *tables: Table,
+    exclusions: Mapping[str, tuple[int, ...]] | None = None,
+    zeros: Mapping[str, Zeros] | None = None,
+) -> Catalog:
     lands = Reference(name="lands", file="lands.csv", sha256="0" * 64, columns={"country": "text", "union": "text"})
     named = {table.name: table for table in tables}
-    return Catalog(tables=named, references={"lands": lands}, exclusions=dict(exclusions or {}))
+    return Catalog(
+        tables=named, references={"lands": lands}, exclusions=dict(exclusions or {}), zeros=dict(zeros or {})
+    )
 
 
 def quantities() -> list[Quantity]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.table import Zeros
 from dprelease.engines import DuckDBEngine
 from dprelease.errors import SpecError, Unsupported
 from dprelease.ledger import open_ledger
@@ -45,8 +46,15 @@ def asking(**changes: Any) -> Grouping:
 
 def test_an_engine_refuses_by_declarations_alone_and_without_its_secret(tmp_path: Path) -> None:
     """There is no file and no secret here: what is refused is what could never be computed."""
-    catalog, engine = plan_of().catalog, DuckDBEngine(tmp_path, {})
+    columns = ("region", "sex")
+    zeros = {
+        "some": Zeros(reference="never", columns=columns, cells=(1, 2)),
+        "beyond": Zeros(reference="never", columns=columns, cells=(1, 6)),
+    }
+    catalog, engine = plan_of().catalog.model_copy(update={"zeros": zeros}), DuckDBEngine(tmp_path, {})
     engine.check(catalog, asking(), (COUNT,), {})
+    engine.check(catalog, asking(zeros="some", complete=columns), (COUNT,), {})
+    engine.check(catalog, asking(excluding="some", by=columns), (COUNT,), {})
     engine.check(catalog, asking(private=True), (), {})
     for grouping, quantity, code in (
         (asking(by=("income",)), COUNT, "E204"),
@@ -55,6 +63,12 @@ def test_an_engine_refuses_by_declarations_alone_and_without_its_secret(tmp_path
         (asking(where="income"), COUNT, "E212"),
         (asking(complete=("income",)), COUNT, "E204"),
         (asking(complete=("sex", "region")), COUNT, "E216"),
+        (asking(zeros="never"), COUNT, "E217"),
+        (asking(zeros="some"), COUNT, "E217"),
+        (asking(zeros="beyond", complete=("region", "sex")), COUNT, "E214"),
+        (asking(excluding="some"), COUNT, "E217"),
+        (asking(excluding="beyond", by=("sex", "region")), COUNT, "E214"),
+        (asking(private=True, zeros="some"), COUNT, "E216"),
         (asking(), Quantity(kind="sum", column="region"), "E205"),
         (asking(), Quantity(kind="sum", column="income", high=2**63), "E206"),
     ):

@@ -46,16 +46,17 @@ def asked_and_planned(plan: ReleasePlan, most: int) -> list[dict[str, str]]:
     total = sum((goal.share or Fraction(0) for goal in asked.values()), Fraction(0))
     goals = own | {name: each.goal for each in plan.workloads for name in each.tables}
     exact = {each.query for each in plan.invariants}
-    rows = [_row(output, goals[output.query], total) for output in plan.outputs[:most]]
+    of = "shares" if plan.allocation is None else "weights in the least total error"
+    rows = [_row(output, goals[output.query], total, of) for output in plan.outputs[:most]]
     return [{**row, "asked": "exact, unprotected"} if row["query"] in exact else row for row in rows]
 
 
-def _row(output: Output, goal: Goal, total: Fraction) -> dict[str, str]:
+def _row(output: Output, goal: Goal, total: Fraction, of: str) -> dict[str, str]:
     target = goal.targets.get(output.measure)
     return {
         "query": output.query,
         "measure": output.measure,
-        "asked": _asked(goal, total),
+        "asked": _asked(goal, total, of),
         "target": "" if target is None else f"± {_short(target)}",
         "standard_error": _readable(output.standard_error),
         "margin": f"± {_readable(output.margin)}" if output.margin is not None else "",
@@ -63,14 +64,14 @@ def _row(output: Output, goal: Goal, total: Fraction) -> dict[str, str]:
     }
 
 
-def _asked(goal: Goal, total: Fraction) -> str:
+def _asked(goal: Goal, total: Fraction, of: str) -> str:
     if goal.budget is not None:
         pinned = goal.budget
         size = f"ε = {_short(pinned.epsilon)}" if pinned.epsilon is not None else f"ρ = {_short(pinned.rho)}"
         return f"pinned to {size}"
     if goal.share is None:
         return "what its targets need"
-    part = f"{percent(goal.share / total)} % of the shares"
+    part = f"{percent(goal.share / total)} % of the {of}"
     return f"{part}; no less than its targets need" if goal.targets else part
 
 
@@ -96,6 +97,10 @@ def _what(step: Step) -> str:
         return f"{told}, for every key that occurs; from {step.selecting.threshold:,} on it appears more often than not"
     if step.selecting is not None:
         return f"{told}, for every key that occurs; those with at least {step.selecting.threshold:,} appear"
+    if step.factor is not None:
+        along = step.aggregate.by[step.factor.axis]
+        kind = "a square root of prefix sums" if step.factor.kind == "root" else "a near-optimal matrix"
+        return f"{told}, along {along} by {kind}, in steps of 1/{step.factor.grain:,}"
     if step.mechanism == "exponential_top_k" and step.choosing is not None:
         return f"{told}, for the {step.choosing.rounds:,} keys with most"
     return told

@@ -1,7 +1,7 @@
 """How far the tables of a workload can be from the truth, by the law of the noise alone: no data, no draw.
 
 Statistical offices publish such tables beside a census, by level of geography and by size of the count. Here they need
-no experiment: least squares on draws of known variance has a known variance (``estimate.reconcile.node_variances``).
+no experiment: least squares on draws of known variance has a known variance (``estimate.zeros.cell_variances``).
 A relative error is the standard error over the true count; that of a count of N is as large as one N-th of it.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from dprelease.catalog.aggregate import cells_of
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import round_up
 from dprelease.publish.numbers import at_most
@@ -24,7 +25,7 @@ SIZES = (10, 100, 1_000, 10_000)
 def error_facts(plan: ReleasePlan) -> dict[str, Any]:
     """``error_tables`` of ``accounting.json``: one entry for every table; nothing where a plan has no workload.
 
-    ``standard_error`` and ``margin`` are in rows, of the least accurate area of the level, rounded up; ``margin`` is
+    ``standard_error`` and ``margin`` are in rows, of the least accurate cell of the level, rounded up; ``margin`` is
     null where none is promised. ``relative_error`` is by true count: the standard error as a share of it, rounded up.
     """
     found = _tables(plan)
@@ -35,7 +36,7 @@ def _tables(plan: ReleasePlan) -> list[dict[str, Any]]:
     told = {output.query: output for output in plan.outputs}
     found = []
     for workload in plan.workloads:
-        table = plan.catalog.tables[workload.table]
+        queries = {query.name: query for query in plan.queries if query.workload == workload.name}
         for name in workload.tables:
             level, axes = workload.place(name)
             output = told[name]
@@ -48,7 +49,7 @@ def _tables(plan: ReleasePlan) -> list[dict[str, Any]]:
                     "level": workload.levels[level] if workload.levels else "all",
                     "table": name,
                     "attributes": [workload.attributes[at] for at in axes],
-                    "cells": table.cells(workload.columns(level, axes)),
+                    "cells": cells_of(queries[name], plan.catalog),
                     "standard_error": output.standard_error,
                     "margin": output.margin,
                     "relative_error": {str(size): round_up(error / size, 4) for size in SIZES},

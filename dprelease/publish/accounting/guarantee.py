@@ -8,6 +8,7 @@ from typing import Any
 
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.explain import loss_facts
+from dprelease.plan.ranged import rows_of
 from dprelease.privacy.budget import Loss, round_up
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, spent_on
@@ -145,7 +146,7 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
                 "query": query.name,
                 "level": "all",
                 "steps": [step.id for step in steps],
-                "cells": _cells(query, steps),
+                "cells": _cells(plan, query, steps),
                 "share": str(sum(parts, Fraction(0))),
                 "rho": str(_rho(steps).loss),
                 "reveals": str(_rho(steps).reveals),
@@ -183,10 +184,12 @@ def _served(plan: ReleasePlan, step: Step) -> tuple[str, ...]:
     )
 
 
-def _cells(query: PlannedQuery, steps: list[Step]) -> int | None:
+def _cells(plan: ReleasePlan, query: PlannedQuery, steps: list[Step]) -> int | None:
     """The rows of its table; None where noise decides."""
     if query.ranking is not None:
         return query.ranking.k
+    if query.ranges is not None:
+        return rows_of(plan.keys(query), query.ranges)
     return None if query.private else max((step.cells or 0 for step in steps), default=0)
 
 

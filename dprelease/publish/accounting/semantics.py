@@ -133,7 +133,8 @@ def reads(grouping: Grouping, quantities: Iterable[Quantity], catalog: Catalog) 
     """Every column of a source on which the exact numbers of some quantities of a grouping can depend.
 
     These are, over what public joins, private joins and derivations need in turn: the key columns; those that must
-    have a key for a row to count (``complete``), but for one that has a key whatever the row holds; what ``where`` of
+    have a key for a row to count (``complete``), but for one that has a key whatever the row holds; those of which some
+    combinations are impossible (``zeros``), for whether a row counts goes by all of them; what ``where`` of
     the query and of the quantities looks at; the quantities' own columns; the id of the unit and the time of the rows.
     Where rows of a unit are left out beyond a number (``bounds``, ``max_rows_per_group``, and always in a table that
     is privately joined), which ones are left out goes by all that is known of them: then every column of the source.
@@ -145,6 +146,7 @@ def reads(grouping: Grouping, quantities: Iterable[Quantity], catalog: Catalog) 
     """
     table = catalog.tables[grouping.table]
     wanted = set(grouping.by) | {name for name in grouping.complete if not _always_keyed(table.column(name))}
+    wanted |= set(catalog.zeros[grouping.zeros].columns) if grouping.zeros is not None else set()
     for text in (grouping.where, *(each.where for each in quantities)):
         wanted |= _looked_at(text, table)
     wanted |= {each.column for each in quantities if each.column is not None}

@@ -14,7 +14,7 @@ from dprelease.measures.base import Clipped
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.quantile import Quantile
 from dprelease.measures.ratio import PlannedRatio
-from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain import unprotected
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.reading import after_choices
@@ -52,6 +52,11 @@ BY_ACCOUNTANT = {
     "pld": "composes the whole law of the loss, rounded up; tight where every draw's worst case is known",
 }
 _SPREADS = {"variance", "stddev"}
+_ADDED_UP = (
+    "Sums along a column ({}) are made of noisy combinations of the cells of each line: the cells follow from them by "
+    "linear equations, and are added up. Such sums are unbiased, so that they need not be whole numbers, and a longer "
+    "sum can be less than a shorter one. Sums of one line err together."
+)
 _MOST_NAMED = 6
 
 
@@ -121,11 +126,19 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
     found = {}
     for query in plan.queries:
         table = plan.catalog.tables[query.table]
-        keys = {name: f"key: {table.column(name).type}" for name in query.by}
+        keys = {column.name: f"key: {column.type}{_end(query, column.name)}" for column in plan.keys(query)}
         rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
-        told = {name: described(measure, table, str(plan.unit)) for name, measure in query.measures.items()}
+        along = "" if query.ranges is None else f", added up along {query.ranges.of}"
+        told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
         found[query.name] = {**rank, **keys, **told}
     return found
+
+
+def _end(query: PlannedQuery, column: str) -> str:
+    """Which end of a sum along a column a key is."""
+    if query.ranges is None or column in query.by:
+        return ""
+    return ", the first that is added up" if column == f"{query.ranges.of}_from" else ", the last that is added up"
 
 
 def _counted(target: str, table: Table, unit: str) -> str:
@@ -201,7 +214,9 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     exact = [f"{each.query}.{each.measure}" for each in plan.invariants]
     kinds = {kind for _, kind, _ in made}
     found = [f"Invariants are the exact counts: {_named(exact)}."] if exact else []
-    found += _counts_and_sums(made, bool(plan.workloads))
+    summed = [query.name for query in plan.queries if query.ranges is not None]
+    found += _counts_and_sums(made, bool(plan.workloads or summed))
+    found += [_ADDED_UP.format(_named(summed))] if summed else []
     if "mean" in kinds:
         found.append(
             "A mean is the middle of its clip plus a noisy sum of how far the values lie from it over a noisy count. "
@@ -239,6 +254,8 @@ def _made(plan: ReleasePlan) -> Iterator[Made]:
     exact = {each.query for each in plan.invariants}
     for output in (each for each in plan.outputs if each.query not in exact):
         query = queries[output.query]
+        if query.ranges is not None:  # told by themselves
+            continue
         fed = tuple(parts[feed.step][feed.part] for feed in query.inputs[output.measure])
         yield f"{output.query}.{output.measure}", kind_of(query.measures[output.measure]), fed
 
@@ -288,10 +305,17 @@ def not_protected(plan: ReleasePlan) -> tuple[str, ...]:
         if left_out
         else ()
     )
+    listed = (
+        f"{name}: the combinations of {' and '.join(zeros.columns)} that reference {zeros.reference} lists are "
+        f"declared impossible. Rows with one of them are left out of all tables of {name}. The list is a public fact: "
+        "nothing of it was measured, and no noise protects it."
+        for name, zeros in plan.catalog.zeros.items()
+    )
     return (
         unprotected(plan) or "No number was published exactly: there are no invariants.",
         "Keys, labels, ranges, clips, bounds and guesses are taken from the author's specification and public "
         "references; the guarantee holds for them only if they were not themselves taken from the confidential data.",
         every,
         *more,
+        *listed,
     )

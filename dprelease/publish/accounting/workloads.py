@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dprelease.catalog.table import Zeros
 from dprelease.plan.document import ReleasePlan, Workload
 
 __all__ = ["reconciled"]
@@ -22,11 +23,12 @@ _WHOLE = (
 
 def reconciled(plan: ReleasePlan) -> Iterator[str]:
     """For every workload how its tables came about; nothing where a plan has none."""
+    exact = {each.id: f"{each.query}.{each.measure}" for each in plan.invariants}
     for workload in plan.workloads:
-        yield from _reconciled(workload, {each.id: f"{each.query}.{each.measure}" for each in plan.invariants})
+        yield from _reconciled(workload, exact, plan.catalog.zeros.get(workload.name))
 
 
-def _reconciled(workload: Workload, exact: Mapping[str, str]) -> Iterator[str]:
+def _reconciled(workload: Workload, exact: Mapping[str, str], zeros: Zeros | None) -> Iterator[str]:
     tables, known = len(workload.tables), [exact[take.step] for take in workload.takes if take.step in exact]
     draws = len(workload.takes) - len(known)
     levels = f" on the levels {', '.join(workload.levels)}" if workload.levels else ""
@@ -44,6 +46,13 @@ def _reconciled(workload: Workload, exact: Mapping[str, str]) -> Iterator[str]:
         yield f"{workload.name}: a row counts where all of its attributes and its {workload.levels[-1]} have a key."
     else:
         yield f"{workload.name}: a row counts where all of its attributes have a key."
+    if zeros is not None:
+        yield (
+            f"{workload.name}: a row with a combination of {' and '.join(zeros.columns)} that {zeros.reference} "
+            f"declares impossible ({len(zeros.cells):,} of them) counts in none of its tables. That these numbers are "
+            "0 was taken as known: the estimates are the best ones given it, and numbers beside them are more accurate "
+            "than the others of their table."
+        )
     if "nonnegative" in workload.post:
         yield f"{workload.name}: {_NONNEGATIVE}"
     if "integer" in workload.post:

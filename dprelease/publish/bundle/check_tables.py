@@ -222,18 +222,18 @@ def values_agree(bundle: Opened, same: Set[str]) -> str:
         return why
     wrong: list[str] = []
     endings = [ending for ending in READERS if ending in plan.publish.formats]
-    if all(f"tables/{query.name}.{ending}" in same for query in plan.queries for ending in endings):
-        return ""
-    for table in queries_as_tables(plan, inputs_of(plan, measured)):
-        files = {f"tables/{table.name}.{ending}": ending for ending in READERS if ending in plan.publish.formats}
-        names = header(table, rehearsal=bundle.manifest.rehearsal)
+    names = [query.name for query in plan.queries]
+    unlike = {name for name in names if any(f"tables/{name}.{ending}" not in same for ending in endings)}
+    for table in queries_as_tables(plan, inputs_of(plan, measured), unlike):
+        files = {f"tables/{table.name}.{ending}": ending for ending in endings}
+        fields = header(table, rehearsal=bundle.manifest.rehearsal)
         kinds: dict[str, Kind] = {}
         for measure in table.measures:
             kinds |= dict.fromkeys((measure.name + ending for ending in _ENDINGS), "number")
             kinds[f"{measure.name}_status"] = "text"
         for name in (each for each in files if each not in same):
             data = bundle.sound.get(name)
-            found = READERS[files[name]](data, names, kinds) if data is not None else None
+            found = READERS[files[name]](data, fields, kinds) if data is not None else None
             if found is None or not all(_same_cells(measure, found) for measure in table.measures):
                 wrong.append(name)
     return named(wrong, "numbers are not those that measurements/ give")

@@ -24,7 +24,7 @@ from dprelease.publish.formats.lines import key_texts, key_width, line_blocks, w
 from dprelease.publish.measured import held_key
 from dprelease.publish.packed import Files, packed
 
-__all__ = ["RECIPE", "as_published", "measurement_files", "read_measurements"]
+__all__ = ["RECIPE", "as_published", "measurement_files", "measurement_paths", "read_measurements"]
 
 FOLDER = "measurements"
 RECIPE = f"{FOLDER}/recipe.json"
@@ -139,7 +139,7 @@ class _Layout:
 
 def _layouts(plan: ReleasePlan) -> dict[str, _Layout]:
     selections = {step.id: batch.selection for batch in plan.batches() for step in batch.steps}
-    files, found = _files(plan), {}
+    files, found = measurement_paths(plan), {}
     for step in plan.measured:
         table = plan.catalog.tables[step.aggregate.table]
         columns, shape = tuple(map(table.column, step.aggregate.by)), holds(step)
@@ -158,7 +158,7 @@ def _parts(step: Measured, name: str, taken: set[str]) -> tuple[str, ...]:
         name += "_"
 
 
-def _files(plan: ReleasePlan) -> dict[str, str]:
+def measurement_paths(plan: ReleasePlan) -> dict[str, str]:
     """A path for every step: its id, or ``step-<number>`` where that is no file name, or one that is taken."""
     found: dict[str, str] = {}
     taken: set[str] = set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from math import prod
 from typing import Literal
 
 from dprelease.canonical import Value
@@ -13,6 +12,7 @@ from dprelease.errors import BrokenPromiseError, MissingExtra, PublishError
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.presented import Presentation, presented
+from dprelease.plan.ranged import rows_of
 from dprelease.publish.accounting.certificate import certificate_files, require_weasyprint
 from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
@@ -133,7 +133,7 @@ def _check_held(plan: ReleasePlan) -> None:
     if _WHOLE & set(plan.publish.formats):
         return
     for query in plan.queries:
-        rows = prod(column.cells for column in plan.keys(query))
+        rows = rows_of(plan.keys(query), query.ranges)
         if not query.private and query.ranking is None and rows > MOST_ROWS:
             raise PublishError(
                 f"query {query.name!r} has {rows:,} rows, and no format of this release holds a table of that size",

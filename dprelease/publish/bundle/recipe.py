@@ -25,6 +25,7 @@ from dprelease.plan.explain import step_facts
 from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.words import described, measured, post_processing
 from dprelease.publish.base import measure_names
+from dprelease.publish.bundle.recipe_ranges import ranges_recipe
 from dprelease.publish.bundle.recipe_workload import workload_recipe
 from dprelease.publish.measured import TOP_K
 
@@ -78,15 +79,17 @@ def recipe(plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Se
         columns: The columns of each file.
     """
     exact = [_exact(each, files[each.id], columns[each.id]) for each in plan.invariants]
+    ranges = [ranges_recipe(plan, query) for query in plan.queries if query.ranges is not None]
     return {
         "format": 1,
         "words": WORDS,
         "steps": [_step(step, files[step.id], columns[step.id]) for step in plan.steps],
-        "queries": [_query(query) for query in plan.queries],
+        "queries": [_query(plan, query) for query in plan.queries],
         "outputs": [_output(plan, query, name) for query in plan.queries for name in measure_names(plan, query)],
         "derived": [{"name": each.name, "sql": each.sql} for each in plan.derive],
         "post_processing": list(post_processing(plan)),
         **({"workloads": [workload_recipe(plan, each) for each in plan.workloads]} if plan.workloads else {}),
+        **({"ranges": ranges} if ranges else {}),
         **({"invariants": exact} if exact else {}),
     }
 
@@ -120,12 +123,12 @@ def _step(step: Step, file: str, columns: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _query(query: PlannedQuery) -> dict[str, Any]:
+def _query(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
     """How the rows of a query come about, beside its numbers."""
     limit = query.suppress_below
     return {
         "query": query.name,
-        "keys": list(query.by),
+        "keys": [column.name for column in plan.keys(query)],
         "selected_by": query.selection,
         "ranked_by": None if query.ranking is None else query.ranking.step,
         "suppress_below": None if limit is None else {"measure": limit[0], "limit": str(limit[1])},
@@ -144,6 +147,15 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
             "blank": [],
         }
     parts = [plan.taken(feed.step).parts[feed.part] for feed in feeds]
+    if query.ranges is not None:
+        return {
+            "query": query.name,
+            "measure": name,
+            "what": f"{described(query.measures[name], table, str(plan.unit))}, added up along {query.ranges.of}",
+            "inputs": [{"step": feed.step, "part": 1} for feed in feeds],
+            "formula": f"ranges {query.name}",
+            "blank": [],
+        }
     made = _made(query.measures[name], table, [_Input(f"x{at}", part) for at, part in enumerate(parts, start=1)])
     return {
         "query": query.name,

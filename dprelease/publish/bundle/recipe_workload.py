@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from dprelease.catalog.zeros import zero_keys
 from dprelease.plan.document import ReleasePlan, Workload
 from dprelease.plan.workload_design import design_of, lattice
 from dprelease.privacy.budget import round_up
@@ -20,7 +21,15 @@ WORDS = (
     "by least squares with the same weights. A table A is the sum, over all b within it, of the fitted estimates, each "
     "divided by the number of keys of the attributes of A without b and spread evenly over them."
 )
-_EXACT = "A draw of variance 0 is an invariant, a table without noise: where it says something of b, it alone counts."
+_EXACT = (
+    "A draw of variance 0 is an invariant, a table without noise: where it says something of b, it alone counts. Its "
+    "numbers, and their sums, also stay as they are in what is done after that."
+)
+_ZEROS = (
+    "The combinations under `zeros` are impossible: in every table with all of their attributes those numbers are 0. "
+    "With x the numbers of all tables so made, S their covariance and C x those that are to be 0, the tables are x - S "
+    "C' (C S C')^+ C x, and the cells of these combinations have no row."
+)
 _AFTER = {
     "nonnegative": "Then the tables are moved to the nearest ones without a number below zero that keep the totals.",
     "integer": "Then they are rounded to whole numbers that still add up; where there is a choice it is made by "
@@ -66,9 +75,20 @@ def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
             }
             for name in workload.tables
         ],
+        **_zeros(plan, workload),
         "how": [
             WORDS,
+            *([_ZEROS] if workload.name in plan.catalog.zeros else []),
             *([_EXACT] if any(each.variance == 0 for each in design.taken) else []),
             *(_AFTER[each] for each in workload.post if each in _AFTER),
         ],
     }
+
+
+def _zeros(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
+    """The impossible combinations of a workload, as they are written in its tables; nothing where it has none."""
+    zeros = plan.catalog.zeros.get(workload.name)
+    if zeros is None:
+        return {}
+    keys = [list(each) for each in zero_keys(zeros, plan.catalog.tables[workload.table])]
+    return {"zeros": {"reference": zeros.reference, "attributes": list(zeros.columns), "combinations": keys}}

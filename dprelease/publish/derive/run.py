@@ -19,6 +19,7 @@ from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.derive.workloads import errors_again
 from dprelease.publish.formats.lines import written
 from dprelease.publish.measured import Inputs
+from dprelease.publish.ranges import sums_again
 
 __all__ = ["REPLICATES", "Answer", "Database", "Spread", "answer_of", "replicated"]
 
@@ -169,6 +170,12 @@ def replicated(
                 made.append(replace(table, measures=(replace(only, value=value),)))
                 continue
             fed, table = fresh.of(query), known[query.name]
+            if query.ranges is not None:
+                (only,), ((noise,),) = table.measures, fed.values()
+                value = sums_again(plan, query, noise, count)
+                value = np.where(np.tile(np.isnan(only.value), count), np.nan, value)
+                made.append(replace(table, measures=(replace(only, value=value),)))
+                continue
             estimates = {each.name: query.measures[each.name].estimate(fed[each.name], plan.publish.confidence)
                          for each in table.measures}  # fmt: skip
             measures = tuple(

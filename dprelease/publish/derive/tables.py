@@ -26,7 +26,7 @@ from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statu
 from dprelease.measures.quantile import Quantile
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import header, key_columns, measure_names, safe_path
+from dprelease.publish.base import check_header, header, key_columns, measure_names, safe_path
 from dprelease.publish.derive.run import Answer, Database, Spread, answer_of, replicated
 from dprelease.publish.derive.sql import Columns, Derivation, check_derive
 from dprelease.publish.derive.workloads import check_size
@@ -77,15 +77,8 @@ def check_derived(plan: ReleasePlan) -> None:
             raise PublishError(f"two tables are named {derived.name!r}", hint="rename the derived one", code="DPR-W103")
         taken.add(derived.name.lower())
         check_size(plan, check_derive(derived.sql, columns_of(plan)).tables)
-        names = header(outline(plan, derived), rehearsal=True)
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise PublishError(
-                f"derived table {derived.name!r} would publish two columns named {twice!r}",
-                detail="a number m makes m, m_se, m_margin, m_lower, m_upper, m_status; `rehearsal` marks a rehearsal",
-                hint="rename the number or the key: `... as name`",
-                code="DPR-W104",
-            )
+        names, hint = header(outline(plan, derived), rehearsal=True), "rename the number or the key: `... as name`"
+        check_header(names, f"derived table {derived.name!r}", "number", hint=hint)
 
 
 def seed_of(measurements: Mapping[str, Measurement]) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import PlanError
-from dprelease.estimate.reconcile import reconcile
+from dprelease.estimate.zeros import estimated, possible
 from dprelease.plan.document import ReleasePlan, Workload
 from dprelease.plan.workload_design import design_of, lattice
 from dprelease.publish.derive.replicate import noise_of
@@ -67,7 +67,8 @@ def errors_again(
             step, shape = steps[take.step], design.shape(take.level, take.axes)
             drawn = noise_of(step.law, 1, int(np.prod(shape)), chance)
             values.append(drawn.reshape(shape) / lattice(step))
-        tables = reconcile(design, values)
+        tables = estimated(design, values)
         for name, errors in found.items():
-            errors.append(tables[workload.place(name)].reshape(-1))
+            place = workload.place(name)
+            errors.append(tables[place][:, possible(design, place[1])].reshape(-1))
     return {name: np.concatenate(errors) for name, errors in found.items()}

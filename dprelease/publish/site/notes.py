@@ -37,11 +37,29 @@ def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]
         )
     if query.workload is not None and "integer" in plan.workload(query.workload).post:
         found.append("Estimates were rounded to whole numbers in such a way that they still add up.")
+    if query.ranges is not None:
+        sums = "up to and with each key" if query.ranges.which == "prefixes" else "from each key to each later one"
+        found.append(
+            f"Rows are added up along {query.ranges.of}, {sums}. Sums of one line err together, and a longer one can "
+            "be less than a shorter one."
+        )
     if query.where is not None:
         found.append(f"Only rows where {query.where}.")
     if query.excluding is not None:
         found.append("Combinations that a public reference lists as impossible have no row.")
+    if query.zeros is not None:
+        found.append(_impossible(plan, query))
     return tuple(found)
+
+
+def _impossible(plan: ReleasePlan, query: PlannedQuery) -> str:
+    """Which combinations no row of a workload's table has, and that this is a public fact and nothing measured."""
+    zeros = plan.catalog.zeros[query.zeros or ""]
+    return (
+        f"Of {' and '.join(zeros.columns)} the combinations that {zeros.reference} lists are declared impossible: a "
+        "row with one of them is in none of the tables. They are public facts, not measurements, and no noise protects "
+        "them."
+    )
 
 
 def not_in_the_margins(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]:
