@@ -68,6 +68,23 @@ def test_every_point_is_what_an_accountant_proves_rounded_up() -> None:
         assert best <= delta <= best * (1 + Fraction(2, 10**5)) + Fraction(1, 10**30)
 
 
+def test_the_whole_loss_is_worked_out_only_where_it_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a tiny loss delta has a million digits at most of the grid: the bound of zCDP is told as 10^-30 there."""
+    asked: list[Fraction] = []
+    whole = ACCOUNTANTS["pld"]
+
+    class Spy:
+        def delta(self, event: Composed, epsilon: Fraction) -> Fraction:
+            asked.append(epsilon)
+            return whole.delta(event, epsilon)
+
+    monkeypatch.setitem(ACCOUNTANTS, "pld", Spy())  # type: ignore[arg-type] - asked for delta alone
+    tiny = Composed(events=(Gaussian(scale=Fraction(10**6), sensitivity=Sensitivity.of_one_cell(1)),))
+    found = profile(tiny, frozenset(), Fraction(1, 10**5))
+    assert asked == [0]  # far out mu = 10^-6 loses e^-7000000
+    assert found.points[-1][1] <= Fraction(1, 10**30)
+
+
 def test_a_pure_draw_has_delta_zero_from_its_epsilon_on() -> None:
     found = profile(LAPLACE, frozenset({(Fraction(1), Fraction(0))}), Fraction(1))
     assert found.delta(1.0) == found.delta(7.0) == 0

@@ -106,11 +106,14 @@ def profile(event: Composed, known: frozenset[Point], size: Fraction) -> Profile
     grid = _grid(size)
     counted = atoms(event)
     without, rho = peeled(counted), total_rho(event)
-    pairs = set(known) | {(e, without.total(rho_to_delta(rho, e))) for e in grid}
+    rough = {e: without.total(rho_to_delta(rho, e)) for e in grid}
+    pairs = set(known) | set(rough.items())
     wanted = max(4, min(len(grid), _WORK // max(1, len(counted))))
     try:
         for at in range(wanted):
             epsilon = grid[at * (len(grid) - 1) // (wanted - 1)]
+            if 0 < rough[epsilon] <= _SMALL:
+                continue  # nothing smaller is told, and a number like e^-1000000 takes long to be worked out
             pairs.add((epsilon, ACCOUNTANTS["pld"].delta(event, epsilon)))
     except UnsupportedEvent:
         pass  # no dominating pair is known for one of the draws: the other bounds remain
