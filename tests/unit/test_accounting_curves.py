@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from statistics import NormalDist
+from typing import cast
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_the_whole_loss_is_worked_out_only_where_it_can_be_told(monkeypatch: pyt
             asked.append(epsilon)
             return whole.delta(event, epsilon)
 
-    monkeypatch.setitem(ACCOUNTANTS, "pld", Spy())  # type: ignore[arg-type] - asked for delta alone
+    monkeypatch.setitem(cast("dict[str, object]", ACCOUNTANTS), "pld", Spy())
     tiny = Composed(events=(Gaussian(scale=Fraction(10**6), sensitivity=Sensitivity.of_one_cell(1)),))
     found = profile(tiny, frozenset(), Fraction(1, 10**5))
     assert asked == [0]  # far out mu = 10^-6 loses e^-7000000
