@@ -200,8 +200,11 @@ def _advanced(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
     if delta <= own:
         return delta == own and not curved and float(epsilon) >= _sum_pure(draws) * (1 - _NEAR)
     left = float((delta - own) / (1 - own))
-    for split in _SPLITS if curved else (0.0,):
-        each = left * split / max(1, curved)
+    shared = float(max(delta - sum(size * n for size, n in _own_deltas(draws)), Fraction(0)))
+    for split in (0.0,) if not curved else _SPLITS if shared else (1.0,):
+        each = shared * split / max(1, curved)  # any share is a proof; this is the one that is claimed
+        if split == 1 and left < 1:  # that one of the boxes fails has this probability
+            each = -math.expm1(math.log1p(-left) / curved)
         responses: Counter[Draw] = Counter()
         for size, n in _boxes(draws, each):
             responses[((Cell("pure", size),),)] += n

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import permutations
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import UnsupportedEvent
@@ -48,9 +48,15 @@ names = pytest.mark.parametrize("name", list(ACCOUNTANTS))
 deltas = st.integers(4, 14).map(lambda n: F(1, 10**n))
 
 
+# An example takes up to a second, and shrinking one tries hundreds: a failure is shown as it was found.
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+
+
 def few(examples: int) -> settings:
     return settings(
-        max_examples=examples * MORE, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+        max_examples=examples * MORE,
+        phases=PHASES,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
 
 

@@ -20,10 +20,18 @@ from scipy.stats import norm
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.verify_delta import delta_of
 from dprelease.plan.verify_draws import Cell, Draw, worst
-from dprelease.plan.verify_loss import check_losses
+from dprelease.plan.verify_loss import _advanced, check_losses, draws_of_event
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, KNorm, Sensitivity
+from dprelease.privacy.event import (
+    Approximate,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    KNorm,
+    Repeated,
+    Sensitivity,
+)
 
 DELTA = Fraction(1, 10**6)
 
@@ -213,6 +221,30 @@ def test_claims_next_to_the_sum_of_all_are_confirmed_to_the_last_digit() -> None
     lie = Loss(epsilon=claimed["basic"] - 2 * (claimed["basic"] - claimed["advanced"]), delta=delta)
     with pytest.raises(BrokenPromiseError):
         check_losses(every_step(steps, {"advanced": lie}))
+
+
+def test_boxes_that_use_up_all_of_a_large_delta_are_confirmed() -> None:
+    """Their deltas do not add up: that one of them fails has this probability."""
+    delta = Fraction(1, 10**4)
+    facts = {"gauge": None, "mechanism": "discrete_gaussian", "sensitivity": Sensitivity.of_one_cell(1)}
+    steps = [SimpleNamespace(id=str(i), scale=Fraction(8), **facts) for i in range(2)]
+    epsilon = losses(Composed(events=tuple(event_of(step) for step in steps)), delta)["advanced"]
+    check_losses(every_step(steps, {"advanced": Loss(epsilon=epsilon, delta=delta)}))
+    with pytest.raises(BrokenPromiseError, match="loss"):
+        check_losses(every_step(steps, {"advanced": Loss(epsilon=epsilon * (1 - Fraction(1, 10**4)), delta=delta)}))
+
+
+@pytest.mark.parametrize("revealed", [Fraction(3, 10**5), Fraction(1, 10**7)])
+def test_boxes_beside_draws_that_reveal_are_confirmed(revealed: Fraction) -> None:
+    """Of a delta much of which is spent otherwise: what is left is shared as the accountant shares it."""
+    delta = Fraction(1, 10**4)
+    noise = DiscreteGaussian(scale=Fraction(30), sensitivity=Sensitivity.of_one_cell(1))
+    event = Composed(
+        events=(Repeated(event=noise, count=40), *[Approximate(epsilon=Fraction(1, 5), delta=revealed)] * 2)
+    )
+    draws, epsilon = draws_of_event(event, "it"), losses(event, delta)["advanced"]
+    assert _advanced(draws, epsilon, delta)
+    assert not _advanced(draws, epsilon * (1 - Fraction(1, 10**4)), delta)
 
 
 @pytest.mark.parametrize("name", ["zcdp", "rdp"])

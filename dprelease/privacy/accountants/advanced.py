@@ -9,13 +9,14 @@ from functools import partial
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import check_delta, check_epsilon
-from dprelease.privacy.accountants.basic import Basic, Draws, Rough, as_floats, exp_of
+from dprelease.privacy.accountants.basic import Draws, Rough, as_floats, deltas_of_sum, exp_of
 from dprelease.privacy.accountants.kov import (
     Counts,
     as_counts,
     kov_closed_epsilon,
     kov_delta_unequal,
     kov_epsilon_unequal,
+    kov_kept,
     kov_slack,
 )
 from dprelease.privacy.accountants.kov_many import root, rough_epsilon
@@ -24,10 +25,13 @@ from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
 
 __all__ = ["Advanced", "drv_epsilon"]
 
+_AGREE = Fraction(1, 10**7)  # relative; how near the floats' delta and the certified one should be
 # How much of delta the boxes of curved draws get; the rest is the slack of the composition. The smallest of all is
 # a bound, so a closed list is as valid as any search. With 1 epsilons add up, which is best for few draws.
-_AGREE = Fraction(1, 10**7)  # relative; how near the floats' delta and the certified one should be
 _SPLITS = tuple(Fraction(n, 100) for n in (1, 2, 5, 10, 20, 35, 50, 70, 90, 100))
+_HAIR = 1 - Fraction(1, 10**28)
+_FAINT = -70.0  # log of a delta whose square is nothing beside it
+_MOST = 1 - 1e-15  # the largest delta of a search
 
 
 def drv_epsilon(epsilons: Counts, slack: Fraction) -> Fraction:
@@ -80,10 +84,10 @@ class Advanced:
         if delta == 1 or (not draws.curved and not any(draws.epsilons) and not draws.deltas):
             return Fraction(0)
         _needs(delta)
-        left = draws.left(delta) if draws.curved else Fraction(0)
         if not draws.curved:
             return _smallest(draws.epsilons, draws.deltas, delta)
-        each = left * _Search.of(draws).best(log_of(left))[1] / draws.shares
+        split = _Search.of(draws).best(log_of(draws.left(delta)))[1]
+        each = _share(draws, delta, split)
         return _smallest(draws.at(each), _with(draws, each), delta)
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
@@ -102,9 +106,9 @@ class Advanced:
         if log_left >= 0:
             return Fraction(1)
         # Any split of any delta gives a proof: the floats above only decide how small it is. Plain sums are one more.
-        left, found = exp_of(log_left), Basic().delta(event, epsilon) if split == 1 else Fraction(1)
+        left, found = exp_of(log_left), _sums(draws, epsilon) if split == 1 else Fraction(1)
         for _ in range(3):
-            each = left * split / draws.shares
+            each = _share(draws, draws.spent + left, split)
             found = min(found, kov_delta_unequal(draws.at(each), _with(draws, each), epsilon))
             last, left = left, found - draws.spent
             if left <= 0 or abs(left - last) <= last * _AGREE:
@@ -135,6 +139,26 @@ def _needs(delta: Fraction) -> None:
 def _with(draws: Draws, each: Fraction) -> dict[Fraction, int]:
     # all deltas, when every curved draw is read at this one
     return {**draws.deltas, each: draws.deltas.get(each, 0) + draws.shares}
+
+
+def _share(draws: Draws, delta: Fraction, split: Fraction) -> Fraction:
+    """The delta of each curved draw, when all of them together get this part of what the boxes leave of delta.
+
+    All of it means that one of the boxes fails with probability delta, ``1 - prod (1 - d_i) = delta``. With shares
+    that add up to what is left, nobody would use about half the square of it: at a delta of 1e-4 that costs a part in
+    10^6 of epsilon.
+    """
+    # a hair less than delta, which is more than ``upper`` adds here and in ``kov_kept``
+    left = 1 - (1 - delta * _HAIR) / kov_kept(draws.deltas)
+    if split < 1 or left <= 0:
+        return draws.left(delta) * split / draws.shares
+    return upper(-CONTEXT.expm1(CONTEXT.log1p(-real(left)) / draws.shares))
+
+
+def _sums(draws: Draws, epsilon: Fraction) -> Fraction:
+    """Delta where the draws' epsilons add up to this one: not the sum of their deltas, but that one of them fails."""
+    deltas = deltas_of_sum(draws, epsilon)
+    return Fraction(1) if any(d >= 1 for d in deltas) else kov_delta_unequal({}, deltas, epsilon)
 
 
 def _smallest(epsilons: Counts, deltas: Counts, delta: Fraction) -> Fraction:
@@ -170,11 +194,20 @@ class _Search:
 
     def _boxes(self, log_left: float, split: Fraction) -> tuple[dict[float, int], float]:
         shares = self.draws.shares
+        if split == 1:
+            return self.rough.at(self._all(log_left)), -math.inf
         log_each = log_left + math.log(split / shares)
         fails = -math.expm1(self.log_kept + shares * math.log1p(-math.exp(log_each)))
         slack = (self.spent + math.exp(log_left) - fails) / (1 - fails)
-        none = split == 1 or slack <= 0  # it is all but 0 there; floats cannot tell
-        return self.rough.at(log_each), -math.inf if none else math.log(slack)
+        # it may be all but 0; floats cannot tell
+        return self.rough.at(log_each), math.log(slack) if slack > 0 else -math.inf
+
+    def _all(self, log_left: float) -> float:
+        """The log of ``_share`` when the boxes get all."""
+        log_left -= self.log_kept
+        if log_left < _FAINT:
+            return log_left - math.log(self.draws.shares)
+        return math.log(-math.expm1(math.log1p(-min(math.exp(log_left), _MOST)) / self.draws.shares))
 
     def best(self, log_left: float) -> tuple[float, Fraction]:
         """The smallest of these over the most promising splits, and its split; any split gives a proof."""

@@ -27,7 +27,7 @@ from dprelease.privacy.curves import single
 from dprelease.privacy.curves.collapse import SMALLEST_SCALE
 from dprelease.privacy.event import DiscreteGaussian, Event, Gaussian, Parallel
 
-__all__ = ["Basic", "Draws", "Rough", "as_floats", "exp_of", "rough_single"]
+__all__ = ["Basic", "Draws", "Rough", "as_floats", "deltas_of_sum", "exp_of", "rough_single"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -218,25 +218,7 @@ class Basic:
         """The smallest delta at which basic composition proves ``epsilon``, rounded up; 1 if there is none."""
         check_epsilon(epsilon)
         draws = Draws.of(self.name, event)
-        left = epsilon - draws.total
-        if left < 0 or draws.spent >= 1:
-            return Fraction(1)
-        if not draws.curved:
-            return draws.spent
-        if not left:
-            return Fraction(1)
-        # Floats find the epsilon of each draw; they are then made to add up exactly, and each draw's curve gives
-        # its delta. Any epsilons that add up are a proof, so nothing depends on the floats.
-        rough = Rough.of(draws)
-        for _ in range(2):
-            log_each = _falling(partial(rough.above, float(left)), -1500.0, 0.0)
-            rough = rough.refined(log_each)
-        found = rough.curved(log_each)
-        scale = left / sum((Fraction(e) * n for e, n in found), Fraction(0)) if _sum(found) else Fraction(0)
-        total = draws.spent
-        for atom, (e, n) in zip((*rough.gaussians, *rough.others), found, strict=True):
-            total += n * single.delta(atom, Fraction(e) * scale if scale else left / draws.shares)
-        return min(Fraction(1), total)
+        return min(Fraction(1), sum((d * n for d, n in deltas_of_sum(draws, epsilon).items()), Fraction(0)))
 
     def rough_epsilon(self, event: Event, delta: float) -> float:
         """``epsilon`` in plain floats, to guide a search; infinite where there is none."""
@@ -247,6 +229,28 @@ class Basic:
         if not draws.curved:
             return float(draws.total)
         return _sum(list(Rough.of(draws).at(math.log(left / draws.shares)).items()))
+
+
+def deltas_of_sum(draws: Draws, epsilon: Fraction) -> dict[Fraction, int]:
+    """The deltas of draws whose epsilons add up to this one, and how often each occurs; a delta of 1 if none do."""
+    left = epsilon - draws.total
+    if left < 0 or draws.spent >= 1 or (draws.curved and not left):
+        return {Fraction(1): 1}
+    deltas = dict(draws.deltas)
+    if not draws.curved:
+        return deltas
+    # Floats find the epsilon of each draw; they are then made to add up exactly, and each draw's curve gives
+    # its delta. Any epsilons that add up are a proof, so nothing depends on the floats.
+    rough = Rough.of(draws)
+    for _ in range(2):
+        log_each = _falling(partial(rough.above, float(left)), -1500.0, 0.0)
+        rough = rough.refined(log_each)
+    found = rough.curved(log_each)
+    scale = left / sum((Fraction(e) * n for e, n in found), Fraction(0)) if _sum(found) else Fraction(0)
+    for atom, (e, n) in zip((*rough.gaussians, *rough.others), found, strict=True):
+        delta = single.delta(atom, Fraction(e) * scale if scale else left / draws.shares)
+        deltas[delta] = deltas.get(delta, 0) + n
+    return deltas
 
 
 def _sum(pairs: list[tuple[float, int]]) -> float:
