@@ -20,11 +20,12 @@ def _out(tmp_path: Path) -> Path:
 
 
 def test_a_killed_release_goes_on(nursery: Nursery, tmp_path: Path) -> None:
-    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("direct", 8) == []
+    """Few random moments: test_points kills at every point of a release."""
+    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("direct", 4) == []
 
 
 def test_one_of_two_is_killed(nursery: Nursery, tmp_path: Path) -> None:
-    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("pair", 3) == []
+    assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("pair", 2) == []
 
 
 @pytest.mark.nightly

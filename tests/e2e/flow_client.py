@@ -45,6 +45,7 @@ class Outcome(Value):
     epsilon: str
     delta: str
     accounts: tuple[AccountLine, ...]
+    unprotected: str = ""
 
 
 class CountingRun:

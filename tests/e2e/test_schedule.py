@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reas
 
 
 def test_the_clock_releases_every_period_once_whatever_is_killed(tmp_path: Path, empty: Path) -> None:
-    clockwork = Clockwork.make(tmp_path, empty, periods=3, every=20)
+    clockwork = Clockwork.make(tmp_path, empty, periods=2, every=20)
     with clockwork.house:
         assert clockwork.campaign(full=False) == []
 

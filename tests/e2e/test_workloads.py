@@ -33,6 +33,10 @@ SPECS = {
     "pinned": spec_of(crosstabs("budget: {epsilon: 1/2}"), areas("target: {count: {margin: 60}}"), ordinary()),
     "shared": spec_of(crosstabs("share: 3"), areas(), ordinary()),
 }
+# On every commit those that are a part of no other: "pinned" has the queries of "flat" and "shared", "shared" is killed
+# and gone on with below, and shares are added up exactly by tests/unit and drawn by tests/statistical.
+AT_NIGHT = ("flat", "shares", "shared")
+NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in AT_NIGHT else name for name in SPECS]
 LEVELS = ("region", "state", "puma")
 ATTRIBUTES = {"crosstabs": ("sex", "race", "band"), "areas": ("sex", "race")}
 Tables = dict[str, list[dict[str, str]]]
@@ -68,7 +72,7 @@ def workload_of(table: str) -> str:
     return table.partition("__")[0]
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_release_verifies_and_is_published_again_byte_by_byte(base: Path, name: str) -> None:
     folder = released(base, name)
     before = files(folder)
@@ -79,7 +83,7 @@ def test_a_release_verifies_and_is_published_again_byte_by_byte(base: Path, name
     assert "sound" in command(folder, "ledger", "check")
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_table_is_the_sum_of_every_finer_one(base: Path, name: str) -> None:
     """Over all pairs of tables of a workload in which one has the columns of the other, or a level below it."""
     tables = published(bundle(released(base, name)))
@@ -131,7 +135,7 @@ def _area(row: dict[str, str], level: str) -> str:
     return area
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_numbers_are_as_near_the_truth_as_they_say(base: Path, name: str) -> None:
     """Every cell within its simultaneous limit at 1e-9. Where rows of a unit are left out, only below the truth."""
     folder = released(base, name)
@@ -239,6 +243,7 @@ def test_a_killed_release_goes_on_with_the_answers_it_had(nursery: Nursery, tmp_
     assert "FAIL" not in command(folder, "verify", str(bundle(folder)))
 
 
+@pytest.mark.nightly  # a release with a workload goes the way of every other, which test_release takes on every commit
 def test_through_prefect_the_same_release(tmp_path: Path) -> None:
     small_workloads(tmp_path, SPECS["shared"])
     assert "0 reused" in installed(tmp_path, "run", "spec.yaml")
