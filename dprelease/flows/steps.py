@@ -21,6 +21,8 @@ __all__ = ["walk_steps"]
 
 Result = TypeVar("Result")
 
+_SHOWN = "show the release"
+
 
 def _may_retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     """Only what its author declared safe to try again: a :class:`~dprelease.errors.Retryable`."""
@@ -78,7 +80,7 @@ def walk_steps(work: Work, period: str, listener: Listener) -> str:
     if not _open(work, period):
         return "left to the process that works on it"
     pages = Pages(work, listener)
-    pages.begin()
+    work.attempt(_SHOWN, pages.begin)  # its errors, too, are told by class and step
     work.show("measuring", work.done, work.total)
     failed: StepFailed | None = None
     futures = [_measure.submit(work, index, label, period) for index, label in enumerate(work.labels)]
@@ -87,12 +89,13 @@ def walk_steps(work: Work, period: str, listener: Listener) -> str:
             future.result()
         except StepFailed as error:
             failed = failed or error
-        pages.advance()  # here, where a server that is slow to answer keeps nobody from measuring
+        work.attempt(_SHOWN, pages.advance)  # here, where a server that is slow to answer keeps nobody from measuring
     if failed is not None:
         raise failed
     work.show("publishing", work.done, work.total)
     _publish(work, period)
     if work.outcome is None:
         return "not published"
-    pages.end(work.outcome)
-    return work.outcome.state
+    outcome = work.outcome
+    work.attempt(_SHOWN, lambda: pages.end(outcome))
+    return outcome.state
