@@ -35,7 +35,7 @@ FORMATS = f"\npublish: {{formats: [csv, parquet, xlsx, json, sdmx, html{PDF}]}}\
 DERIVED = {"manifest.json", "datapackage.json"}
 
 
-def _exact(step: Step, boxes: Sequence[Exact], sampler: str) -> npt.NDArray[np.int64]:
+def _exact(step: Step, boxes: Sequence[Exact], sampler: str, piece: object) -> npt.NDArray[np.int64]:
     return np.concatenate([box._Exact__values for box in boxes])  # type: ignore[attr-defined]
 
 
