@@ -23,9 +23,8 @@ import numpy.typing as npt
 
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column, Key
-from dprelease.estimate.intervals import interval
 from dprelease.estimate.keys import Coded, Rows
-from dprelease.estimate.tables import PublishedMeasure, PublishedTable, statuses
+from dprelease.estimate.tables import PublishedTable, table_of_counts
 from dprelease.measures import Measure
 
 __all__ = ["Which", "range_rows", "range_table", "rows_of_a_line", "sums_of", "variances_of"]
@@ -184,36 +183,19 @@ def range_table(
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
     """
     error = np.tile(np.sqrt(variance), len(value) // len(variance))
-    margin = error * reach
-    blank = np.zeros(value.shape, dtype=bool)
-    unreliable = blank if unreliable_above is None else margin > float(unreliable_above) * np.abs(value)
-    lower, upper = interval(value, margin, (Fraction(0), None))
-    shown = value + 0.0  # no negative zero
-    if unreliable_show == "blank" and unreliable.any():
-        shown, error, margin, lower, upper = (
-            np.where(unreliable, np.nan, each) for each in (shown, error, margin, lower, upper)
-        )
-    for numbers in (shown, error, margin):
-        numbers.flags.writeable = False
-    held = range_rows(key_columns, which)
-    published = PublishedMeasure(
-        name=label,
-        measure=measure,
-        value=shown,
-        standard_error=error,
-        margin=margin,
-        lower=lower,
-        upper=upper,
-        status=statuses(blank, unreliable),
-        places=None,
-        integer=False,
-    )
-    return PublishedTable(
-        name=name,
-        title=title,
-        key_columns=tuple(key_columns),
-        keys=held.columns,
-        measures=(published,),
+    return table_of_counts(
+        name,
+        title,
+        key_columns,
+        range_rows(key_columns, which),
+        label,
+        measure,
+        value,
+        value,
+        error,
+        reach=reach,
         confidence=confidence,
-        cells=len(held),
+        unreliable_above=unreliable_above,
+        unreliable_show=unreliable_show,
+        whole=False,
     )

@@ -19,7 +19,17 @@ from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.quantile import Quantile
 from dprelease.measures.sum import Sum
 
-__all__ = ["RANK", "PublishedMeasure", "PublishedTable", "Status", "estimate", "full_product", "ranking", "statuses"]
+__all__ = [
+    "RANK",
+    "PublishedMeasure",
+    "PublishedTable",
+    "Status",
+    "estimate",
+    "full_product",
+    "ranking",
+    "statuses",
+    "table_of_counts",
+]
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -164,6 +174,76 @@ def estimate(
         confidence=confidence,
         cells=len(held),
         suppressed=int(gone.sum()),
+    )
+
+
+def table_of_counts(
+    name: str,
+    title: str,
+    key_columns: Sequence[Column],
+    rows: Rows,
+    label: str,
+    measure: Measure,
+    estimate: Floats,
+    published: npt.NDArray[np.generic],
+    error: Floats,
+    *,
+    reach: float,
+    confidence: Fraction,
+    unreliable_above: Fraction | None,
+    unreliable_show: Literal["flag", "blank"],
+    whole: bool,
+) -> PublishedTable:
+    """The published table of one number per row, a count whose standard error is known already.
+
+    Args:
+        name: Of the table.
+        title: What a reader sees.
+        key_columns: Its keys.
+        rows: Their values in every row.
+        label: The name of its number.
+        measure: Which is a count of rows.
+        estimate: The number as the noise left it; the interval is this one's, cut where counts end at 0.
+        published: The number as it is shown.
+        error: The standard error of the estimate.
+        reach: A margin, in standard errors.
+        confidence: Of the margins.
+        unreliable_above: A cell is unreliable where margin > this x |published|; None: never.
+        unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
+        whole: Whether ``published`` is whole numbers.
+    """
+    value = published.astype(np.float64, copy=False)
+    margin = error * reach
+    blank = np.zeros(value.shape, dtype=bool)
+    unreliable = blank if unreliable_above is None else margin > float(unreliable_above) * np.abs(value)
+    lower, upper = interval(estimate, margin, (Fraction(0), None))
+    value = value + 0.0  # no negative zero
+    if unreliable_show == "blank" and unreliable.any():
+        value, error, margin, lower, upper = (
+            np.where(unreliable, np.nan, each) for each in (value, error, margin, lower, upper)
+        )
+    for numbers in (value, error, margin):
+        numbers.flags.writeable = False
+    shown = PublishedMeasure(
+        name=label,
+        measure=measure,
+        value=value,
+        standard_error=error,
+        margin=margin,
+        lower=lower,
+        upper=upper,
+        status=statuses(blank, unreliable),
+        places=0 if whole else None,
+        integer=whole,
+    )
+    return PublishedTable(
+        name=name,
+        title=title,
+        key_columns=tuple(key_columns),
+        keys=rows.columns,
+        measures=(shown,),
+        confidence=confidence,
+        cells=len(rows),
     )
 
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from dprelease.catalog.table import Column
 from dprelease.estimate.design import Floats
-from dprelease.estimate.intervals import interval
-from dprelease.estimate.tables import PublishedMeasure, PublishedTable, full_product, statuses
+from dprelease.estimate.tables import PublishedTable, full_product, table_of_counts
 from dprelease.measures.count import Count
 
 __all__ = ["Reconciled", "workload_table"]
@@ -69,41 +68,23 @@ def workload_table(
     """
     held = full_product(key_columns).without(found.left_out)
     estimate = _shown(found.estimate, found.left_out)
-    value = (
-        estimate if found.published is found.estimate else _shown(found.published, found.left_out).astype(np.float64)
-    )
+    published = estimate if found.published is found.estimate else _shown(found.published, found.left_out)
     error = _shown(np.broadcast_to(np.sqrt(found.variance), found.estimate.shape), found.left_out)
-    margin = error * reach
-    blank = np.zeros(value.shape, dtype=bool)
-    unreliable = blank if unreliable_above is None else margin > float(unreliable_above) * np.abs(value)
-    lower, upper = interval(estimate, margin, (Fraction(0), None))
-    value = value + 0.0  # no negative zero
-    if unreliable_show == "blank" and unreliable.any():
-        value, error, margin, lower, upper = (
-            np.where(unreliable, np.nan, each) for each in (value, error, margin, lower, upper)
-        )
-    for numbers in (value, error, margin):
-        numbers.flags.writeable = False
-    measure = PublishedMeasure(
-        name=label,
-        measure=Count(count="rows"),
-        value=value,
-        standard_error=error,
-        margin=margin,
-        lower=lower,
-        upper=upper,
-        status=statuses(blank, unreliable),
-        places=0 if found.whole else None,
-        integer=found.whole,
-    )
-    return PublishedTable(
-        name=name,
-        title=title,
-        key_columns=tuple(key_columns),
-        keys=held.columns,
-        measures=(measure,),
+    return table_of_counts(
+        name,
+        title,
+        key_columns,
+        held,
+        label,
+        Count(count="rows"),
+        estimate,
+        published,
+        error,
+        reach=reach,
         confidence=confidence,
-        cells=len(held),
+        unreliable_above=unreliable_above,
+        unreliable_show=unreliable_show,
+        whole=found.whole,
     )
 
 

@@ -10,6 +10,7 @@ from dprelease.catalog.factor import MOST_KEYS
 from dprelease.measures.count import Count
 from dprelease.spec.check_columns import keys_are_sound
 from dprelease.spec.check_keys import MOST_CELLS, known_cells
+from dprelease.spec.check_workloads import check_gaussian
 from dprelease.spec.columns import ColumnSpec, KeySpan, ReferenceKeys
 from dprelease.spec.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings
@@ -53,7 +54,7 @@ def check_ranges(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
     if query.marginals is not None or query.top_k is not None:
         return  # the rest is meant for one of the two
     _check_measure(query, at, findings)
-    _check_noise(spec, at, findings)
+    check_gaussian(spec, (*at, "ranges"), "DPR-S673", "a plain query, whose cells add up", findings)
     if ranges.of not in query.by:
         says, hint = f"is no column of `by`: {shown(ranges.of)!r}", did_you_mean(ranges.of, query.by)
         hint = hint or f"write `by: [{shown(ranges.of)}]`, beside other columns if there are any"
@@ -78,19 +79,6 @@ def _check_measure(query: QuerySpec, at: Path, findings: Findings) -> None:
             findings.add("DPR-S672", (*here, label), says, hint, key=True)
         elif measure.where is not None:
             findings.add("DPR-S672", (*here, label, "where"), "chooses rows", "write `where` in the query")
-
-
-def _check_noise(spec: ReleaseSpec, at: Path, findings: Findings) -> None:
-    """Its noise is Gaussian, which needs a delta."""
-    budget: Path = ("privacy", "budget")
-    if spec.privacy.noise == "laplace":
-        hint = "write `noise: auto` and a budget with a delta, such as 1e-9; or a plain query, whose cells add up"
-        says = "needs Gaussian noise, and `privacy.noise` is laplace"
-        findings.add("DPR-S673", (*at, "ranges"), says, hint, ("privacy", "noise"))
-    elif spec.privacy.budget.delta == 0:
-        hint = "give `privacy.budget` a delta, such as 1e-9; or write a plain query, whose cells add up"
-        says = "needs Gaussian noise, and Gaussian noise needs a delta greater than 0"
-        findings.add("DPR-S673", (*at, "ranges"), says, hint, budget)
 
 
 def _check_names(query: QuerySpec, ranges: RangesSpec, at: Path, findings: Findings) -> None:

@@ -18,7 +18,14 @@ from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.nodes import Path
 from dprelease.spec.workloads import TOTAL, Hierarchies, MarginalsSpec, key_columns, levels_of, published_sets
 
-__all__ = ["MOST_TABLES", "can_be_made", "check_no_workload", "check_workload", "check_workload_cells"]
+__all__ = [
+    "MOST_TABLES",
+    "can_be_made",
+    "check_gaussian",
+    "check_no_workload",
+    "check_workload",
+    "check_workload_cells",
+]
 
 MOST_TABLES = 5_000  # published by one workload
 _MOST_IN_ALL = 100_000_000  # cells of all tables of one workload
@@ -80,7 +87,7 @@ def check_workload(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableS
     nests = check_levels(spec, query, table, at, findings)
     _check_measure(spec, query, at, findings)
     check_pin(spec, query, at, findings)
-    _check_noise(spec, at, findings)
+    check_gaussian(spec, (*at, "marginals"), "DPR-S661", "one query for each table", findings)
     if not _sound(marginals) or _too_many(name, query, spec.hierarchies, findings):
         return
     if nests:
@@ -227,17 +234,17 @@ def _check_measure(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
             findings.add("DPR-S540", (*at_target, "relative"), says, "write `{margin: ...}`, in rows")
 
 
-def _check_noise(spec: ReleaseSpec, at: Path, findings: Findings) -> None:
-    """Its noise is Gaussian, which needs a delta."""
+def check_gaussian(spec: ReleaseSpec, asked: Path, code: str, instead: str, findings: Findings) -> None:
+    """Whether a query whose noise is Gaussian, which needs a delta, can have it; ``instead``: what has other noise."""
     budget: Path = ("privacy", "budget")
     if spec.privacy.noise == "laplace":
-        hint = "write `noise: auto` and a budget with a delta, such as 1e-9; or one query for each table"
+        hint = f"write `noise: auto` and a budget with a delta, such as 1e-9; or {instead}"
         says = "needs Gaussian noise, and `privacy.noise` is laplace"
-        findings.add("DPR-S661", (*at, "marginals"), says, hint, ("privacy", "noise"))
+        findings.add(code, asked, says, hint, ("privacy", "noise"))
     elif spec.privacy.budget.delta == 0:
-        hint = "give `privacy.budget` a delta, such as 1e-9; or write one query for each table"
+        hint = f"give `privacy.budget` a delta, such as 1e-9; or write {instead}"
         says = "needs Gaussian noise, and Gaussian noise needs a delta greater than 0"
-        findings.add("DPR-S661", (*at, "marginals"), says, hint, budget)
+        findings.add(code, asked, says, hint, budget)
 
 
 def _too_many(name: str, query: QuerySpec, hierarchies: Hierarchies, findings: Findings) -> bool:
