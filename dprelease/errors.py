@@ -215,7 +215,7 @@ class Unsupported(EngineError):
 
 
 class TableMismatch(EngineError):
-    """The declared columns and the found ones differ."""
+    """The declared columns and the found ones differ, or a file is in a table twice."""
 
     default_code = "DPR-E300"
 

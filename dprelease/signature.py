@@ -285,15 +285,29 @@ def _read(path: Path, *, private: bool) -> bytes:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             raise _refused("DPR-K101", path, "it is no file", "give the path of a key file")
-        if private and found.st_uid != os.geteuid():
+        given = private and _is_given(found)
+        if private and found.st_uid != os.geteuid() and not given:
             hint = "sign with a key of your own; `dprelease keys new FILE` makes one"
             raise _refused("DPR-K102", path, "it belongs to another user", hint)
-        if private and found.st_mode & 0o077:
+        if private and found.st_mode & 0o077 and not given:
             hint = f"make it yours alone (chmod 600 {path}), or make a new key if others may have seen it"
             raise _refused("DPR-K102", path, f"others can use it (mode {found.st_mode & 0o777:04o})", hint)
         return os.read(file, _LARGEST)
     finally:
         os.close(file)
+
+
+def _is_given(found: os.stat_result) -> bool:
+    """Whether root has put the file there for a group of this process alone to read, and nobody else to use.
+
+    So a secret is mounted into a container that does not run as root (Kubernetes: ``fsGroup``, ``defaultMode: 0440``).
+    Root can read every key anyway; that it cannot be written by this process takes nothing away. Who else is in the
+    group is the mount's to say: in a container nobody is.
+    """
+    groups = {os.getegid(), *os.getgroups()}
+    mine = os.geteuid() == 0  # root itself has no need of a group
+    readable = found.st_mode & 0o077 == 0o040  # by the group, and by nobody else
+    return not mine and found.st_uid == 0 and found.st_gid in groups and readable
 
 
 def _unwritable(path: Path, error: OSError) -> SpecError:

@@ -43,7 +43,7 @@ def account(
     """An account as a policy has it; by default epsilons add up to at most 1.
 
     ``window`` is how long it is, and the epsilon of its cap, at the same delta. ``parallel`` is how long a stretch is;
-    rows then have their time in ``seen``.
+    rows of both have their time in ``seen``.
     """
     cap = Budget(
         epsilon=Fraction(epsilon) if rho is None and epsilon else None,
@@ -58,7 +58,13 @@ def account(
             "composition": composition,
             "lifetime": cap,
             "order": Fraction(order) if order else None,
-            "window": window and {"per": window[0], "cap": Budget(epsilon=Fraction(window[1]), delta=Fraction(delta))},
+            "window": window
+            and {
+                "per": window[0],
+                "cap": Budget(epsilon=Fraction(window[1]), delta=Fraction(delta)),
+                "column": "seen",
+                "type": "date",
+            },
             "nests": dict(nests or {}),
             "parallel": parallel and {"per": parallel, "column": "seen", "type": "date"},
         }
@@ -71,11 +77,12 @@ def _table(name: str, time: TimeFilter | None = None) -> Table:
 
 
 def _time(terms: Account | None, period: str) -> TimeFilter | None:
-    """Of a table of a parallel account: the rows of the period."""
+    """Of a table of an account with stretches of time: the rows of the period."""
     days = span(period)
-    if terms is None or terms.parallel is None or days is None:
+    if terms is None or terms.stretch is None or days is None:
         return None
-    return TimeFilter(column=terms.parallel.column, type=terms.parallel.type, start=days[0], end=days[1])
+    column, kind = (terms.parallel.column, terms.parallel.type) if terms.parallel else ("seen", "date")
+    return TimeFilter(column=column, type=kind, start=days[0], end=days[1])
 
 
 def plan(
@@ -188,6 +195,19 @@ class World:
         self.stop()
         with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(self.folder / name)) as target:
             source.backup(target)
+        if self.head.exists():
+            shutil.copy(self.head, self.folder / f"{name}.head")
+
+    def forget(self, name: str = "backup") -> None:
+        """Put the anchor back as it was at a backup, too: what came after that is known to nobody."""
+        self.stop()
+        self.head.rename(self.folder / "newer.head")
+        shutil.copy(self.folder / f"{name}.head", self.head)
+
+    def remember(self) -> None:
+        """The anchor that knows more comes back."""
+        self.stop()
+        (self.folder / "newer.head").replace(self.head)
 
     def restore(self, name: str = "backup") -> None:
         self.delete()

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from dprelease.publish.bundle.package import FORMATS, lacking
 from tests.warm import Ended, Warm
 
-__all__ = ["CANARY", "command", "environment", "forked", "installed", "small_project", "start"]
+__all__ = ["CANARY", "command", "environment", "forked", "installed", "small_project", "start", "writable_formats"]
 
 CANARY = 123_457
 
@@ -50,6 +51,13 @@ queries:
       average: {mean: income, clip: [0, 100000]}
 """
 PLACES = "district,region\n06-01,06\n06-02,06\n07-01,07\n"
+
+
+@cache
+def writable_formats() -> tuple[str, ...]:
+    """Every format that can be made on this machine: the certificate wants libraries that a bare system has not."""
+    missing = lacking(FORMATS)
+    return tuple(name for name in FORMATS if name not in missing)
 
 
 def small_project(folder: Path, spec: str = SPEC, rows: int = 3000) -> Path:

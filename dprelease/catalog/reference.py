@@ -5,17 +5,34 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from dprelease.catalog.table import ColumnType, Key
 
-__all__ = ["ReferenceFileError", "ReferenceTable", "read_key", "read_reference"]
+__all__ = ["ReferenceFileError", "ReferenceTable", "RefusedFile", "found_names", "read_key", "read_reference"]
+
+_NAME = re.compile(r"\w[\w .:/()%-]{0,63}")
 
 
 class ReferenceFileError(ValueError):
-    """A public file is not what was declared; the message may quote it, for it is public."""
+    """A file is not what was declared; the message quotes nothing of it, for it may be another one than was meant."""
+
+
+@dataclass(frozen=True)
+class RefusedFile:
+    """A file that cannot be a reference.
+
+    Attributes:
+        code: Of the problem.
+        says: What is wrong with it; completes "`references.NAME.file` ...".
+        hint: What to do instead.
+    """
+
+    code: str
+    says: str
+    hint: str
 
 
 @dataclass(frozen=True)
@@ -53,7 +70,27 @@ def read_key(text: str, kind: ColumnType) -> Key:
         return text
     if kind in ("decimal", "timestamp"):
         raise ReferenceFileError(f"a {kind} column cannot be a key: bin it first")
-    raise ReferenceFileError(f"{text!r} is not a value of type {kind}")
+    raise ReferenceFileError(f"a value is not of type {kind}")
+
+
+def found_names(declared: Sequence[str], names: Sequence[str]) -> str:
+    """The names in the first line of a file, unless it may be a row of data: a header shares a name with the spec.
+
+    >>> found_names(["district"], ["district", "sex"]), found_names(["district"], ["Alice", "42"])[:13]
+    ('district, sex', 'none of these')
+    """
+    if not set(declared) & set(names):
+        return "none of these (other names are not shown: the first line may be a row of data)"
+    known = [name for name in names if _NAME.fullmatch(name)]
+    hidden = len(names) - len(known)
+    return ", ".join(known) + (f" and {hidden} that do not look like names" if hidden else "")
+
+
+def _value(text: str, name: str, kind: ColumnType, line: int) -> Key:
+    try:
+        return read_key(text, kind)
+    except ReferenceFileError as error:
+        raise ReferenceFileError(f"column {name!r}, line {line}: {error}") from error
 
 
 def _is_day(text: str) -> bool:
@@ -88,7 +125,7 @@ def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceT
     header = rows[0]
     missing = [name for name in columns if name not in header]
     if missing:
-        raise ReferenceFileError(f"no column {missing[0]!r}; the file has: {', '.join(header)}")
+        raise ReferenceFileError(f"no column {missing[0]!r}; the file has: {found_names(tuple(columns), header)}")
     body = [(number, row) for number, row in enumerate(rows[1:], start=2) if row]
     for number, row in body:
         if len(row) != len(header):
@@ -96,8 +133,5 @@ def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceT
     found: dict[str, tuple[Key, ...]] = {}
     for name, kind in columns.items():
         at = header.index(name)
-        try:
-            found[name] = tuple(read_key(row[at], kind) for _, row in body)
-        except ReferenceFileError as error:
-            raise ReferenceFileError(f"column {name!r}: {error}") from error
+        found[name] = tuple(_value(row[at], name, kind, number) for number, row in body)
     return ReferenceTable(columns=found)

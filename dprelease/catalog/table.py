@@ -104,6 +104,9 @@ class Column(Value):
         labels: Key (as text) to the words that a reader sees.
         range: For integer and decimal: values outside are clamped or become null.
         step: The grid of sums: values are rounded to multiples of it before they are clipped.
+        rank_step: The grid of quantiles, where it is another one; None: it is ``step``.
+        step_from: Who chose the grids: the author, or the limits of what is measured. None: nobody had to, as for
+            whole numbers; or the plan is older than this field, and a decimal without a written step had a step of 1.
         outside: What happens to a number outside ``range``.
         null: The key that a null belongs to; None: a null belongs to no cell.
         measured_in: The unit of its numbers, such as EUR, as a reader sees it.
@@ -118,12 +121,37 @@ class Column(Value):
     labels: dict[str, str] = {}
     range: Range | None = None
     step: Fraction = Fraction(1)
+    rank_step: Fraction | None = None
+    step_from: Literal["spec", "limits"] | None = None
     outside: Literal["clamp", "null"] = "clamp"
     null: Key | None = None
     measured_in: str = ""
     reference: str | None = None
     lent_by: str | None = None
     derivation: Derivation | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Columns without them keep the text, and plans the fingerprint, that they had before there were any."""
+        fields: dict[str, Any] = written(self)
+        later = ("rank_step", "step_from")
+        return {name: each for name, each in fields.items() if each is not None or name not in later}
+
+    def grid_of(self, kind: str) -> Fraction:
+        """The grid that a quantity of this kind is measured on: ``quantile``, or one that is a sum of values.
+
+        >>> share = Column(name="share", type="decimal", step=Fraction(1, 10**6), rank_step=Fraction(1, 1000))
+        >>> [str(share.grid_of(kind)) for kind in ("sum", "square", "quantile")]
+        ['1/1000000', '1/1000000', '1/1000']
+        """
+        return self.rank_step if kind == "quantile" and self.rank_step is not None else self.step
+
+    @property
+    def grids(self) -> tuple[Fraction, ...]:
+        """The grids that values are rounded to exactly, from their own digits; none for what is whole already."""
+        if self.type != "decimal":
+            return ()
+        return tuple(dict.fromkeys((self.grid_of("sum"), self.grid_of("quantile"))))
 
     @property
     def in_source(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dprelease.cli.views import complain, say, say_json
 from dprelease.errors import BrokenPromiseError, CheckFailed, DpReleaseError, Locked, OrchestratorError
-from dprelease.release.catchup import Left, Turn, agenda
+from dprelease.release.catchup import Left, Turn, agenda, not_begun, stays_charged
 from dprelease.release.publishing import Outcome
 from dprelease.release.run import Request
 
@@ -44,26 +44,39 @@ def run_due(
             say(f"nothing of {found.release} is due")
     done: list[Outcome] = []
     failed: dict[Turn, DpReleaseError] = {}
+    stopped: Turn | None = None
+    left = list(found.left)
     for turn in found.turns:
+        if stopped is not None and not turn.resumes:
+            left.append(not_begun(turn, stopped))
+            continue
         outcome = _attempt(turn, turn.request(str(target.resolve())), execute, failed)
         if outcome is not None:
             done.append(outcome)
             if not as_json:
                 report(outcome)
+        elif turn in failed and stays_charged(target, found.release, turn):
+            stopped = turn
+    waiting = [each for each in left if each.why == "stopped"]
     if as_json:
         say_json(
             {
                 "release": found.release,
                 "released": [each.model_dump(mode="json") for each in done],
                 "failed": [_failure(turn, error) for turn, error in failed.items()],
-                "left": [{**vars(each)} for each in found.left],
+                "left": [{**vars(each)} for each in left],
             }
         )
     if failed:
         raise CheckFailed(
-            f"{len(failed)} of {len(found.turns)} release(s) of {found.release} failed",
-            detail=", ".join(f"{turn}: {error.code}" for turn, error in failed.items()),
-            hint="`dprelease due` says what is left; the same command tries it again, and pays for nothing twice",
+            f"{len(failed)} of {len(found.turns)} release(s) of {found.release} failed"
+            + (f", and {len(waiting)} were not begun" if waiting else ""),
+            detail=", ".join(f"{turn}: {error.code}" for turn, error in failed.items())
+            + (
+                f"; {stopped} stays charged: no other period is begun before it is finished or ended" if waiting else ""
+            ),
+            hint="`dprelease due` says what is left; the same command tries it again, and pays for nothing twice"
+            + (f"; `dprelease run {target} --period {stopped.period} --give-up REASON` ends it" if stopped else ""),
             code="DPR-C111",
         )
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["show_diff"]
 
 _MOST_SHOWN = 40
-# Two releases are expected to differ in them.
-_NAMES = ("release", "period", "revision", "title", "curator", "contact", "intended use")
+# Two releases are expected to differ in them; in the layout where the first was planned by an older version.
+_NAMES = ("release", "period", "revision", "title", "curator", "contact", "intended use", "layout")
 
 
 def show_diff(first: str, second: str, confidence: Fraction, *, as_json: bool, period: str | None = None) -> None:
@@ -110,6 +110,8 @@ def _show(found: Compared) -> None:
     if found.numbers is not None:
         say()
         _show_numbers(found.numbers)
+        if any({"nonnegative", "integer"} & set(each.post) for each in found.first.plan.workloads):
+            say("of numbers that were made non-negative or whole the estimates before are compared")
 
 
 def _show_files(found: Compared) -> None:

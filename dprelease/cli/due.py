@@ -77,9 +77,31 @@ def _told(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str
     problems += [problem for each in twice.values() for problem in each.values()]
     found = {path: (project, each) for path, (project, each) in found.items() if each.name not in twice[project.folder]}
     books = {project.folder: (open_books(project), policy_accounts(project)) for project, _ in found.values()}
-    return [
-        {"spec": str(path), **due_facts(each, *books[project.folder], now)} for path, (project, each) in found.items()
-    ], problems
+    told = []
+    for path, (project, each) in found.items():
+        facts = due_facts(each, *books[project.folder], now)
+        invalid = _invalid(project, path, each, facts)
+        problems += invalid
+        told.append({"spec": str(path), **facts, "invalid": [problem.code for problem in invalid]})
+    return told, problems
+
+
+def _invalid(project: Any, path: Path, scheduled: Any, facts: Mapping[str, Any]) -> list[Any]:
+    """The problems because of which nothing of a spec can be released, whatever is due: as `validate` has them."""
+    from dprelease.errors import SpecError
+    from dprelease.spec.period import EXAMPLES
+
+    schedule = scheduled.schedule
+    waiting = (slot["period"] for slot in facts["periods"] if slot["state"] in ("due", "late"))
+    # Any period would do that the schedule has, for what is written in the spec is the same in all of them.
+    period = next(waiting, min(EXAMPLES[schedule.period], schedule.last or EXAMPLES[schedule.period]))
+    try:
+        loaded = project.load(path, period)
+        project.resolve(loaded)
+        project.accounts(loaded)
+    except SpecError as error:
+        return list(error.problems)
+    return []
 
 
 def _of(folder: Path, found: Mapping[Path, tuple[Any, Any]]) -> dict[Path, Any]:
@@ -95,8 +117,10 @@ def _lines(facts: Mapping[str, Any], now: datetime) -> list[str]:
 
     kind, first = facts["period"], facts["first"]
     head = f"{facts['spec']}: {facts['release']}, every {kind}"
+    codes = ", ".join(dict.fromkeys(facts["invalid"]))
+    wrong = [f"  the spec is invalid ({codes}): nothing is released before that is mended"] if codes else []
     if first is None:
-        return [f"{head}; nothing is released yet, and the spec does not say which {kind} is the first"]
+        return [f"{head}; nothing is released yet, and the spec does not say which {kind} is the first", *wrong]
     counts = ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in facts["count"].items())
     rows = []
     unpublished = (each for each in facts["periods"] if each["state"] != "published")
@@ -110,7 +134,8 @@ def _lines(facts: Mapping[str, Any], now: datetime) -> list[str]:
         rows.append([_state(each), name, *_times(each, facts["timezone"], now), each["blocked"]])
     table = columns(["state", kind, "due", "data kept until", "why"], rows) if rows else ""
     ends = f" to {facts['last']}" if facts["last"] else ""
-    return [f"{head} from {first}{ends}; {counts or 'none is over'}", *[f"  {line}" for line in table.splitlines()]]
+    lines = [f"  {line}" for line in table.splitlines()]
+    return [f"{head} from {first}{ends}; {counts or 'none is over'}", *wrong, *lines]
 
 
 def _state(slot: Mapping[str, Any]) -> str:

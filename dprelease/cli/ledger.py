@@ -27,6 +27,12 @@ _KINDS = ("open", "reserve", "source", "measure", "close", "void", "refuse", "an
 
 # What to do about a finding of the check, by words in it; the first that fits.
 _HINTS = (
+    (
+        "was published and charged by entry",
+        "restore the newest backup, then `dprelease ledger recover --why TEXT`, which charges what a bundle proves; "
+        "move a bundle of another project out of `releases:`",
+    ),
+    ("restored or failed over", "type `dprelease ledger recover --why TEXT` on every host that it names, and here"),
     ("rolled back", "restore the newest backup, then `dprelease ledger recover --why TEXT`: it only adds spend"),
     ("is gone", "restore the newest backup, then `dprelease ledger recover --why TEXT`"),
     ("is a copy", "use the ledger in its own place; if it was moved, `dprelease ledger recover --why moved`"),
@@ -37,6 +43,7 @@ _HINTS = (
     ("altered", "somebody or something changed the file: restore the newest backup that passes this check"),
     ("chain is broken", "an entry was removed or put in: restore the newest backup that passes this check"),
     ("add up", "sums and entries differ: do not release; restore the newest backup that passes this check"),
+    ("is a confidential file", "no reference may be the confidential file: give the next release a public one"),
     ("cap", "an account was charged above its cap by another program than this one: read `dprelease ledger log`"),
     ("cannot be read", "read it with the version of dprelease that wrote it"),
 )
@@ -103,7 +110,8 @@ def _account_lines(account: Mapping[str, Any]) -> list[str]:
         lines.append(f"  the {each['cap']} cap was raised by entry {each['entry']}, {each['at']}: {each['why']}")
     for each in account["recovered"]:
         lines.append(
-            f"  recovered: epsilon {each['epsilon']} has no draws, entry {each['entry']}, {each['at']}: {each['why']}"
+            f"  recovered: epsilon {each['epsilon']} at delta {each['delta']} has no draws, entry {each['entry']}, "
+            f"{each['at']}: {each['why']}"
         )
     for each in account["incidents"]:
         lines.append(f"  incident, entry {each['entry']}: {each['corrected']} release(s) cost more than was claimed")
@@ -164,21 +172,39 @@ def log(
 
 @ledger_app.command()
 def check(project: Folder = Path(), as_json: Json = False) -> None:
-    """Chain, anchors, measurements and sums; exits with 7 where something does not hold."""
-    from dprelease.cli.views import say, say_json
+    """Chain, anchors, published bundles, measurements and sums; exits with 7 where something does not hold."""
+    from dprelease.cli.views import complain_of, say, say_json
     from dprelease.errors import CheckFailed
     from dprelease.release.books import open_books
     from dprelease.release.project import Project
+    from dprelease.release.public_content import published_sources
+    from dprelease.release.published import told_apart
+    from dprelease.release.rounding import rounded_releases
 
-    findings = open_books(Project.find(project)).check()
+    found = Project.find(project)
+    ledger = open_books(found)
+    findings = [*ledger.check(), *told_apart(ledger, found.releases)]
+    if not findings:  # of a ledger that is not sound nothing can be read with certainty
+        findings = [
+            *published_sources(ledger, found.folder, found.confidential, found.source_key, found.settings.releases)
+        ]
     hints = advice(findings)
+    warnings = ledger.warnings(every=True) if not findings else ()
+    rounded = () if findings else rounded_releases(ledger)
     if as_json:
-        say_json({"sound": not findings, "findings": list(findings), "hints": hints})
+        facts = {"sound": not findings, "findings": findings, "hints": hints}
+        say_json({**facts, "warnings": list(warnings), "rounded_in_silence": list(rounded)})
     elif not findings:
-        say("the ledger is sound: chain, anchors, measurements and sums hold")
+        say("the ledger is sound: chain, anchors, published bundles, measurements and sums hold")
+    for warning in () if as_json else warnings:
+        complain_of(warning)
+    if rounded and not as_json:
+        say("\nmade of values that were rounded to whole numbers first, which their pages do not say:")
+        say("\n".join(f"  {each}" for each in rounded))
+        say("release these again with `--restate REASON`; a decimal without a `step` is no longer rounded so")
     if findings:
         raise CheckFailed(
-            f"the ledger is not sound: {len(findings)} finding(s)",
+            f"the ledger, or what was released, is not sound: {len(findings)} finding(s)",
             detail="; ".join(findings),
             hint="\n         ".join(hints),
             code="DPR-C101",

@@ -6,6 +6,7 @@ Each says what it will do, asks, and does it; without a terminal it wants ``--ye
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +29,12 @@ Folder = Annotated[Path, typer.Option("--project", help="A folder of the project
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 Why = Annotated[str, typer.Option(help="The reason; it is kept in the entry.")]
+
+_RECOVERY = """\
+what recovery does: it raises every balance to what the anchors know, charges what the published bundles cost that the
+ledger lacks, ends every release that is open or lost (what it cost stays charged; it can be released again with
+--restate), and records where the ledger and its anchors are now; spend is never taken away, and what was altered is not
+mended"""
 
 
 def _confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
@@ -146,30 +153,38 @@ def unlock(
         say(f"the lock of {release} is free")
 
 
-def recover(project: Folder = Path(), why: Why = "", yes: Yes = False) -> None:
-    """Make a ledger usable that its anchors contradict, or that was moved; it only ever adds spend."""
+def recover(
+    project: Folder = Path(),
+    why: Why = "",
+    gone: Annotated[
+        list[str] | None, typer.Option("--gone", metavar="HOST", help="Is gone for good, with its anchors.")
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Make a ledger usable that its anchors or bundles contradict, or that was moved; it only ever adds spend."""
     from dprelease.cli.views import say
     from dprelease.release.books import open_books
     from dprelease.release.project import Project
+    from dprelease.release.published import told_apart
+    from dprelease.release.recovering import recover as recovered
 
     reason = _said(why)
-    ledger = open_books(Project.find(project))
-    wrong = ledger.check()
+    found = Project.find(project)
+    ledger = open_books(found)
+    wrong = [*ledger.check(), *told_apart(ledger, found.releases)]
     if not wrong:
         say("nothing is wrong; nothing was written")
         return
     say("what is wrong:")
     for line in wrong:
         say(f"  {line}")
-    say(
-        "what recovery does: it raises every balance to what the anchors know, ends every release that is open or "
-        "lost\n(what it cost stays charged; it can be released again with --restate), and records where the ledger "
-        "and its anchors\nare now; spend is never taken away, and what was altered is not mended"
-    )
+    say(_RECOVERY)
     _confirm("Recover?", yes=yes)
-    done = ledger.recover(reason, "dprelease ledger recover")
+    done, errata = recovered(ledger, found.releases, reason, gone or (), "dprelease ledger recover")
     for line in done or ("nothing that recovery is for; nothing was written",):
         say(f"  {line}")
+    for path in errata:
+        say(f"  erratum {path}")
 
 
 def create(
@@ -195,9 +210,11 @@ def create(
     say("the tables are there" + (f"; role {role} may read them and add to them" if role else ""))
 
 
-def _factor(text: str, *, unprotected: bool) -> Fraction:
-    if unprotected == bool(text):
-        raise typer.BadParameter("give --factor F, or --unprotected", param_hint="--factor")
+def _factor(text: str, *, unprotected: bool, erratum: str) -> Fraction:
+    if [bool(text), unprotected, bool(erratum)].count(True) != 1:
+        raise typer.BadParameter("give --factor F, --unprotected, or --erratum NAME", param_hint="--factor")
+    if erratum:
+        return Fraction(1)
     try:
         factor = Fraction(text or 0)
     except (ValueError, ZeroDivisionError):
@@ -216,25 +233,29 @@ def incident(
     release: Annotated[str, typer.Option(help="Only NAME, or NAME/PERIOD.")] = "",
     factor: Annotated[str, typer.Option(metavar="F", help="The noise was too small by this factor, above 1.")] = "",
     unprotected: Annotated[bool, typer.Option("--unprotected", help="These draws protected nothing.")] = False,
+    erratum: Annotated[str, typer.Option(metavar="NAME", help="Charge prices that were too small; a known name.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Record that draws were faulty: charge what they really cost, and write errata beside their bundles."""
-    from dprelease.ledger.incident import Fault
+    from dprelease.ledger.fault import ERRATA, Fault
     from dprelease.release.project import Project
 
     if version and not package:
         raise typer.BadParameter("--version is of a --package", param_hint="--version")
+    if erratum and erratum not in ERRATA:
+        raise typer.BadParameter(f"known errata: {', '.join(ERRATA)}", param_hint="--erratum")
     name, _, period = release.partition("/")
     fault = Fault(
-        why=_said(why),
+        why=ERRATA[erratum] if erratum and not why else _said(why),
         mechanism=mechanism,
         package=package,
         version=version,
         release=name,
         period=period,
-        factor=_factor(factor, unprotected=unprotected),
+        factor=_factor(factor, unprotected=unprotected, erratum=erratum),
+        erratum=erratum,
     )
     _record(Project.find(project), fault, dry_run=dry_run, yes=yes, as_json=as_json)
 
@@ -292,13 +313,14 @@ def _cost(events: Any, delta: Fraction) -> str:
     from dprelease.errors import UnsupportedEvent
     from dprelease.ledger.incident import is_unprotected
     from dprelease.privacy.accountants import smallest
+    from dprelease.privacy.accountants.reveals import total_reveal
     from dprelease.privacy.budget import round_up
 
-    try:
-        if not is_unprotected(events):
-            return f"epsilon {round_up(smallest(events, delta)[1])} at delta {round_up(delta)}"
-    except UnsupportedEvent:
-        pass
+    # Of several units the draws' own deltas may be more than delta: then at a delta that has room for both.
+    for at in () if is_unprotected(events) else (delta, delta + 2 * total_reveal(events)):
+        with suppress(UnsupportedEvent):
+            if at < 1:
+                return f"epsilon {round_up(smallest(events, at)[1])} at delta {round_up(at)}"
     return "no bound at all"
 
 

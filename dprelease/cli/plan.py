@@ -18,6 +18,7 @@ from dprelease.plan.compare import compare as compare_plan
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan
 from dprelease.plan.explain import allocation_text, loss_facts, pieces_texts, plan_facts, relative_error, unprotected
 from dprelease.plan.memory import memory_of
+from dprelease.plan.rounded import grid_texts
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.solve import WhatIf
 from dprelease.privacy.budget import round_up
@@ -191,7 +192,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say(f"{each.name}: {each.noise} times this noise" + (f"; {each.why_not}" if each.why_not else ""))
     if plan.unspent is not None:
         say(plan.unspent)
-    for text in pieces_texts(plan):
+    for text in (*grid_texts(plan), *pieces_texts(plan)):
         say(text)
     _print_memory(plan)
     for account in accounts:

@@ -132,5 +132,7 @@ def _report(outcome: Outcome, *, rehearsal: bool) -> None:
             f"  account  {account.name}{window} ({account.composition}): epsilon {account.after} spent with this "
             f"release, {account.before} before; {account.left} left of {account.cap} at delta {account.delta}"
         )
+    if outcome.note:
+        say(f"  note     {outcome.note}")
     if outcome.warning:
         complain_of(outcome.warning)

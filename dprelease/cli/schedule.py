@@ -21,16 +21,20 @@ def schedule(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Register a Prefect deployment for each spec, with its cron; says what is new and what has changed."""
-    from dprelease.cli.views import say, say_json
-    from dprelease.flows import api_in_use
+    from dprelease.cli.views import complain_of, say, say_json
+    from dprelease.flows import api_in_use, exposed
     from dprelease.flows import schedule as register
 
     registered = register(specs, pool=pool)
+    if warning := exposed():
+        complain_of(warning)
     if as_json:
         say_json({"api": api_in_use(), "deployments": [each.model_dump(mode="json") for each in registered]})
         return
     for each in registered:
         say("\n".join(_lines(each)))
+    if pages := _pages(api_in_use()):
+        say(pages)
     if any(not each.pool for each in registered):
         say(f"\nrun them here with:  dprelease serve {' '.join(str(spec) for spec in specs)}")
     else:
@@ -44,17 +48,35 @@ def serve(
 ) -> None:
     """Register the specs, and run here what their schedules start, until Ctrl-C."""
     from dprelease.cli.views import complain_of, say
-    from dprelease.flows import api_in_use
+    from dprelease.flows import api_in_use, exposed
     from dprelease.flows import serve as run
 
     def told(registered: tuple[Registered, ...]) -> None:
         say(f"Prefect API: {api_in_use()}")
+        if warning := exposed():
+            complain_of(warning)
         for each in registered:
             say("\n".join(_lines(each)))
+        if pages := _pages(api_in_use()):
+            say(pages)
         say("\nserving; Ctrl-C ends it, and a release that is under way is gone on with by the next run")
 
     run(places or [Path()], told=told, lost=complain_of)
     say("stopped; schedules stay in Prefect, and what is missed meanwhile is caught up")
+
+
+def _pages(api: str) -> str:
+    """What the server must have been told for its pages to work; empty: nothing."""
+    from urllib.parse import urlsplit
+
+    address = urlsplit(api)
+    if (address.hostname, address.port) in (("127.0.0.1", 4200), ("localhost", 4200)) or not address.hostname:
+        return ""
+    at = f"{address.scheme}://{address.hostname}" + (f":{address.port}" if address.port else "") + address.path
+    return (
+        "\nits pages say that they cannot connect, unless the server was started with the address that a browser has "
+        f"for it:\n  PREFECT_SERVER_UI_API_URL={at} prefect server start"
+    )
 
 
 def _lines(each: Registered) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 
 from dprelease.cli.views import columns, say, say_json
 from dprelease.errors import CheckFailed
-from dprelease.publish import Check
+from dprelease.publish import SENTENCES, Check
 from dprelease.release.check import check_release, public_key
 from dprelease.signature import NotAKey, PublicKey
 
@@ -43,12 +43,22 @@ def verify_bundle(bundle: Path, *, key: str = "", as_json: bool) -> None:
     if failed:
         raise CheckFailed(
             f"{len(failed)} of {len(checks)} checks failed: {', '.join(check.name for check in failed)}",
-            hint="do not rely on this bundle; ask its curator for the original",
+            hint=_hint([check.name for check in failed]),
         )
 
 
+def _hint(failed: list[str]) -> str:
+    if failed == [SENTENCES]:
+        return "its files are what they were; `dprelease publish NAME/PERIOD` writes the pages again, and costs nothing"
+    return "do not rely on this bundle; ask its curator for the original"
+
+
 def _show(checks: tuple[Check, ...]) -> None:
-    say(columns(["", "check", "finding"], [[_WORDS[check.passed], check.name, check.detail] for check in checks]))
+    rows = [[_WORDS[check.passed], check.name, check.detail.partition("\n")[0]] for check in checks]
+    say(columns(["", "check", "finding"], rows))
+    for check in checks:
+        for line in check.detail.split("\n")[1:]:
+            say(f"\n{check.name}: {line}")
     skipped = [check.name for check in checks if check.passed is None]
     if skipped:
         say(f"\nnot run, and so neither passed nor failed: {', '.join(skipped)}")

@@ -26,7 +26,7 @@ class Engine(Protocol):
 
         Raises:
             Unavailable: If a file or an environment variable is missing.
-            TableMismatch: If a declared column is missing from a file, or is in it twice.
+            TableMismatch: If a declared column is missing from a file, or is in it twice, or a file is there twice.
         """
         ...
 
@@ -73,6 +73,7 @@ class Engine(Protocol):
 
         Raises:
             Unavailable: If the source cannot be read now, or is written to meanwhile.
+            TableMismatch: If two of its files are one file, or have the same rows, byte for byte.
             EngineError: If it was written to since its rows were read, whatever it holds now.
         """
         ...

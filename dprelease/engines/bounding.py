@@ -18,6 +18,7 @@ from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Table
 from dprelease.engines.cells import cell_columns, cell_text
 from dprelease.engines.derived import INT64
+from dprelease.engines.grids import BY
 from dprelease.engines.stage import Stage
 from dprelease.engines.units import content, keyed, named, packed, unit_columns, unit_name
 
@@ -100,7 +101,7 @@ def _order(some: Any, table: Table, secret: bytes) -> list[Any]:
     if bounds is None or bounds.truncate == "sample":
         return _sampled(some, table, secret)
     turn = ibis.asc if bounds.truncate == "first" else ibis.desc
-    return [*(turn(some[named(table, name)], nulls_first=False) for name in bounds.order_by), ibis.asc(some["whole"])]
+    return [*(turn(some[named(table, name)], nulls_first=False) for name in bounds.order_by), *_last(some)]
 
 
 def _told_apart(some: Any, table: Table, within: Sequence[str]) -> Any:
@@ -110,12 +111,19 @@ def _told_apart(some: Any, table: Table, within: Sequence[str]) -> Any:
     them gets which number makes no difference to anything, for they are equal in everything that is known of them.
     """
     some = some.mutate(whole=content(some, table))
-    return some.mutate(nth=ibis.row_number().over(group_by=[*within, "whole"]))
+    # Two numbers can be one double and not one number of steps: then these decide.
+    grids = sorted(name for name in some.columns if BY in name)
+    return some.mutate(nth=ibis.row_number().over(group_by=[*within, "whole"], order_by=grids or None))
 
 
 def _sampled(some: Any, table: Table, secret: bytes) -> list[Any]:
     item = some["whole"] + packed([some["nth"].cast("string")])
-    return [ibis.asc(keyed(some, table, secret, item)), ibis.asc(some["whole"])]
+    return [ibis.asc(keyed(some, table, secret, item)), *_last(some)]
+
+
+def _last(some: Any) -> list[Any]:
+    """What decides between rows that are equal so far."""
+    return [ibis.asc(some["whole"]), ibis.asc(some["nth"])]
 
 
 def _first(some: Any, within: Sequence[str], order: Sequence[Any], limit: int, kept: Sequence[str]) -> Any:

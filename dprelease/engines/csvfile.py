@@ -3,7 +3,7 @@
 UTF-8 with or without a byte order mark, comma, double quote, one header line per file. A newline always ends a
 record, and one carriage return before it is dropped. An empty line is no row. A line that does not parse (another
 number of fields than the header, an unclosed quote, text after a closing quote, more than ``LONGEST`` bytes) is a
-row of nulls. Bytes that are not UTF-8 become replacement characters in their own field only.
+row of nulls. Fields are bytes here: what those that are not UTF-8 mean is decided value by value (``rows``).
 
 No general reader promises that: in them one open quote swallows the rows after it, and types are sniffed from rows.
 """
@@ -31,21 +31,20 @@ _NEWLINE, _RETURN, _QUOTE, _COMMA = 10, 13, 34, 44
 _FIELD = re.compile(rb'(?:"([^"]*+(?:""[^"]*+)*+)"|([^",][^,]*+|))(,|\Z)')
 
 
-def fields(line: bytes) -> list[str] | None:
+def fields(line: bytes) -> list[bytes] | None:
     """The fields of one line without its line end, or None if it does not parse.
 
     >>> fields(b'a,"b,""c",'), fields(b'a,"b'), fields(b'"a"b')
-    (['a', 'b,"c', ''], None, None)
+    ([b'a', b'b,"c', b''], None, None)
     """
-    found: list[str] = []
+    found: list[bytes] = []
     at, more = 0, True
     while more:
         match = _FIELD.match(line, at)
         if match is None:
             return None
         quoted, plain, separator = match.groups()
-        raw = plain if quoted is None else quoted.replace(b'""', b'"')
-        found.append(raw.decode("utf-8", "replace"))
+        found.append(plain if quoted is None else quoted.replace(b'""', b'"'))
         at, more = match.end(), separator == b","
     return found
 
@@ -56,11 +55,12 @@ def header(path: Path) -> list[str] | None:
         line = file.readline(1 << 20)
     line = line.removeprefix(_MARK).removesuffix(b"\n").removesuffix(b"\r")
     # A carriage return inside: lines end in CR alone, so that the "header" is the whole file.
-    return None if not line or len(line) >= (1 << 20) - 3 or b"\r" in line else fields(line)
+    names = None if not line or len(line) >= (1 << 20) - 3 or b"\r" in line else fields(line)
+    return None if names is None else [name.decode("utf-8", "replace") for name in names]
 
 
 def blocks(path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK) -> Iterator[list[Any]]:
-    """The wanted columns as Arrow text arrays, a block of lines at a time.
+    """The wanted columns as Arrow arrays of bytes, a block of lines at a time.
 
     Args:
         path: The file.
@@ -83,7 +83,7 @@ def blocks(path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK) ->
 
 
 def split(block: bytes, width: int, wanted: Sequence[int]) -> list[Any]:
-    """Whole lines to Arrow text arrays, one per wanted column; rows that do not parse come last, as nulls.
+    """Whole lines to Arrow arrays of bytes, one per wanted column; rows that do not parse come last, as nulls.
 
     Positions of newlines, commas and quotes give every field of every well-formed line at once. Lines with
     quotes inside a field are left to :func:`fields`.
@@ -102,7 +102,7 @@ def split(block: bytes, width: int, wanted: Sequence[int]) -> list[Any]:
     columns = []
     for at in wanted:
         plain = _gather(block, begin[first + at], finish[first + at])
-        rest = pa.array([row[at] for row in easy] + [None] * nulls, pa.string())
+        rest = pa.array([row[at] for row in easy] + [None] * nulls, pa.binary())
         columns.append(pa.concat_arrays([plain, rest]))
     return columns
 
@@ -133,21 +133,12 @@ def _fields(
 
 
 def _gather(block: bytes, begin: Positions, finish: Positions) -> Any:
-    """The bytes between the positions, as an Arrow text array."""
+    """The bytes between the positions, as an Arrow array."""
     count = len(begin)
     if not count:
-        return pa.array([], pa.string())
+        return pa.array([], pa.binary())
     # One array over fields and the gaps between them shares the block; every second element is a field.
     offsets = np.empty(2 * count, dtype=np.int32)
     offsets[0::2], offsets[1::2] = begin, finish
     woven = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(block)])
-    return decoded(woven.take(pa.array(np.arange(0, 2 * count - 1, 2))))
-
-
-def decoded(raw: Any) -> Any:
-    """An Arrow binary array as text; bytes that are not UTF-8 become replacement characters."""
-    try:
-        return raw.cast(pa.string())
-    except pa.ArrowInvalid:  # says that some value is not UTF-8; which one is nobody's business
-        texts = (None if item is None else item.decode("utf-8", "replace") for item in raw.to_pylist())
-        return pa.array(texts, pa.string())
+    return woven.take(pa.array(np.arange(0, 2 * count - 1, 2)))

@@ -22,9 +22,10 @@ from dprelease.engines.bounding import bounded_rows
 from dprelease.engines.checked import check_rows
 from dprelease.engines.combinations import combined, counted, key_columns, suits
 from dprelease.engines.fingerprint import Watch, present
+from dprelease.engines.grids import Grids, grid_name, grids_read
 from dprelease.engines.reading import Asked, answers, occurring
 from dprelease.engines.refuse import refuse, refuse_within, require_secret
-from dprelease.engines.rows import ARROW, in_period, typed
+from dprelease.engines.rows import ARROW, in_period, typed_with_steps
 from dprelease.engines.source import check, files, own_columns, read, stored_columns
 from dprelease.engines.stage import Stage
 from dprelease.engines.units import ALONE, UNIT, named, unit_name
@@ -78,7 +79,7 @@ class DuckDBEngine:
         self._folder = folder
         self._environment = environment
         self._lock = Lock()
-        self._loaded: dict[str, str] = {}
+        self._loaded: dict[tuple[str, tuple[Any, ...]], str] = {}
         self._bounds: dict[tuple[str, int | None, bytes], Any] = {}
         self._combinations: dict[Any, tuple[Mapping[str, ReferenceTable], Any]] = {}
         self._numbers = count(1)
@@ -115,7 +116,8 @@ class DuckDBEngine:
             return known
         with self._lock:
             self._check_open()
-            return self._watch.fingerprint(table, key, loaded=table.fingerprint() in self._loaded)
+            loaded = any(known == table.fingerprint() for known, _ in self._loaded)
+            return self._watch.fingerprint(table, key, loaded=loaded)
 
     def aggregate(
         self,
@@ -174,7 +176,7 @@ class DuckDBEngine:
 
     def _bounded(self, table: Table, limit: int | None, asked: Asked) -> Any:
         """The loaded rows of a table, at most ``limit`` of each unit; checked, and kept for later batches."""
-        name = self._load(table)
+        name = self._load(table, grids_read(asked.catalog, table))
         identity = (name, limit, b"" if limit is None else asked.secret)
         if identity not in self._bounds:
             rows = self._backend.table(name)
@@ -221,29 +223,33 @@ class DuckDBEngine:
         if self._backend is None:
             raise EngineError("this engine is closed", hint="open another one", code="DPR-E002")
 
-    def _load(self, table: Table) -> str:
+    def _load(self, table: Table, grids: Grids) -> str:
         """The name of the loaded table, which is loaded now if it was not before."""
-        identity = table.fingerprint()
+        identity = (table.fingerprint(), tuple(grids.items()))
         if identity not in self._loaded:
             paths = files(table.source, self._folder, self._environment)
             headers = check(table, paths)
             name = self._name()
-            scrubbed(f"table {table.name!r}, loading", lambda: self._fill(name, table, paths, headers))
+            scrubbed(f"table {table.name!r}, loading", lambda: self._fill(name, table, grids, paths, headers))
             self._loaded[identity] = name
         return self._loaded[identity]
 
-    def _fill(self, name: str, table: Table, paths: Sequence[Path], headers: Sequence[tuple[str, ...]]) -> None:
+    def _fill(
+        self, name: str, table: Table, grids: Grids, paths: Sequence[Path], headers: Sequence[tuple[str, ...]]
+    ) -> None:
         """All files of a table, typed block by block, into a DuckDB table; no half of one is left behind."""
         own, number, whole = own_columns(table), count(1), False
         names = [UNIT if column not in table.columns else named(table, column.name) for column in own] or ["none"]
         kinds = [ARROW[column.type] for column in own] or [pa.bool_()]
         alone = [ALONE] if table.null_id == "unit" and table.unit_id is not None else []
-        schema = pa.schema(list(zip([*names, *alone], [*kinds, *(pa.int64() for _ in alone)], strict=True)))
+        steps = [grid_name(named(table, each), step) for each, found in grids.items() for step in found]
+        whole_numbers = [*steps, *alone]
+        schema = pa.schema([*zip(names, kinds, strict=True), *((each, pa.int64()) for each in whole_numbers)])
         self._backend.create_table(name, schema=ibis.Schema.from_pyarrow(schema))
         try:
             for path, header in zip(paths, headers, strict=True):
                 for block in read(table, path, header):
-                    arrays = _of_period(table, block)
+                    arrays = _of_period(table, block, grids)
                     if table.unit_id is not None:
                         arrays = _of_units(arrays, names.index(unit_name(table)), table, number)
                     self._append(name, pa.table(arrays, schema=schema))
@@ -260,18 +266,28 @@ class DuckDBEngine:
         return f"t{next(self._numbers)}"
 
 
-def _of_period(table: Table, block: Sequence[Any]) -> list[Any]:
-    """The table's own columns of a block, typed, without the rows that are not of the period.
+def _of_period(table: Table, block: Sequence[Any], grids: Grids) -> list[Any]:
+    """The table's own columns of a block, typed, then their steps, without the rows that are not of the period.
 
     Before anything else looks at the rows of a unit; a table without columns of its own has one of nulls.
     """
     stored = stored_columns(table)
-    arrays = [typed(column, raw, table.source.null_values) for column, raw in zip(stored, block, strict=False)]
+    found = [
+        typed_with_steps(
+            column,
+            raw,
+            table.source.null_values,
+            grids.get(column.name, ()),
+            unit=column.name == table.unit_id,
+        )
+        for column, raw in zip(stored, block, strict=False)
+    ]
     if table.time is not None:
-        inside = in_period(table.time, arrays[[column.name for column in stored].index(table.time.column)])
-        arrays = [array.filter(inside) for array in arrays]
-    rows = len(arrays[0] if arrays else block[0])
-    return arrays[: len(own_columns(table))] or [pa.nulls(rows, pa.bool_())]
+        inside = in_period(table.time, found[[column.name for column in stored].index(table.time.column)][0])
+        found = [[array.filter(inside) for array in arrays] for arrays in found]
+    rows = len(found[0][0] if found else block[0])
+    values = [arrays[0] for arrays in found[: len(own_columns(table))]] or [pa.nulls(rows, pa.bool_())]
+    return [*values, *(steps for arrays in found for steps in arrays[1:])]
 
 
 def _of_units(arrays: list[Any], at: int, table: Table, number: count[int]) -> list[Any]:

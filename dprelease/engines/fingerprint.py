@@ -1,8 +1,8 @@
 """Which files are these? A keyed hash of each, and a cheap second look that tells whether one was written to.
 
 A fingerprint is BLAKE2b (RFC 7693, keyed: a pseudo-random function of the bytes), file by file. Without the key nobody
-can try guesses of the content against it, or recognise a file in it. Names and order of the files do not count; two
-equal files count twice.
+can try guesses of the content against it, or recognise a file in it. Names and order of the files do not count. Two
+equal files of one table are refused, unless they have no row: a copy that was left in a folder counts each row twice.
 
 What is promised: a file that looks as before (same inode, size and times) is taken to have the same bytes. Every write
 through the file system moves the time of change (``ctime``), which no program can set, and a time of change that is
@@ -22,15 +22,27 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow.parquet as pq
 
 from dprelease.catalog.table import Source, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.source import files
-from dprelease.errors import BrokenPromiseError, EngineError, Unavailable
+from dprelease.errors import BrokenPromiseError, EngineError, TableMismatch, Unavailable
 
-__all__ = ["KEY_BYTES", "TICK", "Hashed", "Look", "Watch", "fingerprints", "hashed", "no_rows", "present"]
+__all__ = [
+    "KEY_BYTES",
+    "TICK",
+    "Hashed",
+    "Look",
+    "Watch",
+    "fingerprint_of",
+    "fingerprints",
+    "hashed",
+    "no_rows",
+    "present",
+]
 
 KEY_BYTES = 32
 TICK = 2 * 10**9  # nanoseconds; the coarsest clock of a file system in use (FAT)
@@ -135,10 +147,18 @@ def _look(file: int) -> Look:
     return Look(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _digest(file: io.FileIO, source: Source, key: bytes, account: str) -> str:
+def fingerprint_of(data: BinaryIO, key: bytes) -> str:
+    """What the fingerprint of a file with these bytes is, under any account, where it has a row.
+
+    A file without one has another fingerprint for each account, and this one for none.
+    """
+    return _digest(data, Source(file="any.csv", format="csv"), key, "")
+
+
+def _digest(file: BinaryIO, source: Source, key: bytes, account: str) -> str:
     sum_ = hashlib.blake2b(key=key, digest_size=32, person=_FILE)
     head, buffer = bytearray(), memoryview(bytearray(_BLOCK))
-    while length := file.readinto(buffer):
+    while length := file.readinto(buffer):  # type: ignore[attr-defined]
         sum_.update(buffer[:length])
         if len(head) <= _SMALL:
             head += buffer[:length]
@@ -216,6 +236,7 @@ class Watch:
 
         Raises:
             Unavailable: If a file is gone, cannot be read, or is written to meanwhile.
+            TableMismatch: If two of the files have the same rows, byte for byte.
             EngineError: If the files were written to after they were loaded, or perhaps before.
         """
         identity = table.fingerprint()
@@ -235,7 +256,9 @@ class Watch:
 
     def _hashed(self, table: Table, key: bytes, old: Mapping[Path, Hashed]) -> dict[Path, Hashed]:
         paths = files(table.source, self._folder, self._environment)
-        return {path: hashed(path, table.source, key, table.account, old.get(path)) for path in paths}
+        found = {path: hashed(path, table.source, key, table.account, old.get(path)) for path in paths}
+        _require_different(table, found)
+        return found
 
     def _looks(self, table: Table) -> dict[Path, Look]:
         def looks() -> dict[Path, Look]:
@@ -246,6 +269,22 @@ class Watch:
             return found
 
         return scrubbed(f"table {table.name!r}, looking at its files", looks)
+
+
+def _require_different(table: Table, found: Mapping[Path, Hashed]) -> None:
+    first: dict[str, int] = {}
+    for at, (path, each) in enumerate(found.items(), start=1):
+        before = first.setdefault(each.digest, at)
+        if before != at and not (each.look.size <= _SMALL and no_rows(table.source, path.read_bytes())):
+            raise TableMismatch(
+                f"table {table.name!r}: files {before} and {at} of {len(found)} of {table.source.file!r}, sorted by "
+                "name, are equal, byte for byte",
+                detail="where one is a copy of the other, every row of it would count twice; a charge that was made "
+                "for it stays",
+                hint="take the copy away and run the same command again: it goes on with what was begun; if the rows "
+                "of both are meant, put them into one file",
+                code="DPR-E311",
+            )
 
 
 def _sorted(seen: Mapping[Path, Hashed]) -> tuple[str, ...]:

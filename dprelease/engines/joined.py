@@ -10,7 +10,8 @@ import pyarrow as pa
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Column, Join, Key, PrivateJoin, Table
 from dprelease.engines.derived import Lend
-from dprelease.engines.rows import typed
+from dprelease.engines.grids import grid_name
+from dprelease.engines.rows import typed, typed_with_steps
 from dprelease.engines.units import named, unit_name, unit_text
 
 __all__ = ["as_declared", "join_keys", "privately_joined", "publicly_joined"]
@@ -32,20 +33,26 @@ def _reference_table(table: Table, join: Join, public: ReferenceTable, at: int) 
     """The key and the added columns of a reference, read as the table declares them."""
     columns = {f"r{at}": join_keys(table, join, public)}
     for name in join.add:
-        columns[named(table, name)] = as_declared(table.column(name), public.columns[name])
+        column = table.column(name)
+        found = typed_with_steps(column, _as_texts(public.columns[name]), (), column.grids)
+        ours = named(table, name)
+        columns |= dict(zip([ours, *(grid_name(ours, step) for step in column.grids)], found, strict=True))
     return pa.table(columns)
 
 
 def join_keys(table: Table, join: Join, public: ReferenceTable) -> Any:
     """The keys of a reference as the table reads them, not clamped: two at one limit would double a row."""
     free = table.column(join.on).model_copy(update={"range": None})
-    return as_declared(free, public.columns[join.on])
+    return as_declared(free, public.columns[join.on], unit=join.on == table.unit_id)
 
 
-def as_declared(column: Column, keys: Sequence[Key]) -> Any:
-    """Public values as an Arrow array, read as the source's are."""
-    texts = [str(key).lower() if isinstance(key, bool) else str(key) for key in keys]
-    return typed(column, pa.array(texts, pa.string()))
+def as_declared(column: Column, keys: Sequence[Key], *, unit: bool = False) -> Any:
+    """Public values as an Arrow array, read as the source's are; ``unit``: as ids are."""
+    return typed(column, _as_texts(keys), unit=unit)
+
+
+def _as_texts(keys: Sequence[Key]) -> Any:
+    return pa.array([str(key).lower() if isinstance(key, bool) else str(key) for key in keys], pa.string())
 
 
 def privately_joined(rows: Any, table: Table, join: PrivateJoin, other: Table, matches: Any) -> Any:
@@ -66,5 +73,9 @@ def privately_joined(rows: Any, table: Table, join: PrivateJoin, other: Table, m
     if left.type() != right.type():
         left, right = unit_text(rows, table), unit_text(matches, other)
     added = {named(table, name): matches[named(other, name)] for name in join.add}
+    for name in join.add:
+        for step in table.column(name).grids:
+            if (theirs := grid_name(named(other, name), step)) in matches.columns:
+                added[grid_name(named(table, name), step)] = matches[theirs]
     lent = matches.select(**{place: right}, **added)
     return rows.left_join(lent, left == lent[place]).drop(place)

@@ -48,10 +48,9 @@ def summed(pairs: Any, names: Sequence[str]) -> Any:
 
 def grid_counts(rows: Any, table: Table, quantity: Quantity) -> Any:
     """How many rows of a cell have a clipped grid value: columns ``cell``, ``value`` and ``count``."""
-    column = table.column(str(quantity.column))
-    value = rows[named(table, column.name)]
+    value = rows[named(table, str(quantity.column))]
     present = value.notnull() if quantity.where is None else value.notnull() & _holds(rows, table, quantity)
-    picked = rows.filter(present).mutate(value=steps(value, column, quantity).cast("int64"))
+    picked = rows.filter(present).mutate(value=steps(rows, table, quantity).cast("int64"))
     return picked.group_by([CELL, "value"]).aggregate(count=picked.count())
 
 
@@ -91,8 +90,8 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
         return 2 * _times(present, once) - held
     taken = value.notnull() if holds is None else value.notnull() & holds
     if once:
-        return _clipped_once(value, table, quantity, taken, present)
-    each = steps(value, table.column(quantity.column), quantity)
+        return _clipped_once(rows, table, quantity, taken, present)
+    each = steps(rows, table, quantity)
     return ibis.coalesce(_contribution(each, quantity).sum(where=taken), 0)
 
 
@@ -106,12 +105,12 @@ def _contribution(each: Any, quantity: Quantity) -> Any:
     return centred if quantity.kind == "sum" else squared(centred, quantity) - quantity.offset
 
 
-def _clipped_once(value: Any, table: Table, quantity: Quantity, taken: Any, present: Any) -> Any:
+def _clipped_once(rows: Any, table: Table, quantity: Quantity, taken: Any, present: Any) -> Any:
     """The sum of a unit's grid values in one cell, clipped once; a unit without a value contributes 0.
 
     Every value is first clamped to 62 bits; fewer than 2^63 of them stay below 2^126, so the sum never overflows.
     """
     free = quantity.model_copy(update={"low": -MOST, "high": MOST, "centre": 0})
-    whole = steps(value, table.column(str(quantity.column)), free).sum(where=taken)
+    whole = steps(rows, table, free).sum(where=taken)
     each = clip(whole, quantity.low, quantity.high).cast("int64")
     return ibis.ifelse(present > 0, _contribution(each, quantity), 0)

@@ -15,6 +15,7 @@ from dprelease.engines.bounding import bounded_cells
 from dprelease.engines.cells import CELL, cell_columns, celled, chosen, completed, positions, possible
 from dprelease.engines.checked import check_cells
 from dprelease.engines.derived import derived, evaluated, needed, read_by
+from dprelease.engines.grids import grid_name
 from dprelease.engines.joined import privately_joined, publicly_joined
 from dprelease.engines.query import dense, grid_counts, paired, summed, totals
 from dprelease.engines.stage import Stage
@@ -57,10 +58,13 @@ class Asked:
         """The quantities of some kinds, by the names that they have in a pass."""
         return {f"q{at}": item for at, item in enumerate(self.quantities) if item.kind in kinds}
 
-    def columns(self, asked: Named) -> list[str]:
-        """Our names of the columns that some quantities look at."""
+    def columns(self, asked: Named, rows: Any) -> list[str]:
+        """Our names of the columns that some quantities look at; of those of steps where the rows have them."""
         names = {item.column for item in asked.values() if item.column is not None}
-        return [named(self.table, name) for name in sorted(read_by(self.table, names, _conditions(asked.values())))]
+        found = [named(self.table, name) for name in sorted(read_by(self.table, names, _conditions(asked.values())))]
+        measured = [item for item in asked.values() if item.kind in ("sum", "square", "quantile")]
+        grids = [grid_name(named(self.table, str(item.column)), item.step) for item in measured]
+        return [*found, *(name for name in dict.fromkeys(grids) if name in rows.columns)]
 
 
 def _conditions(quantities: Iterable[Quantity]) -> list[str | None]:
@@ -84,7 +88,7 @@ def answers(stage: Stage, asked: Asked, tables: Sequence[Any], keys: Keys | None
     boxes: dict[str, Any] = {}
     if asked.table.unit_id is None:
         rows = _in_cells(stage, asked, rows, keys)
-        rows = rows.select(CELL, *asked.columns(asked.of(*_SUMS, "distinct", "quantile")))
+        rows = rows.select(CELL, *asked.columns(asked.of(*_SUMS, "distinct", "quantile"), rows))
         rows = stage.keep(rows) if quantiles else rows
         distinct = {**sums, **distinct}
     else:
@@ -154,7 +158,8 @@ def _bounded(stage: Stage, asked: Asked, rows: Any, by_row: Named) -> tuple[Any,
     """
     table, grouping, sums = asked.table, asked.grouping, asked.of(*_SUMS)
     unit, cells = unit_columns(table), cell_columns(grouping)
-    rows = bounded_cells(stage, rows, table, grouping, asked.secret, asked.columns({**sums, **by_row}))
+    wanted = asked.columns({**sums, **by_row}, rows)
+    rows = bounded_cells(stage, rows, table, grouping, asked.secret, wanted)
     rows = stage.keep(rows) if by_row else rows
     pairs = stage.keep(paired(rows, table, sums, [*unit, *cells]))
     check_cells(stage, pairs, table, unit, grouping)

@@ -2,23 +2,28 @@
 
 A stored value means what its text means: a column is reduced to its distinct values, those are read as text by
 ``values.READ``, and the answers are put back. Whole arrays of plain numbers take a shorter way to the same result.
+
+The text of a unit's id is that of ``values.id_text``, by which no two ids become one. In all other columns what is not
+UTF-8 is read with replacement characters: two such values of one row's own can be one there, as two beyond a range can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dprelease.catalog.table import Column, ColumnType, TimeFilter
-from dprelease.engines.csvfile import decoded
-from dprelease.engines.values import BLANKS, LIMIT, READ, number_text
+from dprelease.engines.grids import Texts, on_grid
+from dprelease.engines.values import BLANKS, LIMIT, MARK, READ, id_text, number_text
 
-__all__ = ["ARROW", "in_period", "typed"]
+__all__ = ["ARROW", "in_period", "typed", "typed_with_steps"]
 
 ARROW: dict[ColumnType, Any] = {
     "text": pa.string(),
@@ -34,28 +39,63 @@ _DAYS = (-719162, 2932896)  # 0001-01-01 and 9999-12-31, from 1970-01-01
 _PER_DAY = {"s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
 
 
-def typed(column: Column, stored: Any, nulls: Sequence[str] = ()) -> Any:
+def typed(column: Column, stored: Any, nulls: Sequence[str] = (), *, unit: bool = False) -> Any:
     """Read a stored Arrow array under a declared type, null values and range.
 
     Args:
         column: The declaration.
         stored: An Arrow array of any type.
         nulls: Texts that stand for null.
+        unit: Whether it tells units apart: then different texts and bytes are different values, UTF-8 or not.
 
     Returns:
         An array of the same length and of type ``ARROW[column.type]``. Dates and timestamps are ISO text.
     """
+    return typed_with_steps(column, stored, nulls, (), unit=unit)[0]
+
+
+def typed_with_steps(
+    column: Column, stored: Any, nulls: Sequence[str], grids: Sequence[Fraction], *, unit: bool = False
+) -> list[Any]:
+    """The same, and beside it for every grid the whole steps of each value, as ``grids.on_grid`` has them.
+
+    Args:
+        column: The declaration.
+        stored: An Arrow array of any type.
+        nulls: Texts that stand for null.
+        grids: Steps; only for a decimal.
+        unit: As of :func:`typed`.
+    """
     if pa.types.is_dictionary(stored.type):
         stored = stored.dictionary_decode()
+    if isinstance(stored.type, pa.BaseExtensionType):  # whether its type is known here must make no difference
+        stored = stored.storage
+    if pa.types.is_decimal(stored.type) and stored.type.bit_width < 128:  # Arrow cannot do much with these
+        stored = stored.cast(pa.decimal128(stored.type.precision, stored.type.scale))
     plain = _stored_numbers(column, stored, nulls)
     if plain is not None:
-        return _within(column, plain)
+        return _with_steps(column, plain, grids, lambda at: [number_text(each) for each in _at(plain, at)])
     if _is_text(stored.type):
-        return _read(column, decoded(stored.cast(pa.large_binary()).cast(pa.binary())), nulls)
+        if unit and column.type == "text":
+            listed = pa.array([item.encode() for item in nulls], pa.binary())
+            return [_without(_identified(_bytes(stored)), _identified(listed))]
+        return _read(column, _decoded(_bytes(stored)), nulls, grids)
     if not _has_text(stored.type):
-        return pa.nulls(len(stored), ARROW[column.type])
+        return [pa.nulls(len(stored), ARROW[column.type]), *(pa.nulls(len(stored), pa.int64()) for _ in grids)]
     encoded = stored.dictionary_encode()
-    return _read(column, _texts(encoded.dictionary, column.type), nulls).take(encoded.indices)
+    found = _read(column, _texts(encoded.dictionary, column.type), nulls, grids)
+    return [each.take(encoded.indices) for each in found]
+
+
+def _with_steps(column: Column, values: Any, grids: Sequence[Fraction], texts: Texts) -> list[Any]:
+    """Numbers within the declared range, and their steps."""
+    inside = _within(column, values)
+    return [inside, *(on_grid(column, inside, step, texts) for step in grids)]
+
+
+def _at(array: Any, at: npt.NDArray[np.int64]) -> list[Any]:
+    found: list[Any] = array.take(pa.array(at)).to_pylist()
+    return found
 
 
 def in_period(time: TimeFilter, moments: Any) -> Any:
@@ -79,6 +119,31 @@ def _is_text(kind: Any) -> bool:
         test(kind)
         for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     )
+
+
+def _bytes(stored: Any) -> Any:
+    """Text or bytes of any width as an Arrow binary array."""
+    return stored if pa.types.is_binary(stored.type) else stored.cast(pa.large_binary()).cast(pa.binary())
+
+
+def _decoded(raw: Any) -> Any:
+    """An Arrow binary array as text; bytes that are not UTF-8 become replacement characters."""
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:  # says that some value is not UTF-8; which one is nobody's business
+        texts = (None if item is None else item.decode("utf-8", "replace") for item in raw.to_pylist())
+        return pa.array(texts, pa.string())
+
+
+def _identified(raw: Any) -> Any:
+    """An Arrow binary array as the texts of ids."""
+    try:
+        texts = raw.cast(pa.string())
+        if not pc.any(pc.starts_with(texts, MARK)).as_py():
+            return texts
+    except pa.ArrowInvalid:
+        pass
+    return pa.array((None if item is None else id_text(item) for item in raw.to_pylist()), pa.string())
 
 
 def _has_text(kind: Any) -> bool:
@@ -119,13 +184,15 @@ def _without(values: Any, listed: Any) -> Any:
     return pc.if_else(pc.is_in(values, value_set=listed), None, values) if len(listed) else values
 
 
-def _read(column: Column, texts: Any, nulls: Sequence[str]) -> Any:
+def _read(column: Column, texts: Any, nulls: Sequence[str], grids: Sequence[Fraction]) -> list[Any]:
     """Text under a declared type: distinct values first, so that the slow way is taken once per value."""
     if column.type == "text":
-        return _without(texts, pa.array(nulls, pa.string()))
+        return [_without(texts, pa.array(nulls, pa.string()))]
     encoded = texts.dictionary_encode()
     words = _without(encoded.dictionary, pa.array(nulls, pa.string()))
-    return _within(column, _meanings(column, words, frozenset(nulls))).take(encoded.indices)
+    meanings = _meanings(column, words, frozenset(nulls))
+    found = _with_steps(column, meanings, grids, lambda at: _at(words, at))
+    return [each.take(encoded.indices) for each in found]
 
 
 def _meanings(column: Column, words: Any, nulls: frozenset[str]) -> Any:
@@ -177,16 +244,16 @@ def _within(column: Column, values: Any) -> Any:
 def _texts(words: Any, wanted: ColumnType) -> Any:
     """Distinct stored values to their texts; what has none is null."""
     kind = words.type
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return words.cast(pa.string())
-    if pa.types.is_floating(kind):
-        numbers = words.cast(pa.float64()).to_pylist()
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        numbers = (words.cast(pa.float64()) if pa.types.is_floating(kind) else words).to_pylist()
         return pa.array([None if item is None else number_text(item) for item in numbers], pa.string())
     return _moments(words, wanted)
 
 
 def _moments(words: Any, wanted: ColumnType) -> Any:
-    """Stored dates and timestamps (read as UTC) to ISO text; a day outside the years 1 to 9999 is null."""
+    """Stored dates and timestamps (read as UTC) to ISO text, the same in every unit; beyond years 1 to 9999 null."""
     unit = "D" if pa.types.is_date32(words.type) else "ms" if pa.types.is_date64(words.type) else words.type.unit
     raw = words.cast(pa.int32()).cast(pa.int64()) if unit == "D" else words.cast(pa.int64())
     ticks = pc.fill_null(raw, 0).to_numpy(zero_copy_only=False)
@@ -194,4 +261,5 @@ def _moments(words: Any, wanted: ColumnType) -> Any:
     real = (days >= _DAYS[0]) & (days <= _DAYS[1]) & words.is_valid().to_numpy(zero_copy_only=False)
     shown = "D" if wanted == "date" or pa.types.is_date(words.type) else unit
     moments = np.where(real, ticks, 0).astype(f"datetime64[{unit}]").astype(f"datetime64[{shown}]")
-    return pa.array(np.datetime_as_string(moments), pa.string(), mask=~real)
+    texts = pa.array(np.datetime_as_string(moments), pa.string(), mask=~real)
+    return texts if shown in ("D", "s") else pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")

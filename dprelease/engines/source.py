@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from dprelease.catalog.reference import found_names
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines import csvfile
 from dprelease.engines.base import scrubbed
@@ -21,7 +22,7 @@ __all__ = ["check", "files", "own_columns", "read", "stored_columns"]
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
 _MAGIC = re.compile(r"[*?[]")
-_NAME = re.compile(r"\w[\w .:/()%-]{0,63}")
+_MOST = 100_000  # files and folders that a pattern with `**` may lead through
 _ROWS = 1 << 18
 
 
@@ -45,6 +46,7 @@ def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple
     Raises:
         Unavailable: If a variable is not set, no file matches, or a folder on the way may not be looked into; quotes
             the source as it was written.
+        TableMismatch: If two of the files are one, by a link: its rows would count twice.
     """
     for name in _VARIABLE.findall(source.file):
         if name not in environment:
@@ -55,10 +57,19 @@ def files(source: Source, folder: Path, environment: Mapping[str, str]) -> tuple
             )
     pattern = _VARIABLE.sub(lambda found: environment[found[1]], source.file)
     try:
+        _require_bounded(pattern, folder, source.file)
         matches = _matches(pattern, folder)
+        same = _twice(matches)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else type(error).__name__
     else:
+        if same is not None:
+            raise TableMismatch(
+                f"files {same[0]} and {same[1]} of {len(matches)} of {source.file!r}, sorted by name, are one file",
+                detail="a link leads to it by another name, and every row of it would count twice",
+                hint="take the link away, or write a pattern that finds the file once, and run the same command again",
+                code="DPR-E310",
+            )
         if matches:
             return matches
         why = ""
@@ -86,9 +97,46 @@ def _matches(pattern: str, folder: Path) -> tuple[Path, ...]:
         return ()
     if (folder / pattern).is_file():
         return (folder / pattern,)
-    found = sorted(folder / name for name in glob(pattern, root_dir=folder, recursive=True))
+    found = sorted({folder / name for name in glob(pattern, root_dir=folder, recursive=True)})  # `**/**` finds twice
     _require_access(pattern, folder)
     return tuple(path for path in found if path.is_file())
+
+
+def _twice(paths: Sequence[Path]) -> tuple[int, int] | None:
+    """The numbers, from 1, of two paths that lead to one file; None where each is a file of its own.
+
+    Raises:
+        OSError: If one has gone.
+    """
+    first: dict[tuple[int, int], int] = {}
+    for at, path in enumerate(paths, start=1):
+        found = path.stat()
+        if (before := first.setdefault((found.st_dev, found.st_ino), at)) != at:
+            return before, at
+    return None
+
+
+def _require_bounded(pattern: str, folder: Path, written: str) -> None:
+    """Refuse a pattern with ``**`` below which there is half a disk: it would be walked for minutes, or for ever.
+
+    Raises:
+        Unavailable: There are more than `_MOST` files and folders to look at.
+    """
+    parts = Path(pattern).parts
+    if "**" not in parts:
+        return
+    if "\0" in pattern or (folder / pattern).is_file():
+        return
+    fixed = next(at for at, part in enumerate(parts) if _MAGIC.search(part))
+    seen = 0
+    for _, folders, names in os.walk(folder.joinpath(*parts[:fixed])):
+        seen += len(folders) + len(names)
+        if seen > _MOST:
+            raise Unavailable(
+                f"the files of {written!r} cannot be looked for: `**` leads through more than {_MOST:,} of them",
+                hint="name the folder that they are in before the `**`, or the folders one by one with `*`",
+                code="DPR-E106",
+            )
 
 
 def _require_access(pattern: str, folder: Path) -> None:
@@ -135,7 +183,7 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
     if missing:
         raise TableMismatch(
             f"table {table.name!r}: {where} has no column {', '.join(map(repr, missing))}",
-            detail=f"declared: {', '.join(declared)}\n    found: {_found(declared, names)}",
+            detail=f"declared: {', '.join(declared)}\n    found: {found_names(declared, names)}",
             hint="correct the names under `columns` of the table, or the file's header",
             code="DPR-E301",
         )
@@ -147,15 +195,6 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
             code="DPR-E302",
         )
     return names
-
-
-def _found(declared: Sequence[str], names: Sequence[str]) -> str:
-    """The found names, unless the first line may be a row of data: a header shares a name with the spec."""
-    if not set(declared) & set(names):
-        return "none of these (other names are not shown: the first line may be a row of data)"
-    shown = [name for name in names if _NAME.fullmatch(name)]
-    hidden = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {hidden} that do not look like names" if hidden else "")
 
 
 def _names(source: Source, path: Path) -> tuple[str, ...] | None:

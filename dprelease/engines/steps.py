@@ -9,22 +9,29 @@ from typing import Any
 import ibis
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.table import Column
+from dprelease.catalog.table import Table
+from dprelease.engines.grids import MOST, grid_name
+from dprelease.engines.units import named
 
 __all__ = ["MOST", "clip", "squared", "steps"]
 
-MOST = 2**62  # no total leaves [-MOST, MOST]
 _INT64 = 2**63 - 1
 
 
-def steps(value: Any, column: Column, quantity: Quantity) -> Any:
+def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
     """A number to clipped grid steps; only looked at where it is not null.
 
-    Integers on a grid of 1 stay integers. Everything else goes through one double multiplication and one
-    division, which is a function of the row alone; clipping to the ends as doubles comes before rounding, so
-    that the cast to 64 bits always fits, and once more after it, so that the clip holds exactly.
+    Integers on a grid of 1 stay integers, and decimals that were read have their steps beside them, from their own
+    digits. Everything else (computed decimals, integers on a coarser grid) goes through one double multiplication and
+    one division, which is a function of the row alone; clipping to the ends as doubles comes before rounding, so
+    that the cast to 64 bits always fits, and once more after it, so that the clip holds exactly. Computing rounds, so
+    that a computed decimal that is less than 2^-50 of itself below a half counts as that half.
     """
-    low, high = quantity.low, quantity.high
+    column = table.column(str(quantity.column))
+    low, high, name = quantity.low, quantity.high, named(table, column.name)
+    if (known := grid_name(name, quantity.step)) in rows.columns:
+        return clip(rows[known], low, high)
+    value = rows[name]
     if column.type == "integer" and quantity.step == 1:
         return clip(value, low, high)
     if column.type == "integer":
@@ -33,6 +40,9 @@ def steps(value: Any, column: Column, quantity: Quantity) -> Any:
         value = clip(value, max(min(least, _INT64), -_INT64), max(min(most, _INT64), -_INT64))
     ratio = Fraction(quantity.step)
     scaled = value.cast("float64") * _double(ratio.denominator) / _double(ratio.numerator)
+    if column.type == "decimal":
+        nudged = scaled * ibis.literal(repr(1 + 2.0**-50)).cast("float64")
+        scaled = ibis.ifelse(scaled.abs() < _double(2**48), nudged, scaled)
     nearest = ibis.greatest(ibis.least(scaled, _double(high)), _double(low)).round()
     return clip(nearest, low, high)
 

@@ -1,7 +1,8 @@
 """Whose row is it, and which of a unit's rows or cells come first? One text per value, one keyed order per unit.
 
-An id is compared as it is typed; two ids are equal exactly where their canonical texts are. Everything that a unit's
-rows are ordered by is a function of the secret, the id and the row, and of no other row and no place in a file.
+An id is compared as it is typed; two ids are equal exactly where their canonical texts are. Different bytes of ids that
+are text have different texts, UTF-8 or not (``values.id_text``). Everything that a unit's rows are ordered by is a
+function of the secret, the id and the row, and of no other row and no place in a file.
 """
 
 from __future__ import annotations

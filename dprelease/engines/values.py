@@ -9,16 +9,18 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 from dprelease.catalog.table import ColumnType
 
-__all__ = ["BEYOND", "BLANKS", "LIMIT", "READ", "Scalar", "number_text"]
+__all__ = ["BEYOND", "BLANKS", "LIMIT", "MARK", "READ", "Scalar", "id_text", "number_text"]
 
 Scalar = int | float | bool | str
 
 BLANKS = " \t\n\v\f\r"
 LIMIT = 2**63  # integers from -LIMIT to LIMIT - 1 have a place in 64 bits
 BEYOND = 2**64  # stands for every integer above
+MARK = "\ufdd0"  # no character: Unicode keeps it for use within a program, so that hardly any text has it
 
 _NUMBER = re.compile(r"([+-]?)(?:([0-9]+)(?:\.([0-9]*))?|\.([0-9]+))(?:[eE]([+-]?)([0-9]+))?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -125,12 +127,37 @@ READ: Mapping[ColumnType, Callable[[str], Scalar | None]] = {
 }
 
 
-def number_text(value: float) -> str | None:
-    """The text of a stored floating-point number: digits alone where it is whole; None where it is not finite.
+def id_text(raw: bytes) -> str:
+    r"""The text of a unit's id: no two byte strings have the same one, whatever they hold.
+
+    Bytes that are UTF-8 are their own text. All others, and those that begin with ``MARK``, are ``MARK`` and then the
+    bytes in hexadecimal. So a text that begins with ``MARK`` says every byte of its id, any other text is its id, and
+    which of the two it is shows at its beginning.
+
+    >>> print(id_text(b"Ren\xc3\xa9"), ascii(id_text(b"Ren\xe9")), ascii(id_text("\ufdd052656ee9".encode())))
+    René '\ufdd052656ee9' '\ufdd0efb7903532363536656539'
+    """
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = MARK
+    return MARK + raw.hex() if text.startswith(MARK) else text
+
+
+def number_text(value: float | Decimal) -> str | None:
+    """The text of a stored number: one for each number, whatever type it is stored as; None where it is not finite.
+
+    Its digits, without an exponent, without zeros at the end of a fraction. Those of a double are all digits of a whole
+    number, else the fewest that are read as this double and no other.
 
     >>> number_text(15400.0), number_text(-0.0), number_text(0.5), number_text(float("inf"))
     ('15400', '0', '0.5', None)
+    >>> number_text(Decimal("17.00")), number_text(1e-7), number_text(2.0**70)
+    ('17', '0.0000001', '1180591620717411303424')
     """
-    if not math.isfinite(value):
-        return None
-    return str(int(value)) if value.is_integer() and abs(value) < LIMIT else repr(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        value = Decimal(int(value)) if value.is_integer() else Decimal(repr(value))
+    text = format(value, "f") if value else "0"  # minus zero, too
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -3,6 +3,9 @@
 >>> low, high = interval(np.array([50.0, 10.0, -50.0]), np.full(3, 30.0), (Fraction(0), None), grid=Fraction(1))
 >>> low.tolist(), high.tolist()
 ([20.0, 0.0, 0.0], [80.0, 40.0, 0.0])
+>>> low, high = interval(np.array([-10.0, -50.0]), np.full(2, 30.0), (Fraction(0), None), nearest=True)
+>>> low.tolist(), high.round(9).tolist()
+([0.0, 0.0], [30.0, 30.0])
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ __all__ = ["interval", "was_cut"]
 Floats = npt.NDArray[np.float64]
 
 _LOST = 2.0**-46  # relative; some dozens of operations on doubles, each good to 2^-53
+_LEAST = sys.float_info.min  # below it doubles lose more than their relative part
 _WHOLE = 2.0**52  # so many steps and fewer add up without rounding
 _AT_ONCE = 1 << 20  # cells; what is between takes little memory, whatever the size of the table
 
 
 def interval(
-    value: Floats, margin: Floats, possible: Possible, *, grid: Fraction | None = None
+    value: Floats, margin: Floats, possible: Possible, *, grid: Fraction | None = None, nearest: bool = False
 ) -> tuple[Floats, Floats]:
     """The two ends, which cover the true number at least as often as value -/+ margin does.
 
@@ -33,6 +37,13 @@ def interval(
     the intersection. Where the intersection is empty, value -/+ margin does not hold the true number, so that nothing
     is lost by any answer; both ends are then the possible number that is nearest. The interval is never moved to a
     better place: its middle is not an estimate.
+
+    With ``nearest`` it is the interval of the possible number that is nearest to the value, cut likewise. It is never
+    a point, and never nearly one, where the margin is not: of a number below what is possible it says "at most a
+    margin above the least", as it does of the least possible number itself. Proof: moving a number to the nearest of
+    an interval brings it no farther from any number of the interval, so that wherever value -/+ margin holds the true
+    number, this does. That the end is not lower than where the noise of the least number would put it in the middle
+    is a power constraint (Cowan, Cranmer, Gross and Vitells 2011, arXiv 1105.3166): a lucky draw is no knowledge.
 
     What doubles lose goes outward: an end that is not exact is moved away from the value by more than the rounding
     of the value and the margin can be. An end of ``possible`` is the double whose shortest text is that number, or
@@ -44,6 +55,7 @@ def interval(
         possible: The least and the largest that the true number can be.
         grid: Of which value and margin are multiples without any rounding: a fraction of 2, 4, 8 and so on; None: there
             is none. A hundredth is no double, so that its multiples are rounded.
+        nearest: About the nearest possible number, and not about the value.
 
     Returns:
         Lower and upper ends, NaN where the value or the margin is.
@@ -53,7 +65,8 @@ def interval(
     lower, upper = np.empty(value.shape), np.empty(value.shape)
     for first in range(0, len(value), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
-        lower[part], upper[part] = _ends(value[part], margin[part], low, high, known, grid)
+        middle = np.clip(value[part], low, high) if nearest else value[part]
+        lower[part], upper[part] = _ends(middle, margin[part], low, high, known, grid)
     for each in (lower, upper):
         each.flags.writeable = False
     return lower, upper
@@ -65,6 +78,7 @@ def _ends(
     """The ends of some cells; ``known`` is the size of what ``low`` and ``high`` are."""
     with np.errstate(over="ignore"):  # what no double can hold is cut at the largest one
         lost = _LOST * np.abs(value) + _LOST * (margin + known)
+        lost = np.where((value != 0) | (margin + known > 0), np.maximum(lost, _LEAST), 0.0)
         if grid is not None and grid.denominator.bit_count() == 1:
             lost = np.where((np.abs(value) + margin) * grid.denominator <= _WHOLE, 0.0, lost)
         lower = np.clip(value - margin - lost, low, high) + 0.0  # + 0.0: no negative zero

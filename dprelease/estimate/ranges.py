@@ -163,6 +163,7 @@ def range_table(
     confidence: Fraction,
     unreliable_above: Fraction | None = None,
     unreliable_show: Literal["flag", "blank"] = "flag",
+    nearest: bool = False,
 ) -> PublishedTable:
     """The published table of prefixes or ranges.
 
@@ -181,6 +182,7 @@ def range_table(
         confidence: Of the margins.
         unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
+        nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
     """
     error = np.tile(np.sqrt(variance), len(value) // len(variance))
     return table_of_counts(
@@ -197,5 +199,6 @@ def range_table(
         confidence=confidence,
         unreliable_above=unreliable_above,
         unreliable_show=unreliable_show,
+        nearest=nearest,
         whole=False,
     )

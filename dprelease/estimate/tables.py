@@ -49,15 +49,18 @@ class PublishedMeasure:
         standard_error: Of the same shape; NaN with the value, and of a quantile, which has none.
         margin: Of the same shape; NaN with the value, and where nothing is known of it. Half the width of the interval
             at the table's confidence.
-        lower: Value less margin, but no less than the true number can be; NaN where the margin is. It is cut where the
-            possible numbers end, never moved, so that the value can lie outside (a negative count).
-        upper: Value and margin, but no more than the true number can be; NaN where the margin is.
+        lower: Estimate less margin, but no less than the true number can be; NaN where the margin is. It is cut where
+            the possible numbers end, never moved, so that the value can lie outside (a negative count).
+        upper: Estimate and margin, but no more than the true number can be; NaN where the margin is.
         status: ``ok``; ``unreliable``: the margin is larger than the release allows beside its value (with
             ``show: blank`` the numbers are then withheld, and the status says why); ``blank``: no estimate
             can be made from the noisy numbers, or the row is suppressed. Whatever is given becomes a ``Coded`` column.
         places: Decimals in which value and margin are exact (0 for a count, 1 for a count that is half the sum of
             two draws); None where there is no grid.
         integer: Whether value and margin are whole numbers by their kind.
+        unadjusted: Of a number that was moved after it was estimated (made non-negative or whole, or made of such
+            ones): the estimate before, of the same shape, NaN with the value. Standard error, margin and interval are
+            then about this one, and the value can lie outside of its interval. None: nothing was moved.
     """
 
     name: str
@@ -70,14 +73,20 @@ class PublishedMeasure:
     status: Sequence[Status]
     places: int | None
     integer: bool
+    unadjusted: Floats | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", coded(self.status))
 
     @property
+    def estimate(self) -> Floats:
+        """What margin and interval are about: the value, or what it was before it was moved."""
+        return self.value if self.unadjusted is None else self.unadjusted
+
+    @property
     def cut(self) -> Flags:
-        """In which cells the interval is shorter than value -/+ margin, because the rest of it is not possible."""
-        return was_cut(self.value, self.margin, self.lower, self.upper)
+        """In which cells the interval is shorter than estimate -/+ margin, because the rest of it is not possible."""
+        return was_cut(self.estimate, self.margin, self.lower, self.upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +142,7 @@ def estimate(
     suppress_below: tuple[str, Fraction] | None = None,
     unreliable_above: Fraction | None = None,
     unreliable_show: Literal["flag", "blank"] = "flag",
+    nearest: bool = False,
     possible: Mapping[str, Possible] = MappingProxyType({}),
 ) -> PublishedTable:
     """The published table of a query.
@@ -151,6 +161,7 @@ def estimate(
             It is the noisy number that decides, so that this reveals nothing more.
         unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
+        nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
         possible: By measure, what its true numbers can be; left out: what its own quantities say (``Measure.within``).
 
     Returns:
@@ -168,7 +179,9 @@ def estimate(
         key_columns=tuple(key_columns),
         keys=held.columns,
         measures=tuple(
-            _published(label, measure, found[label], inputs[label], gone, unreliable_above, unreliable_show, possible)
+            _published(
+                label, measure, found[label], inputs[label], gone, unreliable_above, unreliable_show, nearest, possible
+            )
             for label, measure in measures.items()
         ),
         confidence=confidence,
@@ -192,6 +205,7 @@ def table_of_counts(
     confidence: Fraction,
     unreliable_above: Fraction | None,
     unreliable_show: Literal["flag", "blank"],
+    nearest: bool = False,
     whole: bool,
 ) -> PublishedTable:
     """The published table of one number per row, a count whose standard error is known already.
@@ -204,25 +218,27 @@ def table_of_counts(
         label: The name of its number.
         measure: Which is a count of rows.
         estimate: The number as the noise left it; the interval is this one's, cut where counts end at 0.
-        published: The number as it is shown.
+        published: The number as it is shown: the estimate itself, that very array, where nothing was moved.
         error: The standard error of the estimate.
         reach: A margin, in standard errors.
         confidence: Of the margins.
         unreliable_above: A cell is unreliable where margin > this x |published|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
+        nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
         whole: Whether ``published`` is whole numbers.
     """
     value = published.astype(np.float64, copy=False)
     margin = error * reach
     blank = np.zeros(value.shape, dtype=bool)
     unreliable = blank if unreliable_above is None else margin > float(unreliable_above) * np.abs(value)
-    lower, upper = interval(estimate, margin, (Fraction(0), None))
-    value = value + 0.0  # no negative zero
+    lower, upper = interval(estimate, margin, (Fraction(0), None), nearest=nearest)
+    moved = published is not estimate
+    value, estimate = value + 0.0, estimate + 0.0  # no negative zero
     if unreliable_show == "blank" and unreliable.any():
-        value, error, margin, lower, upper = (
-            np.where(unreliable, np.nan, each) for each in (value, error, margin, lower, upper)
+        value, estimate, error, margin, lower, upper = (
+            np.where(unreliable, np.nan, each) for each in (value, estimate, error, margin, lower, upper)
         )
-    for numbers in (value, error, margin):
+    for numbers in (value, estimate, error, margin):
         numbers.flags.writeable = False
     shown = PublishedMeasure(
         name=label,
@@ -235,6 +251,7 @@ def table_of_counts(
         status=statuses(blank, unreliable),
         places=0 if whole else None,
         integer=whole,
+        unadjusted=estimate if moved else None,
     )
     return PublishedTable(
         name=name,
@@ -277,6 +294,7 @@ def _published(
     gone: Flags,
     above: Fraction | None,
     show: Literal["flag", "blank"],
+    nearest: bool,
     possible: Mapping[str, Possible],
 ) -> PublishedMeasure:
     blank = np.isnan(found.value) | gone
@@ -286,7 +304,7 @@ def _published(
     hidden = blank | unreliable if show == "blank" else blank
     value, margin = _without(found.value, hidden), _without(found.margin, hidden)
     within = possible[name] if name in possible else measure.within([part.quantity for part in noisy])
-    lower, upper = interval(value, margin, within, grid=_grid(measure, noisy))
+    lower, upper = interval(value, margin, within, grid=_grid(measure, noisy), nearest=nearest)
     return PublishedMeasure(
         name=name,
         measure=measure,

@@ -48,6 +48,7 @@ def workload_table(
     confidence: Fraction,
     unreliable_above: Fraction | None = None,
     unreliable_show: Literal["flag", "blank"] = "flag",
+    nearest: bool = False,
 ) -> PublishedTable:
     """The published table of one set of attributes at one level.
 
@@ -65,6 +66,7 @@ def workload_table(
         confidence: Of the margins.
         unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
+        nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
     """
     held = full_product(key_columns).without(found.left_out)
     estimate = _shown(found.estimate, found.left_out)
@@ -84,6 +86,7 @@ def workload_table(
         confidence=confidence,
         unreliable_above=unreliable_above,
         unreliable_show=unreliable_show,
+        nearest=nearest,
         whole=found.whole,
     )
 

@@ -12,7 +12,7 @@ commands never need it).
 from __future__ import annotations
 
 from dprelease.flows.release import execute
-from dprelease.flows.schedules import schedule, serve
+from dprelease.flows.schedules import exposed, schedule, serve
 from dprelease.flows.settings import api_in_use
 
-__all__ = ["api_in_use", "execute", "schedule", "serve"]
+__all__ = ["api_in_use", "execute", "exposed", "schedule", "serve"]

@@ -22,6 +22,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
+from dprelease.flows.settings import make_home
+
 __all__ = ["Claim", "claim", "copy", "empty_database", "provide"]
 
 _PARTS = ("", "-wal", "-shm")
@@ -61,7 +63,7 @@ class Claim:
 
 def claim(home: Path) -> Claim:
     """The home's database if no other run holds it, otherwise a private one beside it."""
-    home.mkdir(parents=True, exist_ok=True)
+    make_home(home)
     _sweep(home)
     if lock := _locked(home / "prefect.db.lock"):
         return Claim(home / "prefect.db", lock, private=False)

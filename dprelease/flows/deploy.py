@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 import httpx
@@ -29,7 +29,9 @@ from prefect.states import Cancelled
 from prefect.types.entrypoint import EntrypointType
 from prefect.utilities.annotations import freeze
 
+from dprelease.errors import OrchestratorError
 from dprelease.flows.flow import dprelease
+from dprelease.flows.hanging import UNFINISHED, hanging
 from dprelease.flows.limits import limit_names, make_limits
 from dprelease.flows.product import Product, Registered, kept_plans
 from dprelease.flows.settings import run_environment
@@ -54,10 +56,29 @@ def register(
         most: Periods that one run releases at most; 0: all.
     """
     make_limits(sorted({name for product in products for name in limit_names(product.tags)}))
-    return tuple(_register(product, _deployment(product, pool, every, most)) for product in products)
+    takes_environment = pool is not None and _takes_environment(pool)
+    found = []
+    for product in products:
+        environment = run_environment(product.home, [product.project.folder])
+        variables = {"env": environment} if takes_environment else None
+        found.append(_register(product, _deployment(product, pool, every, most, variables)))
+    return tuple(found)
 
 
-def _deployment(product: Product, pool: str | None, every: float | None, most: int) -> RunnerDeployment:
+def _takes_environment(pool: str) -> bool:
+    """Whether a deployment may say the environment of its runs; a pool that is closed has it in its own template."""
+    with get_client(sync_client=True) as client:
+        template = client.read_work_pool(pool).base_job_template
+    return "env" in template.get("variables", {}).get("properties", {})
+
+
+def _deployment(
+    product: Product,
+    pool: str | None,
+    every: float | None,
+    most: int,
+    variables: dict[str, Any] | None = None,
+) -> RunnerDeployment:
     when = product.scheduled.schedule
     schedule = Interval(timedelta(seconds=every)) if every else Cron(when.cron, timezone=when.timezone)
     parameters: dict[str, Any] = {"target": str(product.target), "period": "", "most": most}
@@ -73,7 +94,7 @@ def _deployment(product: Product, pool: str | None, every: float | None, most: i
         version_type=simple,
         enforce_parameter_schema=True,
         work_pool_name=pool,
-        job_variables={"env": run_environment(product.home)} if pool else None,
+        job_variables=variables,
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     # Whoever may start a run in Prefect may not point it at another file: shown, and not to be changed. Assigned now,
@@ -89,6 +110,12 @@ def _register(product: Product, wanted: RunnerDeployment) -> Registered:
         if before is None or changes:
             wanted.apply()
         now = client.read_deployment_by_name(wanted.full_name)
+    if now.pull_steps:
+        raise OrchestratorError(
+            f"the deployment {wanted.full_name} has pull steps, which run commands on the workers, and they stay",
+            hint=f"take it away with `prefect deployment delete {wanted.full_name}`, and register again",
+            code="DPR-O114",
+        )
     return Registered(
         release=product.name,
         deployment=wanted.full_name,
@@ -120,6 +147,7 @@ def _changes(found: DeploymentResponse, wanted: RunnerDeployment) -> tuple[str, 
         "tags": (sorted(found.tags), sorted(wanted.tags)),
         "work pool": (found.work_pool_name, wanted.work_pool_name),
         "environment": (found.job_variables or {}, wanted.job_variables or {}),
+        "pull steps": (found.pull_steps or [], []),
         "entry point": (found.entrypoint, wanted.entrypoint),
     }
     return tuple(name for name, (is_now, shall_be) in compared.items() if is_now != shall_be)
@@ -144,6 +172,17 @@ def _pass_over_late(deployment: str) -> None:
         missed = client.read_flow_runs(deployment_filter=of, flow_run_filter=late, sort=newest_first, limit=_MISSED)
         for run in missed[1:]:
             client.set_flow_run_state(run.id, Cancelled(message="passed over: a later run does the same"), force=True)
+
+
+def _tell_hanging(deployment: str, told: Callable[[str], None]) -> None:
+    """Name the runs that were left in a state that nobody will end, for their process was killed."""
+    of = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
+    begun = FlowRunFilter(state=FlowRunFilterState(name=FlowRunFilterStateName(any_=list(UNFINISHED))))
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_runs(deployment_filter=of, flow_run_filter=begun, limit=_MISSED)
+    runs = [(str(run.id), run.state.name or "", run.state.timestamp) for run in found if run.state is not None]
+    for line in hanging(deployment, runs, datetime.now(UTC)):
+        told(line)
 
 
 class _Patient(Runner):
@@ -200,12 +239,16 @@ def run_deployments(products: Sequence[Product], every: float | None, most: int,
         most: As of :func:`register`.
         told: Called when the server is lost, and when it is there again.
     """
+    named = False
     while True:
         runner = _Patient(told)
         try:
             for product in products:
                 runner.add_deployment(_deployment(product, None, every, most))
                 _pass_over_late(product.name)
+                if not named:
+                    _tell_hanging(product.name, told)
+            named = True
             asyncio.run(runner.start())
             return
         except KeyboardInterrupt:

@@ -31,7 +31,7 @@ from prefect.states import Completed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
-from dprelease.flows.guard import refuse_what_stores
+from dprelease.flows.guard import refuse_what_is_no_product, refuse_what_runs_before, refuse_what_stores
 from dprelease.flows.pages import Listener
 from dprelease.flows.steps import walk_steps
 from dprelease.flows.work import THREADS, Work, given, giving
@@ -90,6 +90,8 @@ def dprelease(target: Target, period: OnePeriod = "", most: Most = 0, synthetic:
         # waits two seconds if the server is just writing down how the last one ended (it answers 503 meanwhile).
         with TagsContext(current_tags=set()):
             return Completed(message=walk_steps(opened, opened.run.plan.release.period, Listener()))
+    refuse_what_runs_before()
+    refuse_what_is_no_product(target)
     from dprelease.flows.due import release_due
 
     return Completed(message=release_due(target, period, most, synthetic=synthetic))

@@ -57,13 +57,13 @@ class Listener:
             self.gone = True
             return None
 
-    def say(self, text: str) -> None:
-        """A line in the log of the run; written by us alone, whatever is logged around it."""
+    def say(self, text: str, level: int = logging.INFO) -> None:
+        """A line in the log of the run, at this level; written by us alone, whatever is logged around it."""
         if self.gone:
             return
         line = LogCreate(
             name="dprelease",
-            level=logging.INFO,
+            level=level,
             message=text,
             timestamp=datetime.now(UTC),
             flow_run_id=UUID(str(runtime.flow_run.id)),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dprelease.spec.period import Per
     from dprelease.spec.schedule import Scheduled
 
-__all__ = ["Kept", "Product", "Registered", "kept_plans", "product_of", "products_in"]
+__all__ = ["Kept", "Product", "Registered", "is_product", "kept_plans", "product_of", "products_in"]
 
 
 @dataclass(frozen=True)
@@ -114,18 +114,53 @@ def products_in(places: Sequence[Path]) -> tuple[Product, ...]:
     return tuple(product_of(path) for path in found)
 
 
+def is_product(project: Project, target: Path) -> bool:
+    """Whether a spec is one that runs of Prefect may release: it has a schedule, and the project lists it.
+
+    Args:
+        project: Of the machine that would release it.
+        target: An absolute path; it need not exist.
+    """
+    from dprelease.release.due import find_scheduled
+
+    path = target.resolve()
+    if not target.is_absolute() or not _is_listed(project, path):
+        return False
+    nested = any((folder / "dprelease.yaml").is_file() for folder in path.parents if _is_below(folder, project.folder))
+    scheduled, _ = find_scheduled(project)
+    return not nested and path in {each.resolve() for each in scheduled}
+
+
+def _is_below(folder: Path, top: Path) -> bool:
+    return folder != top.resolve() and folder.is_relative_to(top.resolve())
+
+
+def _is_listed(project: Project, path: Path) -> bool:
+    places = [(project.folder / each).resolve() for each in project.settings.products]
+    return any(path.is_relative_to(place) for place in places)
+
+
 def product_of(path: Path) -> Product:
     """Read a spec with a schedule, whole: one that could not be released is refused here.
 
     Raises:
         SpecError: If it is wrong, or has no schedule.
+        OrchestratorError: If the project does not list it (DPR-O115).
     """
+    from dprelease.errors import OrchestratorError
     from dprelease.release.due import read_scheduled
     from dprelease.release.project import Project
 
     path = path.resolve()
     scheduled = read_scheduled(path)
     project = Project.find(path.parent)
+    if not _is_listed(project, path):
+        raise OrchestratorError(
+            f"{path.name} is none of the `products` of {project.folder / 'dprelease.yaml'}",
+            detail=f"it lists {', '.join(project.settings.products) or 'none'}",
+            hint="add the spec, or the folder that it lies in, to `products` there: runs of Prefect release no other",
+            code="DPR-O115",
+        )
     kind = scheduled.schedule.period
     # Any period would do for the version, if it is always the same; one after the last would be refused.
     sample = min(EXAMPLES[kind], scheduled.schedule.last or EXAMPLES[kind])

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from dprelease.errors import OrchestratorError
 from dprelease.flows.server import HINT, TemporaryServer
-from dprelease.flows.settings import api_in_use, prepared
+from dprelease.flows.settings import api_in_use, prepared, refused_by_server
 from dprelease.flows.work import StepFailed, Work
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _imported() -> Callable[..., None]:
 
 
 def _walk(work: Work, server: TemporaryServer) -> None:
-    lost = ""
+    lost, refused = "", None
     walk = _imported()  # a second: while the server boots
     server.wait()
     try:
@@ -91,7 +91,7 @@ def _walk(work: Work, server: TemporaryServer) -> None:
     except StepFailed:
         lost = "StepFailed"  # told below, by the step's own error
     except Exception as error:
-        lost = type(error).__name__
+        lost, refused = type(error).__name__, refused_by_server(error)
     if not lost:
         return
     if failure := work.failure():
@@ -100,6 +100,8 @@ def _walk(work: Work, server: TemporaryServer) -> None:
         # Published and closed in the ledger: only Prefect's own record of it is incomplete.
         logging.getLogger("dprelease").warning("published; Prefect lost its record of the run (%s)", lost)
         return
+    if refused is not None:
+        raise refused
     named = urlsplit(api_in_use())
     raise OrchestratorError(
         f"Prefect lost the run ({lost})",

@@ -13,12 +13,15 @@ from urllib.parse import urlsplit
 
 from dprelease.errors import DpReleaseError, OrchestratorError
 from dprelease.flows.product import Product, Registered, products_in
-from dprelease.flows.settings import api_in_use, prepared, run_environment
+from dprelease.flows.settings import api_in_use, prepared, refused_by_server, run_environment
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["schedule", "serve"]
+__all__ = ["exposed", "schedule", "serve"]
+
+_PROBE = 5.0  # seconds
+_LOOPBACK = ("localhost", "::1")
 
 _START = "start one with `prefect server start`, and export PREFECT_API_URL=http://127.0.0.1:4200/api"
 
@@ -70,6 +73,30 @@ def serve(
         deploy.run_deployments(products, every, most, lost)
 
 
+def exposed() -> str:
+    """What is wrong with how Prefect's API can be reached, in one sentence; empty: nothing that can be seen from here.
+
+    Whoever may use the API without credentials can run commands on every worker. On this machine's own address that is
+    left to whoever runs the machine.
+    """
+    api = urlsplit(api_in_use())
+    host = api.hostname or ""
+    if not host or host in _LOOPBACK or host.startswith("127."):
+        return ""
+    import httpx
+
+    try:
+        answer = httpx.post(f"{api.geturl()}/flow_runs/count", json={}, timeout=_PROBE)
+    except httpx.HTTPError:
+        return ""  # no answer, or a certificate that only Prefect's own settings trust
+    if answer.status_code != httpx.codes.OK:
+        return ""
+    return (
+        f"Prefect's API at {host} answers without credentials: whoever reaches it can run commands on the workers, "
+        "which hold the ledger and the keys (docs/how-to/close-the-server.md)"
+    )
+
+
 @contextmanager
 def _prefect(products: Sequence[Product]) -> Iterator[ModuleType]:
     """Prefect, as a scheduled run shall find it; what goes wrong in it is an error of ours."""
@@ -79,8 +106,9 @@ def _prefect(products: Sequence[Product]) -> Iterator[ModuleType]:
         raise OrchestratorError(
             "there is no spec with a schedule", hint="name a spec that has one: see `schedule:`", code="DPR-O111"
         )
-    wrong = ""
-    with prepared(products[0].home, run_environment(products[0].home)):
+    wrong: str | DpReleaseError = ""
+    folders = dict.fromkeys(product.project.folder for product in products)
+    with prepared(products[0].home, run_environment(products[0].home, folders)):
         try:
             from dprelease.flows import deploy
 
@@ -88,7 +116,12 @@ def _prefect(products: Sequence[Product]) -> Iterator[ModuleType]:
         except DpReleaseError:
             raise
         except Exception as error:  # no data is near
-            wrong = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no text'}"[:300]
+            wrong = (
+                refused_by_server(error)
+                or f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no text'}"[:300]
+            )
+    if isinstance(wrong, DpReleaseError):
+        raise wrong
     if wrong:
         named = urlsplit(api_in_use())
         raise OrchestratorError(

@@ -9,15 +9,21 @@ package, where none of those files exists.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from dprelease.errors import OrchestratorError
 
 __all__ = [
     "FOLDER",
+    "PROJECTS",
     "api_in_use",
     "client_environment",
+    "make_home",
     "prepared",
+    "refused_by_server",
     "run_environment",
     "server_environment",
     "without_prefect",
@@ -26,7 +32,11 @@ __all__ = [
 FOLDER = Path(__file__).resolve().parent
 """The current folder while Prefect is imported and used: it holds code only."""
 
+PROJECTS = "DPRELEASE_PROJECT"
+"""Variable of a worker: the folders of the projects that it releases, as a path list."""
+
 _URL = "PREFECT_API_URL"
+_NO_CREDENTIALS = (401, 403)  # of HTTP: none or wrong ones, and ones that may not do this
 # How to reach and trust a server is the operator's to say; everything else (retries, caches, result storage,
 # logging, database) would change what a release does or what is written about it.
 _KEPT = frozenset(
@@ -59,6 +69,28 @@ def api_in_use(environ: Mapping[str, str] | None = None) -> str:
     Only the real environment counts, never a ``.env`` or another file of the current folder.
     """
     return (os.environ if environ is None else environ).get(_URL, "").strip()
+
+
+def refused_by_server(error: BaseException | None) -> OrchestratorError | None:
+    """The error to raise where Prefect's server answered that it wants other credentials; None: it did not.
+
+    Args:
+        error: Whatever was raised while Prefect was used, with its causes.
+    """
+    while error is not None:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status in _NO_CREDENTIALS:
+            named = urlsplit(api_in_use())
+            return OrchestratorError(
+                f"Prefect's server at {named.hostname}:{named.port} "
+                + ("wants credentials" if status == _NO_CREDENTIALS[0] else "does not let these credentials do this"),
+                detail=f"it answered {status}",
+                hint="export PREFECT_API_AUTH_STRING=USER:PASSWORD, as the server was started with "
+                "PREFECT_SERVER_API_AUTH_STRING; through a proxy with roles, register on the server's own machine",
+                code="DPR-O113",
+            )
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def without_prefect(environ: Mapping[str, str]) -> dict[str, str]:
@@ -99,14 +131,19 @@ def client_environment(home: Path, *, verbose: bool = False) -> dict[str, str]:
     }
 
 
-def run_environment(home: Path) -> dict[str, str]:
+def run_environment(home: Path, projects: Iterable[Path]) -> dict[str, str]:
     """What the process of a scheduled run tells Prefect, whoever starts it: ``serve``, or a worker.
 
     Three retries bridge 14 seconds without a server, in which one starts again; Prefect's own five are a minute for
     each call. Heartbeats let an automation tell a run that was killed from one that is long.
+
+    Args:
+        home: Folder for what Prefect writes.
+        projects: Folders of the projects whose products it may release.
     """
     return {
         **client_environment(home),
+        PROJECTS: os.pathsep.join(str(folder) for folder in projects),
         "PREFECT_CLIENT_MAX_RETRIES": "3",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         "PREFECT_LOGGING_EXTRA_LOGGERS": "",
@@ -133,6 +170,22 @@ def server_environment(home: Path, database: Path, secret: str) -> dict[str, str
     }
 
 
+def make_home(home: Path) -> None:
+    """Make the home and its missing parents for this user alone; one that others can enter is closed to them.
+
+    ``serve`` may be the first to make ``state/``, in which the ledger will be; and Prefect's history, which it writes
+    with the rights that its process gives, says who ran what and when. A home of another user is left as it is.
+    """
+    for each in reversed([each for each in (home, *home.parents) if not each.exists()]):
+        each.mkdir(mode=0o700, exist_ok=True)
+    if home.stat().st_uid == os.geteuid() and home.stat().st_mode & 0o077:
+        home.chmod(0o700)
+    for path in home.glob("*.db*"):
+        with suppress(OSError):  # another run may just have removed it
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o600)
+
+
 @contextmanager
 def prepared(home: Path, api: Mapping[str, str], *, verbose: bool = False) -> Iterator[None]:
     """Environment and current folder as Prefect shall find them, put back on leaving.
@@ -145,7 +198,7 @@ def prepared(home: Path, api: Mapping[str, str], *, verbose: bool = False) -> It
         api: How to reach the temporary server; empty if the environment names a running one.
         verbose: Let Prefect log to the terminal.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    make_home(home)
     before, folder = dict(os.environ), Path.cwd()
     wanted = {**without_prefect(before), **client_environment(home, verbose=verbose), **api}
     _replace(wanted)

@@ -23,6 +23,7 @@ from dprelease.ledger.base import Charge, Ledger, Reservation, Sources, StepKey
 from dprelease.ledger.entry import Entry
 from dprelease.ledger.judge import NO_SERIES
 from dprelease.ledger.lock import ReleaseLock
+from dprelease.ledger.published import Evidence, Published
 from dprelease.ledger.rules import has_ended
 from dprelease.ledger.sqlite import SQLiteLedger
 from dprelease.ledger.store import Holder, Lock
@@ -34,9 +35,11 @@ __all__ = [
     "Actor",
     "Charge",
     "Entry",
+    "Evidence",
     "Holder",
     "Ledger",
     "Lock",
+    "Published",
     "ReleaseLock",
     "Reservation",
     "SQLiteLedger",
@@ -47,27 +50,29 @@ __all__ = [
 ]
 
 
-def _sqlite(url: str, folder: Path, anchors: Sequence[Path]) -> Ledger:
+def _sqlite(url: str, folder: Path, anchors: Sequence[Path], host: str, shared: Sequence[Path]) -> Ledger:
     path = url.removeprefix("sqlite:///")
     if path == url or not path.strip("/"):
         raise _no_store(url)
-    return SQLiteLedger(folder / path, anchors)
+    return SQLiteLedger(folder / path, [*anchors, *shared])  # of one host, whatever that is called
 
 
-def _postgres(url: str, folder: Path, anchors: Sequence[Path]) -> Ledger:
+def _postgres(url: str, folder: Path, anchors: Sequence[Path], host: str, shared: Sequence[Path]) -> Ledger:
     from dprelease.ledger.postgres import PostgresLedger  # a driver that not every installation has
 
-    return PostgresLedger(url, anchors)
+    return PostgresLedger(url, anchors, host=host, shared=shared)
 
 
-LEDGERS: dict[str, Callable[[str, Path, Sequence[Path]], Ledger]] = {
+LEDGERS: dict[str, Callable[[str, Path, Sequence[Path], str, Sequence[Path]], Ledger]] = {
     "sqlite": _sqlite,
     "postgresql": _postgres,
     "postgres": _postgres,
 }
 
 
-def open_ledger(url: str, folder: Path, anchors: Sequence[str] = ()) -> Ledger:
+def open_ledger(
+    url: str, folder: Path, anchors: Sequence[str] = (), host: str = "", shared: Sequence[str] = ()
+) -> Ledger:
     """The ledger at a URL; nothing is created until the first reservation.
 
     Args:
@@ -75,6 +80,8 @@ def open_ledger(url: str, folder: Path, anchors: Sequence[str] = ()) -> Ledger:
             ``postgresql://user@host:port/database``.
         folder: The folder of the project.
         anchors: Files, relative to ``folder`` or absolute, that its head is written to as well.
+        host: The name of this host in the ledger; empty: as the operating system has it.
+        shared: Further anchors, which every host that uses the ledger sees under the same path.
 
     Raises:
         LedgerError: If the URL is not one of a store that is there.
@@ -83,7 +90,8 @@ def open_ledger(url: str, folder: Path, anchors: Sequence[str] = ()) -> Ledger:
     scheme, mark, _ = url.partition("://")
     if scheme not in LEDGERS or not mark:
         raise _no_store(url)
-    return LEDGERS[scheme](url, folder, [Path(os.path.abspath(folder / anchor)) for anchor in anchors])
+    own, common = ([Path(os.path.abspath(folder / each)) for each in every] for every in (anchors, shared))
+    return LEDGERS[scheme](url, folder, own, host, common)
 
 
 def _no_store(url: str) -> LedgerError:

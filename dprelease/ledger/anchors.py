@@ -171,7 +171,9 @@ class Anchor:
     def _replace(self, lines: Sequence[Line]) -> None:
         data = b"".join(line.to_bytes() for line in lines)
         fresh = self.path.with_name(f"{self.path.name}.new")
-        with open(fresh, "wb") as file:
+        fresh.unlink(missing_ok=True)  # of a process that was killed: its mode may be another one
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with open(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -302,14 +304,14 @@ class Journal:
                 else:
                     anchor.renew(known.to_lines())
 
-    def known(self) -> tuple[Known, ...]:
-        """What the anchors know, one for each course of events; damaged lines are passed over.
+    def known(self, beside: Sequence[Anchor] = ()) -> tuple[Known, ...]:
+        """What the anchors, and those beside them, know, one for each course of events; damaged lines are passed over.
 
         Anchors of one ledger know one course, some of them less of it; those of two ledgers, or of two copies that
         went on by themselves, know two.
         """
         courses: list[Known] = []
-        found = [known for anchor in self.anchors if (known := anchor.all()) is not None]
+        found = [known for anchor in (*self.anchors, *beside) if (known := anchor.all()) is not None]
         for known in sorted(found, key=lambda known: -known.head.sequence):
             same = [each for each in courses if each.ledger == known.ledger and known.head in (*each.heads, Head())]
             if same:

@@ -37,8 +37,9 @@ from dprelease.ledger.history import State, behind, digest_of
 from dprelease.ledger.planned import Planned, Plans
 from dprelease.ledger.revised import STATES, Past, misfit
 from dprelease.ledger.schema import identity
+from dprelease.ledger.windowed import Seen, promise
 from dprelease.ledger.worked import Worked, is_canonical, totals_of
-from dprelease.plan.document import Account, Head
+from dprelease.plan.document import Head
 from dprelease.privacy.event import Composed
 
 __all__ = ["Contents", "Index", "Line", "audit"]
@@ -109,6 +110,7 @@ class _Book:
     sources: dict[int, tuple[int]] = field(default_factory=dict)
     endings: dict[int, tuple[int, str]] = field(default_factory=dict)
     steps: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
 
     def say(self, sequence: int, what: str) -> None:
         self.found.append(f"entry {sequence}: {what}")
@@ -134,6 +136,8 @@ def audit(lines: Iterable[Line], index: Index, contents: Contents) -> list[str]:
             book.say(at, error.summary)
         except (ValidationError, ValueError, KeyError, TypeError):
             book.say(at, f"it is not a readable `{kind}` entry")
+    for at, problem in book.seen.left(book.state.accounts):
+        book.say(at, problem)
     _check_index(book, index)
     return book.found
 
@@ -158,6 +162,8 @@ def _walk(book: _Book, head: Head, kind: str, text: str) -> None:
         case Anchored() | Incident() | Refused():
             pass
     if isinstance(body, Accounting):
+        for problem in book.seen.follow(at, body, before.accounts):
+            book.say(at, problem)
         book.state = behind(before, head, body, book.contents.events)
         _check_balances(book, at, body)
 
@@ -208,16 +214,10 @@ def _open(book: _Book, at: int, body: Opened) -> None:
     name, stand = body.account, book.state.accounts.get(body.account)
     if body.replaces != (stand.balance.opened if stand else None):
         book.say(at, f"account {name} is opened twice, or replaces an entry that is not its last one")
-    if stand and _promise(stand.account) != _promise(body.terms):
+    if stand and promise(stand.account, body.terms) != promise(body.terms, body.terms):
         book.say(at, f"account {name} changes its unit, relation or composition")
     if stand and stand.series and stand.series != body.series:
         book.say(at, f"account {name} changes its series")
-
-
-def _promise(account: Account) -> tuple[Any, ...]:
-    window = account.window.per if account.window else None
-    terms = (account.unit, account.neighboring, account.composition, account.selecting, account.order)
-    return (*terms, window, account.parallel)
 
 
 def _reserve(book: _Book, at: int, body: Reserved) -> None:
@@ -234,6 +234,7 @@ def _reserve(book: _Book, at: int, body: Reserved) -> None:
     book.reservations[at] = _Reservation(name, cells, body.restates, body.revision, cut=plan.cut if plan else ())
     book.live[key] = at
     book.planned.add(name)
+    book.seen.reserved(at, body, plan, book.state.accounts)
     for charge in body.charges:
         _charge(book, at, charge, body.period)
 
@@ -262,7 +263,7 @@ def _plan(book: _Book, at: int, body: Reserved) -> Planned | None:
     if told != plan.name or (body.plan and sha256(body.plan.encode()) != body.plan_fingerprint):
         book.say(at, "its plan is of another release, spec or fingerprint")
     charged = {c.facts.name: digest_of(c.events) if c.events else c.digest for c in body.charges}
-    if plan.costs != charged:
+    if not plan.fits(charged, body.mended):
         book.say(at, "the charges are not what the plan costs")
     for problem in plan.unfit(stand.account for stand in book.state.accounts.values()):
         book.say(at, f"its plan cannot be charged by stretches of time: {problem}")
@@ -304,6 +305,10 @@ def _charge(book: _Book, at: int, charge: Charged, period: str) -> None:
 
 
 def _source(book: _Book, at: int, body: Sourced | quiet.Look) -> None:
+    if not body.reservation:  # a look: it belongs to no release
+        if body.accepted:
+            book.say(at, f"a look at {body.release} {body.period} has accepted data")
+        return
     found = book.reservations.get(body.reservation)
     if found is None or found.ended or found.name != (body.release, body.period, body.plan):
         book.say(at, f"{body.release} {body.period} is read without an open reservation")

@@ -80,6 +80,13 @@ class Balance(Value):
     series: dict[str, int] = {}
 
 
+class Spread(Value):
+    """What stands charged under an entry, and is charged to every window of its account (``ledger.windowed``)."""
+
+    reservation: int
+    spent: Spent
+
+
 class Marks(Value):
     """Where to find, behind an entry, what stands: sequence numbers of entries.
 

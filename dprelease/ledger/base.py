@@ -1,114 +1,26 @@
-"""What every ledger promises, and the values that go in and out of it."""
+"""What every ledger promises."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from dprelease.canonical import Value
-from dprelease.ledger.balance import AccountFacts, Actor, Charged
-from dprelease.ledger.entry import Entry, Opened
+from dprelease.ledger.balance import AccountFacts, Charged
+from dprelease.ledger.entry import Entry, Opened, Sourced
+from dprelease.ledger.reservation import Charge, Reservation, Sources, StepKey
 from dprelease.ledger.store import Holder, Lock
 from dprelease.noise import Measurement
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Account, Head, ReleasePlan, Standing
-from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
 
 if TYPE_CHECKING:  # both read ledgers, by means of what is here
     from dprelease.ledger.incident import Fault, Outcome
+    from dprelease.ledger.published import Evidence, Published
     from dprelease.ledger.tally import Tally
 
 __all__ = ["Charge", "Ledger", "Reservation", "Sources", "StepKey"]
-
-
-class Charge(Value):
-    """What a release asks of one account.
-
-    ``cap`` is the account's lifetime cap, lowered by the spec's ``at_most`` where there is one. Both caps are
-    checked, so that a cap above the lifetime one allows nothing more.
-    """
-
-    account: Account
-    events: Composed
-    cap: Budget
-
-
-class Reservation(Value):
-    """A plan that has been charged and may be measured; at most one for each (release, period).
-
-    Attributes:
-        release: Name of the release.
-        period: Its period.
-        plan_fingerprint: Of the plan.
-        spec_fingerprint: Of the spec that the plan was made from.
-        plan: The plan as canonical JSON; ``ReleasePlan.from_canonical`` reads it. Empty in lists of reservations.
-        sequence: The ledger entry that charged it.
-        hash: The hash of that entry.
-        reserved_at: When, in UTC, as ISO text.
-        reserved_by: Who.
-        environment: The versions that ran.
-        state: ``open`` until it is ``closed`` (published) or ``given_up``; ``lost``: a recovered ledger knows of it by
-            its anchors alone, without its plan.
-        accounts: What each account had lost before it and has lost with it.
-        windows: The same for each window of an account that it touches.
-        manifest: Digest of the published manifest, once closed.
-        ended: Why it was given up or lost.
-        restates: The entry of the release that this one replaces, and ``reason``: why.
-        revision: Which planned revision of the period it is; 0: a first publication, or one that replaced it by hand.
-        approvals: The signatures that it was run with.
-        accepted: Why it was gone on with after its data had changed, one reason each time.
-    """
-
-    release: str
-    period: str
-    plan_fingerprint: str
-    spec_fingerprint: str
-    plan: str = ""
-    sequence: int
-    hash: str
-    reserved_at: str
-    reserved_by: Actor
-    environment: dict[str, str]
-    state: Literal["open", "closed", "given_up", "lost"]
-    accounts: tuple[AccountFacts, ...]
-    windows: tuple[AccountFacts, ...] = ()
-    manifest: str | None = None
-    ended: str = ""
-    restates: int | None = None
-    reason: str = ""
-    revision: int = 0
-    approvals: tuple[Signed, ...] = ()
-    accepted: tuple[str, ...] = ()
-
-
-class Sources(Value):
-    """What was read for a reservation, by keyed hash.
-
-    Attributes:
-        tables: By table, one keyed hash for each file.
-        key: Names the key.
-        accepted: Why changed data were accepted, one reason each time.
-    """
-
-    tables: dict[str, tuple[str, ...]]
-    key: str
-    accepted: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, order=True)
-class StepKey:
-    """What identifies one draw, or one piece of it, for ever; ``plan`` is the fingerprint of the plan."""
-
-    release: str
-    period: str
-    plan: str
-    step: str
-
-    def __str__(self) -> str:
-        return f"step {self.step} of {self.release} {self.period}"
 
 
 class Ledger(Protocol):
@@ -123,6 +35,11 @@ class Ledger(Protocol):
     @property
     def place(self) -> str:
         """Where it is, without a password."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """What it is called, for ever: random, said in every bundle; empty where there is none yet."""
         ...
 
     @property
@@ -172,7 +89,7 @@ class Ledger(Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """Of a ledger in a file: the folder that it is in."""
+        """Of a file: the folder that it is in."""
         ...
 
     def find(self, release: str, period: str) -> Reservation | None:
@@ -203,7 +120,7 @@ class Ledger(Protocol):
             plan: What will be measured.
             charges: One per account of the plan, with exactly the events of ``plan.cost_of(account)``; none for a
                 planned revision.
-            heads: The heads that the plan was frozen against; None: any head will do.
+            heads: That the plan was frozen against; None: any head will do.
             environment: Names and versions of what runs, kept for the report.
             command: What is being run, kept beside user, host and process.
             restates: Why this plan replaces the release of another plan for the same (release, period), which has
@@ -289,6 +206,30 @@ class Ledger(Protocol):
         """
         ...
 
+    def look(self, plan: ReleasePlan, tables: Mapping[str, tuple[str, ...]], key_id: str, command: str = "") -> None:
+        """Record, once, that a plan is about to be compared with files that no account has paid for; free.
+
+        Raises:
+            LedgerError: An account has paid for one of them.
+        """
+        ...
+
+    def require_readable(
+        self, tables: Mapping[str, tuple[str, ...]] | None, accounts: Mapping[str, str], key_id: str, *, accepted: bool
+    ) -> None:
+        """Refuse, before anything is charged, what :meth:`source` would refuse once it is. Writes nothing.
+
+        Args:
+            tables: As there; None: only the key is looked at.
+            accounts: By table, the account that is to pay.
+            key_id: As there.
+            accepted: Whether another key than before is accepted.
+
+        Raises:
+            LedgerError: Another key was used before (DPR-L151), or a file was read for another account (DPR-L153).
+        """
+        ...
+
     def close(self, release: str, period: str, plan: str, manifest_digest: str) -> None:
         """Record that a release was published; again with the same digest does nothing.
 
@@ -336,11 +277,26 @@ class Ledger(Protocol):
         """
         ...
 
-    def recover(self, why: str, command: str = "") -> tuple[str, ...]:
-        """Make a ledger usable that its anchors contradict, or that was moved; only ever adds spend.
+    def lacks(self, found: Sequence[Published], *, admitted: bool = True) -> tuple[Published, ...]:
+        """The published bundles whose charge is not in it; ``admitted=False``: though its anchors contradict it."""
+        ...
 
-        Returns:
-            What was done, one line each; empty: nothing was wrong.
+    def warnings(self, *, every: bool = False) -> tuple[str, ...]:
+        """What could be lost unnoticed by this host; ``every``: also what is no news to it."""
+        ...
+
+    def recover(
+        self, why: str, command: str = "", *, published: Sequence[Evidence] = (), gone: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Make a ledger usable that its anchors or bundles contradict, or that was moved; only ever adds spend.
+
+        Args:
+            why: Said in the entries.
+            command: What is being run.
+            published: What was found in the folder of releases.
+            gone: Hosts that are gone for good with their anchors, and need not be asked.
+
+        Returns: What was done, one line each; empty: nothing was wrong.
         """
         ...
 
@@ -365,8 +321,16 @@ class Ledger(Protocol):
         """Every reservation that was not given back, in ledger order."""
         ...
 
-    def entries(self) -> Iterator[Entry]:
-        """Every entry, in order."""
+    def plan_of(self, reservation: Reservation) -> ReleasePlan | None:
+        """The plan of a reservation, checked against its fingerprint; None of one that was lost."""
+        ...
+
+    def files_read(self) -> tuple[Sourced, ...]:
+        """Every record of files that were read for a release, or (reservation 0) looked at, in ledger order."""
+        ...
+
+    def entries(self, *, admitted: bool = True) -> Iterator[Entry]:
+        """Every entry, in order; ``admitted`` as of :meth:`lacks`."""
         ...
 
     def check(self) -> tuple[str, ...]:

@@ -16,15 +16,18 @@ from dprelease.ledger import view
 from dprelease.ledger.balance import Actor
 from dprelease.ledger.base import Charge, Reservation, Sources, StepKey
 from dprelease.ledger.entry import RESTORE, Closed, Measured, Refused, Reserved, Voided
+from dprelease.ledger.fault import ERRATA
 from dprelease.ledger.incident import Fault, Outcome, changes, record, recorded
 from dprelease.ledger.judge import judge, out_of_budget, require_heads, require_plan
 from dprelease.ledger.opening import Opening
 from dprelease.ledger.place import this_process
+from dprelease.ledger.published import Evidence
 from dprelease.ledger.reader import Reader
 from dprelease.ledger.recovery import recover
+from dprelease.ledger.restating import repeated
 from dprelease.ledger.revised import Past, revises
 from dprelease.ledger.rules import not_reserved, replaces, require_measured, require_same_manifest
-from dprelease.ledger.sourcing import record_source, require_same_data
+from dprelease.ledger.sourcing import record_look, record_source, require_same_data
 from dprelease.ledger.store import Rows
 from dprelease.ledger.tally import Tally, tally
 from dprelease.ledger.write import Write
@@ -67,6 +70,8 @@ class Book(Reader):
                 require_plan(plan, charges)
                 if heads is not None:
                     require_heads(write.state, [charge.account.name for charge in charges], heads)
+                opening = Opening(write, self._now(), by)
+                opening.name_times([charge.account for charge in charges])
                 charged, exceeded = judge(write.state, charges, period)
                 reach("reserve.judged")
                 if exceeded:
@@ -74,7 +79,7 @@ class Book(Reader):
                     facts = {"release": release, "period": period, "plan": mark, "exceeded": exceeded}
                     write.append(partial(Refused, **facts, at=self._now(), by=by))
                 else:
-                    Opening(write, self._now(), by).ensure([charge.account for charge in charges])
+                    opening.ensure([charge.account for charge in charges])
                     reach("reserve.opened")
                     body = partial(
                         Reserved,
@@ -88,6 +93,7 @@ class Book(Reader):
                         reason=_revised(plan) or restates,
                         revision=plan.release.revision,
                         approvals=tuple(approvals),
+                        mended=tuple(ERRATA),
                         at=self._now(),
                         by=by,
                     )
@@ -112,7 +118,8 @@ class Book(Reader):
                 Past(each.plan_fingerprint, each.state, each.revision) for each in view.history(rows, release, period)
             ]
             return revises(past, plan, mark)
-        return replaces(existing, mark, why, used=view.was_planned(rows, release, period, mark))
+        used = view.was_planned(rows, release, period, mark) or (bool(why) and repeated(rows, existing, plan))
+        return replaces(existing, mark, why, used=used)
 
     def _reserve(self, write: Write, body: Callable[..., Reserved], charges: Sequence[Charge], text: str) -> None:
         kept = body()
@@ -161,6 +168,12 @@ class Book(Reader):
             planned = self._plan(write.rows, live)
             record_source(write, live, planned, tables, key_id, accepted, self._now(), this_process(command))
         self._read[live.hash] = (dict(tables), key_id)
+
+    def look(self, plan: ReleasePlan, tables: Mapping[str, tuple[str, ...]], key_id: str, command: str = "") -> None:
+        """Record that a plan is about to be compared with these files."""
+        by = this_process(command)
+        with self._writing(make=True, by=by, point="source") as write:
+            record_look(write, plan, tables, key_id, self._now(), by)
 
     def commit(self, key: StepKey, measurement: Measurement) -> Measurement:
         """Store a measurement unless the step has one already, and return what is stored."""
@@ -242,9 +255,11 @@ class Book(Reader):
         with self._writing(make=True, by=by, point="reserve") as write:
             Opening(write, self._now(), by).open(account, why, series)
 
-    def recover(self, why: str, command: str = "") -> tuple[str, ...]:
-        """Make a ledger usable that its anchors contradict, or that was moved."""
-        return recover(self._store, self._guard, why, self._now(), this_process(command))
+    def recover(
+        self, why: str, command: str = "", *, published: Sequence[Evidence] = (), gone: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Make a ledger usable that its anchors or bundles contradict, or that was moved."""
+        return recover(self._store, self._guard, why, self._now(), this_process(command), published, gone)
 
     def incident(self, fault: Fault, *, dry: bool = False, command: str = "") -> Outcome:
         """Charge what past releases really cost, or (``dry``) only say it."""
@@ -282,6 +297,7 @@ class Book(Reader):
             reach(f"{point}.committed")
         if line is not None:
             self._guard.anchor(line)
+            self._guard.farewell(line)
             if f"{point}.anchored" in POINTS:
                 reach(f"{point}.anchored")
 

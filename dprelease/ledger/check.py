@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
+from fractions import Fraction
 from functools import lru_cache
 
 from dprelease.canonical import sha256
@@ -12,6 +13,8 @@ from dprelease.errors import Corrupt, DpReleaseError
 from dprelease.ledger import view
 from dprelease.ledger.audit import Index, Line, audit
 from dprelease.ledger.entry import RESTORE
+from dprelease.ledger.fault import ERRATA, Fault
+from dprelease.ledger.incident import changes
 from dprelease.ledger.planned import Planned, Plans
 from dprelease.ledger.store import Rows
 from dprelease.privacy.event import Composed
@@ -30,7 +33,21 @@ def check(rows: Rows) -> list[str]:
     tables = ({row[0]: tuple(row[1:]) for row in table} for table in (reserved, ended, sourced, measured))
     kept = _Kept(rows)
     spoilt = kept.look({row[5]: (row[0], row[4]) for row in measured}, {row[3] for row in reserved})
-    return audit(_lines(rows), Index(*tables), kept) + spoilt
+    return audit(_lines(rows), Index(*tables), kept) + spoilt + _undercharged(rows)
+
+
+def _undercharged(rows: Rows) -> list[str]:
+    """What stands charged at a price that an erratum is about, and that no incident has corrected."""
+    found = []
+    for name, why in ERRATA.items():
+        with suppress(DpReleaseError, ValueError, KeyError, TypeError):  # of a damaged book, which is said elsewhere
+            found += [
+                f"entry {each.taken.sequence}: account {each.account} was charged too little for {each.taken.release} "
+                f"{each.taken.period}, erratum {name}: {why}; `dprelease ledger incident --erratum {name}` charges it"
+                for each in changes(rows, Fault(why=why, erratum=name, factor=Fraction(1)))
+                if each.after != each.before
+            ]
+    return found
 
 
 def _lines(rows: Rows) -> Iterator[Line]:

@@ -21,7 +21,8 @@ from pydantic import ValidationError
 
 from dprelease.canonical import Value, sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger.balance import AccountFacts, Actor, Balance, Charged, Marks
+from dprelease.ledger.balance import AccountFacts, Actor, Balance, Charged, Marks, Spread
+from dprelease.ledger.placed import Anchored, Recovered
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Account, Composition, Head, Parallel, Window
 from dprelease.privacy.budget import Budget, Loss
@@ -68,6 +69,7 @@ class Opened(Value):
     """An account came into use, or its caps changed (``replaces``: the entry that this one replaces).
 
     ``series`` and ``loss`` are of a ``pld`` account: all releases that it will ever have, and what they cost together.
+    ``spread`` is of one whose windows got the time of their rows now: what was read by another time before.
     """
 
     kind: ClassVar[Kind] = "open"
@@ -83,6 +85,7 @@ class Opened(Value):
     parallel: Parallel | None = None
     series: tuple[Slot, ...] = ()
     loss: Loss | None = None
+    spread: tuple[Spread, ...] = ()
     why: str = ""
     replaces: int | None = None
     at: str
@@ -117,6 +120,7 @@ class Reserved(Value):
         restates: The reservation whose release this one replaces; ``reason``: why.
         revision: Which planned revision it is, paid with the first publication; 0: none.
         approvals: The signatures that it was run with.
+        mended: Names of ``fault.ERRATA`` that the version knew which charged it; entries from before have none.
     """
 
     kind: ClassVar[Kind] = "reserve"
@@ -131,6 +135,7 @@ class Reserved(Value):
     reason: str = ""
     revision: int = 0
     approvals: tuple[Signed, ...] = ()
+    mended: tuple[str, ...] = ()
     at: str
     by: Actor
     marks: Marks | None = None
@@ -140,7 +145,8 @@ class Reserved(Value):
 class Sourced(Value):
     """The confidential files of a reservation were read for the first time, or (``accepted``: why) anew.
 
-    ``tables`` holds keyed hashes, which say nothing without the key; ``key`` names that key.
+    ``tables`` holds keyed hashes, which say nothing without the key; ``key`` names that key. Without a reservation (0)
+    they were looked at, to tune the plan of that release: it costs nothing, and no account has paid for it.
     """
 
     kind: ClassVar[Kind] = "source"
@@ -213,53 +219,6 @@ class Refused(Value):
     by: Actor
 
 
-class Anchored(Value):
-    """Where the ledger is and where its head is written a second time: said first, and again when that changes.
-
-    The balances of all accounts stand here once more where the ledger came from an older schema.
-    """
-
-    kind: ClassVar[Kind] = "anchor"
-    ledger: str
-    place: str
-    anchors: tuple[str, ...]
-    why: str
-    at: str
-    by: Actor
-    marks: Marks | None = None
-    balances: tuple[Balance, ...] = ()
-
-
-class Recovered(Value):
-    """The ledger had lost entries, or was moved; spend was only added.
-
-    Attributes:
-        ledger: Its id, from now on.
-        place: Where it is, from now on.
-        anchors: Where its head is written, from now on.
-        why: What the operator said.
-        known: The head that the anchors had, which this ledger lacked; the empty head where it lacked nothing.
-        added: What each account was charged for what is missing.
-        release: With ``period`` and ``plan``: a release that the anchors know and this ledger had lost; its answers may
-            be known, so that it is never measured again.
-    """
-
-    kind: ClassVar[Kind] = "recover"
-    ledger: str
-    place: str
-    anchors: tuple[str, ...]
-    why: str
-    known: Head = Head()
-    added: dict[str, Spent] = {}
-    release: str = ""
-    period: str = ""
-    plan: str = ""
-    at: str
-    by: Actor
-    marks: Marks | None = None
-    balances: tuple[Balance, ...] = ()
-
-
 class Corrected(Value):
     """What a release of the past really cost an account: its draws (by digest), and what that adds to the balance.
 
@@ -281,6 +240,7 @@ class Incident(Value):
         mechanism: Which mechanism; empty: all.
         package: Which package and ``version`` of the recorded environment; empty: any.
         factor: By how much the noise was too small: sensitivities are multiplied by it.
+        erratum: A name of ``fault.ERRATA``; the factor is then 1. Empty: a fault of the noise.
         corrected: What changed.
     """
 
@@ -290,6 +250,7 @@ class Incident(Value):
     package: str = ""
     version: str = ""
     factor: Fraction
+    erratum: str = ""
     corrected: tuple[Corrected, ...]
     at: str
     by: Actor

@@ -3,57 +3,89 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger import view
-from dprelease.ledger.anchors import Journal
+from dprelease.ledger.anchors import Anchor, Journal
 from dprelease.ledger.balance import Actor
 from dprelease.ledger.entry import RESTORE, Anchored, Recovered
 from dprelease.ledger.history import State
-from dprelease.ledger.known import Line, everything
+from dprelease.ledger.hosts import Hosts
+from dprelease.ledger.known import Line, everything, since
 from dprelease.ledger.store import Rows, Store
 from dprelease.ledger.write import Write
 from dprelease.plan.document import Head
 
-__all__ = ["Guard", "Looked", "require_indexed"]
+__all__ = ["Guard", "Looked", "sound"]
 
 # What the anchors said before a snapshot was taken: by path, the highest line; None: no such file.
 Looked = Mapping[str, Line | None]
 
 
 class Guard:
-    """Lets a ledger be used only where nothing that was ever handed on is missing from it."""
+    """Lets a ledger be used only where nothing that was ever handed on is missing from it.
 
-    def __init__(self, store: Store, journal: Journal) -> None:
+    Args:
+        store: Of the ledger.
+        journal: Its anchors, as the project lists them.
+        hosts: Whose an anchor is.
+    """
+
+    def __init__(self, store: Store, journal: Journal, hosts: Hosts) -> None:
         self._store = store
         self.journal = journal
+        self.hosts = hosts
         self.admitted = False  # this object has used the ledger, so it is there, or is known to have disappeared
+        self._unlisted: tuple[Anchor, ...] | None = None  # recorded, and not in the project's list any more
 
     def look(self) -> Looked:
-        """What the anchors know; asked before a snapshot is taken, for others write on meanwhile."""
-        return {str(anchor.path): anchor.last() for anchor in self.journal.anchors}
+        """What the anchors know, those that are listed and those that the ledger has recorded.
+
+        Asked before a snapshot is taken, for others write on meanwhile.
+        """
+        return {str(anchor.path): anchor.last() for anchor in (*self.journal.anchors, *self.unlisted)}
+
+    @property
+    def unlisted(self) -> tuple[Anchor, ...]:
+        """The anchors that the ledger last recorded, that this host can see, and that the project no longer lists."""
+        if self._unlisted is None:
+            try:
+                with self._store.reading() as rows:
+                    told = view.place(rows, sound(rows)) if rows is not None else None
+            except Corrupt:
+                return ()  # whoever reads it next, on a new connection, says so
+            self._unlisted = self._not_listed(told)
+        return self._unlisted
+
+    def _not_listed(self, told: Anchored | Recovered | None) -> tuple[Anchor, ...]:
+        paths = [path for name in (told.anchors if told else ()) if (path := self.hosts.path(name))]
+        return tuple(Anchor(Path(path)) for path in paths if path not in self.journal.paths)
 
     def admit(self, rows: Rows | None, looked: Looked) -> None:
         """Refuse a ledger that is gone, damaged at its head, elsewhere than it says, or behind its anchors.
 
         Raises:
             Corrupt: Says which.
-            LedgerError: It is a copy.
+            LedgerError: It is a copy, or a host must be asked first.
         """
         if rows is None:
             self._require_never(looked, Head())
             return
-        head = _sound(rows)
-        self._admit(rows, head, view.place(rows, head), looked)
+        head = sound(rows)
+        told = view.place(rows, head)
+        self._admit(rows, head, told, looked)
+        self._follow(rows, head, told, looked)
 
     def admit_writer(self, rows: Rows, looked: Looked) -> State:
         """The same, and what stands: read once, for everybody else waits meanwhile."""
-        state = view.state(rows, _sound(rows))
-        self._admit(rows, state.head, state.place[1] if state.place else None, looked)
+        state = view.state(rows, sound(rows))
+        told = state.place[1] if state.place else None
+        self._admit(rows, state.head, told, looked)
+        self._follow(rows, state.head, told, looked)
         return state
 
     def _admit(self, rows: Rows, head: Head, told: Anchored | Recovered | None, looked: Looked) -> None:
@@ -63,15 +95,40 @@ class Guard:
             return
         if told.place != self._store.place:
             raise _copied(told.place, self._store.place)
-        for path, line in looked.items():
+        # Of a list that was changed since this process learned it: those are asked now.
+        late = {str(each.path): each.last() for each in self._not_listed(told) if str(each.path) not in looked}
+        for path, line in {**looked, **late}.items():
+            if path not in self.journal.paths and self.hosts.name(path) not in told.anchors:
+                continue  # it was left out since this process learned of it: it knows what it knew then, and no more
             if (line is None or line.ledger != told.ledger) and self._is_of(path, told):
                 continue  # it was made between the look and the snapshot, which is not behind anything seen there
             self._require_known(rows, head, told, path, line)
+        self.hosts.require_shared(told.anchors)
+        self.hosts.require_asked(told, self._store.server)
+
+    def _follow(self, rows: Rows, head: Head, told: Anchored | Recovered | None, looked: Looked) -> None:
+        """Let the anchors of this host know what other hosts wrote, before anything is read or handed on here.
+
+        What only another host has seen could be lost with the server, and nobody here would know.
+        """
+        if told is None or not self.hosts.several:
+            return
+        lines = {path: looked.get(path) for path in self.journal.paths}
+        behind = {
+            path: line.sequence if line else 0
+            for path, line in lines.items()
+            if line is None or (line.ledger == told.ledger and line.sequence < head.sequence)
+        }
+        if behind:
+            missed = since(rows, view.state(rows, head), min(behind.values()))
+            for anchor in self.journal.anchors:
+                if str(anchor.path) in behind:
+                    anchor.write(*missed)
 
     def _is_of(self, path: str, told: Anchored | Recovered) -> bool:
         """Whether an anchor, looked at once more, belongs to this ledger; it may know more than the snapshot by now."""
-        now = next(anchor.last() for anchor in self.journal.anchors if str(anchor.path) == path)
-        return self._name(path) in told.anchors and now is not None and now.ledger == told.ledger
+        now = Anchor(Path(path)).last()
+        return self.hosts.name(path) in told.anchors and now is not None and now.ledger == told.ledger
 
     def _require_never(self, looked: Looked, head: Head) -> None:
         for path, line in looked.items():
@@ -85,7 +142,7 @@ class Guard:
 
     def _require_known(self, rows: Rows, head: Head, told: Anchored | Recovered, path: str, line: Line | None) -> None:
         if line is None:
-            if self._name(path) in told.anchors:
+            if self.hosts.name(path) in told.anchors:
                 raise Corrupt(
                     f"the anchor {path} is missing, and this ledger was anchored there",
                     detail="whether the ledger was rolled back can no longer be told",
@@ -94,7 +151,7 @@ class Guard:
                 )
             return
         if line.ledger != told.ledger:
-            if line.sequence == 0 and self._name(path) not in told.anchors:
+            if line.sequence == 0 and self.hosts.name(path) not in told.anchors:
                 return
             raise Corrupt(
                 f"the anchor {path} belongs to another ledger than {self._store.place}",
@@ -113,43 +170,69 @@ class Guard:
             )
 
     def wrong(self) -> list[str]:
-        """The same as findings, for the full check and for recovery."""
+        """The same as findings, for the full check and for recovery; every anchor that was ever named is asked."""
         try:
             looked = self.look()
             with self._store.reading() as rows:
                 self.admit(rows, looked)
+                if rows is not None:
+                    self._require_ever(rows, looked)
+                    told = view.place(rows, view.head(rows))
+                    if told is not None and told.unasked:  # by this host alone, or it would not have been admitted
+                        return [
+                            f"the server was restored or failed over, and host {self.hosts.here} was not asked since"
+                        ]
         except LedgerError as error:
             return [error.summary]
         return []
+
+    def _require_ever(self, rows: Rows, looked: Looked) -> None:
+        """Ask the anchors that were named since the last recovery and are still there: none may know another course.
+
+        One that was left out of the list knows less, and may be deleted. A recovery begins all anchors anew.
+        """
+        head = view.head(rows)
+        told = view.place(rows, head)
+        named: dict[str, None] = {}
+        query = "SELECT sequence, kind FROM entries WHERE kind IN ('anchor', 'recover') ORDER BY sequence"
+        for sequence, kind in rows.execute(query):
+            body = view.at(rows, sequence).facts()
+            if isinstance(body, Anchored | Recovered):
+                named = dict.fromkeys((*(named if kind == "anchor" else ()), *body.anchors))
+        for path in filter(None, map(self.hosts.path, named)):
+            line = Anchor(Path(path)).last() if path not in looked else None
+            if told is not None and line is not None and line.ledger == told.ledger:
+                self._require_known(rows, head, told, path, line)
 
     def settle(self, write: Write, at: str, by: Actor) -> None:
         """Say where the ledger is, where that was never said, and which anchors it has, where that changed.
 
         The anchors of a new ledger hold its id, and a new anchor holds everything, before there is anything to lose.
         """
-        told = write.state.place
-        names = self.named(told[1] if told else None)
-        if told is not None and set(told[1].anchors) == set(names):
+        told = write.state.place[1] if write.state.place else None
+        names, server = self.named(told), self._store.server or (told.server if told else "")
+        if told is not None and set(told.anchors) == set(names) and told.server == server and not told.unasked:
             return
         if told is None:
             ledger, why = self.journal.begin(os.urandom(16).hex()), "a new ledger"
         else:
-            ledger, why = told[1].ledger, "the list of anchors changed"
-            fresh = [path for path in self.journal.paths if self._name(path) not in told[1].anchors]
+            ledger, why = told.ledger, "the server's data have a name"
+            if set(told.anchors) != set(names):
+                why = "the list of anchors changed"
+                self._require_ever(write.rows, {})
+            elif told.unasked:
+                why = "the anchors of every host were asked"
+            elif told.server:
+                why = "the server was restored or failed over, and nothing is missing"
+            fresh = [path for path in self.journal.paths if self.hosts.name(path) not in told.anchors]
             self.journal.join(fresh, everything(write.rows, write.state))
         facts = {"ledger": ledger, "place": self._store.place, "anchors": names, "at": at, "by": by}
-        write.account(partial(Anchored, **facts, why=why), {}, tells_place=True)
+        write.account(partial(Anchored, **facts, why=why, server=server), {}, tells_place=True)
+        self._unlisted = self._not_listed(told)
 
     def named(self, told: Anchored | Recovered | None) -> tuple[str, ...]:
         """Its anchors as entries name them: those of this host, and those that other hosts of the same server have."""
-        mine = tuple(map(self._name, self.journal.paths))
-        if told is None or self._store.folder is not None:
-            return mine
-        return (*(name for name in told.anchors if not name.startswith(_host())), *mine)
-
-    def _name(self, path: str) -> str:
-        # Every host of a server has anchors of its own, in its own files, which no other one can look for.
-        return path if self._store.folder is not None else f"{_host()}{path}"
+        return self.hosts.named(told.anchors if told else (), self.journal.paths)
 
     def whole(self, write: Write, before: int, looked: Looked) -> Line | None:
         """What the anchors get of a write; with all balances where one of them lacks an entry from before it.
@@ -184,11 +267,24 @@ class Guard:
         if self.journal.anchors and lines:
             self.journal.write(*lines)
 
+    def farewell(self, line: Line) -> None:
+        """Write the entry that changed the list to the anchors that it leaves out: they know it, and no later one."""
+        for anchor in self._unlisted or ():
+            if anchor.last() is not None:
+                anchor.write(line)
+        self._unlisted = ()
 
-def _sound(rows: Rows) -> Head:
+
+def sound(rows: Rows) -> Head:
+    """The head, after a look at it and at the indexes; Corrupt where one of them is damaged."""
     head = view.require_head(rows)
     require_indexed(rows)
     return head
+
+
+# What was looked at belongs to no reservation, and has no row. Quotes within texts are escaped in canonical JSON.
+_LOOK = '%"reservation":0,%'
+_LOOKS = "SELECT count(*) FROM entries WHERE kind = 'source' AND body LIKE ?"
 
 
 def require_indexed(rows: Rows) -> None:
@@ -204,13 +300,10 @@ def require_indexed(rows: Rows) -> None:
     for kind, table in (("reserve", "reservations"), ("source", "sources"), ("measure", "measurements")):
         indexed = rows.execute(f"SELECT count(*) FROM {table}")  # noqa: S608 - one of the three names above
         entries = rows.execute("SELECT count(*) FROM entries WHERE kind = ?", (kind,))
-        if entries[0][0] > indexed[0][0]:
+        looks = [(0,)] if kind != "source" else rows.execute(_LOOKS, (_LOOK,))
+        if entries[0][0] - looks[0][0] > indexed[0][0]:
             what = f"rows of its table `{table}` are missing"
             raise Corrupt(f"the ledger is damaged: {what}", hint=RESTORE, code="DPR-L302")
-
-
-def _host() -> str:
-    return f"{socket.gethostname()}:"
 
 
 def _standing(state: State) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger.balance import Balance, Charged, Marks, terms_of
+from dprelease.ledger.balance import Balance, Charged, Marks, Spread, terms_of
 from dprelease.ledger.entry import (
     Anchored,
     Body,
@@ -25,6 +25,7 @@ from dprelease.plan.document import Account, Head
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Approximate, Composed, Concentrated, Event
 from dprelease.privacy.filters import Spent, Terms, spent_on
+from dprelease.privacy.stretches import EVERY
 
 __all__ = [
     "Contents",
@@ -38,6 +39,7 @@ __all__ = [
     "given_back",
     "higher",
     "replay",
+    "spread_over",
 ]
 
 Contents = Callable[[str], Composed]
@@ -141,6 +143,15 @@ def given_back(before: Balance, charge: Charged) -> Balance:
     )
 
 
+def spread_over(before: Balance, spread: Iterable[Spread]) -> Balance:
+    """A balance with what counts in every window."""
+    everywhere = before.windows.get(EVERY, Spent())
+    for each in spread:
+        everywhere = everywhere.plus(each.spent)
+    windows = {EVERY: everywhere} if everywhere != Spent() else {}
+    return before.model_copy(update={"windows": {**before.windows, **windows}})
+
+
 def higher(one: Balance, other: Balance) -> Balance:
     """A balance of the first account in which nothing is less than in either."""
     none = Spent()
@@ -236,7 +247,7 @@ def _opened(past: Stand | None, body: Opened, at: int, head: Head) -> Stand:
     balance = past.balance if past else Balance(account=body.account, opened=at)
     return Stand(
         account=body.terms,
-        balance=balance.model_copy(update={"opened": at}),
+        balance=spread_over(balance, body.spread).model_copy(update={"opened": at}),
         head=head,
         series=body.series,
         loss=body.loss,

@@ -1,16 +1,7 @@
 """A mechanism, or a version of a package, was faulty: what past releases really cost, and charging it.
 
-Noise that was too small by a factor F is noise whose scale was s / F. For a draw that is bounded by a norm of its
-change over its scale (all noise here: epsilon = l1 / s, rho = l2^2 / (2 s^2), gauge / s, range) that is the same as a
-sensitivity that was F times as large. Where the two differ, on the lattice under ``pld``, and F is whole, s / F is the
-worse one for Laplace noise: discrete Laplace noise of scale s, on a query that changes by F c, is F times noise of
-scale s / F on a query that changes by c, plus independent noise X - X' with X in 0, ..., F - 1 and weights
-exp(-X / s); for ``(1 - p) sum_j p^j e^(i j t) / (1 - p^F)`` is the characteristic function of X, p = exp(-1 / s), and
-its squared modulus is that of discrete Laplace noise of scale s over that of F times such noise of scale s / F. And
-whoever adds independent noise learns no more.
-
-A selection of keys is told by (epsilon, delta) alone. What is F times as sensitive is charged as k = ceil(F) units at
-once (``group.approximate``), which is never less: epsilon k, and delta weighted accordingly.
+What the draws were is said by ``ledger.fault``; an erratum, a price of the past that was too small whatever the noise
+was, by ``ledger.repriced``.
 
 **Planned revisions.** The first publication was charged 1 + n times its draws, and each of these copies is one
 publication: the first one, and each of its n revisions. Which of them a fault touches is told by the environment that
@@ -21,46 +12,38 @@ paid for 1 + n good ones and, on top, m times the difference, which is the sum o
 over draws; of a ``pld`` account the copies at fault are priced beside all of the good ones, which is more). Copies not
 yet drawn stay good ones; whoever draws them with the fault records the same incident again.
 
+An erratum corrects all copies at once, for the price of each was too small. Where the price was right and only what was
+published of groups was not, the release is recorded with nothing added, so that its erratum can be written.
+
 An account never gets anything back from an incident, and its releases may cost more than its cap: it then refuses all
 others. Draws that protected nothing have a delta of 1, which no cap allows: such an account is closed for ever.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Self
 
-from pydantic import model_validator
-
-from dprelease.canonical import Value
 from dprelease.errors import Corrupt, UnsupportedEvent
 from dprelease.ledger import view
 from dprelease.ledger.balance import Actor, Balance, terms_of
 from dprelease.ledger.corrected import sums_around
 from dprelease.ledger.entry import RESTORE, Corrected, Entry, Incident, Opened, Reserved
+from dprelease.ledger.fault import UNPROTECTED, Fault, events_corrected, is_unprotected
 from dprelease.ledger.history import digest_of, replay
+from dprelease.ledger.repriced import misstated, repriced
 from dprelease.ledger.store import Rows
 from dprelease.ledger.tally import Taken, Tally, tally
 from dprelease.ledger.write import Write
-from dprelease.plan.document import Account, ReleasePlan
+from dprelease.plan.document import Account, ReleasePlan, Step
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import (
-    Approximate,
-    BoundedRange,
-    Composed,
-    Concentrated,
-    Event,
-    Parallel,
-    Repeated,
-)
+from dprelease.privacy.convert import converted
+from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.filters import Spent, Terms, series_loss, spent_on
-from dprelease.privacy.group import approximate
 
 __all__ = [
     "UNPROTECTED",
@@ -76,41 +59,6 @@ __all__ = [
     "recorded",
     "spent_more",
 ]
-
-# Draws that protected nothing. A delta of 1 is no event; this one is as near as it needs to be for every cap and every
-# float, and what is charged for it is a delta of exactly 1.
-UNPROTECTED = Approximate(epsilon=Fraction(0), delta=1 - Fraction(1, 2**512))
-
-
-class Fault(Value):
-    """What was wrong, and which draws it was wrong in; every condition that is given must hold.
-
-    Attributes:
-        why: In words; with all that follows but ``release`` and ``period`` it says which incident this is.
-        mechanism: Name of a mechanism of a plan's steps; empty: all.
-        package: A package of the environment that the reservation recorded; ``version``: its version, empty: any.
-        release: Name of the release; ``period``: its period, empty: any.
-        factor: By how much the noise was too small, above 1; 0: it protected nothing.
-    """
-
-    why: str
-    mechanism: str = ""
-    package: str = ""
-    version: str = ""
-    release: str = ""
-    period: str = ""
-    factor: Fraction
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.factor != 0 and self.factor <= 1:
-            raise ValueError("the factor by which noise was too small is above 1, or 0 where it protected nothing")
-        return self
-
-    def is_of(self, body: Incident) -> bool:
-        """Whether an entry records this very fault, whatever it corrected."""
-        told = (body.why, body.mechanism, body.package, body.version, body.factor)
-        return told == (self.why, self.mechanism, self.package, self.version, self.factor)
 
 
 @dataclass(frozen=True)
@@ -140,6 +88,7 @@ class Recorded:
         spent: What that added to the account.
         before: What stood charged to the account before the entry; None where it is no sum (``pld``).
         after: What stood behind it.
+        plan: Of an erratum: the plan, by which what was published of groups is worked out again.
     """
 
     entry: Entry
@@ -149,6 +98,7 @@ class Recorded:
     spent: Spent
     before: Spent | None
     after: Spent | None
+    plan: ReleasePlan | None = None
 
 
 @dataclass(frozen=True)
@@ -157,42 +107,6 @@ class Outcome:
 
     changed: tuple[Change, ...]
     recorded: tuple[Recorded, ...] = ()
-
-
-def events_corrected(event: Event, factor: Fraction) -> Event:
-    """An event as it really was, its noise having been too small by this factor; 0: it protected nothing.
-
-    Raises:
-        UnsupportedEvent: Of the event only rho is known: what less noise would have meant cannot be said.
-    """
-    if isinstance(event, Composed):
-        return Composed(events=tuple(events_corrected(part, factor) for part in event.events))
-    if not factor:
-        return UNPROTECTED
-    match event:
-        case Repeated():
-            return event.model_copy(update={"event": events_corrected(event.event, factor)})
-        case Parallel():
-            return event.model_copy(update={"events": tuple(events_corrected(part, factor) for part in event.events)})
-        case BoundedRange():
-            return BoundedRange(epsilon=factor * event.epsilon)
-        case Approximate():
-            epsilon, delta = approximate(event.epsilon, event.delta, math.ceil(factor))
-            return UNPROTECTED if delta >= 1 else Approximate(epsilon=epsilon, delta=delta)
-        case Concentrated():
-            raise UnsupportedEvent(
-                "of a draw only rho is known, and what less noise would have cost cannot be said",
-                hint="`--unprotected` charges that it protected nothing",
-            )
-        case _:
-            return event.model_copy(update={"scale": event.scale / factor})
-
-
-def is_unprotected(event: Event) -> bool:
-    """Whether any draw protected nothing."""
-    if isinstance(event, Composed | Parallel):
-        return any(map(is_unprotected, event.events))
-    return is_unprotected(event.event) if isinstance(event, Repeated) else event == UNPROTECTED
 
 
 def spent_more(terms: Terms, before: Composed, after: Composed) -> Spent:
@@ -234,16 +148,23 @@ def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
         body = view.at(rows, taken.sequence).facts()
         if not isinstance(body, Reserved) or not _ran(fault, body):
             continue
-        text = body.plan or view.content(rows, taken.plan).decode()
-        plan = ReleasePlan.from_canonical(text)
+        plan = _plan(rows, body)
+        told_wrong = bool(fault.erratum) and misstated(plan)
         for name in todo:
+            if fault.erratum and taken.revision and name not in taken.parts:
+                continue  # the first publication has paid for it, and is corrected as a whole
+            account = found.state.accounts[name].account
             before = _draws(found, taken, paid, name)
-            after = _after(fault, plan, name, before)
-            if after != before:
-                terms = terms_of(found.state.accounts[name].account)
+            after = _after(fault, plan, account, before)
+            if after != before or told_wrong:
+                terms = terms_of(account)
                 of = paid.sequence if taken.revision else None
                 changed.append(Change(taken, name, before, after, spent_more(terms, before, after), of))
     return tuple(changed)
+
+
+def _plan(rows: Rows, body: Reserved) -> ReleasePlan:
+    return ReleasePlan.from_canonical(body.plan or view.content(rows, body.plan_fingerprint).decode())
 
 
 def _draws(found: Tally, taken: Taken, paid: Taken, account: str) -> Composed:
@@ -275,32 +196,41 @@ def _copies(event: Event) -> tuple[Event, Event]:
 
 
 def _ran(fault: Fault, body: Reserved) -> bool:
+    if fault.erratum in body.mended:
+        return False
     if not fault.package:
         return True
     version = body.environment.get(fault.package)
     return version is not None and (not fault.version or version == fault.version)
 
 
-def _after(fault: Fault, plan: ReleasePlan, account: str, before: Composed) -> Composed:
+def _after(fault: Fault, plan: ReleasePlan, account: Account, before: Composed) -> Composed:
     """The draws of an account, one event for each of its steps, as they really were."""
-    steps = [step for step in plan.steps if plan.catalog.tables[step.aggregate.table].account == account]
+    steps = [step for step in plan.steps if plan.catalog.tables[step.aggregate.table].account == account.name]
     if len(steps) != len(before.events):
         raise Corrupt(f"the draws of {plan.release.name} are not those of its plan", hint=RESTORE, code="DPR-L304")
     copies = 1 if plan.release.revision else 1 + plan.release.revisions
-    return Composed(
-        events=tuple(
-            _corrected_once(event, fault.factor, copies) if fault.mechanism in ("", step.mechanism) else event
-            for step, event in zip(steps, before.events, strict=True)
-        )
-    )
+    found = []
+    for step, event in zip(steps, before.events, strict=True):
+        meant = fault.mechanism in ("", step.mechanism)
+        now = repriced(event, step, plan, account) if meant else event
+        found.append(_corrected_once(now, step, plan, fault.factor, copies) if meant and not fault.erratum else now)
+    return Composed(events=tuple(found))
 
 
-def _corrected_once(event: Event, factor: Fraction, copies: int) -> Event:
+def _corrected_once(event: Event, step: Step, plan: ReleasePlan, factor: Fraction, copies: int) -> Event:
     """One copy corrected, of so many."""
     if copies == 1:
-        return events_corrected(event, factor)
+        return events_corrected(_whole(event, step, plan), factor)
     first, rest = _copies(event)
-    return Composed(events=(events_corrected(first, factor), Repeated(event=rest, count=copies - 1)))
+    corrected = events_corrected(_whole(first, step, plan), factor)
+    return Composed(events=(corrected, Repeated(event=rest, count=copies - 1)))
+
+
+def _whole(event: Event, step: Step, plan: ReleasePlan) -> Event:
+    """A selection as its plan has it, threshold and all, where it is charged as one unit's."""
+    whole = step.event_under(plan.neighboring)
+    return whole if event == converted(whole, 1) else event
 
 
 def record(write: Write, fault: Fault, found: Sequence[Change], at: str, by: Actor) -> None:
@@ -319,7 +249,7 @@ def record(write: Write, fault: Fault, found: Sequence[Change], at: str, by: Act
         for change in found
     )
     facts = {"why": fault.why, "mechanism": fault.mechanism, "package": fault.package, "version": fault.version}
-    make = partial(Incident, **facts, factor=fault.factor, corrected=corrected, at=at, by=by)
+    make = partial(Incident, **facts, factor=fault.factor, erratum=fault.erratum, corrected=corrected, at=at, by=by)
     # Worked out by the very rules by which the full check works it out again.
     entry = Entry.after(write.state.head, make())
     behind = replay([entry], after.__getitem__, view.whole_state(write.rows))
@@ -385,7 +315,9 @@ def recorded(rows: Rows, fault: Fault) -> tuple[Recorded, ...]:
                 terms = _terms(rows, balances[each.account])
                 sums = sums_around(body, by_entry, balances[each.account], terms)
                 now = found.draws.get(each.digest) or view.events(rows, {}, each.digest)
-                shown.append(Recorded(view.at(rows, at), taken, terms, now, each.spent, *sums))
+                kept = view.at(rows, taken.sequence).facts() if body.erratum else None
+                plan = _plan(rows, kept) if isinstance(kept, Reserved) else None
+                shown.append(Recorded(view.at(rows, at), taken, terms, now, each.spent, *sums, plan))
     return tuple(shown)
 
 

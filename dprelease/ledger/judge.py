@@ -12,10 +12,10 @@ from dprelease.ledger.balance import AccountFacts, Balance, Charged, terms_of
 from dprelease.ledger.base import Charge
 from dprelease.ledger.history import Stand, State, digest_of
 from dprelease.plan.document import Account, Head, Parallel, ReleasePlan
-from dprelease.plan.verify_periods import untied
+from dprelease.plan.verify_periods import mistimed, untied
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.filters import Spent, Terms, read, spent_on, within
-from dprelease.privacy.stretches import counted, leading, raised
+from dprelease.privacy.stretches import counted, leading, raised, within_one
 
 __all__ = ["NO_SERIES", "Sums", "judge", "out_of_budget", "require_heads", "require_plan", "require_same", "sums_of"]
 
@@ -44,13 +44,21 @@ def require_plan(plan: ReleasePlan, charges: Sequence[Charge]) -> None:
             hint="nothing was charged; please report this with the plan file",
             code="DPR-L904",
         )
-    for problem in untied(plan):
+    for problem in (*untied(plan), *mistimed(plan)):
         raise BrokenPromiseError(
             f"the plan of {plan.release.name} {plan.release.period} cannot be charged by stretches of time: {problem}",
             hint="nothing was charged; please report this with the plan file",
             code="DPR-L907",
         )
     for charge in charges:
+        if charge.account.window is not None and charge.account.window.time is None:
+            raise LedgerError(
+                f"account {charge.account.name} has a cap per {charge.account.window.per} of its rows, and nothing "
+                "says by which column they go",
+                detail="by two columns one row is paid for in one window and read in two",
+                hint="name it in policy.yaml, beside `window`: `time: {column: seen, type: date}`; plan again",
+                code="DPR-L180",
+            )
         if charge.account.name in planned:
             require_same(planned[charge.account.name], charge.account, "planned", "plan the release again")
 
@@ -69,7 +77,9 @@ def require_same(then: Account, now: Account, verb: str, hint: str) -> None:
                 hint=hint,
                 code="DPR-L120",
             )
-    if (then.window and then.window.per) != (now.window and now.window.per):
+    # What was opened before the policy had to name the time of its windows is named once (``ledger.windowed``).
+    kind, asked = _kind(then), _kind(now)
+    if kind != asked and (verb != "opened" or kind[1] or kind[0] != asked[0]):
         raise LedgerError(
             f"account {now.name} was {verb} with {_per(then)}, and the policy now says {_per(now)}",
             hint=hint,
@@ -83,8 +93,15 @@ def _shown(value: object) -> str:
     return "none" if value is None or value == {} else str(value)
 
 
+def _kind(account: Account) -> tuple[str, tuple[str, str] | None]:
+    return (account.window.per, account.window.time) if account.window else ("", None)
+
+
 def _per(account: Account) -> str:
-    return f"a window per {account.window.per}" if account.window else "no window"
+    if account.window is None:
+        return "no window"
+    by = f" by {account.window.column} ({account.window.type})" if account.window.time else ""
+    return f"a window per {account.window.per}{by}"
 
 
 def require_heads(state: State, names: Iterable[str], heads: Mapping[str, Head]) -> None:
@@ -226,7 +243,7 @@ def _judge_sum(case: _Case, period: str) -> tuple[Charged, list[AccountFacts]]:
     cap = charge.cap if account.window is None else account.window.cap
     _require_cap(account, cap)
     for name in account.stretches(period):
-        before = balance.windows.get(name, Spent())
+        before = within_one(balance.windows, name)
         own = Sums(before, asked, before.plus(asked))
         by_window.append(case.facts(own, cap, name))
         if account.window is not None and not case.fits(own, cap):
@@ -301,7 +318,7 @@ def _line(charge: Charge, past: Stand | None, facts: AccountFacts, period: str) 
     asked = spent_on(terms, charge.events)
     sums = sums_of(account, balance, asked, period)
     if facts.window and account.window is not None:
-        before = balance.windows.get(facts.window, Spent())
+        before = within_one(balance.windows, facts.window)
         sums = Sums(before, asked, before.plus(asked))
     why = _too_much_delta(terms, sums, cap)
     if why is not None:

@@ -13,7 +13,7 @@ from dprelease.ledger.history import State, higher
 from dprelease.ledger.store import Rows
 from dprelease.plan.document import Account, Head
 
-__all__ = ["Known", "Line", "everything", "known_from", "merged"]
+__all__ = ["Known", "Line", "everything", "known_from", "merged", "since"]
 
 _CHECK = 16
 
@@ -145,6 +145,27 @@ def everything(rows: Rows, state: State) -> Known:
         terms={name: stand.account for name, stand in state.accounts.items()},
         releases=releases,
     )
+
+
+def since(rows: Rows, state: State, sequence: int) -> tuple[Line, ...]:
+    """What an anchor must get that knows all up to an entry: releases begun or given back since, and what stands.
+
+    Args:
+        rows: The transaction.
+        state: As it stands.
+        sequence: Of the entry; 0: the anchor is new.
+    """
+    known = everything(rows, state)
+    begun = {key: line for key, line in known.releases.items() if line.sequence > sequence}
+    query = """
+        SELECT e.sequence, s.hash, r.release, r.period, r.plan FROM endings AS e
+        JOIN reservations AS r ON r.sequence = e.reservation JOIN entries AS s ON s.sequence = e.sequence
+        WHERE e.kind = 'void' AND e.sequence > ? ORDER BY e.sequence"""
+    ended = tuple(
+        Line(ledger=known.ledger, sequence=at, hash=digest, release=name, period=period, plan=plan, ended="void")
+        for at, digest, name, period, plan in rows.execute(query, (sequence,))
+    )
+    return (*ended, *known.model_copy(update={"releases": begun}).to_lines())
 
 
 def _names(rows: Rows) -> list[tuple[int, str, str, str, str]]:

@@ -248,6 +248,33 @@ def holders(folder: Path) -> tuple[Holder, ...]:
     return tuple(found)
 
 
+class _Handle:
+    """A process that can be ended, and no other one that gets its number; where the system has such handles (Linux)."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._file = os.pidfd_open(process) if hasattr(os, "pidfd_open") else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            os.close(self._file)
+
+    def end(self) -> None:
+        """Ask it to end.
+
+        Raises:
+            ProcessLookupError: It has ended.
+            PermissionError: It belongs to another user.
+        """
+        if self._file is None:
+            os.kill(self._process, signal.SIGTERM)
+        else:
+            signal.pidfd_send_signal(self._file, signal.SIGTERM)
+
+
 def _read(path: Path) -> Holder:
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
@@ -270,11 +297,20 @@ def _read(path: Path) -> Holder:
     )
 
 
-def break_lock(holder: Holder) -> None:
+def break_lock(folder: Path, holder: Holder) -> None:
     """End the process that holds a lock on this host; nothing where it is gone already.
 
+    Between the question and the answer it may have ended, and its number have been given to another process. So the
+    lock is looked at once more, now, and the process is ended through a handle that is taken before that: while the
+    lock is held in the words that the question told, the number is that of its holder, and a handle never moves to
+    another process.
+
+    Args:
+        folder: Of the lock files.
+        holder: As it was told.
+
     Raises:
-        LedgerError: It runs on another host, or belongs to another user.
+        LedgerError: It runs on another host, belongs to another user, or is not the one that was told.
     """
     if not holder.alive:
         return
@@ -285,7 +321,18 @@ def break_lock(holder: Holder) -> None:
             code="DPR-L145",
         )
     try:
-        os.kill(holder.process, signal.SIGTERM)
+        with _Handle(holder.process) as process:
+            now = [each for each in holders(folder) if (each.release, each.period) == (holder.release, holder.period)]
+            if not any(each.alive for each in now):
+                return  # it has ended by itself
+            if holder not in now:
+                raise LedgerError(
+                    f"the lock of {holder.release}/{holder.period} is not held by process {holder.process} any more",
+                    detail="it was freed, and taken by another one, since you were asked; nothing was ended",
+                    hint="the same command asks about that one",
+                    code="DPR-L182",
+                )
+            process.end()
     except ProcessLookupError:
         return
     except PermissionError as error:

@@ -8,8 +8,9 @@ from functools import partial
 from dprelease.errors import BudgetExceeded, LedgerError
 from dprelease.ledger.balance import Actor, Balance
 from dprelease.ledger.entry import Opened, Slot
-from dprelease.ledger.history import Stand, digest_of
+from dprelease.ledger.history import Stand, digest_of, spread_over
 from dprelease.ledger.judge import require_same
+from dprelease.ledger.windowed import is_named_now, spread_of
 from dprelease.ledger.write import Write
 from dprelease.plan.document import Account
 from dprelease.privacy.budget import Loss, round_up
@@ -18,6 +19,7 @@ from dprelease.privacy.filters import series_loss
 
 __all__ = ["Opening"]
 
+_NAMED = "the policy names the time by which its windows go"
 _FOR_EVER = "an account keeps these for ever: use another account name for another promise"
 
 
@@ -35,6 +37,15 @@ class Opening:
                 self.record(account, "first used", ())
             elif (stand.account.lifetime, stand.account.window) != (account.lifetime, account.window):
                 self.record(account, "the policy's caps changed", stand.series, stand.loss)
+
+    def name_times(self, accounts: Sequence[Account]) -> None:
+        """Record the time of windows that had none, before anything is judged by what stands in them."""
+        for account in accounts:
+            stand = self._write.state.accounts.get(account.name)
+            if stand is not None and is_named_now(stand.account, account):
+                require_same(stand.account, account, "opened", _FOR_EVER)
+                kept = stand.account.model_copy(update={"window": account.window})
+                self.record(kept, _NAMED, stand.series, stand.loss)
 
     def open(self, account: Account, why: str, series: Sequence[tuple[Composed, int]]) -> None:
         """Open an account by hand; with a series, which is priced now and for ever.
@@ -71,7 +82,9 @@ class Opening:
         """Write the entry that has an account's terms, whatever was there; its balance stays."""
         past = self._write.state.accounts.get(account.name)
         at = self._write.state.head.sequence + 1
-        balance = (past.balance if past else Balance(account=account.name, opened=at)).model_copy(update={"opened": at})
+        spread = spread_of(self._write.rows, account) if past and is_named_now(past.account, account) else ()
+        balance = past.balance if past else Balance(account=account.name, opened=at)
+        balance = spread_over(balance, spread).model_copy(update={"opened": at})
         stand = Stand(account=account, balance=balance, head=self._write.state.head, series=series, loss=loss)
         body = partial(
             Opened,
@@ -87,6 +100,7 @@ class Opening:
             parallel=account.parallel,
             series=series,
             loss=loss,
+            spread=spread,
             why=why,
             replaces=past.balance.opened if past else None,
             at=self._at,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -76,7 +77,29 @@ def require_owner(path: Path) -> os.stat_result | None:
         raise cannot_use(path, "it is not a file")
     if found.st_uid != os.geteuid():
         raise cannot_use(path, f"it belongs to user {found.st_uid}, and this process is user {os.geteuid()}")
+    _require_unshared(path, found.st_mode, path.parent.stat().st_mode)
     return found
+
+
+def _require_unshared(path: Path, mode: int, folder: int) -> None:
+    """Refuse a file that others can write, or replace.
+
+    The chain is not signed: whoever can write the file can write another one that adds up, and spend again.
+    """
+    sticky = folder & stat.S_ISVTX  # of such a folder nobody can remove what is another user's
+    if mode & 0o022:
+        why, hint = f"others can write it (mode {stat.S_IMODE(mode):04o})", f"chmod 600 {path}"
+    elif folder & 0o022 and not sticky:
+        why = f"others can replace it (mode {stat.S_IMODE(folder):04o} of its folder)"
+        hint = f"chmod 700 {path.parent}"
+    else:
+        return
+    raise LedgerError(
+        f"the ledger {path} is not yours alone: {why}",
+        detail="whoever can change it can take back what was spent, and have a second answer drawn",
+        hint=f"`dprelease ledger check` once it is closed to them: {hint}",
+        code="DPR-L181",
+    )
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,11 +10,15 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from dprelease.canonical import sha256
+from dprelease.ledger.fault import ERRATA
 from dprelease.ledger.history import digest_of
+from dprelease.ledger.repriced import cost_before
 from dprelease.plan.document import Account, Parallel, ReleaseInfo, ReleasePlan
-from dprelease.plan.verify_periods import untied
+from dprelease.plan.verify_periods import mistimed, untied
 
-__all__ = ["Planned", "Plans"]
+__all__ = ["Planned", "Plans", "Times"]
+
+Times = frozenset[tuple[str, str] | None]  # columns and types; None: a table was read whole
 
 _RELEASE, _SPEC = ',"release":', ',"spec_fingerprint":"'
 
@@ -28,7 +32,10 @@ class Planned:
         cells: How many numbers each measurement has: a step has one, or one for each of its pieces.
         cut: The ids of the pieces of each step that has some.
         costs: By account, the digest of what it is charged.
+        before: The same as versions charged it that an erratum is about; a check of prices names those.
         parallel: By account whose stretches of time are apart, on what terms.
+        windowed: By account with windows, the column and type that they go by; None: the policy had to name none.
+        times: By account with windows, the column and type by which its tables are read.
         untied: Why a parallel account may be charged for less than its units lose.
         revisions: How many revisions of its period are planned, and are charged with the first publication.
         revision: Which of them it is; 0: the first publication.
@@ -38,12 +45,19 @@ class Planned:
     name: tuple[str, str, str]
     cells: Mapping[str, int | None]
     costs: Mapping[str, str]
+    before: Mapping[str, str] = field(default_factory=dict)
     parallel: Mapping[str, Parallel] = field(default_factory=dict)
+    windowed: Mapping[str, tuple[str, str] | None] = field(default_factory=dict)
+    times: Mapping[str, Times] = field(default_factory=dict)
     untied: tuple[str, ...] = ()
     revisions: int = 0
     revision: int = 0
     first: str = ""
     cut: tuple[tuple[str, ...], ...] = ()
+
+    def fits(self, charged: Mapping[str, str], mended: Iterable[str]) -> bool:
+        """Whether these are the digests of what it costs, as the version that charged it priced that."""
+        return self.costs == charged or (not set(ERRATA) & set(mended) and {**self.costs, **self.before} == charged)
 
     def unfit(self, terms: Iterable[Account]) -> Iterator[str]:
         """Why it may be charged for less than units lose that are of one stretch of time each; nothing: it is not."""
@@ -51,6 +65,9 @@ class Planned:
         for account in terms:
             if account.name in self.costs and self.parallel.get(account.name) != account.parallel:
                 yield f"account {account.name} was opened with other stretches of time than the plan has"
+            window = account.window
+            if account.name in self.costs and window and window.time not in (None, self.windowed.get(account.name)):
+                yield f"account {account.name} was opened with another time of its windows than the plan has"
 
 
 class Plans:
@@ -115,14 +132,23 @@ def _planned(text: str) -> Planned:
     plan = ReleasePlan.from_canonical(text)
     owed = {plan.catalog.tables[step.aggregate.table].account for step in plan.steps if not plan.release.revision}
     accounts = {account.name: account for account in plan.accounts}
+    before = {name: cost_before(plan, accounts[name]) for name in owed}
     return Planned(
         name=(plan.release.name, plan.release.period, plan.spec_fingerprint),
         cells=plan.numbers,
         cut=tuple(tuple(piece.id(step) for piece in pieces) for step, pieces in plan.pieces.items()),
         costs={name: digest_of(plan.cost_of(accounts[name])) for name in owed},
+        before={name: digest_of(cost) for name, cost in before.items() if cost is not None},
         parallel={name: account.parallel for name, account in accounts.items() if account.parallel is not None},
-        untied=tuple(untied(plan)),
+        windowed={name: account.window.time for name, account in accounts.items() if account.window is not None},
+        times={name: _times_of(plan, name) for name, account in accounts.items() if account.window is not None},
+        untied=(*untied(plan), *mistimed(plan)),
         revisions=plan.release.revisions,
         revision=plan.release.revision,
         first=plan.at_revision(0).fingerprint() if plan.release.revision else "",
     )
+
+
+def _times_of(plan: ReleasePlan, account: str) -> Times:
+    times = (table.time for table in plan.catalog.tables.values() if table.account == account)
+    return frozenset((time.column, time.type) if time else None for time in times)

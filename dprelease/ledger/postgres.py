@@ -61,6 +61,7 @@ class PostgresStore:
         self._process = os.getpid()
         self._known = ""
         self._place = ""
+        self._server = ""
         weakref.finalize(self, _disconnect, self._idle, self._process)
 
     @property
@@ -70,6 +71,14 @@ class PostgresStore:
             with self.reading():
                 pass
         return self._place or self._address.place
+
+    @property
+    def server(self) -> str:
+        """The database, its table of entries and the timeline of its log; empty where the server does not tell them.
+
+        One of them is another after a restore, or a failover to a standby.
+        """
+        return self._server
 
     @property
     def folder(self) -> Path | None:
@@ -190,6 +199,7 @@ class PostgresStore:
         if self._known and name != self._known:
             raise Corrupt(f"another ledger is now at {self._address.place}", hint=RESTORE, code="DPR-L305")
         self._known = name if found is not None else ""
+        self._server = _incarnation(session) if found is not None else ""
         if session.cluster or found:
             self._place = f"{self._address.place}#{session.cluster or found}"
         return found is not None
@@ -214,12 +224,38 @@ class PostgresLedger(Book):
 
     Args:
         url: ``postgresql://user@host:port/database``.
-        anchors: Files, elsewhere, that its head is written to.
+        anchors: Files of this host that its head is written to.
         clock: Tells the time for the record; never used for order.
+        host: The name of this host; empty: as the operating system has it.
+        shared: Further anchors, which every host sees under the same path.
     """
 
-    def __init__(self, url: str, anchors: Sequence[Path] = (), clock: Callable[[], datetime] = utc_now) -> None:
-        super().__init__(PostgresStore(url), anchors, clock)
+    def __init__(
+        self,
+        url: str,
+        anchors: Sequence[Path] = (),
+        clock: Callable[[], datetime] = utc_now,
+        host: str = "",
+        shared: Sequence[Path] = (),
+    ) -> None:
+        super().__init__(PostgresStore(url), anchors, clock, host, shared)
+
+
+_INCARNATION = """
+    SELECT (SELECT oid FROM pg_database WHERE datname = current_database()), 'dprelease.entries'::regclass::oid,
+        substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"""
+
+
+def _incarnation(session: Session) -> str:
+    """What the server's data are called: a restored dump has other tables, a promoted standby another timeline.
+
+    Numbers of objects and timelines: www.postgresql.org/docs/current/datatype-oid.html and
+    continuous-archiving.html#BACKUP-TIMELINES. A disk that is put back under the server has the same ones.
+    """
+    try:
+        return "/".join(map(str, session.ask(_INCARNATION)[0]))
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported):
+        return ""
 
 
 def look(session: Session, place: str) -> str | None:

@@ -14,15 +14,18 @@ from dprelease.ledger.anchors import Journal
 from dprelease.ledger.balance import AccountFacts, Charged
 from dprelease.ledger.base import Charge, Reservation, StepKey
 from dprelease.ledger.check import check
-from dprelease.ledger.entry import Entry, Opened
-from dprelease.ledger.guard import Guard
+from dprelease.ledger.entry import Entry, Opened, Sourced
+from dprelease.ledger.guard import Guard, sound
 from dprelease.ledger.history import State
+from dprelease.ledger.hosts import Hosts
 from dprelease.ledger.judge import judge
 from dprelease.ledger.place import utc_now, utc_text
-from dprelease.ledger.sourcing import Read
+from dprelease.ledger.published import Published, lacking
+from dprelease.ledger.sourcing import Read, files_read, require_readable
 from dprelease.ledger.store import Holder, Lock, Rows, Store
+from dprelease.ledger.windowed import named
 from dprelease.noise import Measurement
-from dprelease.plan.document import AccountStanding, Head, Standing
+from dprelease.plan.document import AccountStanding, Head, ReleasePlan, Standing
 
 __all__ = ["Reader"]
 
@@ -36,11 +39,21 @@ class Reader:
         store: Where its tables are.
         anchors: Files, elsewhere, that its head is written to.
         clock: Tells the time for the record; never used for order.
+        host: The name of this host; empty: as the operating system has it.
+        shared: Further anchors, which every host sees under the same path.
     """
 
-    def __init__(self, store: Store, anchors: Sequence[Path] = (), clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        store: Store,
+        anchors: Sequence[Path] = (),
+        clock: Callable[[], datetime] = utc_now,
+        host: str = "",
+        shared: Sequence[Path] = (),
+    ) -> None:
         self._store = store
-        self._guard = Guard(store, Journal(anchors))
+        hosts = Hosts(store.folder is None, host, [str(path) for path in shared])
+        self._guard = Guard(store, Journal([*anchors, *shared]), hosts)
         self._clock = clock
         # By hash of the reserve entry, so never out of date:
         self._steps: dict[str, Mapping[str, int | None]] = {}
@@ -51,6 +64,13 @@ class Reader:
     def place(self) -> str:
         """Where it is, without a password."""
         return self._store.place
+
+    @property
+    def id(self) -> str:
+        """The id of the ledger; empty where there is none, and in one that no anchor was ever asked of."""
+        with self._reading() as rows:
+            told = view.place(rows, view.head(rows)) if rows else None
+        return told.ledger if told else ""
 
     @property
     def exists(self) -> bool:
@@ -94,6 +114,7 @@ class Reader:
         """What these charges would come to now, and the facts of accounts that could not pay; nothing is charged."""
         with self._reading() as rows:
             state = view.state(rows) if rows else State()
+            state = named(rows, state, [charge.account for charge in charges])
         return judge(state, charges, period)
 
     def openings(self, account: str) -> tuple[tuple[int, Opened], ...]:
@@ -120,21 +141,53 @@ class Reader:
         self._guard.anchor(*lines)  # whoever wrote it may have died before that
         return found[1] if found else None
 
+    def require_readable(
+        self, tables: Mapping[str, tuple[str, ...]] | None, accounts: Mapping[str, str], key_id: str, *, accepted: bool
+    ) -> None:
+        """Refuse, before anything is charged, files that could not be read once it is."""
+        with self._reading() as rows:
+            require_readable(rows, tables, accounts, key_id, accepted=accepted)
+
     def measured(self, release: str, period: str, plan: str) -> frozenset[str]:
         """The steps of a plan that have a measurement."""
         with self._reading() as rows:
             return view.measured(rows, release, period, plan) if rows else frozenset()
 
-    def entries(self) -> Iterator[Entry]:
+    def plan_of(self, reservation: Reservation) -> ReleasePlan | None:
+        """The plan of a reservation; None of one that was lost."""
+        with self._reading() as rows:
+            text = view.with_plan(rows, reservation).plan if rows else ""
+        return ReleasePlan.from_canonical(text) if text else None
+
+    def files_read(self) -> tuple[Sourced, ...]:
+        """Every record of files that were read, in ledger order."""
+        with self._reading() as rows:
+            return files_read(rows) if rows else ()
+
+    def entries(self, *, admitted: bool = True) -> Iterator[Entry]:
         """Every entry, in order; read in pages, so that a slow reader holds nothing open."""
         last = 0
         while True:
-            with self._reading() as rows:
+            with self._reading() if admitted else self._store.reading() as rows:
                 page = view.page(rows, last, _PAGE) if rows else []
             yield from page
             if len(page) < _PAGE:
                 return
             last = page[-1].sequence
+
+    def lacks(self, found: Sequence[Published], *, admitted: bool = True) -> tuple[Published, ...]:
+        """The published bundles whose charge is not in the ledger."""
+        with self._reading() if admitted else self._store.reading() as rows:
+            if rows is None:
+                return tuple(found)
+            sound(rows)
+            return lacking(rows, found)
+
+    def warnings(self, *, every: bool = False) -> tuple[str, ...]:
+        """What could be lost and not be noticed by this host."""
+        with self._reading() as rows:
+            told = view.place(rows, view.head(rows)) if rows else None
+        return self._guard.hosts.warnings(told.anchors if told else (), every=every)
 
     def check(self) -> tuple[str, ...]:
         """Every finding of a full check."""

@@ -1,6 +1,6 @@
-"""A ledger that its anchors contradict, or that was moved, made usable again. Nothing here ever takes spend away.
+"""A ledger that its anchors or published bundles contradict, or that was moved, made usable again. Only adds spend.
 
-What the anchors know is more than what a rolled-back ledger has: charges and releases that it has never heard of. These
+What they know is more than what a rolled-back ledger has: charges and releases that it has never heard of. These
 charges are added; releases that were lost, and those that are open in what is left, end here: their answers may have
 been handed on, and a second answer would be a second draw.
 """
@@ -12,49 +12,67 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
-from dprelease.errors import Corrupt
+from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger import view
 from dprelease.ledger.balance import Actor, Balance, terms_of
+from dprelease.ledger.base import Charge
 from dprelease.ledger.entry import Entry, Recovered, Reserved
-from dprelease.ledger.guard import Guard, require_indexed
-from dprelease.ledger.history import Stand, charged_balance
+from dprelease.ledger.guard import Guard, sound
+from dprelease.ledger.history import Stand, charged_balance, digest_of
 from dprelease.ledger.known import Known, Line, everything
 from dprelease.ledger.opening import Opening
+from dprelease.ledger.published import Evidence, lacking
 from dprelease.ledger.store import Rows, Store
 from dprelease.ledger.write import Write
-from dprelease.plan.document import Head
-from dprelease.privacy.filters import Spent
+from dprelease.plan.document import Account, Head
+from dprelease.privacy.filters import Spent, spent_on
 
 __all__ = ["recover"]
 
 
-def recover(store: Store, guard: Guard, why: str, at: str, by: Actor) -> tuple[str, ...]:
-    """Add what the anchors know and the ledger lacks, and record its place and its anchors anew.
+def recover(
+    store: Store,
+    guard: Guard,
+    why: str,
+    at: str,
+    by: Actor,
+    published: Sequence[Evidence] = (),
+    gone: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Add what the anchors and the published bundles know and the ledger lacks, and record its place and anchors anew.
 
     Args:
-        store: Of the ledger; made where it is gone and an anchor knows it.
+        store: Of the ledger; made where it is gone and an anchor or a bundle knows it.
         guard: With its anchors.
         why: What the operator said.
         at: When, in UTC.
         by: Who.
+        published: The bundles that were found.
+        gone: Hosts that are gone for good with their anchors.
 
     Returns:
         What was done, one line each; empty: nothing was wrong, and nothing was written.
 
     Raises:
         Corrupt: An anchor is damaged, or the ledger itself is: both are restored from backups first.
+        LedgerError: The plan of a bundle that proves a loss cannot be believed (DPR-L322).
     """
+    bundles = [each.published for each in published]
     wrong = guard.wrong()
-    if not wrong:
+    with store.reading() as rows:
+        if rows is not None:
+            sound(rows)
+        absent = lacking(rows, bundles) if rows is not None else bundles
+    if not wrong and not absent:
         return ()
-    courses = guard.journal.known()
-    with store.writing(make=any(known.head.sequence for known in courses)) as rows:
+    courses = guard.journal.known(guard.unlisted)
+    with store.writing(make=bool(absent) or any(known.head.sequence for known in courses)) as rows:
         if rows is None:
             return ()
-        view.require_head(rows)
-        require_indexed(rows)
-        work = _Recovery(Write(rows, view.state(rows)), store, guard, courses, why, at, by)
+        sound(rows)
+        work = _Recovery(Write(rows, view.state(rows)), store, guard, courses, why, at, by, published, gone)
         done = work.run()
         known = everything(rows, work.write.state)
     guard.journal.renew(known)
@@ -63,15 +81,34 @@ def recover(store: Store, guard: Guard, why: str, at: str, by: Actor) -> tuple[s
 
 class _Recovery:
     def __init__(
-        self, write: Write, store: Store, guard: Guard, courses: Sequence[Known], why: str, at: str, by: Actor
+        self,
+        write: Write,
+        store: Store,
+        guard: Guard,
+        courses: Sequence[Known],
+        why: str,
+        at: str,
+        by: Actor,
+        published: Sequence[Evidence],
+        gone: Sequence[str],
     ) -> None:
         self.write, self._at, self._by = write, at, by
         self._lost_courses = [known for known in courses if not self._has(known.head)]
-        told = write.state.place
-        self._facts = {
-            "ledger": told[1].ledger if told else courses[0].ledger if courses else os.urandom(16).hex(),
+        self._published = published
+        told = write.state.place[1] if write.state.place else None
+        ids = (
+            [told.ledger]
+            if told
+            else [known.ledger for known in courses]
+            + [each.published.ledger for each in published if each.published.ledger]
+        )
+        self._unproven = bool(told and guard.hosts.moved(told, store.server) and not guard.hosts.proven(told.anchors))
+        self._facts: dict[str, Any] = {
+            "ledger": ids[0] if ids else os.urandom(16).hex(),
             "place": store.place,
-            "anchors": guard.named(told[1] if told else None),
+            "anchors": guard.named(told),
+            "server": store.server or (told.server if told else ""),
+            "unasked": guard.hosts.unasked(told, store.server, gone),
             "why": why,
             "at": at,
             "by": by,
@@ -83,11 +120,80 @@ class _Recovery:
         said: list[str] = []
         for known in self._lost_courses:
             said += self._add(known)
-        if self._lost_courses:
+        proved = bool(lacking(self.write.rows, [each.published for each in self._published]))
+        if self._lost_courses or proved or self._unproven:
             said += self._end_open()
         for known in self._lost_courses:
             said += self._lost(known.releases)
+        absent = lacking(self.write.rows, [each.published for each in self._published])
+        lost = {each.entry for each in absent}
+        found = sorted(
+            (each for each in self._published if each.published.entry in lost),
+            key=lambda each: each.published.entry.sequence,
+        )
+        for each in found:
+            said += self._take(each)
+        if self._facts["unasked"]:
+            said.append(f"still to be asked, each by `ledger recover` there: {', '.join(self._facts['unasked'])}")
         return said
+
+    def _take(self, bundle: Evidence) -> list[str]:
+        """Charge what a published bundle proves, and let its release be one that is never measured again."""
+        if bundle.wrong:
+            raise cannot_take(bundle)
+        published, rows = bundle.published, self.write.rows
+        release = (published.release, published.period, published.plan)
+        charges, (payer, price) = bundle.charges, bundle.paid
+        if payer and not view.was_planned(rows, published.release, published.period, payer):
+            charges = price
+        stands, spent = {}, {}
+        said: list[str] = []
+        for charge in charges:
+            name = charge.account.name
+            said += self._known_as(charge.account, "known to a published bundle, and missing")
+            more = self._cost(charge, published.period)
+            stands[name], spent[name] = self._raised(name, more), more.spent
+        again = view.was_planned(rows, *release)
+        named = {} if again else dict(zip(("release", "period", "plan"), release, strict=True))
+        facts = {**self._facts, **named, "bundle": published.entry, "manifest": published.manifest}
+        before = view.find(rows, published.release, published.period)
+        entry = self.write.account(partial(Recovered, **facts, added=spent), stands, tells_place=True)
+        if again:
+            said.append(
+                f"{published.folder} is a second answer to a plan that this ledger has: it is charged by itself"
+            )
+        else:
+            self.write.index_reservation(entry, *release, before.sequence if before else None)
+            self.write.end(entry.sequence, entry, "give_up", release)
+            said.append(
+                f"{published.release} {published.period} is lost, and published in {published.folder}: it is charged, "
+                "and never measured again"
+            )
+        return said + [f"account {name} was charged what it costs" for name in spent]
+
+    def _cost(self, charge: Charge, period: str) -> Balance:
+        """What a release adds to the balance of an account."""
+        account = self.write.state.accounts[charge.account.name].account
+        spent = spent_on(terms_of(account), charge.events)
+        series = {digest_of(charge.events): 1} if account.composition == "pld" else {}
+        windows = dict.fromkeys(account.stretches(period), spent)
+        return Balance(account=account.name, opened=0, spent=spent, windows=windows, series=series)
+
+    def _known_as(self, account: Account, why: str) -> list[str]:
+        """Open an account that is missing; refuse one that adds up in another way."""
+        stand = self.write.state.accounts.get(account.name)
+        if stand is None:
+            Opening(self.write, self._at, self._by).record(account, why)
+            return [f"account {account.name} was opened anew"]
+        if terms_of(stand.account) != terms_of(account):
+            raise Corrupt(
+                f"what is lost knows account {account.name} as another one: it adds up by {account.composition} there, "
+                f"and by {stand.account.composition} here",
+                hint="name the anchors and the releases of this ledger in dprelease.yaml, or put back the ledger that "
+                "they are of",
+                code="DPR-L314",
+            )
+        return []
 
     def _has(self, head: Head) -> bool:
         return head.sequence == 0 or view.hash_at(self.write.rows, head.sequence) == head.hash
@@ -95,18 +201,8 @@ class _Recovery:
     def _add(self, known: Known) -> list[str]:
         """Open the accounts that are missing, and charge what was spent behind the last entry that both know."""
         said: list[str] = []
-        for name, account in known.terms.items():
-            stand = self.write.state.accounts.get(name)
-            if stand is None:
-                Opening(self.write, self._at, self._by).record(account, "known to the anchors, and missing")
-                said.append(f"account {name} was opened anew")
-            elif terms_of(stand.account) != terms_of(account):
-                raise Corrupt(
-                    f"the anchors know account {name} as another one: it adds up by {account.composition} there, "
-                    f"and by {stand.account.composition} here",
-                    hint="name the anchors of this ledger in dprelease.yaml, or put back the ledger that they are of",
-                    code="DPR-L314",
-                )
+        for account in known.terms.values():
+            said += self._known_as(account, "known to the anchors, and missing")
         added = {} if _was_added(self.write.rows, known.head) else self._missing(known)
         stands = {name: self._raised(name, more) for name, more in added.items()}
         spent = {name: more.spent for name, more in added.items()}
@@ -160,7 +256,7 @@ class _Recovery:
         for each in view.reservations(self.write.rows):
             if each.state == "open":
                 release = (each.release, each.period, each.plan_fingerprint)
-                self.write.end(each.sequence, self._ending(*release), "give_up", release)
+                self.write.end(each.sequence, self._ending(*release, each.hash), "give_up", release)
                 said.append(f"{each.release} {each.period} was ended: answers of it may be lost")
         return said
 
@@ -177,10 +273,30 @@ class _Recovery:
             said.append(f"{line.release} {line.period} is lost: it is charged, and never measured again")
         return said
 
-    def _ending(self, release: str, period: str, plan: str) -> Entry:
+    def _ending(self, release: str, period: str, plan: str, reserved: str = "") -> Entry:
         """The entry with which a release ends here, whether the ledger had it open or had lost it."""
-        make = partial(Recovered, **self._facts, release=release, period=period, plan=plan)
-        return self.write.account(make, {}, tells_place=True)
+        manifest = next(
+            (
+                each.published.manifest
+                for each in self._published
+                if (each.published.release, each.published.period, each.published.plan) == (release, period, plan)
+                and reserved in ("", each.published.entry.hash)
+            ),
+            "",
+        )
+        facts = {**self._facts, "release": release, "period": period, "plan": plan, "manifest": manifest}
+        return self.write.account(partial(Recovered, **facts), {}, tells_place=True)
+
+
+def cannot_take(bundle: Evidence) -> LedgerError:
+    """The error for a bundle that proves a loss, and whose cost cannot be derived."""
+    return LedgerError(
+        f"{bundle.published.folder} proves a loss, and what it cost cannot be derived: {bundle.wrong}",
+        detail="nothing was written; without it a recovery would charge too little",
+        hint="put back the bundle from a copy that `dprelease verify` finds whole, or the ledger from a backup with "
+        f"entry {bundle.published.entry.sequence}",
+        code="DPR-L322",
+    )
 
 
 def _was_added(rows: Rows, known: Head) -> bool:

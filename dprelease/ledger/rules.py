@@ -9,6 +9,7 @@ from dprelease.ledger.base import Reservation
 from dprelease.plan.document import ReleasePlan
 
 __all__ = [
+    "already_answered",
     "has_ended",
     "not_reserved",
     "replaces",
@@ -32,8 +33,21 @@ def has_ended(existing: Reservation) -> LedgerError:
     return LedgerError(
         f"{existing.release} {existing.period} was {existing.state.replace('_', ' ')}: {existing.ended}",
         detail="what it cost stays charged, and its answers may be known",
-        hint="`dprelease run SPEC --restate REASON` releases it again, from a changed spec, and is charged again",
+        hint="`dprelease run SPEC --restate REASON` releases it again, where the data or the spec are others, and is "
+        "charged again",
         code="DPR-L113",
+    )
+
+
+def already_answered(name: str) -> LedgerError:
+    """The error for a question that was answered, about the same data."""
+    return LedgerError(
+        f"{name} was measured with this very question, and from these very data",
+        detail="the same question about the same data is answered once: asked again, it has the answer that it has. "
+        "Titles, names and looks are no part of it",
+        hint="correct the file, or what is measured, if it was wrong; other titles, labels or formats are free: "
+        "`dprelease publish NAME/PERIOD --look SPEC`",
+        code="DPR-L114",
     )
 
 
@@ -44,7 +58,8 @@ def replaces(existing: Reservation, mark: str, why: str, *, used: bool) -> bool:
         existing: The last one of the same release and period.
         mark: Fingerprint of the plan.
         why: The reason for replacing; empty: none is given.
-        used: Whether this plan was ever measured for this release and period.
+        used: Whether this plan was ever measured for this release and period, or another one that asks the same and
+            has the same number.
 
     Raises:
         LedgerError: Neither.
@@ -54,12 +69,7 @@ def replaces(existing: Reservation, mark: str, why: str, *, used: bool) -> bool:
     if same and (not why or existing.restates is not None):
         return False
     if why and used:
-        raise LedgerError(
-            f"{name} was measured with this very plan",
-            detail="the same question is answered once: asked again, it has the answer that it has",
-            hint="change the spec, if it was wrong; to render again, `dprelease publish`, which is free",
-            code="DPR-L114",
-        )
+        raise already_answered(name)
     if why and existing.state != "open":
         return True
     if existing.state in ("given_up", "lost"):

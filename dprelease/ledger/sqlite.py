@@ -72,6 +72,11 @@ class SQLiteStore:
         """Where it is; the lock files of its releases are there as well."""
         return self.path.parent
 
+    @property
+    def server(self) -> str:
+        """Empty: a file says nothing of having been put back."""
+        return ""
+
     @contextmanager
     def reading(self) -> Iterator[_Rows | None]:
         """One snapshot."""
@@ -107,7 +112,7 @@ class SQLiteStore:
 
     def break_lock(self, holder: Holder) -> None:
         """End the process that holds a lock on this host."""
-        break_lock(holder)
+        break_lock(self.folder, holder)
 
     def findings(self) -> list[str]:
         """What SQLite's own checks and a comparison of the schema find."""

@@ -93,6 +93,11 @@ class Store(Protocol):
         """Where it is, canonical and without a password: ``sqlite:/srv/ledger.db``, ``postgresql:host:5432/name``."""
         ...
 
+    @property
+    def server(self) -> str:
+        """What the server's data are called until they are restored or fail over; empty: nobody can tell, or a file."""
+        ...
+
     def reading(self) -> AbstractContextManager[Rows | None]:
         """One snapshot; None where there is no ledger yet."""
         ...

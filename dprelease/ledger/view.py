@@ -280,6 +280,7 @@ def _reservation(rows: Rows, sequence: int, ending: int | None) -> Reservation:
             environment={},
             state="lost",
             accounts=(),
+            manifest=body.manifest or None,
             ended=body.why,
         )
     closed = at(rows, ending).facts() if ending is not None else None
@@ -299,7 +300,7 @@ def _reservation(rows: Rows, sequence: int, ending: int | None) -> Reservation:
         state="given_up" if given_up else "closed" if closed else "open",
         accounts=tuple(charge.facts for charge in body.charges),
         windows=tuple(facts for charge in body.charges for facts in charge.further),
-        manifest=closed.manifest if isinstance(closed, Closed) and not given_up else None,
+        manifest=(closed.manifest or None) if isinstance(closed, Closed | Recovered) else None,
         ended=(closed.gave_up or "") if isinstance(closed, Closed) else closed.why if closed else "",
         restates=body.restates,
         reason=body.reason,

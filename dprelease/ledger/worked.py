@@ -18,6 +18,7 @@ from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, read, spent_on
 from dprelease.privacy.rounding import log_of
+from dprelease.privacy.stretches import EVERY
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["SLACK", "Worked", "is_canonical", "totals_of"]
@@ -53,7 +54,8 @@ def totals_of(
     else:
         yield charge.facts, (_largest(account, now, touched), _largest(account, then, touched))
     for facts in charge.windows:
-        yield facts, (now[facts.window], then[facts.window])
+        more = before.windows.get(EVERY, Spent())
+        yield facts, (now[facts.window].plus(more), then[facts.window].plus(more))
 
 
 def _largest(account: Account, sums: Mapping[str, Spent], touched: Iterable[str]) -> Spent:

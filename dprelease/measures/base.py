@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -173,6 +173,7 @@ class Asked(Measure):
 class Ranged(Measure):
     """What sums, means and quantiles share: the clip of a column's values."""
 
+    grid_kind: ClassVar[str] = "sum"  # a kind of quantity, by which the column says its grid
     clip: tuple[Fraction, Fraction] | None = None
 
     def limits(self, table: Table, name: str) -> tuple[int, int, Fraction]:
@@ -180,7 +181,8 @@ class Ranged(Measure):
         column = table.column(name)
         assert column.range is not None  # noqa: S101 - resolve refuses a sum without a range
         low, high = self.clip if self.clip is not None else (column.range.low, column.range.high)
-        return int(low / column.step), int(high / column.step), column.step
+        step = column.grid_of(self.grid_kind)
+        return int(low / step), int(high / step), step
 
 
 class Clipped(Ranged):

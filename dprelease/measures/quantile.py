@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -34,6 +35,7 @@ __all__ = ["Max", "Min", "Quantile", "Quantiles", "quantile_name"]
 class Quantiles(Ranged, Asked):
     """Several quantiles of one column, as an author writes them: one published number for each of ``at``."""
 
+    grid_kind: ClassVar[str] = "quantile"
     quantiles: str
     at: tuple[Fraction, ...] = Field(min_length=1)
 
@@ -51,6 +53,7 @@ class Quantiles(Ranged, Asked):
 class Min(Ranged, Asked):
     """The least value of a column: its quantile at 0, which noise can only place roughly."""
 
+    grid_kind: ClassVar[str] = "quantile"
     min: str
 
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
@@ -62,6 +65,7 @@ class Min(Ranged, Asked):
 class Max(Ranged, Asked):
     """The largest value of a column: its quantile at 1, which noise can only place roughly."""
 
+    grid_kind: ClassVar[str] = "quantile"
     max: str
 
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
@@ -82,6 +86,7 @@ class Quantile(Ranged):
         among: The ranks of all quantiles that were asked for together, rising; ``at`` is one of them.
     """
 
+    grid_kind: ClassVar[str] = "quantile"
     quantile: str
     at: Fraction = Field(ge=0, le=1)
     among: tuple[Fraction, ...] = Field(min_length=1)

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Discriminator, Tag, field_validator
+from pydantic import Discriminator, SerializerFunctionWrapHandler, Tag, field_validator, model_serializer
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
@@ -72,10 +72,20 @@ class PlannedRatio(Measure):
     Attributes:
         ratio: The names of the two measures.
         of: What they are.
+        implied: Both are counts, and the condition of the first can only be true in rows where the column that the
+            second one counts has a value (``plan.grouping`` finds it; plans from before it was looked for do not say
+            so).
     """
 
     ratio: tuple[str, str]
     of: tuple[Part, Part]
+    implied: bool = False
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Ratios that do not need it keep the text that they had before there was such a field."""
+        fields: dict[str, Any] = written(self)
+        return {name: each for name, each in fields.items() if each or name != "implied"}
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """Those of the two measures, one after the other."""
@@ -172,11 +182,16 @@ class PlannedRatio(Measure):
 
     @property
     def is_share(self) -> bool:
-        """Whether what is counted above is always among what is counted below, so that the ratio is within [0, 1]."""
+        """Whether what is counted above is always among what is counted below, so that the ratio is within [0, 1].
+
+        Every row of the first is one of the second where the second one counts rows, the same column, or a column that
+        has a value wherever the condition of the first is true; and where it has no condition, or the same one.
+        """
         above, below = self.of
         if not isinstance(above, Count) or not isinstance(below, Count):
             return False
-        return below.count in ("rows", above.count) and below.where in (None, above.where)
+        counted = self.implied or below.count in ("rows", above.count)
+        return counted and below.where in (None, above.where)
 
     def _split(self, parts: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
         """What belongs to the first measure and what to the second: quantities, or noisy ones."""

@@ -22,9 +22,9 @@ from dprelease.catalog.table import Table
 from dprelease.measures.base import Clipped, Estimate, Expected, Floats, Noisy, Possible, clip_of, joint_margins
 from dprelease.noise import Law
 
-__all__ = ["Stddev", "Variance"]
+__all__ = ["LARGEST_SQUARE", "Stddev", "Variance"]
 
-_LARGEST = 2**30  # of a square in grains, so that 10^9 rows stay below 2^62
+LARGEST_SQUARE = 2**30  # of a square in grains, so that 10^9 rows stay below 2^62
 _PLACES = 33  # a side of the grid of cells over which the worst margin is looked for
 _ROUNDING = 2.0**-46  # relative; a dozen operations on doubles, each good to 2^-53
 
@@ -57,7 +57,7 @@ class _Moments(Clipped):
         """Three: the centred sum of squares, the centred sum, and the number of non-null values."""
         centred = self.centred(table, self.column)
         square = centred.model_copy(update={"kind": "square"})
-        square = square.model_copy(update={"grain": max(1, -(-square.squares[1] // _LARGEST))})
+        square = square.model_copy(update={"grain": max(1, -(-square.squares[1] // LARGEST_SQUARE))})
         square = square.model_copy(update={"offset": square.squares[1] // 2})
         return (square, centred, self.counted(table, self.column))
 

@@ -11,12 +11,8 @@ both neighbouring relations in docs/proofs/key-selection.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil
-from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +21,7 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise.entropy import Below, Entropy, exp_bounds
 from dprelease.noise.exact import ExactKeys, Key, open_keys
 from dprelease.noise.sampler import Sampler, add_noise
-from dprelease.privacy.curves import selection
+from dprelease.privacy.curves.threshold import Noise, least, least_threshold, threshold_delta
 from dprelease.privacy.event import (
     Approximate,
     Composed,
@@ -47,8 +43,6 @@ __all__ = [
 ]
 
 Keys = tuple[tuple[Key, ...], ...]
-Noise = Literal["laplace", "gaussian"]
-_LARGEST_SUMMED = 200
 _FIRST_BITS = 64
 _MORE_BITS = 128
 
@@ -174,8 +168,8 @@ class OptimalSelection:
             return d * CONTEXT.expm1(value * e) / grow if epsilon else d * value
 
         guess = crossing / d if not epsilon else CONTEXT.log1p(crossing * grow / d) / e
-        least = _least(first, max(1, int(guess)), 1)
-        return least if 2 * chance(least) >= 1 else least + 1
+        found = least(first, max(1, int(guess)), 1)
+        return found if 2 * chance(found) >= 1 else found + 1
 
 
 class Coins:
@@ -228,72 +222,6 @@ class Coins:
             miss_low = max(0, one - high - delta_high) * fall_low
             least, most = one - -(-miss_high >> fine), one - (miss_low >> fine)
             table.append((min(rise_low, least), min(rise_high, most)))
-
-
-def threshold_delta(noise: Noise, scale: Fraction, threshold: int, groups: int) -> Fraction:
-    """The probability that one of ``groups`` keys, each held by one unit alone, is released; rounded up.
-
-    1 - (1 - p)^groups with p = P(1 + noise >= threshold). The curves know the rule "above", which for integers is
-    "at least" one more: they are asked about ``threshold - 1``. It is exact but for discrete Gaussians of a scale above
-    200, which the continuous one bounds (Canonne, Kamath and Steinke 2020, Proposition 25): one step more at most.
-
-    Args:
-        noise: ``laplace`` or ``gaussian``, both discrete.
-        scale: Of the noise, positive.
-        threshold: At least 2; a key is released when its noisy count is at least that.
-        groups: The most keys of one unit.
-
-    Raises:
-        ValueError: If an argument is outside its bounds.
-    """
-    if noise == "laplace":
-        return selection.laplace_threshold_delta(scale, threshold - 1, groups)
-    if scale > _LARGEST_SUMMED:
-        return selection.gaussian_threshold_delta(scale, threshold - 1, groups)
-    return selection.discrete_gaussian_threshold_delta(scale, threshold - 1, groups)
-
-
-@lru_cache(maxsize=4096)
-def least_threshold(noise: Noise, scale: Fraction, delta: Fraction, groups: int) -> int:
-    """The least integer T, from 2 on, with which :func:`threshold_delta` is at most ``delta``.
-
-    With T = 1 a key of one unit would be released with a probability above 1/2, whatever the scale.
-
-    Args:
-        noise: ``laplace`` or ``gaussian``, both discrete.
-        scale: Of the noise, positive.
-        delta: In (0, 1).
-        groups: The most keys of one unit.
-
-    Returns:
-        The threshold of the rule "released when the noisy count is at least T".
-
-    Raises:
-        ValueError: If an argument is outside its bounds.
-    """
-    if scale <= 0 or groups < 1 or not 0 < delta < 1:
-        raise ValueError("a scale is above 0, a unit has at least one key, and delta is in (0, 1)")
-    each = -CONTEXT.expm1(CONTEXT.log1p(-real(delta)) / groups)
-    if noise == "laplace":
-        guess = 1 - real(scale) * (CONTEXT.log(each) + CONTEXT.log1p(CONTEXT.exp(-1 / real(scale))))
-    else:  # P(noise >= m) is about that of the continuous one from m - 1/2 on
-        guess = 1.5 - real(scale) * NormalDist().inv_cdf(min(max(float(each), 1e-300), 0.5))
-    return _least(lambda value: threshold_delta(noise, scale, value, groups) <= delta, int(CONTEXT.ceil(guess)), 2)
-
-
-def _least(holds: Callable[[int], bool], guess: int, first: int) -> int:
-    """The least integer >= first for which a monotone condition holds; asked near the guess, in steps that double."""
-    high, step = max(guess, first), 1
-    while not holds(high):
-        high, step = high + step, 2 * step
-    low, step = high - 1, 1
-    while low >= first and holds(low):
-        high, low, step = low, low - step, 2 * step
-    low = max(low, first - 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        high, low = (middle, low) if holds(middle) else (high, middle)
-    return high
 
 
 def _unseen(delta: Fraction) -> Approximate:

@@ -17,10 +17,31 @@ __all__ = ["Account", "Composition", "Parallel", "Window"]
 
 
 class Window(Value):
-    """A cap on what may be spent on the rows of one stretch of time, beside the lifetime cap of an account."""
+    """A cap on what may be spent on the rows of one stretch of time, beside the lifetime cap of an account.
+
+    Attributes:
+        per: How long a stretch is.
+        cap: What may be spent on the rows of each.
+        column: When a row was, in every table of the account: one column, so that a row is of one stretch. None: of
+            accounts from before the policy had to name it.
+        type: How it is read.
+    """
 
     per: Literal["day", "week", "month", "quarter", "year"]
     cap: Budget
+    column: str | None = None
+    type: Literal["date", "timestamp"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Plans and entries that were made before there were these fields keep their text.
+        written: dict[str, Any] = plain(self)
+        return {name: each for name, each in written.items() if each is not None or name not in ("column", "type")}
+
+    @property
+    def time(self) -> tuple[str, str] | None:
+        """Column and type of the rows' time; None: the policy named none."""
+        return (self.column, self.type) if self.column is not None and self.type is not None else None
 
 
 class Parallel(Value):

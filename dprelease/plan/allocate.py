@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal
 
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError
-from dprelease.noise import OptimalSelection
-from dprelease.noise.threshold import least_threshold
-from dprelease.plan.candidates import event_of, mechanism_of
+from dprelease.plan.candidates import event_of, mechanism_of, threshold_of
 from dprelease.plan.choose import Choice, Problem, choose, domains
 from dprelease.plan.document import (
     Account,
@@ -131,13 +128,8 @@ def _identity(draft: Draft) -> tuple[object, ...]:
 def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Step:
     selecting = None
     if draft.delta is not None:
+        threshold, least = threshold_of(draft, mechanism, scale)
         coin = mechanism == "optimal_selection"
-        if coin:
-            least = OptimalSelection().half_point(1 / scale, draft.delta / draft.sensitivity.l0)
-        else:
-            noise: Literal["laplace", "gaussian"] = "laplace" if mechanism == "laplace_threshold" else "gaussian"
-            least = least_threshold(noise, scale, draft.delta, draft.groups or 1)
-        threshold = max(least, draft.aggregate.min_units or 1)
         selecting = Selecting(threshold=threshold, delta=draft.delta, left_out=threshold - least if coin else 0)
     return Step(
         id=draft.id,
@@ -237,11 +229,19 @@ def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) 
     return f"{kind} {float(spent):.6g} of {float(limit):.6g} is used: {why}"
 
 
+# Of a number, where a spec says nothing: a margin that is more than half of it leaves its first digit open. What was
+# planned before has no such default (docs/decisions/0044-what-is-unreliable.md).
+UNRELIABLE_ABOVE = Fraction(1, 2)
+
+
 def _publish(spec: ReleaseSpec) -> Publish:
     unreliable = spec.publish.unreliable
     return Publish(
         formats=tuple(spec.publish.formats),
         confidence=spec.publish.confidence,
-        unreliable_above=unreliable.relative_error_above if unreliable else None,
+        unreliable_above=unreliable.relative_error_above if unreliable else UNRELIABLE_ABOVE,
         unreliable_show=unreliable.show if unreliable else "flag",
+        intervals="nearest",
+        layout=2,
+        csv_formulas=spec.publish.csv_formulas,
     )

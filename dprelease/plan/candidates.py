@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from dprelease.noise import Law
+from dprelease.errors import BrokenPromiseError
+from dprelease.noise import Law, OptimalSelection
+from dprelease.noise.threshold import least_threshold
 from dprelease.plan import draws
 from dprelease.plan.drafts import Draft
 from dprelease.plan.forms import Form
 from dprelease.plan.lower import Lowered
 from dprelease.privacy.event import Event
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
+from dprelease.privacy.unit import Neighboring
 
 __all__ = [
     "CANDIDATES",
@@ -22,10 +25,12 @@ __all__ = [
     "Scaling",
     "even_split",
     "event_of",
+    "event_under",
     "law_of",
     "mechanism_of",
     "scale_of",
     "spread_of",
+    "threshold_of",
 ]
 
 _TURNS = 200
@@ -93,6 +98,30 @@ def event_of(draft: Draft, mechanism: str, scale: Fraction) -> Event:
         choosing=draft.choosing,
         delta=draft.delta,
     )
+
+
+def threshold_of(draft: Draft, mechanism: str, scale: Fraction) -> tuple[int, int]:
+    """The threshold of a draft that selects keys, and the least one for its delta; ``min_units`` may raise it.
+
+    Where a coin decides: the number of units from which it shows a key more often than not.
+    """
+    if draft.delta is None:
+        raise BrokenPromiseError(f"{draft.id} selects no keys")
+    if mechanism == "optimal_selection":
+        least = OptimalSelection().half_point(1 / scale, draft.delta / draft.sensitivity.l0)
+    else:
+        noise: Literal["laplace", "gaussian"] = "laplace" if mechanism == "laplace_threshold" else "gaussian"
+        least = least_threshold(noise, scale, draft.delta, draft.groups or 1)
+    return max(least, draft.aggregate.min_units or 1), least
+
+
+def event_under(draft: Draft, mechanism: str, scale: Fraction, neighboring: Neighboring) -> Event:
+    """What the draft costs at a scale, with all that prices a group of units."""
+    if draft.delta is None or mechanism == "optimal_selection":
+        return event_of(draft, mechanism, scale)
+    threshold, _ = threshold_of(draft, mechanism, scale)
+    whole = draws.selection_of(mechanism, scale, draft.sensitivity, threshold, draft.delta, neighboring)
+    return event_of(draft, mechanism, scale) if whole is None else whole
 
 
 def law_of(draft: Draft, mechanism: str, scale: Fraction) -> Law:
@@ -217,6 +246,14 @@ class Scaling:
         for at, scale in scales.items():
             draft = self.lowered.drafts[at]
             found.append(event_of(draft, mechanism_of(draft, self.candidate), scale))
+        return found
+
+    def charged(self, scales: Mapping[int, Fraction], neighboring: Neighboring) -> list[Event]:
+        """What the drafts cost at these scales, with all that prices a group of units."""
+        found = []
+        for at, scale in scales.items():
+            draft = self.lowered.drafts[at]
+            found.append(event_under(draft, mechanism_of(draft, self.candidate), scale, neighboring))
         return found
 
     def laws(self, scales: Mapping[int, Fraction]) -> dict[int, Law]:

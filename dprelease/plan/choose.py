@@ -324,7 +324,7 @@ def _burden(
     if budget.epsilon is None or problem.spec.privacy.noise != "auto":
         return 1.0
     own = [account_of(scaling.lowered.drafts[at], problem.catalog) for at in scales]
-    charged = [*others, *zip(own, scaling.events(scales), strict=True)]
+    charged = [*others, *zip(own, scaling.charged(scales, problem.spec.privacy.neighboring), strict=True)]
     most = 0.0
     for account in problem.accounts:
         try:

@@ -141,7 +141,7 @@ def _of_release(first: ReleasePlan, second: ReleasePlan) -> Iterator[Difference]
         ("revision", str(one.revision), str(two.revision)),
         ("planned revisions", str(one.revisions), str(two.revisions)),
     )
-    yield from field_differences("", one, two, {"name", "period", "revision", "revisions"})
+    yield from field_differences("", one, two, {"name", "period", "revision", "revisions", "restatement"})
 
 
 def _members(

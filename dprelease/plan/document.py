@@ -25,7 +25,7 @@ from dprelease.plan.step import Answer, Feed, Selecting, Step
 from dprelease.plan.workload import PostProcess, Take, Workload
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.convert import converted, factor
-from dprelease.privacy.event import Composed, Repeated
+from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 
 __all__ = [
@@ -164,12 +164,36 @@ FormatName = Literal["csv", "parquet", "xlsx", "json", "sdmx", "html", "pdf"]
 
 
 class Publish(Value):
-    """How the tables are shown."""
+    """How the tables are shown.
+
+    Attributes:
+        formats: The files that are written.
+        confidence: Of margins and intervals.
+        unreliable_above: A number is unreliable where its margin is more than this part of it; None: never.
+        unreliable_show: Whether it is then shown with a flag, or withheld.
+        intervals: ``nearest``: they are about the possible number that is nearest to the value
+            (``estimate.intervals``). None: about the value, as in plans from before there was another way.
+        layout: By which rules the files of tables are written. 1 is that of plans from before there was another. With
+            2 a number that was moved after it was estimated has the estimate beside it, Parquet has the double that
+            the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds.
+        csv_formulas: Whether keys that a spreadsheet would take for formulas are escaped in CSV; None: where noise
+            selected them, which are texts from the data, and not where they are declared.
+    """
 
     formats: tuple[FormatName, ...] = ("csv", "parquet", "xlsx", "html")
     confidence: Fraction = Fraction(95, 100)
     unreliable_above: Fraction | None = None
     unreliable_show: Literal["flag", "blank"] = "flag"
+    intervals: Literal["nearest"] | None = None
+    layout: Literal[1, 2] = 1
+    csv_formulas: Literal["escape", "keep"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Plans from before there were these keep the text and the fingerprint that they had."""
+        fields: dict[str, Any] = written(self)
+        usual = {"intervals": None, "layout": 1, "csv_formulas": None}
+        return {name: each for name, each in fields.items() if name not in usual or each != usual[name]}
 
 
 class Derived(Value):
@@ -224,14 +248,23 @@ class ReleasePlan(Value):
         return (*self.steps, *self.invariants)
 
     @property
+    def events(self) -> tuple[Event, ...]:
+        """What each step costs, with all that prices a group of units."""
+        return tuple(step.event_under(self.neighboring) for step in self.steps)
+
+    @property
     def event(self) -> Composed:
         """The whole release as one event."""
-        return Composed(events=tuple(step.event for step in self.steps))
+        return Composed(events=self.events)
 
     def event_of(self, account: str) -> Composed:
-        """What the release costs one account: the steps on its tables."""
+        """What the release costs one account, for one unit: the steps on its tables."""
+        return Composed(events=tuple(converted(event, 1) for event in self._events_of(account)))
+
+    def _events_of(self, account: str) -> tuple[Event, ...]:
         tables = {name for name, table in self.catalog.tables.items() if table.account == account}
-        return Composed(events=tuple(step.event for step in self.steps if step.aggregate.table in tables))
+        pairs = zip(self.steps, self.events, strict=True)
+        return tuple(event for step, event in pairs if step.aggregate.table in tables)
 
     def cost_of(self, account: Account) -> Composed:
         """What the release costs an account, for one step of the account's own relation between data sets.
@@ -249,7 +282,7 @@ class ReleasePlan(Value):
             UnsupportedEvent: If a draw proves nothing for so many units at once.
         """
         steps = factor(str(self.unit), self.neighboring, account.unit, account.neighboring, account.nests)
-        events = tuple(converted(event, steps) for event in self.event_of(account.name).events)
+        events = tuple(converted(event, steps) for event in self._events_of(account.name))
         if self.release.revision:
             return Composed()
         copies = 1 + self.release.revisions

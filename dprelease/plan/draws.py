@@ -7,18 +7,23 @@ from fractions import Fraction
 from pydantic import Field
 
 from dprelease.canonical import Value
+from dprelease.errors import BrokenPromiseError
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Law
 from dprelease.noise.score import ScoreLaw
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
     Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Event,
+    KeySelection,
     Repeated,
     Sensitivity,
 )
+from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Choosing", "event_of", "law_of"]
+__all__ = ["Choosing", "event_of", "law_of", "selection_of"]
 
 # The noise on the counts of units that a selection compares with its threshold; a coin is as good as Laplace noise.
 _COUNTED = {
@@ -75,6 +80,35 @@ def event_of(
     if gauge is not None:
         return JOINT_MECHANISMS[mechanism].event(scale, dimension, gauge)
     return MECHANISMS[mechanism].event(scale, sensitivity)
+
+
+def selection_of(
+    mechanism: str,
+    scale: Fraction,
+    sensitivity: Sensitivity,
+    threshold: int,
+    delta: Fraction,
+    neighboring: Neighboring,
+) -> KeySelection | None:
+    """A selection by noise and a threshold, with all that prices a group of units; None: one coin decides per key.
+
+    For one unit every accountant reads it as :func:`event_of`, the noise composed with (0, delta).
+
+    Args:
+        mechanism: A name in ``SELECTIONS``.
+        scale: Of its noise.
+        sensitivity: Of the numbers of units per key: a change of 1 for each key that a unit enters or leaves.
+        threshold: A key is shown when its noisy number of units is at least that.
+        delta: At least the probability that a key shows which one unit alone holds.
+        neighboring: A unit that is replaced leaves as many keys as it enters.
+    """
+    if mechanism not in ("laplace_threshold", "gaussian_threshold"):
+        return None
+    noise = MECHANISMS[_COUNTED[mechanism]].event(scale, sensitivity)
+    if not isinstance(noise, DiscreteLaplace | DiscreteGaussian):
+        raise BrokenPromiseError(f"{mechanism} compares a threshold with noise of another kind")
+    sides = 1 if neighboring is Neighboring.ADD_REMOVE else 2
+    return KeySelection(noise=noise, threshold=threshold, keys=-(-sensitivity.l0 // sides), delta=delta)
 
 
 def law_of(

@@ -8,6 +8,7 @@ from math import floor, isqrt
 from typing import Any
 
 from dprelease.plan.document import Output, PlannedQuery, ReleasePlan, Step, Workload
+from dprelease.plan.rounded import grid_facts
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.rounding import sqrt_up
 
@@ -78,13 +79,17 @@ def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
         "budget": budget_facts(plan.budget),
         "accounting": plan.accounting,
         "loss": {**losses, "certified": {"accountant": plan.certified, **losses[plan.certified]}},
-        "steps": [step_facts(step) for step in plan.steps],
+        "steps": [
+            {**step_facts(step), "event": event.model_dump(mode="json")}
+            for step, event in zip(plan.steps, plan.events, strict=True)
+        ],
         "outputs": [output.model_dump(mode="json") for output in plan.outputs],
         "goals": {each.name: each.goal.model_dump(mode="json") for each in _asked(plan)},
         "considered": [each.model_dump(mode="json") for each in plan.considered],
         "naive": None if plan.naive is None else plan.naive.model_dump(mode="json"),
         "unspent": plan.unspent,
         **_revisions(plan),
+        **({"grids": grids} if (grids := grid_facts(plan)) else {}),
         **({"allocation": plan.allocation} if plan.allocation else {}),
         **({"workloads": [each.model_dump(mode="json") for each in plan.workloads]} if plan.workloads else {}),
         **({"invariants": invariant_facts(plan), "unprotected": unprotected(plan)} if plan.invariants else {}),

@@ -22,7 +22,7 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed, Repeated
 from dprelease.privacy.filters import Spent, Terms, read, series_loss, spent_on
-from dprelease.privacy.stretches import counted, raised
+from dprelease.privacy.stretches import counted, raised, within_one
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.period import following, span
 
@@ -221,7 +221,7 @@ def capped(purse: Purse, periods: Sequence[str], releases: int) -> list[Capped]:
             touched.setdefault(name, []).append(number)
     found = [Capped(purse, "", cap, purse.spent, everyone) for cap in caps]
     for name, numbers in touched.items():
-        found.append(Capped(purse, name, account.window.cap, purse.windows.get(name, Spent()), tuple(numbers)))
+        found.append(Capped(purse, name, account.window.cap, within_one(purse.windows, name), tuple(numbers)))
     return found
 
 

@@ -23,6 +23,7 @@ class ReleaseInfo(Value):
         intended_use: What it is made for.
         revisions: How often the period is to be released again, with the rows that came late.
         revision: Which of these revisions this is; 0: the first publication.
+        restatement: How many publications of the same question this one replaces; 0: it is the first one.
     """
 
     name: str
@@ -33,6 +34,7 @@ class ReleaseInfo(Value):
     intended_use: str = ""
     revisions: int = Field(default=0, ge=0)
     revision: int = Field(default=0, ge=0)
+    restatement: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _planned(self) -> Self:
@@ -44,7 +46,7 @@ class ReleaseInfo(Value):
     def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Plans that were made before there were these fields keep their fingerprints.
         written: dict[str, Any] = plain(self)
-        for name in ("revisions", "revision"):
+        for name in ("revisions", "revision", "restatement"):
             if not written[name]:
                 del written[name]
         return written

@@ -61,7 +61,8 @@ def presented(plan: ReleasePlan, shown: Presentation) -> ReleasePlan:
         name: table.model_copy(update={"columns": tuple(labelled(name, column) for column in table.columns)})
         for name, table in plan.catalog.tables.items()
     }
-    identity = {"name": plan.release.name, "period": plan.release.period, "revision": plan.release.revision}
+    release = plan.release
+    identity = {name: getattr(release, name) for name in ("name", "period", "revision", "restatement")}
     queries = [query.model_copy(update={"title": shown.titles.get(query.name, query.title)}) for query in plan.queries]
     changes = {
         "release": shown.release.model_copy(update=identity),

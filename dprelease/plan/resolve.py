@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dprelease.canonical import sha256
-from dprelease.catalog.reference import ReferenceFileError, ReferenceTable, read_reference
+from dprelease.catalog.reference import ReferenceFileError, ReferenceTable, RefusedFile, read_reference
 from dprelease.catalog.table import (
     Binned,
     Catalog,
@@ -28,7 +28,7 @@ from dprelease.errors import Problem, SpecError
 from dprelease.plan.exclude import left_out, zeros_of
 from dprelease.plan.grouping import exclusion_name
 from dprelease.plan.nesting import hierarchies_of
-from dprelease.spec.check_columns import check_labels
+from dprelease.spec.check_columns import NUMBERS, check_labels
 from dprelease.spec.check_keys import check_cells, check_length
 from dprelease.spec.check_ranges import check_range_rows
 from dprelease.spec.check_workloads import check_workload_cells
@@ -42,6 +42,7 @@ from dprelease.spec.names import shown
 from dprelease.spec.nodes import Path
 from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.prune import Hidden
+from dprelease.spec.steps import Measured, grid_of, measured
 from dprelease.spec.workloads import key_columns
 
 __all__ = ["references_needed", "resolve"]
@@ -56,12 +57,13 @@ def references_needed(spec: ReleaseSpec) -> tuple[str, ...]:
     return tuple(name for name in spec.references if name in used)
 
 
-def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
+def resolve(loaded: Loaded, files: Mapping[str, bytes | RefusedFile | None]) -> Catalog:
     """The catalog of a spec: everything public that a plan needs, with nothing left to look up.
 
     Args:
         loaded: A spec that was loaded without a problem.
-        files: The bytes of every reference of :func:`references_needed`; None or absent: there is no such file.
+        files: The bytes of every reference of :func:`references_needed`, or why it is refused; None or absent: there
+            is no such file.
 
     Returns:
         Its tables with explicit keys in published order and expressions in canonical text, its references with
@@ -78,7 +80,9 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
     read = {name: _read(spec, name, files.get(name), findings) for name in needed}
     found = {name: public for name, public in read.items() if public is not None}
     period = spec.release.period
-    tables = {name: _table(name, table, period, found, findings) for name, table in spec.tables.items()}
+    tables = {
+        name: _table(name, table, measured(spec, name), period, found, findings) for name, table in spec.tables.items()
+    }
     exclusions: dict[str, tuple[int, ...]] = {}
     for name, query in spec.queries.items():
         exclusions |= _cells(spec, name, query, tables[query.table], found, findings)
@@ -90,10 +94,11 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | None]) -> Catalog:
         name: Reference(
             name=name,
             file=spec.references[name].file,
-            sha256=sha256(files[name] or b""),
+            sha256=sha256(data),
             columns=dict(spec.references[name].columns),
         )
         for name in needed
+        if isinstance(data := files[name], bytes)
     }
     return Catalog(tables=tables, references=pinned, exclusions=exclusions, hierarchies=hierarchies, zeros=zeros)
 
@@ -146,8 +151,11 @@ def _place(problem: Problem) -> tuple[int, int]:
     return (problem.where.line, problem.where.column) if problem.where else (0, 0)
 
 
-def _read(spec: ReleaseSpec, name: str, data: bytes | None, findings: Findings) -> ReferenceTable | None:
+def _read(spec: ReleaseSpec, name: str, data: bytes | RefusedFile | None, findings: Findings) -> ReferenceTable | None:
     declared, at = spec.references[name], ("references", name, "file")
+    if isinstance(data, RefusedFile):
+        findings.add(data.code, at, data.says, data.hint)
+        return None
     if data is None:
         hint = f"looked for {shown(declared.file)!r} in the folder of dprelease.yaml; put the file there"
         findings.add("DPR-S601", at, "is not there or cannot be read", hint)
@@ -159,15 +167,21 @@ def _read(spec: ReleaseSpec, name: str, data: bytes | None, findings: Findings) 
         findings.add("DPR-S602", at, f"is not as declared: {shown(str(error))}", hint)
         return None
     for column in (name for name, kind in declared.columns.items() if kind == "date"):
-        wrong = next((key for key in public.keys(column) if day(str(key)) is None), None)
-        if wrong is not None:
-            says = f"is not as declared: column {shown(column)!r}: there is no day {shown(str(wrong))!r}"
+        if any(day(str(key)) is None for key in public.keys(column)):
+            says = f"is not as declared: column {shown(column)!r} has a day that no calendar has"
             findings.add("DPR-S602", at, says, "write days of the calendar as YYYY-MM-DD")
             return None
     return public
 
 
-def _table(name: str, table: TableSpec, period: str, found: Mapping[str, ReferenceTable], findings: Findings) -> Table:
+def _table(
+    name: str,
+    table: TableSpec,
+    limits: Mapping[str, Measured],
+    period: str,
+    found: Mapping[str, ReferenceTable],
+    findings: Findings,
+) -> Table:
     at = ("tables", name)
     for number, join in enumerate(table.join):
         public = found.get(join.reference) if join.reference is not None else None
@@ -175,7 +189,7 @@ def _table(name: str, table: TableSpec, period: str, found: Mapping[str, Referen
             says = f"is not unique in reference {join.reference!r}: the join would multiply rows"
             hint = "keep one line per key in the file, or join on a finer column"
             findings.add("DPR-S603", (*at, "join", number, "on"), says, hint)
-    columns = [_column(column, table, found, (*at, "columns", column), findings) for column in table.columns]
+    columns = [_column(column, table, limits, found, (*at, "columns", column), findings) for column in table.columns]
     if table.unit_id is not None and table.unit_id not in table.columns:
         columns.append(Column(name=table.unit_id, type="text"))
     bounds = table.bounds
@@ -212,8 +226,16 @@ def _time(time: TimeSpec | None, period: str, at: Path, findings: Findings) -> T
     return TimeFilter(column=time.column, type=time.type, start=days[0], end=days[1])
 
 
-def _column(name: str, table: TableSpec, found: Mapping[str, ReferenceTable], at: Path, findings: Findings) -> Column:
-    column = table.columns[name]
+def _column(
+    name: str,
+    table: TableSpec,
+    limits: Mapping[str, Measured],
+    found: Mapping[str, ReferenceTable],
+    at: Path,
+    findings: Findings,
+) -> Column:
+    column, grid = table.columns[name], grid_of(table, name, limits)
+    assert grid is not None  # noqa: S101 - the loader refuses limits that are on no grid
     keys = spelled_out(column)
     if isinstance(column.keys, ReferenceKeys) and column.keys.reference in found:
         keys = found[column.keys.reference].keys(column.keys.column or name)
@@ -224,7 +246,9 @@ def _column(name: str, table: TableSpec, found: Mapping[str, ReferenceTable], at
         keys=keys,
         labels={label_key(label, column.type): text for label, text in column.labels.items()},
         range=Range(low=column.range[0], high=column.range[1]) if column.range is not None else None,
-        step=column.step,
+        step=grid.step,
+        rank_step=grid.ranks if grid.ranks != grid.step else None,
+        step_from=grid.chosen_by if column.type in NUMBERS else None,
         outside=column.outside,
         null=column.null,
         measured_in=column.measured_in,

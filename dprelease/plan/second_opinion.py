@@ -161,16 +161,19 @@ def _pairs(plan: ReleasePlan, counted: Atoms, delta: float) -> list[Opinion]:
     grid = min(_GRID, _FINE * (ours or 1)) if len(parts) < _MANY else min(_COARSE, _LESS_FINE * (ours or 1))
     theirs = _composed(parts, grid, delta)
     dots = sum(parts.values()) * grid * grid * (1 + order) / 8
-    words = f"on a grid of {grid:g}, within 0.2 %"
+    words = f"with losses rounded up to a grid of {grid:g}"
     unsaid = sorted({atom.kind for atom in counted if not isinstance(atom, _SAID)})
     without = f"; without {', '.join(unsaid)}, of which it is told nothing" if unsaid else ""
-    holds = theirs <= ours * (1 + _NEAR) + dots
-    rule = f"a pair that occurs, {words}: never above ours{without}"
+    most = ours * (1 + _NEAR) + dots
+    holds = theirs <= most
+    rule = f"a pair that occurs, {words}: at most {_up(most)}, ours and what the rounding may add{without}"
     opinions = [_opinion("pld of a real pair", ours, theirs, holds, rule)]
     if same and "pld" in plan.loss:
         claim = float(plan.loss["pld"].epsilon)
-        holds = claim * (1 - _NEAR) <= theirs
-        opinions.append(_opinion("pld", claim, theirs, holds, f"the same pairs, {words}: never below ours"))
+        least = claim * (1 - _NEAR)
+        holds = least <= theirs
+        rule = f"the same pairs, {words}: at least {least:.6g}, ours less 0.2 %"
+        opinions.append(_opinion("pld", claim, theirs, holds, rule))
     return opinions
 
 
@@ -256,6 +259,11 @@ def _two_losses(upper: float, lower: float, mass: float, delta: float, grid: flo
     over = [sum(share * max(0.0, -math.expm1(point * grid - loss)) for loss, share in sizes) for point in points]
     deltas = [delta + (1 - delta) * each for each in over]
     return pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(grid, points, deltas))
+
+
+def _up(value: float) -> str:
+    """Six digits, not below the value: so that what is at most the value is at most what is told."""
+    return next(text for digits in (6, 7, 9, 17) if float(text := f"{value * (1 + 1e-6):.{digits}g}") >= value)
 
 
 def _opinion(accountant: str, ours: float, theirs: float, agrees: bool, rule: str) -> Opinion:

@@ -12,8 +12,9 @@ from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.residual import Residual
 from dprelease.noise import Law
-from dprelease.plan.draws import Choosing, event_of, law_of
+from dprelease.plan.draws import Choosing, event_of, law_of, selection_of
 from dprelease.privacy.event import Event, Sensitivity
+from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Answer", "Feed", "Selecting", "Step"]
 
@@ -106,7 +107,7 @@ class Step(Value):
 
     @property
     def event(self) -> Event:
-        """What the step costs."""
+        """What the step costs one unit; of a selection of keys it says nothing about several (``event_under``)."""
         return event_of(
             self.mechanism,
             self.scale,
@@ -116,6 +117,14 @@ class Step(Value):
             choosing=self.choosing,
             delta=None if self.selecting is None else self.selecting.delta,
         )
+
+    def event_under(self, neighboring: Neighboring) -> Event:
+        """What the step costs, with all that prices a group of units; ``neighboring`` is the plan's relation."""
+        chosen = self.selecting
+        if chosen is None:
+            return self.event
+        whole = selection_of(self.mechanism, self.scale, self.sensitivity, chosen.threshold, chosen.delta, neighboring)
+        return self.event if whole is None else whole
 
     @property
     def law(self) -> Law:

@@ -15,6 +15,7 @@ from dprelease.errors import PlanError
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.verify_factor import check_factor, check_ranges
 from dprelease.plan.verify_form import check_form
+from dprelease.plan.verify_groups import check_groups
 from dprelease.plan.verify_invariants import check_invariants
 from dprelease.plan.verify_loss import check_losses, cost_within, draws_of, total_rho
 from dprelease.plan.verify_outputs import check_outputs
@@ -56,6 +57,7 @@ def _derived(plan: ReleasePlan) -> Loss:
         (check_step if step.factor is None else check_factor)(plan, step)
         require(has_room(step), f"{step.id} has noise that does not fit into 64 bits beside a total")
     check_ranges(plan)
+    check_groups(plan)
     _check_goals(plan)
     check_outputs(plan)
     check_zeros(plan)

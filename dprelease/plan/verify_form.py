@@ -12,7 +12,9 @@ from collections.abc import Collection, Hashable, Sequence
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Column, Table
 from dprelease.measures.quantile import Quantile
+from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import ReleasePlan, Workload
+from dprelease.plan.verify_known import check_part
 from dprelease.plan.verify_reach import require
 
 __all__ = ["check_form"]
@@ -34,6 +36,8 @@ def check_form(plan: ReleasePlan) -> None:
     _check_catalog(plan)
     _once([account.name for account in plan.accounts], "accounts of the name")
     require(0 < plan.publish.confidence < 1, "it shows intervals of a confidence that is none")
+    limit = plan.publish.unreliable_above
+    require(limit is None or limit > 0, "it calls numbers unreliable by a limit that is none")
     names = [query.name for query in plan.queries]
     _once([*names, *(each.name for each in plan.derive)], "tables of the name")
     _once([each.name for each in plan.workloads], "workloads of the name")
@@ -43,6 +47,8 @@ def check_form(plan: ReleasePlan) -> None:
         for label, measure in query.measures.items():
             known = not isinstance(measure, Quantile) or measure.at in measure.among
             require(known, f"{query.name}.{label} is a quantile that is not drawn")
+            if isinstance(measure, PlannedRatio):
+                check_part(f"{query.name}.{label}", measure, plan.catalog.tables[query.table])
     for each in plan.measured:
         _check_grouping(plan, each.id, each.aggregate)
         _once(list(each.answers), f"answers of {each.id} that are")
@@ -80,7 +86,7 @@ def _check_column(name: str, column: Column) -> None:
     require(len(set(keys)) == len(keys), f"{name} has one key twice")
     ends = column.range
     require(ends is None or ends.low <= ends.high, f"{name} has a range that ends before it begins")
-    require(column.step > 0, f"{name} has a grid without a step")
+    require(all(column.grid_of(kind) > 0 for kind in ("sum", "quantile")), f"{name} has a grid without a step")
 
 
 def _check_grouping(plan: ReleasePlan, name: str, grouping: Grouping) -> None:
@@ -110,6 +116,16 @@ def _check_quantity(name: str, quantity: Quantity, table: Table) -> None:
         require(quantity == plain, f"{name} clips what it counts")
     require(quantity.low <= quantity.high, f"{name} clips to nothing")
     require(quantity.step > 0, f"{name} has a grid without a step")
+    if quantity.kind in ("sum", "square", "quantile"):
+        _check_grid(name, quantity, table.column(str(quantity.column)))
+
+
+def _check_grid(name: str, quantity: Quantity, column: Column) -> None:
+    """Values are rounded on the grids of their column alone; one that nobody wrote is as fine as it is said to be."""
+    require(quantity.step == column.grid_of(quantity.kind), f"{name} rounds to another grid than its column has")
+    width = (quantity.high - quantity.low) * quantity.step
+    fine = column.step_from != "limits" or column.type != "decimal" or 1000 * quantity.step <= width
+    require(fine, f"{name} rounds to a grid that nobody wrote, and that is over a thousandth of its clip")
 
 
 def _check_workload(plan: ReleasePlan, workload: Workload) -> None:

@@ -28,6 +28,7 @@ from dprelease.privacy.event import (
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
+    KeySelection,
     KNorm,
     Repeated,
 )
@@ -50,16 +51,15 @@ def draws_of(steps: Iterable[Step]) -> Counter[Draw]:
     Raises:
         BrokenPromiseError: If a step costs something that is not known here.
     """
-    found: Counter[Draw] = Counter()
-    for step in steps:
-        found += draws_of_event(step.event, step.id)
-    return found
+    return sum((draws_of_event(step.event, step.id) for step in steps), Counter())
 
 
 def draws_of_event(event: Event, name: str = "an event") -> Counter[Draw]:
     """The draws of one event, what is composed and repeated written out; ``name`` is for the refusal."""
     if isinstance(event, Repeated):
         return Counter({draw: n * event.count for draw, n in draws_of_event(event.event, name).items()})
+    if isinstance(event, KeySelection):
+        event = Composed(events=(event.noise, Approximate(epsilon=Fraction(0), delta=event.delta)))
     if isinstance(event, Composed):
         found: Counter[Draw] = Counter()
         for part in event.events:

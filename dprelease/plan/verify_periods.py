@@ -14,13 +14,14 @@ from dprelease.catalog.table import Table, TimeFilter
 from dprelease.plan.account import Account, Parallel
 from dprelease.plan.document import ReleasePlan
 
-__all__ = ["misread", "unparted", "untied"]
+__all__ = ["misread", "mistimed", "unparted", "untied"]
 
 _ROW = "row"
 
 
 def misread(plan: ReleasePlan) -> Iterator[str]:
     """Why what is charged to the windows of a period may be about rows of other ones; nothing: it is not."""
+    yield from mistimed(plan)
     windowed = {account.name for account in plan.accounts if account.window is not None}
     for table in plan.catalog.tables.values():
         if table.time is None:
@@ -34,6 +35,19 @@ def misread(plan: ReleasePlan) -> Iterator[str]:
         before = set() if start == date.min else _names(start - timedelta(days=1))
         if plan.release.period not in _names(start) & _names(end - timedelta(days=1)) - before - _names(end):
             yield f"{table.name} is filtered by another period than the release's"
+
+
+def mistimed(plan: ReleasePlan) -> Iterator[str]:
+    """Tables that are not read by the one time of an account with windows; nothing: all are.
+
+    By two columns one row is paid for in one window and read in two. Plans from before the policy named the time have
+    nothing to be held against: their ledger knows by which columns they were read (``ledger.windowed``).
+    """
+    named = {each.name: each.window.time for each in plan.accounts if each.window is not None and each.window.time}
+    for account, time in named.items():
+        for table in _read(plan, account):
+            if table.time is None or (table.time.column, table.time.type) != time:
+                yield f"{table.name} is not read by the time of account {account}, which has windows"
 
 
 def untied(plan: ReleasePlan) -> Iterator[str]:

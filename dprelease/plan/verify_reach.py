@@ -14,7 +14,7 @@ from dprelease.plan.verify_units import Bounds, derived, half_point, proved_shif
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["broken", "check_reach", "require"]
+__all__ = ["broken", "check_reach", "keys_of_one", "require"]
 
 _ALL_ROWS = 6  # up to so many quantities every row of zeros and ones is tried
 _TOLERANCE = 1e-9  # of a probability that is summed in floats
@@ -176,6 +176,11 @@ def _check_selection(plan: ReleasePlan, step: Step) -> None:
     any_seen = -math.expm1(bounds.groups * math.log1p(-seen))
     within = any_seen <= float(selecting.delta) * (1 + _TOLERANCE)
     require(within, f"{step.id} has a threshold too low for its delta")
+
+
+def keys_of_one(plan: ReleasePlan, step: Step) -> int:
+    """How many keys one unit has at most in the cells of a step."""
+    return _bounds(plan, step.aggregate, once=True).groups
 
 
 def _check_joint(plan: ReleasePlan, step: Step) -> None:

@@ -37,9 +37,10 @@ needed. So this is refused; an account for households, with ``nests: {person: 5}
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 from dprelease.errors import PlanError
-from dprelease.privacy.event import Event
+from dprelease.privacy.event import Approximate, Composed, Event, KeySelection
 from dprelease.privacy.group import of_event
 from dprelease.privacy.unit import Neighboring
 
@@ -92,9 +93,15 @@ def factor(
 def converted(event: Event, factor: int) -> Event:
     """The event as it is for an account: for ``factor`` steps of the spec's relation (``group.of_event``).
 
+    A selection of keys for one unit is charged as noise and a (0, delta) event, which is the same for every accountant
+    and filter, and what ledgers have held since there were selections: entries, and the series of accounts, keep their
+    digests. For several units it stays whole.
+
     Raises:
         UnsupportedEvent: If nothing can be proved for so many units at once.
     """
+    if factor == 1 and isinstance(event, KeySelection) and event.units == 1:
+        return Composed(events=(event.noise, Approximate(epsilon=Fraction(0), delta=event.delta)))
     return of_event(event, factor)
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "Event",
     "Gaussian",
     "KNorm",
+    "KeySelection",
     "Laplace",
     "Parallel",
     "Repeated",
@@ -138,6 +139,30 @@ class Approximate(Value):
     delta: Fraction = Field(default=Fraction(0), ge=0, lt=1)
 
 
+class KeySelection(Value):
+    """Which of the keys that occur are shown: those whose number of units plus noise is at least a threshold.
+
+    For one unit it costs what the noise and a (0, delta) event cost together (docs/proofs/key-selection.md). That
+    (0, delta) is no mechanism of its own: it says with which probability a key shows that one unit alone holds, and k
+    units that hold a key together are shown with far more than k times that. So the parts stay together, with all that
+    is needed to price a group of units (``group.of_event``).
+
+    Attributes:
+        noise: On the numbers of units of the keys that others hold too, with the sensitivity of ``units`` units.
+        threshold: A key is shown when its noisy number of units is **at least** that.
+        keys: The most keys of one unit.
+        units: For how many units at once this is.
+        delta: At least the probability that a key shows which these units alone hold.
+    """
+
+    kind: Literal["key_selection"] = "key_selection"
+    noise: Annotated[DiscreteLaplace | DiscreteGaussian, Field(discriminator="kind")]
+    threshold: int = Field(ge=2)
+    keys: int = Field(ge=1)
+    units: int = Field(default=1, ge=1)
+    delta: Fraction = Field(gt=0, lt=1)
+
+
 class BoundedRange(Value):
     """Any mechanism whose privacy loss stays in an interval of length epsilon: the exponential mechanism.
 
@@ -193,6 +218,7 @@ Event = Annotated[
     | Approximate
     | BoundedRange
     | Concentrated
+    | KeySelection
     | Repeated
     | Composed
     | Parallel,

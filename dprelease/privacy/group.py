@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import islice
 
 from dprelease.errors import PlanError, UnsupportedEvent
+from dprelease.privacy.curves.threshold import Noise, group_delta, least_threshold
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -21,6 +22,7 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    KeySelection,
     KNorm,
     Laplace,
     Parallel,
@@ -30,7 +32,7 @@ from dprelease.privacy.event import (
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["approximate", "concentrated", "gaussian", "of_event", "pure", "renyi"]
+__all__ = ["approximate", "as_selection", "concentrated", "gaussian", "in_one_cell", "of_event", "pure", "renyi"]
 
 _MOST_SHIFTS = 12  # group size up to which the worst-case shifts of one cell are listed: 77 of them
 _MOST_CASES = 1000  # ways in which k units can fall into parts, up to which they are listed
@@ -96,7 +98,12 @@ def of_event(event: Event, k: int) -> Event:
       cells to a unit, the ways to overlap are too many: the shifts are then unknown, the norms remain.
     * Black boxes: by the formulas above. A bounded range grows to k epsilon: the loss is a sum of k losses, each
       in an interval of length epsilon.
-    * Composed and repeated: each draw for itself; composition holds for any two data sets.
+    * Selections of keys: noise with the change of k units, and the probability that a key shows which the k units
+      alone hold, from the threshold itself: docs/proofs/key-selection.md, Theorems 3 and 4. It grows far faster than k.
+    * Composed and repeated: each draw for itself; composition holds for any two data sets. But what reveals with some
+      probability and does nothing else may be a part of a selection, which older versions wrote as ``Composed`` of
+      noise and ``Approximate(0, delta)``: that is true of one unit, and of k units it is not k delta. Where the parts
+      are those of one selection (``as_selection``) its threshold is derived again; anything else is refused.
     * Parallel: k units can fall into k parts, or 2k under replace-one (every unit leaves one and enters one). Each
       way of falling is a composition of parts with the sensitivity of as many units; all ways, largest first,
       are the events of one parallel event under add_remove, whose largest counts.
@@ -106,7 +113,8 @@ def of_event(event: Event, k: int) -> Event:
         k: How many units, at least 1.
 
     Raises:
-        UnsupportedEvent: If a delta reaches 1, or the units can fall into parts in more than 1,000 ways.
+        UnsupportedEvent: If a delta reaches 1, the units can fall into parts in more than 1,000 ways, or something is
+            composed with a reveal of which it is not known what decides about it.
     """
     if _size(k) == 1:
         return event
@@ -122,9 +130,55 @@ def of_event(event: Event, k: int) -> Event:
         return Concentrated(rho=concentrated(event.rho, k))
     if isinstance(event, Repeated):
         return Repeated(event=of_event(event.event, k), count=event.count)
+    if isinstance(event, KeySelection):
+        return _selection(event, k)
     if isinstance(event, Composed):
-        return Composed(events=tuple(of_event(part, k) for part in event.events))
+        return _composed(event, k)
     return _parallel(event, k)
+
+
+def as_selection(event: Event) -> KeySelection | None:
+    """The selection of keys that an older version wrote as noise composed with ``Approximate(0, delta)``, or None.
+
+    The threshold that was drawn with was at least the least one for delta and the keys of one unit, so that the least
+    one is the worst: a key is shown the likelier the lower the threshold is. Where two numbers of keys are possible
+    (n changes are those of n keys under add_remove, and of n / 2 under replace_one) the threshold is that of the fewer
+    keys, which is the lower one, and the keys are the more. Delta is never below k times what it was for one unit.
+    """
+    if not isinstance(event, Composed) or len(event.events) != 2:
+        return None
+    noise, unseen = event.events
+    if not isinstance(noise, DiscreteLaplace | DiscreteGaussian) or not isinstance(unseen, Approximate):
+        return None
+    known = noise.sensitivity
+    by_one = known.linf == 1 and known.l1 == known.l2_squared == known.l0
+    if unseen.epsilon or not unseen.delta or not by_one:
+        return None
+    fewest = known.l0 // 2 if known.l0 % 2 == 0 else known.l0
+    least = least_threshold(_noise(noise), noise.scale, unseen.delta, fewest)
+    return KeySelection(noise=noise, threshold=least, keys=known.l0, delta=unseen.delta)
+
+
+def in_one_cell(event: Event) -> Event:
+    """An event that costs at least as much and is read exactly: draws of which one cell takes all changes at once.
+
+    Where a draw's worst-case vectors have one of a single cell that is as long as the L1 norm of all others, the pair
+    of that cell dominates those of the others, whatever the accountant (docs/proofs/groups.md, Theorem 2): then it
+    stands alone. All other draws stay as they are.
+    """
+    if isinstance(event, Composed):
+        return Composed(events=tuple(in_one_cell(part) for part in event.events))
+    if isinstance(event, Repeated):
+        return Repeated(event=in_one_cell(event.event), count=event.count)
+    if isinstance(event, KeySelection):
+        return event.model_copy(update={"noise": in_one_cell(event.noise)})
+    if not isinstance(event, DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian):
+        return event
+    shifts = event.sensitivity.shifts
+    longest = max((sum(shift) for shift in shifts), default=0)
+    if len(shifts) < 2 or (longest,) not in shifts:
+        return event
+    return event.model_copy(update={"sensitivity": Sensitivity.of_one_cell(longest)})
 
 
 def _size(k: int) -> int:
@@ -141,6 +195,45 @@ def _approximate(event: Approximate, k: int) -> Approximate:
             hint="its delta grows with exp(k epsilon): lower its epsilon, or ask about fewer units",
         )
     return Approximate(epsilon=epsilon, delta=delta)
+
+
+def _noise(event: DiscreteLaplace | DiscreteGaussian) -> Noise:
+    return "laplace" if isinstance(event, DiscreteLaplace) else "gaussian"
+
+
+def _selection(event: KeySelection, k: int) -> KeySelection:
+    units = k * event.units
+    shown = group_delta(_noise(event.noise), event.noise.scale, event.threshold, event.keys, units)
+    return _shown(event, k, max(event.delta, shown))
+
+
+def _shown(event: KeySelection, k: int, delta: Fraction) -> KeySelection:
+    units = k * event.units
+    if delta >= 1:
+        raise UnsupportedEvent(
+            f"a selection of keys from {event.threshold} units on proves nothing for {units} units",
+            hint="a key that so many units alone hold is shown more often than not: ask about fewer units, or raise "
+            "the threshold by `min_units`",
+            code="DPR-P420",
+        )
+    noise = event.noise.model_copy(update={"sensitivity": _scaled(event.noise.sensitivity, k)})
+    return KeySelection(noise=noise, threshold=event.threshold, keys=event.keys, units=units, delta=delta)
+
+
+def _composed(event: Composed, k: int) -> Event:
+    older = as_selection(event)
+    if older is not None:
+        grown = _selection(older, k)
+        return _shown(older, k, max(grown.delta, min(Fraction(1), k * older.delta)))
+    reveals = [isinstance(part, Approximate) and not part.epsilon and part.delta > 0 for part in event.events]
+    if any(reveals) and not all(reveals):
+        raise UnsupportedEvent(
+            f"nothing is proved for {k} units of draws beside a delta of which it is not known what shows with it",
+            detail="with a selection of keys it grows much faster than the number of units",
+            hint="plan the release again with this version, which keeps the threshold of its selections",
+            code="DPR-P421",
+        )
+    return Composed(events=tuple(of_event(part, k) for part in event.events))
 
 
 def _scaled(one: Sensitivity, k: int) -> Sensitivity:

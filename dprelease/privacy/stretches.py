@@ -21,9 +21,23 @@ from heapq import nlargest
 from dprelease.privacy.filters import Spent
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["counted", "leading", "raised"]
+__all__ = ["EVERY", "counted", "leading", "raised", "within_one"]
 
 _NOTHING = Spent()
+EVERY = "every"
+"""Among sums by window: what counts in each one, for nobody knows in which of them its rows were."""
+
+
+def within_one(sums: Mapping[str, Spent], name: str) -> Spent:
+    """What stands charged to one window: its own sum, and what is charged to every one.
+
+    >>> sums = {"2023": Spent(loss=Fraction(3)), EVERY: Spent(loss=Fraction(2))}
+    >>> int(within_one(sums, "2023").loss), int(within_one(sums, "2024").loss)
+    (5, 2)
+    """
+    everywhere = sums.get(EVERY)
+    own = sums.get(name, _NOTHING)
+    return own if everywhere is None or name == EVERY else own.plus(everywhere)
 
 
 def counted(sums: Mapping[str, Spent], about: Collection[str], relation: Neighboring) -> Spent:

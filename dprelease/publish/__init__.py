@@ -9,10 +9,10 @@ put it in ``FORMATS``.
 
 from __future__ import annotations
 
-from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, CapChange, Facts, Publication, Restated
-from dprelease.publish.bundle.check import Check, check_bundle
+from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, CapChange, Facts, Looked, Publication, Restated
+from dprelease.publish.bundle.check import SENTENCES, Check, check_bundle
 from dprelease.publish.bundle.compare import Comparison, Released, compare
-from dprelease.publish.bundle.folder import folder_for, require_no_bundles, set_aside, write
+from dprelease.publish.bundle.folder import folder_for, set_aside, write
 from dprelease.publish.bundle.package import FORMATS, check_publishable, render
 from dprelease.publish.derive.sql import Columns, check_derive
 from dprelease.publish.derive.tables import check_derived
@@ -21,6 +21,7 @@ from dprelease.publish.measured import published_tables
 __all__ = [
     "FORMATS",
     "NOTICE",
+    "SENTENCES",
     "AccountFacts",
     "AccountPoint",
     "CapChange",
@@ -28,6 +29,7 @@ __all__ = [
     "Columns",
     "Comparison",
     "Facts",
+    "Looked",
     "Publication",
     "Released",
     "Restated",
@@ -39,7 +41,6 @@ __all__ = [
     "folder_for",
     "published_tables",
     "render",
-    "require_no_bundles",
     "set_aside",
     "write",
 ]

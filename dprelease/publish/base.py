@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -25,11 +25,13 @@ from dprelease.publish.packed import Files
 
 __all__ = [
     "NOTICE",
+    "UNADJUSTED",
     "AccountFacts",
     "AccountPoint",
     "CapChange",
     "Content",
     "Facts",
+    "Looked",
     "Publication",
     "Restated",
     "check_header",
@@ -39,12 +41,14 @@ __all__ = [
     "key_columns",
     "key_text",
     "measure_names",
+    "moves",
     "public_rows",
     "safe_path",
 ]
 
 NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
 REHEARSAL_COLUMN = "rehearsal"
+UNADJUSTED = "_unadjusted"  # ends the name of the column with the estimate of a number that was moved
 
 _KEY_TYPES = ("text", "integer", "boolean", "date")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
@@ -88,11 +92,37 @@ class CapChange(Value):
 
 
 class Restated(Value):
-    """What a release replaces: the plan and the ledger entry of the one before it, and why."""
+    """What a release replaces: the plan and the ledger entry of the one before it, and why.
+
+    ``data`` says whether the files are others than those that the one before was measured from, ``measured`` whether
+    something else is measured; empty where the ledger cannot tell.
+    """
 
     plan_fingerprint: str
     sequence: int
     reason: str
+    data: Literal["", "corrected", "same"] = ""
+    measured: Literal["", "changed", "same"] = ""
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Bundles that were made before there were these fields keep their bytes.
+        written: dict[str, Any] = plain(self)
+        return {name: each for name, each in written.items() if each or name not in ("data", "measured")}
+
+    @property
+    def what(self) -> str:
+        """What was wrong, as far as it can be told."""
+        told = ["the data were corrected"] if self.data == "corrected" else []
+        told += ["what is measured was changed"] if self.measured == "changed" else []
+        return " and ".join(told)
+
+
+class Looked(Value):
+    """The plan was compared with the very files that the release was measured from: when, and which tables they are."""
+
+    at: str
+    tables: tuple[str, ...]
 
 
 class Facts(Value):
@@ -103,6 +133,7 @@ class Facts(Value):
         reserved_at: UTC time of the charge, as the ledger has it.
         ledger_sequence: The entry of the charge.
         ledger_hash: Its hash.
+        ledger_id: Which ledger that is; empty in bundles from before it was said, and in rehearsals.
         accounts: Every account that was charged.
         windows: The same for each window of an account that the period touches.
         environment: Versions of packages, the sampler, the source of entropy.
@@ -111,6 +142,7 @@ class Facts(Value):
         paid_by: Of a planned revision, which is charged nothing: the entry of the first publication, which was charged
             for it. ``accounts``, ``windows``, ``cap_changes`` and ``history`` are then as they were there.
         changed_data: Why it was gone on with after its data had changed, one reason each time.
+        looks: When its data were looked at before, to tune a plan.
         cap_changes: Of its accounts, up to its charge.
         history: Every charge of its accounts up to and with its own, the oldest first.
         signer: The public key that the bundle is signed with; empty: it is not.
@@ -128,18 +160,30 @@ class Facts(Value):
     restates: Restated | None = None
     paid_by: int | None = None
     changed_data: tuple[str, ...] = ()
+    looks: tuple[Looked, ...] = ()
     cap_changes: tuple[CapChange, ...] = ()
     history: tuple[AccountPoint, ...] = ()
     signer: str = ""
     rehearsal: bool = False
+    ledger_id: str = ""
 
     @model_serializer(mode="wrap")
     def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Bundles that were made before there was this field keep their bytes.
+        # Bundles that were made before there were these fields keep their bytes.
         written: dict[str, Any] = plain(self)
         if written["paid_by"] is None:
             del written["paid_by"]
+        if not written["looks"]:
+            del written["looks"]
+        if not written["ledger_id"]:
+            del written["ledger_id"]
         return written
+
+    @property
+    def ledger(self) -> dict[str, Any]:
+        """The entry that charged it, as manifest and accounting.json say it."""
+        told = {"sequence": self.ledger_sequence, "hash": self.ledger_hash, "reserved_at": self.reserved_at}
+        return {**told, **({"id": self.ledger_id} if self.ledger_id else {})}
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,21 +241,32 @@ def measure_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:
     return tuple(dict.fromkeys([name for name in written if name in query.measures] + sorted(query.measures)))
 
 
+def moves(plan: ReleasePlan, query: PlannedQuery) -> bool:
+    """Whether the numbers of a query are moved after they were estimated, by what its workload asks for."""
+    return query.workload is not None and bool({"nonnegative", "integer"} & set(plan.workload(query.workload).post))
+
+
 def columns(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
-    """The columns of a query's files: its keys, then six for each measure; of a ranking the ranks and the keys."""
+    """The columns of a query's files: its keys, then six for each measure; of a ranking the ranks and the keys.
+
+    A number that was moved after it was estimated has a seventh, the estimate.
+    """
     keys = [column.name for column in key_columns(plan, query)]
-    return _header(keys, measure_names(plan, query), rehearsal)
+    seventh = plan.publish.layout > 1 and moves(plan, query)
+    return _header(keys, [(name, seventh) for name in measure_names(plan, query)], rehearsal)
 
 
 def header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
-    """The columns of a table's files."""
-    return _header([each.name for each in table.key_columns], [each.name for each in table.measures], rehearsal)
+    """The columns of the files of a table, which is as ``formats.filed`` gives it."""
+    measures = [(each.name, each.unadjusted is not None) for each in table.measures]
+    return _header([each.name for each in table.key_columns], measures, rehearsal)
 
 
-def _header(keys: Sequence[str], measures: Sequence[str], rehearsal: bool) -> tuple[str, ...]:
+def _header(keys: Sequence[str], measures: Sequence[tuple[str, bool]], rehearsal: bool) -> tuple[str, ...]:
     found = list(keys)
-    for name in measures:
+    for name, moved in measures:
         found += [name, f"{name}_se", f"{name}_margin", f"{name}_lower", f"{name}_upper", f"{name}_status"]
+        found += [f"{name}{UNADJUSTED}"] if moved else []
     return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
 
 
@@ -296,7 +351,8 @@ def check_header(names: Sequence[str], table: str, number: str, *, hint: str) ->
     if twice is not None:
         raise PublishError(
             f"{table} would publish two columns named {twice!r}",
-            detail=f"a {number} m makes m, m_se, m_margin, m_lower, m_upper, m_status; `rehearsal` marks a rehearsal",
+            detail=f"a {number} m makes m, m_se, m_margin, m_lower, m_upper, m_status, and m_unadjusted where it "
+            "is moved; `rehearsal` marks a rehearsal",
             hint=hint,
             code="DPR-W104",
         )

@@ -93,6 +93,7 @@ def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> Publish
         suppress_below=query.suppress_below,
         unreliable_above=plan.publish.unreliable_above,
         unreliable_show=plan.publish.unreliable_show,
+        nearest=plan.publish.intervals == "nearest",
     )
 
 

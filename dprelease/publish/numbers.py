@@ -6,12 +6,14 @@
 ('48,210', '3,130')
 >>> shown(-2.0, 55.0, 0)[0]
 '−2'
+>>> shown(-0.536, 1370.0, None), shown(1.062, 1370.0, None), shown(0.0, 1370.0, None)[0]
+(('−0.536', '1,370'), ('1.06', '1,370'), '0')
 >>> at_most(Fraction(2, 3))
 '0.667'
 >>> at_least(Fraction(2, 3))
 '0.666'
->>> odds_factor(Fraction(2)), surest_guess(Fraction(2), Fraction(0))
-('7.39', '88.1')
+>>> odds_factor(Fraction(2)), sure_after(Fraction(2)), percent_at_most(Fraction(1, 3))
+('7.39', '88.1', '33.4')
 >>> beliefs(Fraction(1, 100), Fraction(2))
 ('0.136', '6.95')
 """
@@ -25,14 +27,24 @@ from fractions import Fraction
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.rounding import CONTEXT, real, upper
 
-__all__ = ["at_least", "at_most", "beliefs", "decimal", "odds_factor", "percent", "shown", "surest_guess"]
+__all__ = [
+    "at_least",
+    "at_most",
+    "beliefs",
+    "decimal",
+    "odds_factor",
+    "percent",
+    "percent_at_most",
+    "shown",
+    "sure_after",
+]
 
 _DIGITS = 3
 _CONTEXT = Context(prec=400)
 
 
 def shown(value: float, margin: float, places: int | None) -> tuple[str, str]:
-    """A value and its margin, both at the place of the margin's third digit.
+    """A value and its margin, both at the place of the margin's third digit; a value that would be 0 there at its own.
 
     Args:
         value: Finite, or NaN: nothing is published.
@@ -49,7 +61,9 @@ def shown(value: float, margin: float, places: int | None) -> tuple[str, str]:
         place = finest if places is not None else _place(abs(value), finest)
         return _rounded(value, place, ROUND_HALF_EVEN), "0" if margin == 0 else ""
     place = _place(margin, finest)
-    return _rounded(value, place, ROUND_HALF_EVEN), _rounded(margin, place, ROUND_CEILING)
+    # A number that is not 0 is not shown as 0, however large its margin: half a percent is no zero.
+    own = min(place, _place(abs(value), finest)) if value and 2 * abs(value) <= 10.0**place else place
+    return _rounded(value, own, ROUND_HALF_EVEN), _rounded(margin, place, ROUND_CEILING)
 
 
 def _place(size: float, finest: int) -> int:
@@ -96,30 +110,22 @@ def odds_factor(epsilon: Fraction) -> str:
     return "1" if epsilon == 0 else at_most(upper(CONTEXT.exp(real(epsilon))))
 
 
-def surest_guess(epsilon: Fraction, delta: Fraction) -> str:
-    """The chance in percent, rounded up, that the best attacker with even odds guesses right.
+def percent_at_most(chance: Fraction) -> str:
+    """A probability in percent, rounded up to three digits; more where it would else be 100 and is not."""
+    return "100" if chance >= 1 else _below_certain(chance * 100)
 
-    (e^epsilon + delta) / (e^epsilon + 1): one half of 1 + TV, with the largest total variation distance of an
-    (epsilon, delta)-private pair (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
-    """
+
+def sure_after(epsilon: Fraction) -> str:
+    """How sure, in percent, an outcome with a loss of epsilon makes somebody who was 50 % sure; rounded up."""
     factor = CONTEXT.exp(real(epsilon))
-    chance = upper((factor + real(delta)) / (factor + 1)) * 100
-    for places in range(1, 10):
-        text = Decimal(-(-chance.numerator * 10**places // chance.denominator)).scaleb(-places)
-        if text < 100:
-            return f"{text:f}"
-    return "100"
+    return _below_certain(upper(factor / (1 + factor)) * 100)
 
 
 def beliefs(before: Fraction, epsilon: Fraction) -> tuple[str, str]:
     """What somebody can believe of one unit after reading a release, in percent: at least, and at most.
 
     Bayes' rule with a likelihood ratio between e^-epsilon and e^epsilon: the odds grow or shrink by at most e^epsilon.
-    For an (epsilon, delta)-private release this is exact in the following sense. For any two neighbours such a release
-    is a random function of one answer that with probability delta says which of the two it is, and else is randomized
-    response, whose likelihood ratio is e^epsilon or e^-epsilon (Kairouz, Oh and Viswanath 2015, Theorem 3.3).
-    Whoever sees that answer knows at least as much as a reader and, unless it was one of those with probability delta,
-    is held to these bounds.
+    With a delta above 0 the ratio can be larger, and that is more likely than delta: ``privacy.tails`` says how likely.
 
     Args:
         before: What was believed, strictly between 0 and 1.

@@ -46,6 +46,7 @@ def summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> Publis
         confidence=plan.publish.confidence,
         unreliable_above=plan.publish.unreliable_above,
         unreliable_show=plan.publish.unreliable_show,
+        nearest=plan.publish.intervals == "nearest",
     )
 
 

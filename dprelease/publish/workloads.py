@@ -70,6 +70,7 @@ def workload_tables(
             confidence=plan.publish.confidence,
             unreliable_above=plan.publish.unreliable_above,
             unreliable_show=plan.publish.unreliable_show,
+            nearest=plan.publish.intervals == "nearest",
         )
     return found
 

@@ -3,6 +3,10 @@
 The promise: a period that is complete is published, skipped by the author's word, given up by hand, or it is in this
 list at every run until it is one of these; or its data are gone, and that is an alarm. A run that failed, was killed
 or was never started leaves the ledger as it was, and so the next one finds the same and the later periods.
+
+One mistake must not be paid for by every period of a backlog: after a failure that stays charged, a run goes on with
+what is open and begins no new period (`stays_charged`). The next run finds that release open, tries it first, and so
+begins none either until it is finished, or ended by hand.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from dprelease.errors import PlanError
+from dprelease.errors import DpReleaseError, PlanError
 from dprelease.ledger import Holder, Reservation
 from dprelease.release.books import open_books
 from dprelease.release.due import (
@@ -32,9 +36,9 @@ from dprelease.release.run import Request
 from dprelease.spec.period import is_a
 from dprelease.spec.schedule import Scheduled
 
-__all__ = ["Agenda", "Left", "Turn", "agenda", "turns"]
+__all__ = ["Agenda", "Left", "Turn", "agenda", "not_begun", "stays_charged", "turns"]
 
-Why = Literal["held", "lost", "skipped", "given_up", "most", "outside"]
+Why = Literal["held", "lost", "skipped", "given_up", "most", "outside", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Left:
         revision: As of a turn.
         why: ``held``: somebody works on it; ``lost``: its data may be gone; ``skipped``: by the author or by the rule
             of ``catch_up``; ``given_up``: ended by hand; ``most``: it has to wait for another run; ``outside``: it was
-            begun, and the spec has no such period any more.
+            begun, and the spec has no such period any more; ``stopped``: another one failed and stays charged.
         says: The same in a short sentence.
         alarm: Whether somebody has to look.
     """
@@ -84,7 +88,8 @@ class Left:
 class Agenda:
     """What to release now, in this order, and what is left.
 
-    A turn that fails takes no later one with it: go on with the next.
+    A turn that fails takes no later one with it: go on with the next; but where it stays charged
+    (:func:`stays_charged`), only with those that are open.
     """
 
     release: str
@@ -156,6 +161,24 @@ def turns(
     left += [each for revision in late if (each := _left_revision(revision, held))]
     left += [Left(turn.period, turn.revision, "most", "waits for another run") for turn in found[most:]]
     return Agenda(scheduled.name, tuple(found[:most]), tuple(left))
+
+
+def stays_charged(target: Path, release: str, turn: Turn) -> bool:
+    """Whether a turn that has failed is open in the ledger: what it cost was not given back.
+
+    A ledger that cannot be asked is taken to say so: nothing more is charged then.
+    """
+    try:
+        found = open_books(Project.find(target.parent)).find(release, turn.period)
+    except DpReleaseError:
+        return True
+    return found is not None and found.state == "open"
+
+
+def not_begun(turn: Turn, after: Turn) -> Left:
+    """What becomes of a new period once another one has failed and stays charged."""
+    says = f"not begun: {after} failed and stays charged; finish it, or end it with `--give-up`"
+    return Left(turn.period, turn.revision, "stopped", says, alarm=True)
 
 
 def _is_ours(scheduled: Scheduled, slot: Slot) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,11 +14,13 @@ from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.verify import verify
 from dprelease.privacy.accountants import losses
 from dprelease.publish import Check, check_bundle
+from dprelease.regular import LARGEST_PLAN, read_regular
+from dprelease.release.rounding import silence_text
 from dprelease.signature import PublicKey, read_public
 
 __all__ = ["check_release", "public_key"]
 
-_LOSS, _ACCOUNTANTS = "loss re-derived", "accountants agree"
+_LOSS, _ACCOUNTANTS, ROUNDING = "loss re-derived", "accountants agree", "rounding is told"
 
 
 def public_key(given: str) -> PublicKey:
@@ -39,13 +42,45 @@ def check_release(bundle: Path, key: PublicKey | None = None) -> tuple[Check, ..
     """
     checks = list(check_bundle(bundle, key))
     try:
-        plan = ReleasePlan.from_canonical((bundle / "plan.json").read_bytes())
-    except (OSError, ValidationError, RecursionError):
+        plan = ReleasePlan.from_canonical(read_regular(bundle / "plan.json", LARGEST_PLAN))
+    except (OSError, ValidationError, RecursionError, MemoryError):
         return (*checks, *(Check(name, False, "plan.json cannot be read") for name in (_LOSS, _ACCOUNTANTS)))
     try:
         return (*checks, *_loss_checks(plan))
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
         return (*checks, Check(_LOSS, False, f"plan.json makes no sense ({type(error).__name__})"))
+
+
+def _accountants(plan: ReleasePlan) -> Check:
+    """Whether no accountant's published figure is below what is proved of the same draws now.
+
+    One that is above is true: the theorem that proves less loss came later than the release. It is named.
+    """
+    proved: dict[str, Fraction] = {**losses(plan.event, plan.budget.delta)}
+    published: dict[str, Fraction] = {name: loss.epsilon for name, loss in plan.loss.items()}
+    told = ", ".join(f"{name} {float(value):.6g}" for name, value in proved.items())
+    if set(proved) != set(published):
+        return Check(_ACCOUNTANTS, False, f"the plan gives {', '.join(sorted(published))}; here are {told}")
+    below = [name for name in proved if published[name] < proved[name]]
+    if below:
+        return Check(_ACCOUNTANTS, False, f"{', '.join(below)} is published as less than what is proved: {told}")
+    above = [name for name in proved if published[name] > proved[name]]
+    more = f"; {', '.join(above)} is published as more, which is true: less is proved now" if above else ""
+    return Check(_ACCOUNTANTS, True, told + more)
+
+
+def _rounding(plan: ReleasePlan) -> Check:
+    """Whether every number that was made of values rounded to whole ones says so.
+
+    The loss is what it is said to be, and the margins are about the rounded values. But a reader takes them for margins
+    about the values themselves, and of shares between 0 and 1 nothing is left.
+    """
+    told = silence_text(plan)
+    detail = (
+        f"values were rounded to whole numbers before anything was measured, and no page says so: {told}. The numbers "
+        "are a private release of the rounded values; release them again, with or without a `step`"
+    )
+    return Check(ROUNDING, not told, detail if told else "")
 
 
 def _loss_checks(plan: ReleasePlan) -> list[Check]:
@@ -57,9 +92,8 @@ def _loss_checks(plan: ReleasePlan) -> list[Check]:
         checks = [Check(_LOSS, True, f"{said}, sensitivities from extreme rows{beside}")]
     except BrokenPromiseError as error:
         checks = [Check(_LOSS, False, error.summary)]
-    again = losses(plan.event, plan.budget.delta)
-    same = again == {name: loss.epsilon for name, loss in plan.loss.items()}
-    checks.append(Check(_ACCOUNTANTS, same, ", ".join(f"{name} {float(value):.6g}" for name, value in again.items())))
+    checks.append(_accountants(plan))
+    checks.append(_rounding(plan))
     try:
         for opinion in second_opinion(plan):
             found = f"{opinion.theirs} beside {opinion.ours}: {opinion.rule}"

@@ -6,7 +6,6 @@ begun, and the calendar has every period that there was; what is missing is the 
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from dprelease.errors import Corrupt, LedgerError, PlanError, Problem, SpecError
 from dprelease.ledger import Charge, Holder, Ledger, Reservation
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.release.project import Project, read_text
+from dprelease.release.public_files import spec_files
 from dprelease.release.revisions import revisions_of, vintages
 from dprelease.spec.period import Per, is_a, periods, span
 from dprelease.spec.schedule import Scheduled, ScheduleSpec, read_schedule
@@ -136,7 +136,8 @@ def _begun(taken: Sequence[Reservation]) -> State:
     """Of a period that was begun, perhaps several times: each time replaces the one before it."""
     if taken[-1].state == "open":
         return "open"
-    return "published" if any(each.state == "closed" for each in taken) else "given_up"
+    # One that a recovery ended was published all the same where it has found the bundle.
+    return "published" if any(each.state == "closed" or each.manifest for each in taken) else "given_up"
 
 
 def _never_begun(due: datetime, gone: datetime | None, now: datetime, *, passed: bool) -> State:
@@ -223,25 +224,14 @@ def find_scheduled(project: Project) -> tuple[dict[Path, Scheduled], tuple[Probl
     """
     found: dict[Path, Scheduled] = {}
     problems: list[Problem] = []
-    apart = {project.releases, project.prefect_home}
-    for at, folders, files in os.walk(project.folder):
-        here = Path(at)
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".")
-            and here / name not in apart
-            and not (here / name / "dprelease.yaml").is_file()
-            and not (here / name / "manifest.json").is_file()  # a bundle
-        )
-        for path in sorted(here / name for name in files if name.endswith((".yaml", ".yml"))):
-            try:
-                scheduled = read_schedule(read_text(path, str(path)), str(path))
-            except SpecError as error:
-                problems += error.problems
-                continue
-            if scheduled is not None:
-                found[path] = scheduled
+    for path in spec_files(project.folder, (project.releases, project.prefect_home)):
+        try:
+            scheduled = read_schedule(read_text(path, str(path)), str(path))
+        except SpecError as error:
+            problems += error.problems
+            continue
+        if scheduled is not None:
+            found[path] = scheduled
     twice = same_name(found)
     alone = {path: each for path, each in found.items() if each.name not in twice}
     return alone, (*problems, *twice.values())

@@ -15,11 +15,13 @@ from dprelease.errors import PublishError, UnsupportedEvent
 from dprelease.ledger.balance import terms_of
 from dprelease.ledger.entry import Incident
 from dprelease.ledger.incident import Recorded, is_unprotected, one_copy
+from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import budget_facts, loss_facts
 from dprelease.privacy.accountants import smallest
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.filters import Spent, read
 from dprelease.publish import folder_for
+from dprelease.publish.accounting.semantics import semantics
 from dprelease.release.replace import replace_file
 from dprelease.release.status import UNBOUNDED
 
@@ -56,7 +58,9 @@ def _facts(group: list[Recorded]) -> dict[str, Any]:
             "package": body.package,
             "version": body.version,
             "factor": "unprotected" if body.factor == 0 else str(body.factor),
+            **({"erratum": body.erratum} if body.erratum else {}),
         },
+        **({} if first.plan is None else {"groups": _groups(first.plan)}),
         "claimed": None if taken.claimed is None else loss_facts(taken.claimed),
         "accounts": {each.terms.name: _account(each) for each in group},
     }
@@ -65,6 +69,8 @@ def _facts(group: list[Recorded]) -> dict[str, Any]:
 def _account(each: Recorded) -> dict[str, Any]:
     cap = each.terms.lifetime
     delta = each.taken.claimed.delta if each.taken.claimed else cap.delta
+    if each.plan is not None:  # of several units, which have more of it than one
+        delta = max(delta, cap.delta)
     return {
         "really": _really(each, delta),
         "composition": each.terms.composition,
@@ -72,6 +78,15 @@ def _account(each: Recorded) -> dict[str, Any]:
         "before": _read(each, each.before),
         "after": _read(each, each.after),
     }
+
+
+def _groups(plan: ReleasePlan) -> list[dict[str, Any]]:
+    """What the report should have said of groups of units; None: no bound is proved."""
+    return [
+        {"size": each.size, "loss": None if each.loss is None else loss_facts(each.loss)}
+        for each in semantics(plan)
+        if each.kind == "group"
+    ]
 
 
 def _really(each: Recorded, delta: Fraction) -> dict[str, str]:
@@ -142,6 +157,8 @@ def _words(facts: Mapping[str, Any]) -> str:
         if incident["factor"] == "unprotected"
         else f"the noise was too small by a factor of {incident['factor']}"
     )
+    if "erratum" in incident:
+        how = f"the noise was right, and a price was too small (erratum {incident['erratum']})"
     lines = [
         f"# Erratum to {facts['release']} {facts['period']}",
         "",
@@ -152,6 +169,10 @@ def _words(facts: Mapping[str, Any]) -> str:
     ]
     if claimed:
         lines += [f"Claimed: epsilon {claimed['epsilon']} at delta {claimed['delta']}.", ""]
+    for each in facts.get("groups", ()):
+        loss = each["loss"]
+        told = f"epsilon {loss['epsilon']} at delta {loss['delta']}" if loss else "no bound is proved"
+        lines.append(f"- A group of {each['size']} at once: {told}, whatever the report says.")
     for name, account in facts["accounts"].items():
         really, before, after = account["really"], account["before"], account["after"]
         lines.append(f"- Account {name}: really epsilon {really['epsilon']} at delta {really['delta']}.")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Literal
 
 from dprelease.ledger import AccountFacts as Charged
 from dprelease.ledger import Ledger, Reservation
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish import AccountFacts, AccountPoint, CapChange, Facts, Restated
+from dprelease.plan.restated import question
+from dprelease.publish import AccountFacts, AccountPoint, CapChange, Facts, Looked, Restated
 from dprelease.release.revisions import payer_of
 
-__all__ = ["facts_of"]
+__all__ = ["facts_of", "looks_of"]
 
 _MOST_POINTS = 100  # of an account's history: a page shows its course, the ledger has all of it
 
@@ -31,17 +33,37 @@ def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, reh
         reserved_at=reservation.reserved_at,
         ledger_sequence=reservation.sequence,
         ledger_hash=reservation.hash,
+        ledger_id="" if rehearsal else ledger.id,
         accounts=tuple(_account(each, units) for each in paid.accounts),
         windows=tuple(_account(each, units) for each in paid.windows),
         environment=dict(reservation.environment),
         approvals=reservation.approvals,
         restates=_restated(ledger, reservation),
         changed_data=reservation.accepted,
+        looks=() if rehearsal else looks_of(ledger, reservation),
         paid_by=paid.sequence if reservation.revision else None,
         cap_changes=_cap_changes(ledger, paid),
         history=() if rehearsal else _history(ledger, paid),
         rehearsal=rehearsal,
     )
+
+
+def looks_of(ledger: Ledger, reservation: Reservation) -> tuple[Looked, ...]:
+    """When the very files that a release was measured from had been looked at, to tune a plan.
+
+    A look at files that were read is refused, so that every one of these comes before the reading: what is told of a
+    release stays the same.
+    """
+    every = ledger.files_read()
+    read = [body for body in every if body.reservation == reservation.sequence]
+    found: dict[tuple[str, tuple[str, ...]], Looked] = {}
+    for look in (body for body in every if not body.reservation):
+        seen = {file for files in look.tables.values() for file in files}
+        tables = {name for body in read if body.key == look.key for name, mine in body.tables.items() if seen & {*mine}}
+        if tables:
+            told = Looked(at=look.at, tables=tuple(sorted(tables)))
+            found.setdefault((told.at, told.tables), told)
+    return tuple(found.values())
 
 
 def _account(facts: Charged, units: dict[str, str]) -> AccountFacts:
@@ -60,7 +82,31 @@ def _restated(ledger: Ledger, reservation: Reservation) -> Restated | None:
     if reservation.restates is None:
         return None
     before = next(each for each in ledger.reservations() if each.sequence == reservation.restates)
-    return Restated(plan_fingerprint=before.plan_fingerprint, sequence=before.sequence, reason=reservation.reason)
+    return Restated(
+        plan_fingerprint=before.plan_fingerprint,
+        sequence=before.sequence,
+        reason=reservation.reason,
+        data=_data(ledger, before, reservation),
+        measured=_measured(ledger, before, reservation),
+    )
+
+
+def _data(ledger: Ledger, before: Reservation, after: Reservation) -> Literal["", "corrected", "same"]:
+    """Whether the files are others; empty where one of them was not read, or they are known by two keys."""
+    last = {body.reservation: body for body in ledger.files_read()}
+    old, new = last.get(before.sequence), last.get(after.sequence)
+    if old is None or new is None or old.key != new.key:
+        return ""
+    # Of a table that only one of them reads nothing is said.
+    both = old.tables.keys() & new.tables.keys()
+    return "same" if all(old.tables[name] == new.tables[name] for name in both) else "corrected"
+
+
+def _measured(ledger: Ledger, before: Reservation, after: Reservation) -> Literal["", "changed", "same"]:
+    old, new = ledger.plan_of(before), ledger.plan_of(after)
+    if old is None or new is None:
+        return ""
+    return "same" if question(old) == question(new) else "changed"
 
 
 def _history(ledger: Ledger, reservation: Reservation) -> tuple[AccountPoint, ...]:

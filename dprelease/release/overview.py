@@ -10,6 +10,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.publish import Facts
 from dprelease.publish.bundle.package import MANIFEST_FILE, Manifest
 from dprelease.publish.site.releases import Listed, releases_page
+from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, read_regular
 from dprelease.release.replace import replace_file
 
 __all__ = ["OVERVIEW", "write_overview"]
@@ -75,7 +76,7 @@ def _listed(path: Path, name: str) -> Listed:
     """
     if path.is_symlink() or path.parent.is_symlink():
         raise ValueError("a link")
-    manifest = Manifest.from_canonical((path / MANIFEST_FILE).read_bytes())
+    manifest = Manifest.from_canonical(read_regular(path / MANIFEST_FILE, LARGEST_MANIFEST))
     facts, plan = (_sound(path, each, manifest) for each in _READ)
     found = Listed(name, manifest, Facts.from_canonical(facts), ReleasePlan.from_canonical(plan))
     same = found.facts.plan_fingerprint == manifest.plan_fingerprint and found.facts.signer == manifest.signer
@@ -85,7 +86,7 @@ def _listed(path: Path, name: str) -> Listed:
 
 
 def _sound(path: Path, name: str, manifest: Manifest) -> bytes:
-    data = (path / name).read_bytes()
+    data = read_regular(path / name, LARGEST_PLAN)
     if sha256(data) != manifest.files[name].sha256:
         raise ValueError("changed")
     return data

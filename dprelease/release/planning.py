@@ -6,17 +6,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from dprelease.errors import BudgetExceeded, PlanError, Problem, SpecError, StalePlan
+from dprelease.errors import BudgetExceeded, PlanError, Problem, SpecError, StalePlan, Where
 from dprelease.plan.allocate import allocate
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
 from dprelease.plan.solve import Planner, WhatIf, solve, what_if
 from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
+from dprelease.regular import LARGEST_PLAN, read_regular
 from dprelease.release.project import Project, read_text
 from dprelease.spec.load import Loaded
 from dprelease.spec.names import listed
@@ -58,11 +59,11 @@ def open_target(path: Path, period: str | None = None) -> Target:
         SpecError: If the spec, the project or the period is wrong.
         PlanError: If the file says that it is a plan and is not a whole one, or one of another period.
     """
-    data = read_text(path, str(path)) if path.suffix != ".json" else path.read_bytes() if path.is_file() else b""
     if path.suffix != ".json":
+        read_text(path, str(path))  # a file that is not there is told before a project that is not
         project = Project.find(path.parent)
         return Target(project, path, project.load(path, period))
-    frozen = _read_frozen(data, path)
+    frozen = read_frozen(path)
     planned = frozen.plan.release.period
     if period not in (None, planned):
         raise PlanError(
@@ -71,7 +72,7 @@ def open_target(path: Path, period: str | None = None) -> Target:
             code="DPR-P304",
         )
     project = Project.find(path.parent)
-    spec_file = project.folder / frozen.spec_file
+    spec_file = _named_spec(project, frozen.spec_file, path)
     return Target(project, spec_file, project.load(spec_file, planned), frozen)
 
 
@@ -81,7 +82,25 @@ def read_frozen(path: Path) -> FrozenPlan:
     Raises:
         PlanError: If it is not a whole one (DPR-P301), or was changed (DPR-P302).
     """
-    return _read_frozen(path.read_bytes() if path.is_file() else b"", path)
+    try:
+        data = read_regular(path, LARGEST_PLAN)
+    except (OSError, ValueError):
+        data = b""
+    return _read_frozen(data, path)
+
+
+def _named_spec(project: Project, name: str, plan: Path) -> Path:
+    """The spec that a frozen plan names: a file of the plan's own project, or a link in it.
+
+    Raises:
+        SpecError: If the name leads out of the project, or is that of no spec (DPR-S693).
+    """
+    parts = PurePosixPath(name).parts
+    if not parts or PurePosixPath(name).is_absolute() or ".." in parts or "\0" in name or name.endswith(".json"):
+        hint = "`dprelease plan SPEC --out plan.json` writes a plan beside the spec that it was made from"
+        says = "the frozen plan names a spec outside of its project, which is not opened"
+        raise SpecError([Problem("DPR-S693", says, hint, Where(str(plan)))])
+    return project.folder / name
 
 
 def _read_frozen(data: bytes, path: Path) -> FrozenPlan:

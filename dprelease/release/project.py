@@ -5,13 +5,14 @@ Every relative path, in a spec as in ``dprelease.yaml``, is relative to the fold
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from dprelease.canonical import fingerprint, sha256
-from dprelease.catalog.reference import ReferenceTable, read_reference
+from dprelease.catalog.reference import ReferenceTable, RefusedFile, read_reference
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError, Problem, SpecError, TableMismatch, Where
 from dprelease.plan.document import Account, Parallel, Window
@@ -19,6 +20,8 @@ from dprelease.plan.resolve import references_needed, resolve
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
+from dprelease.regular import TooLarge, read_regular
+from dprelease.release.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
 from dprelease.signature import PrivateKey, read_private
 from dprelease.spec.check_parallel import untied
 from dprelease.spec.load import Loaded, load
@@ -34,16 +37,17 @@ _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def read_text(path: Path, shown: str) -> bytes:
-    """The bytes of a file that the author wrote, at most 1 MiB and one byte (the loader refuses that one).
+    """The bytes of a file that the author wrote; of one above 1 MiB as many NULs, for the loader refuses it unread.
 
     Raises:
         SpecError: If it cannot be read; the message names it as ``shown``.
     """
     try:
-        with path.open("rb") as file:
-            return file.read(_LARGEST_TEXT + 1)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
+        return read_regular(path, _LARGEST_TEXT)
+    except TooLarge:
+        return bytes(_LARGEST_TEXT + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
         raise SpecError(
             [Problem("DPR-S001", f"cannot read {shown}: {reason}", "give the path of a spec file", Where(shown))]
         ) from None
@@ -141,21 +145,26 @@ class Project:
         """The spec in a file of the project, of its own period or of another one."""
         return load(read_text(path, str(path)), str(path), period)
 
-    def reference_bytes(self, loaded: Loaded) -> dict[str, bytes | None]:
-        """The bytes of every public reference that the spec names; None where a file cannot be read."""
-        found: dict[str, bytes | None] = {}
-        for name in references_needed(loaded.spec):
-            try:
-                found[name] = (self.folder / loaded.spec.references[name].file).read_bytes()
-            except OSError:
-                found[name] = None  # resolve reports it, located, beside every other problem
-        return found
+    @property
+    def confidential(self) -> dict[tuple[int, int], Confidential]:
+        """The files that are there and that a spec of the project reads as a source."""
+        return confidential_files(self.folder, (self.releases, self.prefect_home), os.environ)
+
+    def reference_bytes(self, loaded: Loaded) -> dict[str, bytes | RefusedFile | None]:
+        """The bytes of every public reference that the spec names, or why it is none; None where it cannot be read.
+
+        ``resolve`` reports what is wrong, located, beside every other problem.
+        """
+        needed = references_needed(loaded.spec)
+        apart = self.confidential if needed else {}
+        files = {name: self.folder / loaded.spec.references[name].file for name in needed}
+        return {name: read_reference_file(path, apart) for name, path in files.items()}
 
     def resolve(self, loaded: Loaded) -> tuple[Catalog, str]:
         """The catalog of a spec, and the fingerprint of the spec with the content of its references."""
         files = self.reference_bytes(loaded)
         catalog = resolve(loaded, files)
-        pinned = {name: sha256(data) for name, data in files.items() if data is not None}
+        pinned = {name: sha256(data) for name, data in files.items() if isinstance(data, bytes)}
         return catalog, fingerprint({"references": pinned, "spec": loaded.fingerprint})
 
     def accounts(self, loaded: Loaded) -> tuple[Account, ...]:
@@ -198,7 +207,12 @@ def account_of(name: str, account: AccountSpec) -> Account:
         order=account.order,
         window=None
         if window is None
-        else Window(per=window.per, cap=Budget(epsilon=window.epsilon, delta=window.delta)),
+        else Window(
+            per=window.per,
+            cap=Budget(epsilon=window.epsilon, delta=window.delta),
+            column=account.time.column if account.time else None,
+            type=account.time.type if account.time else None,
+        ),
         nests=dict(account.nests),
         parallel=None
         if account.parallel is None or account.time is None
@@ -258,14 +272,21 @@ def _of_selecting(loaded: Loaded, name: str, account: AccountSpec) -> list[Probl
 
 
 def _of_window(loaded: Loaded, table: str, name: str, account: AccountSpec) -> list[Problem]:
-    """A table whose rows are in no window, or a period that touches none: nobody could say what to charge."""
-    if account.window is None:
+    """A table whose rows are in no window or in those of another time, or a period that touches none.
+
+    Nobody could say what to charge; or a row would be paid for in one window here, and in another one elsewhere.
+    """
+    if account.window is None or account.time is None:
         return []
-    problems, per = [], account.window.per
-    if loaded.spec.tables[table].time is None:
+    problems, per, time, own = [], account.window.per, account.time, loaded.spec.tables[table].time
+    told = f"`time: {{column: {time.column}, type: {time.type}}}`"
+    if own is None:
         says = f"table {table!r} has no `time`, and account {name!r} has a cap per {per} of its rows"
-        hint = "write `time: {column: COLUMN, type: date}`: the column that says when each row was"
-        problems.append(Problem("DPR-S414", says, hint, loaded.where("tables", table)))
+        problems.append(Problem("DPR-S414", says, f"write {told}, as its policy has it", loaded.where("tables", table)))
+    elif own != time:
+        says = f"table {table!r} has another `time` than account {name!r}, whose cap per {per} goes by {told}"
+        hint = f"write {told}: a row that is in one {per} by one column and in another one by the other would pay twice"
+        problems.append(Problem("DPR-S419", says, hint, loaded.where("tables", table, "time")))
     if span(loaded.spec.release.period) is None:
         period = loaded.spec.release.period
         end = beyond(period)
@@ -284,8 +305,8 @@ def reference_tables(catalog: Catalog, folder: Path) -> Mapping[str, ReferenceTa
     found = {}
     for name, reference in catalog.references.items():
         try:
-            data = (folder / reference.file).read_bytes()
-        except OSError:
+            data = read_regular(folder / reference.file, LARGEST_REFERENCE)
+        except (OSError, ValueError):
             data = b""
         if sha256(data) != reference.sha256:
             raise TableMismatch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,15 +15,16 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import left_text, loss_facts, unprotected
 from dprelease.plan.pieces import assembled
 from dprelease.plan.presented import Presentation, presentation
-from dprelease.publish import Publication, folder_for, render, write
+from dprelease.publish import Looked, Publication, folder_for, render, write
 from dprelease.release.books import open_books
 from dprelease.release.facts import facts_of
 from dprelease.release.overview import write_overview
 from dprelease.release.planning import plan_release
 from dprelease.release.project import Project
+from dprelease.release.published import make_way
 from dprelease.signature import PrivateKey
 
-__all__ = ["AccountLine", "Outcome", "outcome", "publish_again", "rendered"]
+__all__ = ["AccountLine", "Outcome", "outcome", "publish_again", "rendered", "tuned_told"]
 
 
 class AccountLine(Value):
@@ -39,7 +41,10 @@ class AccountLine(Value):
 
 
 class Outcome(Value):
-    """How a run ended; public. ``warning`` is what went wrong beside a release that is complete.
+    """How a run ended; public.
+
+    ``warning`` is what went wrong beside a release that is complete, ``note`` what whoever ran it has to know, such as
+    that the files are no longer those that were measured.
 
     ``unprotected`` is the sentence on what was published exactly, which is no part of ``epsilon``.
 
@@ -61,6 +66,7 @@ class Outcome(Value):
     revisions: int = 0
     warning: str = ""
     unprotected: str = ""
+    note: str = ""
 
 
 def rendered(
@@ -148,6 +154,17 @@ def outcome(
     )
 
 
+def tuned_told(looks: Sequence[Looked]) -> str:
+    """What to say of data that a plan was tuned on; empty: nobody looked at them."""
+    if not looks:
+        return ""
+    return (
+        "the plan was tuned while looking at these very data (`dprelease utility`, "
+        f"{', '.join(dict.fromkeys(each.at for each in looks))}): what that gave away is no part of the loss, and the "
+        "report says so"
+    )
+
+
 def publish_again(project: Project, release: str, period: str | None, spec: Path | None = None) -> Outcome:
     """Render a measured release again from the ledger: free, and byte-identical.
 
@@ -181,6 +198,8 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     folder = folder_for(project.releases, reservation.release, reservation.period)
     plan = ReleasePlan.from_canonical(reservation.plan)
     look = None if spec is None else presentation(plan, plan_release(project, project.load(spec, reservation.period)))
-    write(rendered(ledger, reservation, key=signer, look=look), folder)
+    publication = rendered(ledger, reservation, key=signer, look=look)
+    make_way(ledger, folder, reservation.hash, reservation.plan_fingerprint)
+    write(publication, folder)
     warning = write_overview(project.releases)
     return outcome(reservation, plan, folder, "exists", 0, len(plan.numbers), warning)

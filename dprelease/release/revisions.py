@@ -17,7 +17,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.spec.load import Loaded
 from dprelease.spec.period import span
 
-__all__ = ["Vintages", "payer_of", "plan_of_revision", "require_time", "revisions_of", "vintages"]
+__all__ = ["Vintages", "other_frozen", "payer_of", "plan_of_revision", "require_time", "revisions_of", "vintages"]
 
 
 @dataclass(frozen=True)
@@ -140,4 +140,14 @@ def require_time(loaded: Loaded, number: int, early: str, now: datetime) -> None
         detail="what comes after a release is not in it, and a release cannot be taken back",
         hint="wait until then; or release what is there by `--early REASON`, which the ledger keeps",
         code="DPR-P313",
+    )
+
+
+def other_frozen(release: str, period: str) -> PlanError:
+    """The error for a frozen plan that is not the one that a revision repeats."""
+    return PlanError(
+        f"the frozen plan is not the one that {release}/{period} was published with",
+        detail="a revision repeats the plan that was published, which the ledger has",
+        hint="name the spec, or the plan that was run",
+        code="DPR-P315",
     )

@@ -19,26 +19,30 @@ from pydantic import Field
 from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import ENGINES, Engine
-from dprelease.errors import DpReleaseError, LedgerError, PlanError
+from dprelease.errors import DpReleaseError, LedgerError
 from dprelease.ledger import Ledger, Lock, Reservation, has_ended
-from dprelease.ledger.rules import replaces
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Batch, ReleasePlan
+from dprelease.plan.restated import asked
 from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
 from dprelease.points import reach
-from dprelease.publish import folder_for, require_no_bundles, set_aside, write
+from dprelease.publish import folder_for, write
+from dprelease.release import public_content
 from dprelease.release.approval import require_approvals
 from dprelease.release.books import open_books, open_rehearsal_books
 from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
+from dprelease.release.facts import looks_of
 from dprelease.release.overview import write_overview
 from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
 from dprelease.release.project import reference_tables
-from dprelease.release.publishing import Outcome, outcome, rendered
+from dprelease.release.published import make_way, require_accounted
+from dprelease.release.publishing import Outcome, outcome, rendered, tuned_told
 from dprelease.release.rehearsal import Rehearsal
-from dprelease.release.revisions import plan_of_revision, require_time
+from dprelease.release.restating import data_told, nothing_to_restate, replacement
+from dprelease.release.revisions import other_frozen, plan_of_revision, require_time
 from dprelease.release.sources import SourceKey, Sources
 from dprelease.signature import PrivateKey
 
@@ -99,6 +103,8 @@ class Run:
         self._reused: frozenset[str] = frozenset()
         self._sources = Sources()
         self._mine = False  # whether this run has made the reservation
+        self._note = ""  # what to say of a release that was there
+        self.told: tuple[str, ...] = ()  # what its user should know of the ledger
 
     def __enter__(self) -> Self:
         return self
@@ -129,18 +135,17 @@ class Run:
             self._resume(known)
             return
         if known is None and self._request.restate and not self._rehearsal:
-            raise _nothing_to_restate(release.name, release.period, self._ledger)
+            raise nothing_to_restate(release.name, release.period, self._ledger)
         if not self._rehearsal:
             require_time(self._target.loaded, 0, self._request.early, datetime.now(UTC))
         plan = plan_release(self._target.project, self._target.loaded)
         check_fresh(self._target, plan)
-        if known is not None:
-            self._require_replaceable(known, plan)
         approvals = self._approvals(plan)
+        if known is not None:
+            plan = replacement(self._ledger, known, plan, self._request.restate, lambda: self._hashed(plan))
         heard(plan)  # plan_release has verified it
         self._look(plan)
-        if not self._rehearsal and not self._ledger.exists:
-            require_no_bundles(self._target.project.releases)
+        self._require_public(plan)
         reach("run.planned")
         heads = self._target.frozen.heads if self._target.frozen and not self._rehearsal else None
         self.reservation: Reservation = self._ledger.reserve(
@@ -163,13 +168,14 @@ class Run:
         """
         plan = plan_of_revision(self._ledger, release, period, self._request.revision)
         frozen, mark = self._target.frozen, plan.fingerprint()
-        if frozen and frozen.plan_fingerprint != plan.at_revision(0).fingerprint():
-            raise _other_frozen(release, period)
+        if frozen and frozen.plan_fingerprint != asked(plan).fingerprint():
+            raise other_frozen(release, period)
         verify(plan)
         known = self._ledger.find(release, period)
         if known is None or known.plan_fingerprint != mark:  # it is begun now
             require_time(self._target.loaded, self._request.revision, self._request.early, datetime.now(UTC))
             self._look(plan)
+            self._require_public(plan)
         reach("run.planned")
         self.reservation = self._ledger.reserve(plan, (), None, environment(self._request.sampler), self._command)
         self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
@@ -177,18 +183,26 @@ class Run:
     @property
     def _command(self) -> str:
         """What is being run, as the ledger keeps it."""
-        return (
-            f"dprelease run --early: {' '.join(self._request.early.split())}"
-            if self._request.early
-            else "dprelease run"
-        )
+        early = " ".join(self._request.early.split())
+        return f"dprelease run --early: {early}" if early else "dprelease run"
 
     def _look(self, plan: ReleasePlan) -> None:
-        """Let the sampler, the sources and the engine refuse now, before anything is reserved."""
+        """Let the sampler, the sources, their key and the engine refuse now, before anything is reserved."""
         require_sampler(self._request.sampler)
-        for table in self._tables(plan).values():
+        tables = self._tables(plan)
+        for table in tables.values():
             self._engine.describe(table)
         self._check_computable(plan)
+        if not self._rehearsal:
+            accept = self._request.accept_changed_data
+            self._sources.look(self._ledger, tables, self._engine, self._source_key(), accept)
+
+    def _require_public(self, plan: ReleasePlan) -> None:
+        """No reference is a confidential file; of a rehearsal, which reads no source, it was told by its path alone."""
+        project = self._target.project
+        if plan.catalog.references and not self._rehearsal:
+            key = project.folder / project.settings.source_key
+            public_content.require_public(plan, project.folder, project.confidential, self._ledger, key)
 
     def _approvals(self, plan: ReleasePlan) -> tuple[Signed, ...]:
         """The signatures that the policy demands, checked; a rehearsal needs none."""
@@ -202,17 +216,20 @@ class Run:
         if not self._request.restate:
             return False  # the spec of one that is gone on with may have references that are no longer there
         _, fingerprint = self._target.project.resolve(self._target.loaded)
-        done = known.restates is not None and not known.revision and fingerprint == known.spec_fingerprint
-        return not done
+        if known.restates is None or known.revision or fingerprint != known.spec_fingerprint:
+            return True
+        return known.state == "given_up" or (known.state == "closed" and bool(self._data_told(known)))
 
-    def _require_replaceable(self, known: Reservation, plan: ReleasePlan) -> None:
-        """Let the rule of the ledger refuse now, and not once the files were looked at."""
-        mark = plan.fingerprint()
-        name = (known.release, known.period)
-        used = any(
-            (each.release, each.period, each.plan_fingerprint) == (*name, mark) for each in self._ledger.reservations()
-        )
-        replaces(known, mark, self._request.restate, used=used)
+    def _data_told(self, known: Reservation) -> str:
+        """What became of the files that a release was measured from; empty: they are as they were."""
+        if self._rehearsal:
+            return ""
+        return data_told(self._ledger, known, lambda: self._hashed(ReleasePlan.from_canonical(known.plan)))
+
+    def _hashed(self, plan: ReleasePlan) -> tuple[SourceKey, dict[str, tuple[str, ...]]]:
+        """The files of a plan as they are now, by keyed hash; the key is there, for something was measured."""
+        key, tables = self._source_key(), self._tables(plan)
+        return key, {name: self._engine.fingerprint(table, key.secret) for name, table in tables.items()}
 
     def pin(self) -> None:
         """Fingerprint what is about to be read, or hold it against what was read before; nothing where all is measured.
@@ -265,12 +282,16 @@ class Run:
         self.plan = ReleasePlan.from_canonical(known.plan)
         verify(self.plan)
         self.reservation = known
+        if not self.closed:
+            self._require_public(self.plan)
+        else:
+            self._note = self._data_told(known)
 
     def _require_same_spec(self, known: Reservation) -> None:
         _, fingerprint = self._target.project.resolve(self._target.loaded)
         frozen, first = self._target.frozen, known.plan_fingerprint
-        if frozen and known.revision:
-            first = ReleasePlan.from_canonical(known.plan).at_revision(0).fingerprint()
+        if frozen:
+            first = asked(ReleasePlan.from_canonical(known.plan)).fingerprint()
         if fingerprint != known.spec_fingerprint or (frozen and frozen.plan_fingerprint != first):
             finish = "finish it by the plan that it was begun with, `--as-planned`; " if known.state == "open" else ""
             raise LedgerError(
@@ -325,16 +346,18 @@ class Run:
         publication = rendered(self._ledger, release, key=self._key, rehearsal=self._rehearsal is not None)
         reach("publish.rendered")
         folder = self._bundle_folder()
-        if self.reservation.restates is not None:
-            set_aside(folder, self.reservation.plan_fingerprint)
+        if not self._rehearsal:
+            make_way(self._ledger, folder, self.reservation.hash, self.reservation.plan_fingerprint)
         write(publication, folder)
         # Before the release is closed: nothing comes back to one that is, so a kill here would leave it unlisted.
-        warning = write_overview(self._releases)
+        warning = "; ".join(filter(None, (*self.told, write_overview(self._releases))))
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
         drawn = len(self.plan.numbers) - reused
-        return outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
+        made = outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
+        told = () if self._rehearsal else looks_of(self._ledger, release)
+        return made.model_copy(update={"note": "; ".join(filter(None, (self._note, tuned_told(told))))})
 
     def _bundle_folder(self) -> Path:
         return folder_for(self._releases, self.reservation.release, self.reservation.period)
@@ -343,26 +366,6 @@ class Run:
     def _releases(self) -> Path:
         releases = self._target.project.releases
         return self._rehearsal.releases(releases) if self._rehearsal else releases
-
-
-def _nothing_to_restate(release: str, period: str, ledger: Ledger) -> LedgerError:
-    others = dict.fromkeys(each.period for each in ledger.reservations() if each.release == release)
-    periods = f"of {release} there is: {', '.join(others)}" if others else f"nothing of {release} was ever released"
-    return LedgerError(
-        f"{release}/{period} was never released: there is nothing that could be replaced",
-        detail=periods,
-        hint="correct `name` or `period` in the spec; or, if this is a new release, run it without `--restate`",
-        code="DPR-L125",
-    )
-
-
-def _other_frozen(release: str, period: str) -> PlanError:
-    return PlanError(
-        f"the frozen plan is not the one that {release}/{period} was published with",
-        detail="a revision repeats the plan that was published, which the ledger has",
-        hint="name the spec, or the plan that was run",
-        code="DPR-P315",
-    )
 
 
 def open_run(request: Request, doing: str) -> Run:
@@ -384,6 +387,8 @@ def open_run(request: Request, doing: str) -> Run:
     lock.acquire()
     run = Run(request, target, ledger, lock, rehearsal, key)
     try:
+        if rehearsal is None:
+            run.told = require_accounted(ledger, target.project.releases, release.name, release.period)
         run.reserve()
         run.pin()
     except BaseException as error:

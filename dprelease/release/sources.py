@@ -64,6 +64,12 @@ class Records(Protocol):
         """What was last recorded for a reservation; None before its first read."""
         ...
 
+    def require_readable(
+        self, tables: Mapping[str, tuple[str, ...]] | None, accounts: Mapping[str, str], key_id: str, *, accepted: bool
+    ) -> None:
+        """Refuse what ``source`` would refuse, before anything is charged; without tables another key alone."""
+        ...
+
     def source(
         self,
         release: str,
@@ -237,6 +243,35 @@ class Sources:
     def __init__(self) -> None:
         self.begun = False
 
+    def look(
+        self, ledger: Records, tables: Mapping[str, Table], engine: Engine, key: SourceKey, accept: str = ""
+    ) -> None:
+        """Before a release is charged: the key is the ledger's, and no other account has paid for a file.
+
+        The files are hashed under the key, and the hashes compared with the ledger's: that reads them, and nothing
+        comes of it but a refusal that whoever runs the command sees. Nothing is aggregated, drawn or kept, and what
+        the plan costs is charged before any answer depends on a row. A refusal tells that two files have the same
+        bytes: an act of administration, which is told today as it was when it came after the charge. ``begun`` stays
+        False: a failure between the charge and :meth:`pin` depends on nothing that was hashed here.
+
+        Args:
+            ledger: What remembers.
+            tables: The confidential tables that the plan reads.
+            engine: What will read them; it hashes no file twice that was not written to.
+            key: For the hashes.
+            accept: Why another key is accepted; empty: it is not.
+
+        Raises:
+            LedgerError: The key is another (``DPR-L151``), or another account has paid for a file (``DPR-L153``).
+            Unavailable: If a file is missing, cannot be read, or is written to.
+        """
+        for table in tables.values():
+            engine.present(table)
+        accounts = {name: table.account for name, table in tables.items()}
+        ledger.require_readable(None, accounts, key.id, accepted=bool(accept))  # before an hour of hashing
+        found = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        ledger.require_readable(found, accounts, key.id, accepted=bool(accept))
+
     def pin(
         self,
         ledger: Records,
@@ -271,7 +306,7 @@ class Sources:
         found = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
         reach("source.read")
         if recorded is None:
-            ledger.source(*identity, found, key.id)
+            self._first(ledger, identity, found, key, accept)
         elif differing := _differing(recorded, found):  # with another key, all of them
             if not accept:
                 raise _changed(release, differing)
@@ -285,6 +320,17 @@ class Sources:
         if differing := _differing(recorded, found):
             raise _changed(release, differing)
         return Pinned(engine, dict(tables), key, found, release)
+
+    def _first(
+        self, ledger: Records, identity: Identity, found: Mapping[str, tuple[str, ...]], key: SourceKey, accept: str
+    ) -> None:
+        """Record what is read for the first time; with a reason where the ledger knows another key."""
+        try:
+            ledger.source(*identity, found, key.id)
+        except LedgerError as error:
+            if not accept or error.code != "DPR-L151":
+                raise
+            ledger.source(*identity, found, key.id, accepted=accept)
 
 
 def _differing(recorded: Record, found: Mapping[str, tuple[str, ...]]) -> list[str]:

@@ -5,6 +5,9 @@ carry what no noise hides: the loss that the ledger shows would then be wrong. S
 keyed hashes, are refused, always: what such a look has cost could not be said, so that nothing could be charged for it.
 A file is known byte by byte. An edited copy, or next month's file of the same persons, is not recognised; that nobody
 compares with those is in the hands of whoever says that he may see the data.
+
+Every look is recorded before it: a release of the very files that its plan was tuned on says so. Of those too an edited
+copy is not recognised.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ from pathlib import Path
 from dprelease.catalog.table import Table
 from dprelease.engines import Engine
 from dprelease.errors import LedgerError, Problem, SpecError, Where
-from dprelease.ledger.entry import Sourced
+from dprelease.ledger.sourcing import require_unpaid
+from dprelease.plan.document import ReleasePlan
 from dprelease.release.books import open_books
 from dprelease.release.project import Project
+from dprelease.release.published import require_accounted
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.sources import SourceKey
 
@@ -27,7 +32,7 @@ __all__ = ["StandIn", "require_outside", "require_told", "stand_in"]
 
 @dataclass(frozen=True)
 class StandIn:
-    """Files that no account has paid for, as they were when that was looked up; nothing to compare without a ledger."""
+    """Files that no account has paid for, as they were when that was looked up and recorded."""
 
     engine: Engine
     tables: Mapping[str, Table]
@@ -85,20 +90,22 @@ def require_outside(project: Project, out: Path | None) -> None:
             raise SpecError([Problem("DPR-S021", says, hint, Where("--out"))])
 
 
-def stand_in(project: Project, tables: Mapping[str, Table], engine: Engine) -> StandIn:
-    """Look up in the ledger whether an account has paid for a file of these tables; records nothing.
+def stand_in(project: Project, plan: ReleasePlan, tables: Mapping[str, Table], engine: Engine) -> StandIn:
+    """Look up in the ledger whether an account has paid for a file of these tables, and record that it is looked at.
+
+    The record is durable before anything is read; where there is no ledger yet, this begins it.
 
     Raises:
         LedgerError: One has (DPR-L170), or that cannot be told, because the key of the fingerprints is another one
-            or none (DPR-L171).
+            or none (DPR-L171); or the ledger, or some of it, is gone (as of ``published.require_accounted``).
         Unavailable: A source cannot be read.
     """
     ledger = open_books(project)
-    found = [fact for entry in ledger.entries() if isinstance(fact := entry.facts(), Sourced)] if ledger.exists else []
-    if not found:
-        return StandIn(engine, tables, SourceKey.thrown_away(), {})
-    # Made by the first run that reads; one that is made now would recognise nothing.
-    key = SourceKey.of(project.source_key) if project.source_key.exists() else None
+    require_accounted(ledger, project.releases, plan.release.name, plan.release.period)
+    found = [body for body in ledger.files_read() if body.reservation]
+    # Made by the first that reads; one that is made now would recognise nothing of what was read before.
+    apart = [project.releases, *([ledger.folder] if ledger.folder else [])]
+    key = SourceKey.of(project.source_key, apart) if project.source_key.exists() or not found else None
     if key is None or any(fact.key != key.id for fact in found):
         raise LedgerError(
             "whether an account has paid for these data cannot be told: the ledger knows files by another key",
@@ -107,15 +114,8 @@ def stand_in(project: Project, tables: Mapping[str, Table], engine: Engine) -> S
             code="DPR-L171",
         )
     files = {name: _of(engine, table, key) for name, table in tables.items()}
-    paid = {file: fact.accounts[table] for fact in found for table, listed in fact.tables.items() for file in listed}
-    for name, listed in files.items():
-        if known := sorted({paid[file] for file in listed if file in paid}):
-            raise LedgerError(
-                f"table {name!r} holds a file that account {known[0]!r} has paid for: it cannot be compared with",
-                detail="what a look at it costs could not be said, and the ledger would show too little",
-                hint="tune on public or made-up data that stand in for it; `--synthetic` makes up rows and reads none",
-                code="DPR-L170",
-            )
+    require_unpaid(found, files, key.id)
+    ledger.look(plan, files, key.id, "dprelease utility")
     return StandIn(engine, tables, key, files)
 
 

@@ -19,7 +19,7 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Composed, Repeated
 from dprelease.privacy.filters import Spent, Terms, read, within
-from dprelease.privacy.stretches import counted, leading, raised
+from dprelease.privacy.stretches import counted, leading, raised, within_one
 from dprelease.release.project import Project, account_of
 
 __all__ = [
@@ -233,7 +233,7 @@ def _fits(terms: Terms, stand: Stand, last: Taken | None, account: Account) -> i
         return _fits_apart(terms, stand, part, account)
     checked = [(stand.balance.spent, account.lifetime)]
     if account.window is not None:
-        totals = [stand.balance.windows.get(name, Spent()) for name in part.windows]
+        totals = [within_one(stand.balance.windows, name) for name in part.windows]
         checked += [(total, account.window.cap) for total in totals]
     found = [_times(terms, spent.plus, part.spent, cap) for spent, cap in checked]
     numbers = [number for number in found if number is not None]
@@ -267,7 +267,8 @@ def _times(terms: Terms, behind: Callable[[Spent], Spent], one: Spent, cap: Budg
 def _windows(terms: Terms, stand: Stand, releases: list[Taken], account: Account) -> list[dict[str, Any]]:
     per, cap = account.stretch, account.window.cap if account.window else account.lifetime
     shown = []
-    for name, spent in sorted(stand.balance.windows.items()):
+    for name in sorted(stand.balance.windows):
+        spent = within_one(stand.balance.windows, name)
         still = [taken.parts[account.name] for taken in releases if not taken.ended]
         reserved = _sum([part.spent for part in still if name in part.windows])
         if per is not None and spent != Spent():

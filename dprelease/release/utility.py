@@ -11,8 +11,9 @@ for, charges nothing, commits nothing, keeps no answer, and its figures are conf
 :func:`compare` alone, as in ``draw``; nothing of them is logged, cached or handed on but sums of errors over the cells
 of a table and size class, and the errors of this module tell no value.
 
-The truth is what the plan asks for without its noise: after the declared bounds, clips and rounding. What these leave
-out of the data is no error of the noise, and is not shown.
+The truth is what the plan asks for without its noise: after the declared bounds and clips, and before values were
+rounded to a grid, so that a grid that is too coarse shows as what it is. What bounds and clips leave out of the data is
+no error of the noise, and is not shown.
 """
 
 from __future__ import annotations
@@ -28,22 +29,25 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.residual import Residual
-from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.catalog.table import Catalog, Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from dprelease.estimate import PublishedMeasure
 from dprelease.ledger import Ledger, StepKey
 from dprelease.measures import Noisy
 from dprelease.measures.count import Count, CountDistinct
+from dprelease.measures.variance import LARGEST_SQUARE
 from dprelease.noise import Exact, ExactHistogram, Measurement
 from dprelease.noise.truth import true_factor, true_numbers, true_quantile, true_residual
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
+from dprelease.plan.rounded import is_rounded
 from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
 from dprelease.release.draw import Source, draw
 from dprelease.release.error_figures import Errors, Sums
+from dprelease.release.listening import Box, Keys, Listening
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.rehearsal import Rehearsal
@@ -54,8 +58,8 @@ __all__ = ["WATERMARK", "Utility", "compare", "utility"]
 
 WATERMARK = "CONFIDENTIAL: compares with the truth - not a release"
 
-Box = Exact | ExactHistogram
-Keys = tuple[tuple[Key, ...], ...] | None
+_PARTS = 10**10  # of a clip, without rounding
+
 Floats = npt.NDArray[np.float64]
 Shown = Callable[[int, int], None]
 
@@ -92,7 +96,9 @@ def utility(
     out: Path | None = None,
     show: Shown = lambda done, total: None,
 ) -> Utility:
-    """Plan a spec, measure the plan ``repeat`` times, and compare with the truth; no ledger entry, nothing published.
+    """Plan a spec, measure the plan ``repeat`` times, and compare with the truth; nothing charged, nothing published.
+
+    The ledger keeps that these files were looked at; of made-up rows it keeps nothing.
 
     Args:
         path: Of a spec or a frozen plan.
@@ -120,7 +126,7 @@ def utility(
         tables = _tables(plan, rehearsal)
         for table in tables.values():
             engine.describe(table)
-        files = None if rehearsal else stand_in(target.project, tables, engine)
+        files = None if rehearsal else stand_in(target.project, plan, tables, engine)
         found = compare(plan, _catalog(plan, tables), references, engine, repeat, show)
         if files is not None:
             files.require_same()
@@ -178,7 +184,7 @@ def compare(
         DpReleaseError: Errors of the engine, which hold no data.
         BrokenPromiseError: For anything else, by class only: its own text may hold a value.
     """
-    listening, ledger = _Listening(engine), _Forgetting(os.urandom(32))
+    listening, ledger = Listening(engine), _Forgetting(os.urandom(32))
     source = Source(catalog, references, cast(Engine, listening), cast(Pinned, _Unpinned()))
     sums: dict[tuple[str, str], Sums] = {}
     unexpected = ""
@@ -193,7 +199,9 @@ def compare(
             published = queries_as_tables(plan, inputs)
             keys = {query.name: _keys(drawn, query) for query in plan.queries}
             with np.errstate(all="ignore"):
-                exact = queries_as_tables(_plain(plan), _exact_inputs(plan, inputs, drawn, listening))
+                exact = queries_as_tables(
+                    _plain(plan), _exact_inputs(plan, inputs, drawn, source, listening, ledger.key)
+                )
             for query, noisy, true in zip(plan.queries, published, exact, strict=True):
                 rows = _rows(query, noisy.measures, source, ledger.key, keys[query.name])
                 for shown, known in zip(noisy.measures, true.measures, strict=True):
@@ -241,23 +249,55 @@ def _plain(plan: ReleasePlan) -> ReleasePlan:
     return plan.model_copy(update={"publish": publish, "queries": queries, "workloads": workloads})
 
 
-def _exact_inputs(plan: ReleasePlan, inputs: Inputs, drawn: Mapping[str, Measurement], listening: _Listening) -> Inputs:
-    """What the steps would have measured without noise, over the keys that were chosen with it."""
+def _exact_inputs(
+    plan: ReleasePlan,
+    inputs: Inputs,
+    drawn: Mapping[str, Measurement],
+    source: Source,
+    listening: Listening,
+    secret: bytes,
+) -> Inputs:
+    """What the steps would have measured without noise and rounding, over the keys that were chosen with it."""
     noisy: dict[str, tuple[Noisy, ...]] = {}
     measured: dict[str, Measurement] = {}
     for batch in plan.batches(whole=True):
         keys = None if batch.selection is None else drawn[batch.selection].keys or ()
         for step in batch.steps:
             if step.id in inputs.noisy:
-                boxes = [listening.box(batch.grouping, keys, each) for each in step.parts]
-                true = [_opened(box, each, step) for box, each in zip(boxes, step.parts, strict=True)]
-                parts = zip(inputs.noisy[step.id], true, strict=True)
-                noisy[step.id] = tuple(replace(part, values=values, law=_NoNoise()) for part, values in parts)
+                table = source.catalog.tables[batch.grouping.table]
+                fine = tuple(unrounded(each, table) for each in step.parts)
+                boxes = listening.aggregate(source.catalog, batch.grouping, fine, source.references, secret, keys)
+                parts = zip(inputs.noisy[step.id], fine, boxes, strict=True)
+                noisy[step.id] = tuple(
+                    replace(part, quantity=each, values=_opened(box, each, step), law=_NoNoise())
+                    for part, each, box in parts
+                )
             if step.id in inputs.measured:  # an exact total is both: a table, and a part of a workload
                 box = listening.box(batch.grouping, keys, step.aggregate.quantity)
                 # A table that is published as it is has none.
                 measured[step.id] = Measurement(step.id, _counted(box, getattr(step, "residual", None)))
     return replace(inputs, noisy=noisy, measured=measured)
+
+
+def unrounded(quantity: Quantity, table: Table) -> Quantity:
+    """The same quantity on a grid so fine that rounding to it cannot be seen; one that changes no value stays.
+
+    The clip keeps its ends. A clip is cut into 10^9 to 10^10 steps, of which 10^8 rows still add up within 62 bits.
+    """
+    if quantity.kind not in ("sum", "square", "quantile") or quantity.column is None:
+        return quantity
+    if not is_rounded(table.column(quantity.column), quantity.step):
+        return quantity
+    finer = 1
+    while (quantity.high - quantity.low) * finer * 10 <= _PARTS:
+        finer *= 10
+    ends = {"low": quantity.low * finer, "high": quantity.high * finer, "centre": quantity.centre * finer}
+    fine = quantity.model_copy(update={**ends, "step": quantity.step / finer})
+    if quantity.kind != "square":
+        return fine
+    fine = fine.model_copy(update={"grain": 1, "offset": 0})
+    fine = fine.model_copy(update={"grain": max(1, -(-fine.squares[1] // LARGEST_SQUARE))})
+    return fine.model_copy(update={"offset": fine.squares[1] // 2})
 
 
 def _opened(box: Box, quantity: Quantity, step: Measured) -> Any:
@@ -321,40 +361,3 @@ class _Forgetting:
     def secret(self, release: str, period: str, plan: str) -> bytes:
         """The same bytes in all repetitions."""
         return self.key
-
-
-class _Listening:
-    """An engine that keeps the boxes which it has handed out, unopened, and hands out the same ones again."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._boxes: dict[tuple[Grouping, Keys, Quantity], Box] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def aggregate(
-        self,
-        catalog: Catalog,
-        grouping: Grouping,
-        quantities: Sequence[Quantity],
-        references: Mapping[str, ReferenceTable],
-        secret: bytes,
-        keys: Sequence[tuple[Key, ...]] | None = None,
-        within: None = None,
-    ) -> tuple[Box, ...]:
-        """As of the engine; the rows are read once, for every step is measured as a whole."""
-        chosen = None if keys is None else tuple(keys)
-        missing = [each for each in quantities if (grouping, chosen, each) not in self._boxes]
-        if missing:
-            found = self._engine.aggregate(catalog, grouping, missing, references, secret=secret, keys=keys)
-            self._boxes.update({(grouping, chosen, each): box for each, box in zip(missing, found, strict=True)})
-        return tuple(self._boxes[grouping, chosen, each] for each in quantities)
-
-    def box(self, grouping: Grouping, keys: Keys, quantity: Quantity) -> Box:
-        """A box that was handed out."""
-        return self._boxes[grouping, keys, quantity]
-
-    def forget_chosen(self) -> None:
-        """Drop the boxes over keys that noise chose: it chooses others next time."""
-        self._boxes = {key: box for key, box in self._boxes.items() if key[1] is None}

@@ -75,7 +75,7 @@ class AccountSpec(SpecValue):
         {}, description="Units that specs may protect instead, to how many of them one unit holds at most."
     )
     parallel: Per | None = Field(None, description="Where a unit is of one period: the lifetime holds for each period.")
-    time: TimeSpec | None = Field(None, description="With parallel: the time of every table of the account.")
+    time: TimeSpec | None = Field(None, description="With parallel or window: the time of every table of the account.")
     invariants: Annotated[bool, BeforeValidator(_is_true)] = Field(
         False, description="Whether specs may publish counts of its tables exactly, unprotected."
     )
@@ -194,6 +194,10 @@ def _check_window(account: AccountSpec, window: WindowSpec, at: Path, findings: 
         says = "is for accounts that add up release by release, and a pld account is one series of draws"
         findings.add("DPR-S594", here, says, "leave it out, or write `composition: zcdp`", at)
         return
+    if account.time is None:
+        says = "needs the column that says of every row when it was, one for all tables and specs"
+        hint = "write `time: {column: seen, type: date}` beside it: else a row is paid for in one window, read in two"
+        findings.add("DPR-S230", here, says, hint, (*at, "time"))
     _check_cap(account, window, at, "window", findings)
     if account.composition in ("zcdp", "rdp"):
         _check_selecting(account, window.delta, at, "the window's", findings)

@@ -19,6 +19,7 @@ from dprelease.spec.names import NAME_RULE, QUERY_NAME, did_you_mean, shown
 from dprelease.spec.nodes import Places
 from dprelease.spec.prune import Hidden
 from dprelease.spec.schedule import check_schedule
+from dprelease.spec.steps import measured
 
 __all__ = ["check"]
 
@@ -72,7 +73,7 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, findings: Findi
     if table is not None:
         check_rows(spec, query, table, at, findings)
         check_query_bounds(query, table, at, findings)
-    check_measures(query, table, at, findings)
+    check_measures(query, table, measured(spec, query.table), at, findings)
     if query.top_k is None:
         check_accuracy(spec, query, at, findings)
     else:

@@ -11,6 +11,7 @@ from dprelease.spec.findings import Findings
 from dprelease.spec.keys import MOST_KEYS, key_text, label_key, size_of, spelled_out, type_of
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.nodes import Path
+from dprelease.spec.steps import Grid
 
 __all__ = [
     "FINEST",
@@ -28,18 +29,21 @@ NUMBERS = ("integer", "decimal")
 FINEST = 2**53  # steps up to here are exact in a double
 
 
-def check_column(spec: ReleaseSpec, name: str, column: ColumnSpec, at: Path, findings: Findings) -> None:
+def check_column(
+    spec: ReleaseSpec, name: str, column: ColumnSpec, grid: Grid | None, at: Path, findings: Findings
+) -> None:
     """What one column says of itself: its name, its limits, its keys.
 
     Args:
         spec: Has the references.
         name: Of the column.
         column: As written.
+        grid: To which its values are rounded; None: there is none, and none was written.
         at: Its path.
         findings: Where problems go.
     """
     _check_name(name, at, findings)
-    _check_number(column, at, findings)
+    _check_number(column, grid, at, findings)
     _check_keys(spec, name, column, at, findings)
 
 
@@ -50,7 +54,7 @@ def _check_name(name: str, at: Path, findings: Findings) -> None:
         findings.add("DPR-S534", at, "has a name that `count:` reads as its own word", "rename the column", key=True)
 
 
-def _check_number(column: ColumnSpec, at: Path, findings: Findings) -> None:
+def _check_number(column: ColumnSpec, grid: Grid | None, at: Path, findings: Findings) -> None:
     given = column.model_fields_set
     if column.type not in NUMBERS:
         for name in ("range", "step", "outside"):
@@ -61,18 +65,22 @@ def _check_number(column: ColumnSpec, at: Path, findings: Findings) -> None:
         return
     if "outside" in given and column.range is None:
         findings.add("DPR-S514", (*at, "outside"), "has no range to be outside of", "declare `range: [low, high]`", at)
-    if column.type == "integer" and column.step.denominator != 1:
+    step = column.step
+    if step is not None and column.type == "integer" and step.denominator != 1:
         findings.add("DPR-S510", (*at, "step"), "is no whole number, and the column is integer", "write `step: 1`")
-    elif not step_is_sound(column):
+    elif step is not None and not step_is_sound(column, step):
         findings.add("DPR-S511", (*at, "step"), "is finer or coarser than 2^53", "write a step such as 0.01")
-    elif column.range is not None:
-        check_grid(column.range, column.step, (*at, "range"), ("DPR-S509", "DPR-S510"), findings, at)
+    elif column.range is not None and (grid is None or not step_is_sound(column, grid.step)):
+        says = "has no `step`, and no power of ten fits the ends of its range and its clips, and is fine enough"
+        findings.add("DPR-S676", at, says, "write the `step` to which values are rounded, or limits such as 0.333")
+    elif column.range is not None and grid is not None:
+        check_grid(column.range, grid.step, (*at, "range"), ("DPR-S509", "DPR-S510"), findings, at)
 
 
-def step_is_sound(column: ColumnSpec) -> bool:
-    """Whether limits can be held against the step of a column."""
-    whole = column.type != "integer" or column.step.denominator == 1
-    return whole and max(column.step.numerator, column.step.denominator) <= FINEST
+def step_is_sound(column: ColumnSpec, step: Fraction) -> bool:
+    """Whether limits can be held against a step of a column."""
+    whole = column.type != "integer" or step.denominator == 1
+    return whole and max(step.numerator, step.denominator) <= FINEST
 
 
 def check_grid(

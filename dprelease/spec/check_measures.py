@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 
@@ -18,6 +19,7 @@ from dprelease.spec.expressions import check_where, types_of
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.nodes import Path
+from dprelease.spec.steps import Grid, Measured, grid_of
 
 __all__ = ["check_measures", "check_outputs", "published_names"]
 
@@ -39,12 +41,15 @@ def published_names(label: str, measure: Measure) -> tuple[str, ...]:
     return (label,)
 
 
-def check_measures(query: QuerySpec, table: TableSpec | None, at: Path, findings: Findings) -> None:
+def check_measures(
+    query: QuerySpec, table: TableSpec | None, limits: Mapping[str, Measured], at: Path, findings: Findings
+) -> None:
     """Every measure of one query, and that their names do not clash.
 
     Args:
         query: As written.
         table: Its table; None where there is none of that name.
+        limits: What is made of the table's columns, in all queries.
         at: The path of the query.
         findings: Where problems go.
     """
@@ -55,11 +60,18 @@ def check_measures(query: QuerySpec, table: TableSpec | None, at: Path, findings
         if isinstance(measure, Ratio):
             _check_ratio(query, label, measure, here, findings)
         elif table is not None:
-            _check_measure(query, table, measure, here, findings)
+            _check_measure(query, table, limits, measure, here, findings)
     check_outputs(query, query.by, at, findings)
 
 
-def _check_measure(query: QuerySpec, table: TableSpec, measure: Measure, at: Path, findings: Findings) -> None:
+def _check_measure(
+    query: QuerySpec,
+    table: TableSpec,
+    limits: Mapping[str, Measured],
+    measure: Measure,
+    at: Path,
+    findings: Findings,
+) -> None:
     kind, columns = kind_of(measure), ("tables", query.table, "columns")
     if measure.where is not None:
         check_where(measure.where, types_of(table.columns), (*at, "where"), findings, columns)
@@ -77,12 +89,14 @@ def _check_measure(query: QuerySpec, table: TableSpec, measure: Measure, at: Pat
         says = f"is no column of table {query.table!r}: {shown(name)!r}"
         findings.add("DPR-S504", (*at, kind), says, near, about)
     elif isinstance(measure, Ranged):
-        _check_ranged(measure, name, column, at, findings, about)
+        _check_ranged(measure, name, column, grid_of(table, name, limits), at, findings, about)
     if isinstance(measure, Quantiles):
         _check_ranks(measure, at, findings)
 
 
-def _check_ranged(measure: Ranged, name: str, column: ColumnSpec, at: Path, findings: Findings, about: Path) -> None:
+def _check_ranged(
+    measure: Ranged, name: str, column: ColumnSpec, grid: Grid | None, at: Path, findings: Findings, about: Path
+) -> None:
     """A number with a range, and a clip on its grid."""
     kind = kind_of(measure)
     if column.type not in NUMBERS:
@@ -92,14 +106,15 @@ def _check_ranged(measure: Ranged, name: str, column: ColumnSpec, at: Path, find
         says = f"needs a range, and {shown(name)!r} has none"
         hint = f"declare `range: [low, high]` of {shown(name)}: public limits, never read from the data"
         findings.add("DPR-S508", (*at, kind), says, hint, about)
-    if not step_is_sound(column):
+    step = None if grid is None else grid.ranks if measure.grid_kind == "quantile" else grid.step
+    if step is None or not step_is_sound(column, step):
         return
     if measure.clip is not None:
-        check_grid(measure.clip, column.step, (*at, "clip"), ("DPR-S512", "DPR-S513"), findings, about)
+        check_grid(measure.clip, step, (*at, "clip"), ("DPR-S512", "DPR-S513"), findings, about)
     limits = measure.clip if measure.clip is not None else column.range
     if limits is None or limits[0] >= limits[1]:
         return
-    low, high = (limit / column.step for limit in limits)
+    low, high = (limit / step for limit in limits)
     if max(low.denominator, high.denominator) > 1 or max(abs(low), abs(high)) > FINEST:
         return  # told already
     where = (*at, "clip") if measure.clip is not None else (*at, kind)

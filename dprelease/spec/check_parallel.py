@@ -42,9 +42,11 @@ def check_parallel(account: AccountSpec, at: Path, findings: Findings) -> None:
     """
     per, here = account.parallel, (*at, "parallel")
     if per is None:
-        if account.time is not None:
-            hint = "leave it out, or write `parallel: month`"
-            findings.add("DPR-S598", (*at, "time"), "is for accounts with `parallel`", hint, here)
+        if account.time is not None and account.window is None:
+            hint = "leave it out, or write `parallel: month`, or a `window`"
+            findings.add(
+                "DPR-S598", (*at, "time"), "is for accounts with `parallel` or `window`", hint, here, (*at, "window")
+            )
         return
     if account.composition == "pld":
         says = "is for accounts that add up release by release, and a pld account is one series of draws"

@@ -11,6 +11,7 @@ from dprelease.spec.check_units import check_unit
 from dprelease.spec.document import ReleaseSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE
+from dprelease.spec.steps import grid_of, measured
 
 __all__ = ["check_tables"]
 
@@ -32,8 +33,9 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
         check_joins(spec, name, table, findings)
         check_time(spec, name, table, findings)
         above: dict[str, ColumnType] = {}
+        limits = measured(spec, name)
         for column, described in table.columns.items():
             at = ("tables", name, "columns", column)
-            check_column(spec, column, described, at, findings)
+            check_column(spec, column, described, grid_of(table, column, limits), at, findings)
             check_derived(column, table, above, at, findings)
             above[column] = described.type

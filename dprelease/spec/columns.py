@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationInfo
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    Tag,
+    ValidationInfo,
+    model_serializer,
+)
 from pydantic.config import JsonDict
 from pydantic_core import PydanticKnownError
 
 from dprelease.catalog.table import ColumnType
 from dprelease.spec.fields import ColumnKey, Exact, Filled, Limit, Outside, Pair, Positive, Text
-from dprelease.spec.value import SpecValue
+from dprelease.spec.value import FINGERPRINTED, SpecValue
 
 __all__ = ["ColumnSpec", "KeySpan", "ReferenceKeys"]
 
@@ -84,10 +93,27 @@ class ColumnSpec(SpecValue):
     keys: Keys | None = Field(None, description="Its public values: a list, a reference's column, or {from, to}.")
     labels: dict[str, Text] = Field({}, description="Key to the words that a reader sees.")
     range: Pair | None = Field(None, description="Public limits of a number: [low, high]. Sums and means need it.")
-    step: Positive = Field(Fraction(1), description="The grid to which values are rounded before they are summed.")
+    step: Positive | None = Field(
+        None, description="The grid to which values are rounded; left out: 1, and for a measured decimal far finer."
+    )
     outside: Outside = Field("clamp", description="What becomes of a number outside its range.")
     null: ColumnKey | None = Field(None, description="The key that a null belongs to; left out: to no cell.")
     measured_in: Text = Field("", description="The unit of measurement, such as USD.")
+
+    @model_serializer(mode="wrap")
+    def _step_as_before(self, written: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        """A step that is left out is not written; in a fingerprint it is the 1 that it was when it had a default.
+
+        So a spec without one keeps its fingerprint, and finds the releases that were planned from it. A decimal whose
+        step of 1 is written is another question by now, and has another fingerprint.
+        """
+        fields: dict[str, Any] = written(self)
+        if info.context is FINGERPRINTED:
+            if self.step is None or (self.step == 1 and self.type == "decimal"):
+                fields["step"] = "1" if self.step is None else "1/1"
+        elif self.step is None:
+            del fields["step"]
+        return fields
 
     @property
     def is_derived(self) -> bool:

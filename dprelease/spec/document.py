@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationInfo,
+    WithJsonSchema,
     model_serializer,
     model_validator,
 )
@@ -24,6 +25,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.columns import ColumnSpec, KeySpan, ReferenceKeys
 from dprelease.spec.fields import (
+    NUMBER,
     Confidence,
     Delta,
     Filled,
@@ -168,10 +170,16 @@ class DeriveSpec(SpecValue):
     sql: Filled = Field(description="A query over the published tables, by the names of the queries.")
 
 
+def _never(value: Any) -> Any:
+    return None if value == "none" else value
+
+
 class UnreliableSpec(SpecValue):
     """Numbers whose noise is large beside them."""
 
-    relative_error_above: Positive = Field(description="A number with a larger relative error is unreliable.")
+    relative_error_above: Annotated[
+        Positive | None, BeforeValidator(_never), WithJsonSchema({"anyOf": [NUMBER, {"const": "none"}]})
+    ] = Field(description="A number with a larger relative error is unreliable; `none`: no number is.")
     show: Literal["flag", "blank"] = Field("flag", description="Published with a flag, or left blank.")
 
 
@@ -180,7 +188,22 @@ class PublishSpec(SpecValue):
 
     formats: tuple[Formats, ...] = Field(("csv", "parquet", "xlsx", "html"), min_length=1)
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
-    unreliable: UnreliableSpec | None = None
+    unreliable: UnreliableSpec | None = Field(
+        None, description="What is flagged; left out: numbers whose margin is more than half of them."
+    )
+    csv_formulas: Literal["escape", "keep"] | None = Field(
+        None,
+        description="Keys that a spreadsheet takes for formulas, in CSV: escape puts ' before them; left out: "
+        "escape where noise selects the keys, keep where they are declared.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs that say nothing of formulas keep the fingerprint that they had before it could be said."""
+        fields: dict[str, Any] = written(self)
+        if self.csv_formulas is None:
+            del fields["csv_formulas"]
+        return fields
 
 
 def _no_default(schema: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _MOST = 100
 _VARIABLE = re.compile(r"\$\{env:[A-Za-z_][A-Za-z0-9_]*\}")
 # Where variables may stand: `source.file` of a table, and these of dprelease.yaml.
-_HOLDERS = {("ledger",), ("signing_key",)}
+_HOLDERS = {("ledger",), ("signing_key",), ("host",)}
 # Stands in for a required part that is wrong, so that the other parts are checked in the same go.
 _STAND_INS: Mapping[str, Any] = {
     "dprelease": Numeral("1"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -21,6 +22,7 @@ from dprelease.spec.place import ledger_as_written
 from dprelease.spec.prune import Hidden
 
 __all__ = [
+    "HOST",
     "AccountSpec",
     "ApprovalsSpec",
     "CeilingsSpec",
@@ -32,6 +34,9 @@ __all__ = [
     "load_project",
 ]
 
+HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VARIABLE = re.compile(r"\$\{env:[A-Za-z_][A-Za-z0-9_]*\}")
+
 
 class ProjectSpec(SpecValue):
     """Where things are; relative paths start at the folder of ``dprelease.yaml``."""
@@ -42,11 +47,22 @@ class ProjectSpec(SpecValue):
     anchors: tuple[Filled, ...] = Field(
         ("state-anchor/head.json",), description="Files that the ledger's head is copied to; [] for none."
     )
+    shared_anchors: tuple[Filled, ...] = Field(
+        (), description="Further anchors, which every host of a ledger on a server sees under the same absolute path."
+    )
+    host: Filled | None = Field(
+        None,
+        description="The name of this host in a ledger on a server, which stays when the machine is replaced; "
+        "left out: as the operating system has it. ${env:NAME} may stand in it.",
+    )
     source_key: Filled = Field("state-key/source.key", description="File of the key of source fingerprints.")
     signing_key: Filled | None = Field(
         None, description="File of the private key that releases are signed with; ${env:NAME} may stand in it."
     )
     releases: Filled = Field("releases", description="Folder of published bundles.")
+    products: tuple[Filled, ...] = Field(
+        (".",), description="Specs with a schedule, or folders of them, that a run of Prefect may release; [] for none."
+    )
     prefect_home: Filled = Field("state/prefect", description="Run history of Prefect.")
     policy: Filled = Field("policy.yaml", description="The data owner's policy.")
 
@@ -57,6 +73,9 @@ class PolicySpec(SpecValue):
     accounts: dict[str, AccountSpec] = Field(description="By name.")
     ceilings: CeilingsSpec | None = Field(None, description="What no single release may exceed.")
     approvals: ApprovalsSpec = ApprovalsSpec()
+    shared_anchor: Literal["required", "optional"] = Field(
+        "optional", description="Whether the ledger must have an anchor under `shared_anchors`."
+    )
 
 
 _PROJECT_MODELS: Mapping[str, type[BaseModel]] = {"": ProjectSpec}
@@ -90,6 +109,14 @@ def _check_project(project: ProjectSpec, places: Places, hidden: Hidden) -> list
     for number, anchor in enumerate(project.anchors):
         if anchor in project.anchors[:number]:
             findings.add("DPR-S597", ("anchors", number), "repeats a file", "name every file once, on other disks")
+    for number, anchor in enumerate(project.shared_anchors):
+        at = ("shared_anchors", number)
+        if anchor in (*project.anchors, *project.shared_anchors[:number]):
+            findings.add("DPR-S597", at, "repeats a file", "name every file once, on other disks")
+        if not anchor.startswith("/"):
+            findings.add("DPR-S229", at, "is no absolute path", "write /mnt/shared/head.json: the same on every host")
+    if project.host is not None and not HOST.fullmatch(_VARIABLE.sub("x", project.host)):
+        findings.add("DPR-S228", ("host",), "is no name of a host", "write letters, digits, dots, - and _: worker-1")
     return findings.problems
 
 

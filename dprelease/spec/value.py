@@ -8,7 +8,9 @@ from pydantic import ConfigDict
 
 from dprelease.canonical import Value, dumps, fingerprint
 
-__all__ = ["SpecValue"]
+__all__ = ["FINGERPRINTED", "SpecValue"]
+
+FINGERPRINTED = object()  # the context in which a value is written for its fingerprint, and for no reader
 
 
 class SpecValue(Value):
@@ -22,4 +24,4 @@ class SpecValue(Value):
 
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of the canonical content; layout and comments are no part of it."""
-        return fingerprint(self.model_dump(mode="json", by_alias=True))
+        return fingerprint(self.model_dump(mode="json", by_alias=True, context=FINGERPRINTED))

@@ -21,7 +21,16 @@ from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.catalog.within import Within
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
-from tests.conformance.reference_rows import Row, canonical, chosen_cells, holds, packed, sampled, table_rows
+from tests.conformance.reference_rows import (
+    Row,
+    canonical,
+    chosen_cells,
+    holds,
+    packed,
+    sampled,
+    table_rows,
+)
+from tests.conformance.reference_values import Written
 
 MOST = 2**62
 Cell = tuple[Key, ...]
@@ -227,13 +236,21 @@ def clipped(table: Table, quantity: Quantity, row: Row) -> int:
 
 
 def steps(table: Table, quantity: Quantity, row: Row) -> int:
-    """A number to the nearest grid step, halves away from zero; decimals are doubles and stay doubles."""
+    """A number to the nearest grid step, halves away from zero: of a decimal that was read by its own digits.
+
+    One that was computed is a double, and so is one on a grid that is not its column's; less than 2^-50 of itself below
+    a half is a half then.
+    """
     value = row.values[str(quantity.column)]
-    step = quantity.step
-    if table.column(str(quantity.column)).type == "integer":
-        ratio: Fraction | float = value / Fraction(step)
+    column, step = table.column(str(quantity.column)), quantity.step
+    ratio: Fraction | float
+    if column.type == "integer":
+        ratio = value / Fraction(step)
+    elif isinstance(value, Written) and step in column.grids:
+        ratio = value.exact / step
     else:
-        ratio = value * float(step.denominator) / float(step.numerator)
+        ratio = float(value) * float(step.denominator) / float(step.numerator)
+        ratio = ratio * (1 + 2.0**-50) if abs(ratio) < 2**48 else ratio
     if isinstance(ratio, float) and math.isinf(ratio):
         return 2**1024 if ratio > 0 else -(2**1024)
     exact = Fraction(ratio)

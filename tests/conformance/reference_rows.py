@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -23,9 +20,7 @@ import pyarrow.parquet as pq
 from dprelease.catalog.expression import Expression, evaluate, parse
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Key, Mapped, PrivateJoin, Table
-
-SPACES = " \t\n\v\f\r"
-
+from tests.conformance.reference_values import Written, id_of, text_of, value_of, within
 
 Cell = tuple[Key, ...]
 
@@ -71,7 +66,7 @@ def truncated(table: Table, rows: Sequence[Row], most: int, secret: bytes) -> li
     """Rows of one unit by the rule of its table; nulls come last in either direction, ties go by content."""
     if table.bounds is None or table.bounds.truncate == "sample":
         return sampled(table, rows, most, secret)
-    ordered = sorted(rows, key=lambda row: content(table, row))
+    ordered = sorted(rows, key=lambda row: (content(table, row), digits(row)))
     for name in reversed(table.bounds.order_by):
         there = [row for row in ordered if row.values[name] is not None]
         there.sort(key=lambda row: row.values[name], reverse=table.bounds.truncate == "last")
@@ -83,12 +78,17 @@ def sampled(table: Table, rows: Sequence[Row], most: int | None, secret: bytes) 
     """At most so many rows of one unit, by keyed hash of content and number among equal rows; ties go by content."""
     seen: Counter[str] = Counter()
     ordered: list[tuple[str, str, int, Row]] = []
-    for row in rows:
+    for row in sorted(rows, key=digits):
         whole = content(table, row)
         ordered.append((keyed(secret, row.unit, whole + packed([str(seen[whole])])), whole, len(ordered), row))
         seen[whole] += 1
     order = [row for *_, row in sorted(ordered, key=lambda each: each[:3])]
     return order if most is None else order[:most]
+
+
+def digits(row: Row) -> list[Fraction]:
+    """What tells rows apart that are equal as doubles."""
+    return [each.exact if isinstance(each, Written) else Fraction(0) for each in row.values.values()]
 
 
 def met(join: PrivateJoin, other: Table, row: Row, matches: Sequence[Row]) -> list[Row]:
@@ -181,8 +181,12 @@ def source_row(table: Table, raw: Mapping[str, Any]) -> dict[str, Any]:
     if table.unit_id is not None and table.unit_id not in (column.name for column in own):
         own.append(Column(name=table.unit_id, type="text"))
     for column in own:
-        text = text_of(raw[column.name], column)
-        row[column.name] = within(column, value_of(column, text, table.source.null_values))
+        nulls = table.source.null_values
+        if column.name == table.unit_id and column.type == "text":
+            text, nulls = id_of(raw[column.name], column), tuple(id_of(each, column) or "" for each in nulls)
+        else:
+            text = text_of(raw[column.name], column)
+        row[column.name] = within(column, value_of(column, text, nulls))
     return row
 
 
@@ -193,7 +197,8 @@ def with_references(table: Table, row: dict[str, Any], references: Mapping[str, 
         public = references[join.reference].columns
         wanted = row[join.on]
         free = table.column(join.on).model_copy(update={"range": None})
-        keys = [value_of(free, text_of(key, free), ()) for key in public[join.on]]
+        as_text = id_of if join.on == table.unit_id and free.type == "text" else text_of
+        keys = [value_of(free, as_text(key, free), ()) for key in public[join.on]]
         hits = [at for at, key in enumerate(keys) if wanted is not None and key == wanted]
         for name in join.add:
             column = table.column(name)
@@ -212,7 +217,10 @@ def with_derived(table: Table, row: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(rule, Mapped):
             row[column.name] = target_of(rule, row[rule.of])
         elif isinstance(rule, Computed):
-            row[column.name] = within(column, computed(table, rule.sql, row))
+            # What is computed is a double and nothing else, also where it is the very value of another column.
+            plain = {name: float(value) if isinstance(value, Written) else value for name, value in row.items()}
+            found = within(column, computed(table, rule.sql, plain))
+            row[column.name] = float(found) if isinstance(found, Written) else found
     return row
 
 
@@ -233,84 +241,6 @@ def target_of(rule: Mapped, value: Any) -> Any:
     return rule.otherwise
 
 
-def value_of(column: Column, text: str | None, nulls: Sequence[str]) -> Any:
-    if text is None or text in nulls:
-        return None
-    if column.type == "text":
-        return text
-    text = text.strip(SPACES)
-    if text in nulls:
-        return None
-    if column.type == "boolean":
-        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(text.lower())
-    if column.type in ("date", "timestamp"):
-        return _iso(text, column.type)
-    number = _number(text)
-    if number is None:
-        return None
-    if column.type == "decimal":
-        return float(text) + 0.0 if math.isfinite(float(text)) else None
-    if number.denominator != 1:
-        return None
-    whole = number.numerator
-    return None if column.range is None and not -(2**63) <= whole < 2**63 else whole
-
-
-def _number(text: str) -> Fraction | None:
-    """The number that a text writes; an exponent beyond 9999 in size counts as 9999."""
-    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.ASCII | re.IGNORECASE):
-        return None
-    head, _, power = text.lower().partition("e")
-    size = min(int(power.lstrip("+-") or "0"), 9999)
-    return Fraction(Decimal(head)) * Fraction(10) ** (-size if power.startswith("-") else size)
-
-
-def _iso(text: str, kind: str) -> str | None:
-    try:
-        if kind == "date":
-            return text if len(text) == 10 and dt.date.fromisoformat(text) and text.isascii() else None
-        if not re.match(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d", text):
-            return None
-        moment = dt.datetime.fromisoformat(text)
-        moment = moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
-        return moment.isoformat(timespec="microseconds").rstrip("0").rstrip(".")
-    except (ValueError, OverflowError):
-        return None
-
-
-def within(column: Column, value: Any) -> Any:
-    if value is None or column.range is None or column.type not in ("integer", "decimal"):
-        return value
-    low, high = column.range.low, column.range.high
-    if column.type == "integer":  # what has no place in 64 bits is outside every range
-        low, high = max(low, Fraction(1 - 2**63)), min(high, Fraction(2**63 - 1))
-    if low <= value <= high:
-        return value
-    if column.outside == "null":
-        return None
-    limit = low if value < low else high
-    return int(limit) if column.type == "integer" else float(limit)
-
-
-def text_of(stored: Any, column: Column) -> str | None:
-    """What a stored value reads as."""
-    if stored is None or isinstance(stored, str):
-        return stored
-    if isinstance(stored, bytes):
-        return stored.decode("utf-8", "replace")
-    if isinstance(stored, bool):
-        return "true" if stored else "false"
-    if isinstance(stored, float):
-        if not math.isfinite(stored):
-            return None
-        return str(int(stored)) if stored == int(stored) and abs(stored) < 2**63 else repr(stored)
-    if isinstance(stored, dt.datetime):
-        return str(stored.date()) if column.type == "date" else stored.isoformat(timespec="microseconds")
-    if isinstance(stored, int | Decimal | dt.date):
-        return str(stored)
-    return None
-
-
 def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob(table.source.file)):
         if table.source.format == "parquet":
@@ -321,14 +251,14 @@ def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
             line = record.removesuffix(b"\r")
             if not line:
                 continue
-            cells = fields_of(line.decode("utf-8", "replace"))
+            cells = fields_of(line.decode("latin-1"))  # a character for each byte, which it is made again below
             if names is None:
                 assert cells is not None
-                names = cells
+                names = [cell.encode("latin-1").decode() for cell in cells]
             elif cells is None or len(cells) != len(names):
                 yield dict.fromkeys(names)
             else:
-                yield dict(zip(names, cells, strict=True))
+                yield dict(zip(names, (cell.encode("latin-1") for cell in cells), strict=True))
 
 
 def fields_of(line: str) -> list[str] | None:

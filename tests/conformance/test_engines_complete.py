@@ -142,6 +142,24 @@ def test_rows_with_an_impossible_combination_are_in_no_table_whatever_its_column
     assert sum(some) == sum(after)
 
 
+@pytest.mark.parametrize("unit", [None, "user"])
+def test_impossible_combinations_are_left_out_of_every_other_number_as_well(
+    kind: str, unit: str | None, tmp_path: Path
+) -> None:
+    """Sums, and counts under a bound of the query, are of the very rows that the tables of a workload count."""
+    table, names = visits(unit_id=unit), ("adult", "country", "day")
+    write(tmp_path, table, made_rows(400))
+    catalog = catalog_of(table, zeros={"never": Zeros(reference="never", columns=("country", "adult"), cells=(1, 2))})
+    asks = [ROWS, Quantity(kind="sum", column="seconds", low=0, high=100), Quantity(kind="distinct", column="page")]
+    bounds: list[dict[str, Any]] = [{}, *([{"max_rows_per_group": 3}, {"max_groups": 1}] if unit else [])]
+    with opening(kind, tmp_path) as engine, opening("reference", tmp_path) as reference:
+        for by, bound in product((("adult",), ("country", "adult"), ("union",)), bounds):
+            grouping = Grouping(table="visits", by=by, complete=names, zeros="never", **bound)
+            found = asked(engine, catalog, grouping, asks)
+            assert found == asked(reference, catalog, grouping, asks)
+            assert found != asked(engine, catalog, grouping.model_copy(update={"zeros": None}), asks)
+
+
 def test_one_unit_moves_the_tables_of_a_workload_by_no_more_rows_than_it_has(kind: str, tmp_path: Path) -> None:
     """With one unit's rows taken out each table falls by at most ``max_rows``, in all, whatever else is there."""
     table, rows = visits(bounds=TableBounds(max_rows=3)), made_rows(60)

@@ -5,6 +5,7 @@ Everything is in one folder and on the loopback; nothing outlives the test (see 
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import http.client
@@ -78,6 +79,7 @@ class Household:
             self.port: int = free.getsockname()[1]
         self.api = f"http://127.0.0.1:{self.port}/api"
         self.database = self.home / "prefect.db"
+        self.secret = ""  # USER:PASSWORD, where the server wants one
         self._level = level
         self._lasting: list[Started] = []
         self._keeper = subprocess.Popen(
@@ -242,7 +244,10 @@ class Household:
         deadline = time.monotonic() + _START_TIMEOUT
         while True:
             with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
-                connection.request(method, f"/api{path}", body=text, headers={"Content-Type": "application/json"})
+                headers = {"Content-Type": "application/json"}
+                if self.secret:
+                    headers["Authorization"] = f"Basic {base64.b64encode(self.secret.encode()).decode()}"
+                connection.request(method, f"/api{path}", body=text, headers=headers)
                 answer = connection.getresponse()
                 said = answer.read()
             if answer.status != http.client.SERVICE_UNAVAILABLE or time.monotonic() > deadline:

@@ -289,3 +289,21 @@ def test_a_folder_that_cannot_be_written(project: Path, monkeypatch: pytest.Monk
     assert (project / "plan.json").read_bytes() == whole
     assert not list(project.glob(".plan.json*"))
     assert FrozenPlan.from_canonical(whole).approvals == ()
+
+
+def test_corrected_data_need_approvals_of_their_own(project: Path) -> None:
+    """What is signed is the plan as the spec asks for it; the first publication has moved the heads that it is on."""
+    for name in ("alice", "carol"):
+        typed(project, "approve", "plan.json", "--key", f"{name}.key", "--yes")
+    typed(project, "run", "plan.json", "--direct")
+    data = project / "people-1.csv"
+    data.write_text(data.read_text() + "06-01,1,7\n")
+    assert "DPR-L400" in typed(project, "run", "plan.json", "--direct", "--restate", "a row was missing", code=3)
+    typed(project, "plan", "spec.yaml", "--out", "again.json")
+    for name in ("alice", "carol"):
+        typed(project, "approve", "again.json", "--key", f"{name}.key", "--yes")
+    typed(project, "run", "again.json", "--direct", "--restate", "a row was missing")
+    assert "exists" in typed(project, "run", "again.json", "--direct")
+    bundle = project / "releases" / "survey" / "2024"
+    assert len(json.loads((bundle / "facts.json").read_text())["approvals"]) == 2
+    assert "FAIL" not in typed(project, "verify", str(bundle))

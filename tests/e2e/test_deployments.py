@@ -149,7 +149,7 @@ def test_prefect_deploys_our_file_whose_settings_are_those_of_the_command(place:
     made = place.deployment()
     assert made["work_pool_name"] == "dprelease"
     assert made["pull_steps"] == []
-    ours = run_environment(Path("/home"))
+    ours = run_environment(Path("/home"), [place.project])
     apart = {"PREFECT_HOME", "PREFECT_RESULTS_LOCAL_STORAGE_PATH"}
     assert made["job_variables"]["env"] == {name: text for name, text in ours.items() if name not in apart}
 
@@ -233,6 +233,8 @@ def test_a_run_of_a_worker_fails_without_a_word_of_the_data_and_is_gone_on_with(
 def test_a_stuck_slot_of_an_account_delays_a_run_and_does_not_stop_it(place: Place) -> None:
     """As after a server that was killed while a slot was taken: nobody holds it, and nobody will give it back."""
     house = place.house
+    if not house.ask("POST", "/v2/concurrency_limits/filter", {}):  # nothing was registered before
+        house.ask("POST", "/v2/concurrency_limits/", {"name": "dprelease-account-people", "limit": 1})
     house.ask("PATCH", "/v2/concurrency_limits/dprelease-account-people", {"active_slots": 1})
     (house.folder / "waits.py").write_text(
         "import sys, dprelease.flows.limits as limits\n"

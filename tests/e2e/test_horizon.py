@@ -72,7 +72,7 @@ def test_periods_that_were_released_are_passed_over_and_what_they_cost_is_counte
 
 def test_a_window_that_fills_up_is_named_and_planning_goes_on(tmp_path: Path) -> None:
     small_project(tmp_path, MONTHLY.replace("    join:", "    time: {column: seen, type: date}\n    join:"))
-    window = "composition: zcdp, window: {per: year, epsilon: 2, delta: 1e-8},"
+    window = "composition: zcdp, window: {per: year, epsilon: 2, delta: 1e-8}, time: {column: seen, type: date},"
     (tmp_path / "policy.yaml").write_text(POLICY.replace("composition: zcdp,", window))
     words = command(tmp_path, "plan", "spec.yaml", "--horizon", "8")
     found = told(tmp_path, "--horizon", "8")

@@ -7,7 +7,6 @@ The noise is taken away in this test alone, by putting another function in the p
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import json
 import re
 from collections.abc import Sequence
@@ -27,10 +26,9 @@ from dprelease.release.direct import execute
 from dprelease.release.facts import facts_of
 from dprelease.release.project import Project
 from dprelease.release.run import Request
-from tests.project import small_project
+from tests.project import small_project, writable_formats
 
-PDF = ", pdf" if importlib.util.find_spec("weasyprint") else ""
-FORMATS = f"\npublish: {{formats: [csv, parquet, xlsx, json, sdmx, html{PDF}]}}\n"
+FORMATS = f"\npublish: {{formats: [{', '.join(writable_formats())}]}}\n"
 # Hashes and sizes of the files whose cells differ.
 DERIVED = {"manifest.json", "datapackage.json"}
 

@@ -26,9 +26,9 @@ def project(tmp_path: Path) -> Path:
 
 
 def late_rows(folder: Path, count: int) -> None:
-    """So many persons of one cell more, in a file of their own."""
+    """So many persons of one cell more, in a file of their own, which is like no other."""
     number = len(list(folder.glob("people-*.csv"))) + 1
-    (folder / f"people-{number}.csv").write_text("district,sex,income\n" + "07-01,2,1\n" * count)
+    (folder / f"people-{number}.csv").write_text("district,sex,income\n" + f"07-01,2,{number}\n" * count)
 
 
 def counted(bundle: Path) -> float:

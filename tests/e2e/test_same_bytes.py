@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
 
-from tests.project import command, installed, small_project
+from tests.project import command, installed, small_project, writable_formats
 
 # Every Python process that begins here lives four hundred days later. What asks the system by itself (`datetime.now`)
 # lives some seconds later, which is as much another time for whatever writes seconds.
@@ -25,11 +24,9 @@ time.gmtime = lambda seconds=None: _utc(time.time() if seconds is None else seco
 def test_every_file_has_the_same_bytes_on_another_day_in_another_folder(tmp_path: Path) -> None:
     folder = tmp_path / "office"
     spec = small_project(folder)
-    formats = ["csv", "parquet", "xlsx", "json", "sdmx", "html"]
-    formats += ["pdf"] if importlib.util.find_spec("weasyprint") else []
     spec.write_text(
         spec.read_text()
-        + f"publish: {{formats: [{', '.join(formats)}]}}\n"
+        + f"publish: {{formats: [{', '.join(writable_formats())}]}}\n"
         + 'derive: {half: {sql: "select region, persons / 2 as half from income"}}\n'
     )
     command(folder, "keys", "new", "office.key")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import stat
 from pathlib import Path
 
@@ -40,11 +41,19 @@ def tells(text: str, number: int) -> bool:
     return re.search(rf"(?<![\d.,]){number}(?!\d)|{number:,}", text) is not None
 
 
-def test_only_errors_come_out_and_nothing_is_left_behind(project: Path) -> None:
+def test_only_errors_come_out_and_only_the_look_is_recorded(project: Path) -> None:
     before = files(project)
     said = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "3")
     machine = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "3", "--json")
-    assert files(project) == before
+    after = files(project)
+    assert {name: after[name] for name in before} == before
+    new = sorted(name for name in after.keys() - before.keys() if "lock" not in name)
+    assert all(name.startswith(("state/", "state-anchor/", "state-key/")) for name in new), new
+    assert not any(str(CANARY).encode() in after[name] or str(MANY).encode() in after[name] for name in new)
+    kinds = [line["kind"] for line in json.loads(command(project, "ledger", "log", "--json"))["entries"]]
+    assert kinds.count("source") == 1  # two looks at the same files, for the same plan
+    assert not {"open", "reserve", "measure"} & set(kinds)
+    command(project, "ledger", "check")
     for text in (said, machine):
         assert not tells(text, CANARY)
         assert not tells(text, MANY)
@@ -105,3 +114,39 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     for line in lines:
         assert WATERMARK in command(tmp_path / "new", *shlex.split(line)[1:])
     assert "within margin" in (tmp_path / "new" / "figures.txt").read_text()
+
+
+def test_a_release_of_data_that_its_plan_was_tuned_on_says_so(project: Path) -> None:
+    command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
+    said = command(project, "run", "spec.yaml", "--direct")
+    assert "the plan was tuned while looking at these very data" in said
+    bundle = project / "releases" / "survey" / "2024"
+    (told,) = json.loads((bundle / "accounting.json").read_text())["tuned_on_the_data"]
+    assert told["tables"] == ["people"]
+    assert "tuned while looking at these very data" in (bundle / "accounting.html").read_text()
+    command(project, "verify", str(bundle))
+    before = files(bundle)
+    assert "tuned while looking" in command(project, "run", "spec.yaml", "--direct")  # it exists, and says so again
+    command(project, "publish", "survey/2024")
+    assert files(bundle) == before
+    assert "sound" in command(project, "ledger", "check")
+    assert "tuned" not in command(project, "ledger", "status")
+
+
+def test_a_release_of_other_data_was_not_tuned_on_them(project: Path) -> None:
+    """Copies that differ by a byte are not recognised, as the page says."""
+    command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
+    data = project / "people-1.csv"
+    data.write_bytes(data.read_bytes() + b"\n")
+    assert "tuned" not in command(project, "run", "spec.yaml", "--direct")
+    bundle = project / "releases" / "survey" / "2024"
+    assert json.loads((bundle / "accounting.json").read_text())["tuned_on_the_data"] == []
+    assert "looks" not in json.loads((bundle / "facts.json").read_text())
+
+
+def test_a_look_begins_no_ledger_where_releases_have_lost_theirs(project: Path) -> None:
+    command(project, "run", "spec.yaml", "--direct")
+    for name in ("state", "state-anchor"):
+        shutil.rmtree(project / name, ignore_errors=True)
+    said = command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1", code=4)
+    assert "DPR-L307" in said or "DPR-L305" in said

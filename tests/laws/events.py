@@ -19,6 +19,7 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    KeySelection,
     KNorm,
     Laplace,
     Parallel,
@@ -107,11 +108,25 @@ _selection = st.builds(
     cells,
     _ATOMS["approximate, reveal alone"],
 )
+_whole_selection = st.builds(
+    lambda noise, scale, cells, threshold, delta: KeySelection(
+        noise=noise(scale=scale, sensitivity=Sensitivity.of_shifts((1,) * cells)),
+        threshold=threshold,
+        keys=cells,
+        delta=delta.delta,
+    ),
+    st.sampled_from([DiscreteLaplace, DiscreteGaussian]),
+    scales,
+    cells,
+    st.integers(2, 200),
+    _ATOMS["approximate, reveal alone"],
+)
 KINDS: dict[str, st.SearchStrategy[Event]] = {
     **_ATOMS,
     "repeated": _repeated,
     "composed": _composed,
     "selection": _selection,
+    "selection, whole": _whole_selection,
     "choices": st.builds(Repeated, event=_PURE["bounded_range"], count=st.integers(1, 20)),
     "composed, nested": st.builds(Composed, events=st.tuples(_composed, _repeated)),
     "parallel, pure": _parallel(Neighboring.ADD_REMOVE, pure_atoms),

@@ -29,6 +29,7 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    KeySelection,
     KNorm,
     Laplace,
     Parallel,
@@ -252,6 +253,8 @@ def louder(event: Event, factor: int) -> Event:
         return Concentrated(rho=event.rho * factor)
     if isinstance(event, Repeated):
         return event.model_copy(update={"event": louder(event.event, factor)})
+    if isinstance(event, KeySelection):
+        return event.model_copy(update={"noise": louder(event.noise, factor)})
     return event.model_copy(update={"events": tuple(louder(part, factor) for part in event.events)})
 
 

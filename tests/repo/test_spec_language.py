@@ -26,9 +26,11 @@ LATER = (  # what the page has and this version says is not there yet
     ('source: {database: "${env:EVENTS_DB}", table: page_events}', "source: {file: visits.csv}"),
     ("    totals: [[state], []] ", "    # "),
 )
-PUBLIC = (  # the page's accounts by what its spec needs: its roles have no names, its second account protects users
+# The page's accounts by what its spec needs: its roles have no names, its second account protects users and has no time.
+PUBLIC = (
     ("approvals: {required: 1, roles: [data-owner]}", ""),
     ("{unit: user, ", "{unit: person, "),
+    ("window: {per: year, ", "time: {column: seen, type: date}, window: {per: year, "),
     ("lifetime: {epsilon: 20, delta: 1e-7}", "lifetime: {epsilon: 20, delta: 1e-7, selecting: 5e-9}"),
 )
 JOINT = ("of: [state, sex, race, age_band], ways: [1, 2, 3]}", "of: [state, sex, race, age_band], ways: [1, 2, 3, 4]}")

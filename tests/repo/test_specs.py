@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dprelease.errors import MissingExtra
 from dprelease.plan.verify import verify
 from dprelease.release.project import Project
 from dprelease.spec.schema import json_schema
@@ -29,7 +30,10 @@ def test_every_yaml_file_loads_and_every_spec_is_planned(path: Path) -> None:
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
 def test_every_yaml_block_of_the_documents_loads_and_is_planned(block: Block) -> None:
-    check_yaml(block.text, str(block))
+    try:
+        check_yaml(block.text, str(block))
+    except MissingExtra as missing:  # it loads, but a format wants libraries of the system that are not here
+        pytest.skip(str(missing))
 
 
 @pytest.mark.parametrize("path", RELEASES, ids=_name)

@@ -100,7 +100,7 @@ class Tally:
         promised: That ``value -/+ margin`` holds the true number, by the law itself; None: at least the confidence.
         numbers: Cells x draws.
         held: How many of them [lower, upper] holds, by the factor of the margin; what is blank says nothing wrong.
-        around: How many ``value -/+ margin`` holds, before anything is cut.
+        margins: How many value -/+ so many margins holds, before anything is cut.
         blank: How many are blank.
         cut: How many intervals are shorter than value -/+ margin.
     """
@@ -110,7 +110,7 @@ class Tally:
     promised: float | None = None
     numbers: int = 0
     held: dict[float, int] = field(default_factory=lambda: dict.fromkeys(FACTORS, 0))
-    around: int = 0
+    margins: dict[float, int] = field(default_factory=lambda: dict.fromkeys(FACTORS, 0))
     blank: int = 0
     cut: int = 0
 
@@ -121,13 +121,18 @@ class Tally:
         for factor in FACTORS:
             ends = (found.lower, found.upper)
             if factor != 1:
-                ends = interval(found.value, factor * found.margin, possible)
+                ends = interval(found.value, factor * found.margin, possible, nearest=True)
             self.held[factor] += int((defined & (blank | ((ends[0] <= truth[0]) & (truth[1] <= ends[1])))).sum())
-        lower, upper = interval(found.value, found.margin, (None, None))
-        self.around += int((defined & (blank | ((lower <= truth[0]) & (truth[1] <= upper)))).sum())
+            lower, upper = interval(found.value, factor * found.margin, (None, None))
+            self.margins[factor] += int((defined & (blank | ((lower <= truth[0]) & (truth[1] <= upper)))).sum())
         self.numbers += int(defined.sum())
         self.blank += int((defined & blank).sum())
         self.cut += int((defined & found.cut).sum())
+
+    @property
+    def around(self) -> int:
+        """How many ``value -/+ margin`` holds, before anything is cut."""
+        return self.margins[1.0]
 
 
 def law_says(law: Law, confidence: Fraction) -> float:

@@ -36,9 +36,9 @@ def few(name: str) -> Tallies:
     return simulated(name, 700 if name == "gaussian" else 300, rare=12)  # so that the power fails once in 10^6 runs
 
 
-def too_seldom(tally: Tally, factor: float = 1.0) -> float:
+def too_seldom(tally: Tally) -> float:
     """The chance of so few, were every one held with 95 %."""
-    return float(stats.binom.cdf(tally.held[factor], tally.numbers, 0.95))
+    return float(stats.binom.cdf(tally.held[1.0], tally.numbers, 0.95))
 
 
 def check(found: Tallies) -> None:
@@ -55,9 +55,16 @@ def check(found: Tallies) -> None:
 
 
 def check_power(found: Tallies) -> None:
-    """Margins of nine tenths are rejected by the very same test."""
+    """Margins of nine tenths are rejected by the very same test.
+
+    Of ``hours``, half of whose cells are within a margin of 0, the margins are, and not the intervals: these are longer
+    below 0 than they need be, and would hold 94.4 %.
+    """
     for key in TIGHT:
-        assert too_seldom(found[key], 0.9) < LEVEL, (key, found[key].held[0.9] / found[key].numbers)
+        tally = found[key]
+        held = tally.margins[0.9] if key == ("people", "hours") else tally.held[0.9]
+        chance = float(stats.binom.cdf(held, tally.numbers, 0.95))
+        assert chance < LEVEL, (key, held / tally.numbers)
 
 
 FEW = ("gaussian", "wide")  # on every commit; all of them at night

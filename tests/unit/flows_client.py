@@ -57,18 +57,28 @@ def turns() -> dict[str, Any]:
     vars(due)["walk_steps"] = walk
     listener = Listener()
     listener.gone = True  # there is no server
+    levels: list[int] = []
+    vars(listener)["say"] = lambda text, level=20: levels.append(level)
     said: dict[str, Any] = {}
-    requests: Any = [(period, SimpleNamespace(target="/s.yaml")) for period in ("2024-01", "2024-02", "2024-03")]
+    periods = ("2024-01", "2024-02", "2024-03")
+    requests: Any = [(period, SimpleNamespace(target="/s.yaml"), period == "2024-03") for period in periods]
     try:
-        due._released(requests, listener, 0)
+        due._released(requests, listener, 0, release="survey")
     except StepFailed as error:
         alone = error.__cause__ is None and error.__context__ is None
         said = {"tried": list(tried), "error": str(error), "alone": alone}
     tried.clear()
     try:
-        due._released(requests, listener, 1)
+        due._released(requests, listener, 1, release="survey")
     except StepFailed:
-        said["at most one"] = tried
+        said["at most one"] = list(tried)
+    said["levels"] = list(levels)
+    for name, most in (("charged", 0), ("charged, at most one", 1)):
+        tried.clear()
+        try:
+            due._released(requests, listener, most, release="survey", charged=lambda _: True)
+        except StepFailed as error:
+            said[name] = [*tried, str(error)]
     return said
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.exchanged import exchanged
 from dprelease.privacy.accountants import smallest
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import Approximate, Composed
+from dprelease.privacy.event import Approximate, Composed, KeySelection
 from dprelease.privacy.group import of_event
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guarantee import allocation, meanings, shares, totals, worked_example
@@ -58,7 +59,8 @@ def test_a_group_under_laplace_noise_costs_its_size_times_the_unit() -> None:
 def test_another_person_is_two_steps_where_persons_come_and_go_and_one_where_they_are_replaced() -> None:
     (other,) = found(made(), "other_unit")
     assert other.steps == 2
-    assert other.loss == found(made(), "group")[0].loss
+    assert loss(other).epsilon / loss(found(made(), "unit")[0]).epsilon > 1
+    assert loss(other).epsilon < loss(found(made(), "group")[0]).epsilon  # two cells by one each, and not one by two
     replaced = made(SPEC.replace("unit: {entity: person}", "unit: {entity: person}\n  neighboring: replace_one"))
     assert replaced.neighboring is Neighboring.REPLACE_ONE
     assert found(replaced, "other_unit") == []
@@ -69,7 +71,11 @@ def test_an_attribute_costs_what_the_draws_on_it_cost_for_two_steps() -> None:
     attributes = {each.attribute: each for each in found(made(), "attribute")}
     assert set(attributes) == {("people", name) for name in ("region", "sex", "income")}
     own = [step for step in made().steps if "sex" in step.aggregate.by]
-    event = of_event(Composed(events=tuple(step.event for step in own)), 2)
+    others = dict(zip(made().steps, exchanged(made()), strict=True))
+    event = Composed(events=tuple(others[step] for step in own))
+    two = of_event(Composed(events=tuple(step.event for step in own)), 2)
+    delta = made().loss[made().certified].delta
+    assert smallest(event, delta)[1] < smallest(two, delta)[1]
     sex = attributes["people", "sex"]
     assert (sex.draws, sex.steps) == (len(own), 2)
     assert loss(sex).epsilon == smallest(event, made().loss[made().certified].delta)[1]
@@ -96,7 +102,10 @@ def test_a_row_is_spoken_of_only_where_a_unit_may_have_several() -> None:
 def test_deltas_of_draws_grow_with_a_group_and_then_the_delta_is_said() -> None:
     certified = choices().loss[choices().certified]
     (pair, *_) = found(choices(), "group")
-    assert certified.delta < loss(pair).delta < 10 * certified.delta
+    # keys that two units alone hold are shown far more often than twice as often as those of one
+    selected = [of_event(event, 2) for event in choices().events if isinstance(event, KeySelection)]
+    shown = [event.delta for event in selected if isinstance(event, KeySelection)]
+    assert certified.delta < max(shown) < loss(pair).delta < 100 * certified.delta
 
 
 def test_where_nothing_is_proved_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +113,7 @@ def test_where_nothing_is_proved_nothing_is_claimed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(ReleasePlan, "event", property(lambda self: wild))
     assert {each.loss for each in found(plan(), "group")} == {None}
     rows, _ = meanings(plan())
-    assert rows[1]["epsilon"] == "no bound is proved"
+    assert rows[2]["epsilon"] == "no bound is proved"
 
 
 def test_an_expression_that_cannot_be_read_may_look_at_everything() -> None:

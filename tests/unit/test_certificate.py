@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 
+from dprelease.catalog.table import Mapped
 from dprelease.errors import MissingExtra
 from dprelease.plan.approved import Signed
+from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting import certificate
 from dprelease.publish.accounting.certificate import (
     FRAMEWORKS,
@@ -27,7 +29,7 @@ from dprelease.publish.accounting.certificate import (
     certificate_html,
     rational,
 )
-from dprelease.publish.accounting.levels import levels
+from dprelease.publish.accounting.levels import NONE, levels
 from dprelease.publish.base import NOTICE, Content
 from dprelease.signature import PublicKey
 from tests.unit.formats_example import chosen, hostile, plain, whole
@@ -50,6 +52,17 @@ def text_of(page: bytes) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", body).split())
 
 
+def nested() -> ReleasePlan:
+    """The plan with regions that are made of states."""
+    plan = plain().plan
+    table = plan.catalog.tables["persons"]
+    pairs = (("06", "4"), ("08", "4"), ("12", "3"), ("36", "1"), ("48", "3"), ("50", "1"))
+    columns = {column.name: column for column in table.columns}
+    region = columns.pop("region").model_copy(update={"derivation": Mapped(of="state", pairs=pairs)})
+    changed = table.model_copy(update={"columns": (*columns.values(), region)})
+    return plan.model_copy(update={"catalog": plan.catalog.model_copy(update={"tables": {"persons": changed}})})
+
+
 def made(content: Content) -> bytes:
     try:
         return certificate_files(content, {})["certificate.pdf"]
@@ -64,7 +77,7 @@ def test_it_has_every_field_that_a_certificate_needs() -> None:
         "Regional monitor: population and income", "2024-03", "Example Statistical Office", "Regional planning",
         "Unsigned. Not valid unless signed.", "no approval of the plan was recorded",
         "19/10", "1/1000000000", "7/3200", "add_remove", "each person", *FRAMEWORKS["zcdp"],
-        "1/4", "3/4", "Level region", "Level state",
+        "1/4", "3/4",
         "region of persons", "income of persons", "one person more or less", "8 at once",
         "discrete Gaussian", "L2 200,000", "8,000,000", "there are no invariants", "ab" * 32,
         "A mean is the middle of its clip", "acs", "3.1", "3.7", "opendp 0.15.0", "operating system",
@@ -90,14 +103,42 @@ def test_a_signature_and_the_signatories_are_named() -> None:
 
 
 def test_shares_of_levels_and_queries_are_exact_and_add_up() -> None:
-    found = levels(plain().plan)
+    found = levels(nested())
     assert {level.name: level.share for level in found} == {"region": Fraction(1, 4), "state": Fraction(3, 4)}
     assert sum(level.share for level in found) == 1
     for level in found:
         assert sum(query.within for query in level.queries) == 1
         assert all(query.within * level.share == query.share for query in level.queries)
-    (only,) = [level.name for level in levels(whole().plan) if level.name != "state"]
-    assert only == "(whole)"
+
+
+def test_a_first_key_column_is_a_level_only_where_the_specification_nests_it_in_another_one() -> None:
+    """Regions that are no recoding of the states are no level, and neither are tables without a key."""
+    for content in (plain(), whole()):
+        assert [(level.name, level.share) for level in levels(content.plan)] == [(NONE, Fraction(1))]
+        text = text_of(certificate_html(content))
+        assert "Level" not in text
+        assert "Share of the level" not in text
+    content = plain()
+    facts = content.facts.model_copy(update={"plan_fingerprint": nested().fingerprint()})
+    text = text_of(certificate_html(replace(content, plan=nested(), facts=facts)))
+    assert "Level region , 1/4 of the release" in text
+    assert "Level state , 3/4 of the release" in text
+
+
+def test_what_nobody_was_asked_for_is_a_line_to_write_on_and_no_statement() -> None:
+    text = text_of(certificate_html(plain()))
+    for name in ("Controller, in the sense of the law", "Region, law and sector", "Clearance number", "Signature"):
+        assert f"{name} {'_' * 48}" in text
+    assert "Region, law, sector" not in text
+
+
+def test_footnotes_stand_only_where_they_have_a_row() -> None:
+    assert "“Within”" not in text_of(certificate_html(plain()))
+    content = plain()
+    facts = content.facts.model_copy(update={"plan_fingerprint": nested().fingerprint()})
+    text = text_of(certificate_html(replace(content, plan=nested(), facts=facts)))
+    assert "within one region" in text
+    assert "“Within” says" in text
 
 
 def test_long_step_tables_are_cut_and_say_so() -> None:

@@ -49,6 +49,16 @@ def states(slots: Sequence[Slot]) -> dict[str, str]:
     return {slot.period: slot.state for slot in slots}
 
 
+def test_what_a_recovery_ended_is_published_where_it_has_found_the_bundle() -> None:
+    begun = [
+        taken("2024-01", "lost"),
+        taken("2024-02", "lost").model_copy(update={"manifest": "digest"}),
+        taken("2024-03", "given_up").model_copy(update={"manifest": "digest"}),
+    ]
+    found = states(coverage(schedule(not_before="4d"), "2024-01", begun, ANCHOR))
+    assert [found[f"2024-0{month}"] for month in (1, 2, 3)] == ["given_up", "published", "published"]
+
+
 def test_each_state() -> None:
     begun = [
         taken("2024-01", "closed"),

@@ -111,7 +111,7 @@ def test_the_screen_says_how_long_there_is_still_time(tmp_path: Path) -> None:
     )
     now = datetime(2024, 7, 18, 12, tzinfo=UTC)
     told = facts(ledger, Scheduled("survey", "2024-01", made), now)
-    shown = _lines({"spec": "s.yaml", **told}, now)
+    shown = _lines({"spec": "s.yaml", "invalid": [], **told}, now)
 
     assert shown[0].startswith("s.yaml: survey, every month from 2024-01 to 2024-06; ")
     rows = [line.split("  ") for line in shown[1:]]

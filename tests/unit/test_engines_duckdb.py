@@ -122,10 +122,10 @@ def test_a_drivers_words_are_withheld(folder: Path, monkeypatch: Any, caplog: An
     (folder / "t.csv").write_text(f"sex,pay\n1,{CANARY}\n")
     caplog.set_level(logging.DEBUG)
 
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise ValueError(f"could not convert {CANARY}")
 
-    monkeypatch.setattr(room, "typed", fail)
+    monkeypatch.setattr(room, "typed_with_steps", fail)
     engine = DuckDBEngine(folder, {})
     with pytest.raises(EngineError) as caught:
         ask(engine, table(), (), (COUNT,), {})
@@ -139,7 +139,7 @@ def test_a_drivers_words_are_withheld(folder: Path, monkeypatch: Any, caplog: An
 def test_a_failed_load_leaves_no_half_table(folder: Path, monkeypatch: Any) -> None:
     engine = DuckDBEngine(folder, {})
     with monkeypatch.context() as patch:
-        patch.setattr(room, "typed", lambda *_: 1 / 0)
+        patch.setattr(room, "typed_with_steps", lambda *_: 1 / 0)
         with pytest.raises(EngineError):
             ask(engine, table(), (), (COUNT,), {})
     assert engine._backend.con.execute("SHOW TABLES").fetchall() == []

@@ -88,6 +88,16 @@ def test_what_no_double_can_hold_is_the_largest_one() -> None:
     assert one(-1.7e308, 1.7e308, COUNT, grid="1/2")[0] == 0
 
 
+@pytest.mark.parametrize("value", [5e-324, -5e-324, 1.5e-323, 2.2250738585072014e-308, 1e-300])
+def test_numbers_too_small_for_a_relative_error_lose_outward_too(value: float) -> None:
+    """The text 5e-324 is more than the number that the double holds: 2^-1074."""
+    for margin in (0.0, abs(value), 5e-324):
+        lower, upper = one(value, margin, (None, None))
+        assert Fraction(repr(lower)) <= Fraction(value) - Fraction(margin)
+        assert Fraction(value) + Fraction(margin) <= Fraction(repr(upper))
+    assert one(0.0, 0.0, (None, None)) == [0.0, 0.0]
+
+
 def test_an_end_reads_as_the_number_that_was_declared_or_lies_outside() -> None:
     tenth, third = Fraction(1, 10), Fraction(1, 3)
     assert one(0.0, 5.0, (-tenth, tenth)) == [-0.1, 0.1]

@@ -234,7 +234,7 @@ def test_a_file_that_is_written_to_while_it_is_hashed_has_no_fingerprint(
 def test_a_file_that_looks_as_before_is_not_read_again(
     engine: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "b.csv").write_bytes(ROWS)
+    (folder / "b.csv").write_bytes(ROWS + b"1\n")
     counted = hashes(monkeypatch)
     found = engine.fingerprint(table(), KEY)
     assert (engine.fingerprint(table(), KEY), len(counted)) == (found, 2)

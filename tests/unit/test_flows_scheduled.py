@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from dprelease.errors import OrchestratorError, SpecError
-from dprelease.flows.product import product_of, products_in
-from dprelease.flows.schedules import schedule, serve
+from dprelease.flows.product import is_product, product_of, products_in
+from dprelease.flows.schedules import exposed, schedule, serve
 from dprelease.flows.settings import run_environment
 from dprelease.flows.work import StepFailed, attempted
+from dprelease.release.project import Project
 from tests.project import SPEC, environment, small_project
 
 CANARY = "canary-" + "83519"
@@ -58,8 +62,23 @@ def test_a_period_that_fails_does_not_keep_the_next_ones_from_being_tried(done: 
     assert said["tried"] == ["2024-01", "2024-02", "2024-03"]
     assert said["error"] == "1 of 3 failed (2024-01: TableMismatch DPR-E303)"
     assert said["alone"], "no cause and no context that Prefect could pickle"
-    assert said["at most one"] == ["2024-01", "2024-02"], "one that fails does not count"
-    assert "2024-01: DPR-E303  a message" in done[1], "its process says the whole of it"
+    assert said["at most one"] == ["2024-01", "2024-02"], "one that fails and is charged nothing does not count"
+    lines = [line for line in done[1].splitlines() if "DPR-E303  a message" in line]
+    assert lines, "its process says the whole of it"
+    assert all(
+        re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ERROR survey/2024-01: DPR-E303 .*", line) for line in lines
+    )
+    assert said["levels"] == [logging.ERROR] * 2, "a filter of errors finds it"
+
+
+def test_after_a_failure_that_stays_charged_only_what_is_open_is_gone_on_with(done: tuple[dict[str, Any], str]) -> None:
+    said = done[0]["turns"]
+    assert said["charged"] == [
+        "2024-01",
+        "2024-03",  # it is open
+        "1 of 2 failed (2024-01: TableMismatch DPR-E303); 2024-01 stays charged, and 1 more were not begun",
+    ]
+    assert said["charged, at most one"] == ["2024-01", "1 of 1 failed (2024-01: TableMismatch DPR-E303)"]
 
 
 def test_a_release_that_another_process_works_on_is_left_to_it(done: tuple[dict[str, Any], str]) -> None:
@@ -153,8 +172,63 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("api", "answer", "warns"),
+    [
+        ("http://127.0.0.1:4200/api", 200, False),
+        ("http://localhost:4200/api", 200, False),
+        ("http://[::1]:4200/api", 200, False),
+        ("http://prefect.example:4200/api", 200, True),
+        ("http://prefect.example:4200/api", 401, False),
+        ("http://prefect.example:4200/api", 404, False),
+    ],
+)
+def test_an_api_off_this_machine_without_credentials_is_warned_of(
+    api: str, answer: int, warns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked without any: what Prefect's own settings would send is not sent."""
+    asked: list[tuple[str, dict[str, object]]] = []
+
+    def post(url: str, **more: object) -> httpx.Response:
+        asked.append((url, more))
+        return httpx.Response(answer)
+
+    monkeypatch.setenv("PREFECT_API_URL", api)
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "office:secret")
+    monkeypatch.setattr(httpx, "post", post)
+    assert ("without credentials" in exposed()) is warns
+    assert all(url == f"{api}/flow_runs/count" and "auth" not in more and "headers" not in more for url, more in asked)
+
+
+def test_an_api_that_does_not_answer_is_not_called_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def post(url: str, **more: object) -> httpx.Response:
+        raise httpx.ConnectError("no route")
+
+    monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example:4200/api")
+    monkeypatch.setattr(httpx, "post", post)
+    assert exposed() == ""
+
+
+def test_a_product_is_a_spec_with_a_schedule_that_the_project_lists(tmp_path: Path) -> None:
+    path = small_project(tmp_path, MONTHLY + SCHEDULE, rows=3)
+    (tmp_path / "once.yaml").write_text(SPEC.replace("name: survey", "name: once"), encoding="utf-8")
+    (tmp_path / "inner").mkdir()
+    inner = small_project(tmp_path / "inner", MONTHLY.replace("name: survey", "name: inner") + SCHEDULE, rows=3)
+    link = tmp_path / "link.yaml"
+    link.symlink_to(inner)
+    project = Project.open(tmp_path)
+    assert is_product(project, path)
+    assert is_product(project, tmp_path / "inner" / ".." / "spec.yaml")
+    for other in (tmp_path / "once.yaml", inner, link, tmp_path / "none.yaml", Path("spec.yaml"), Path("/dev/zero")):
+        assert not is_product(project, other), other
+    settings = (tmp_path / "dprelease.yaml").read_text()
+    for listed, is_one in (("[spec.yaml]", True), ("[specs]", False), ("[]", False), ("[spec]", False)):
+        (tmp_path / "dprelease.yaml").write_text(f"{settings}products: {listed}\n")
+        assert is_product(Project.open(tmp_path), path) is is_one
+
+
 def test_the_settings_of_a_scheduled_run_keep_nothing(tmp_path: Path) -> None:
-    settings = run_environment(tmp_path)
+    settings = run_environment(tmp_path, [tmp_path])
     for name in ("RESULTS_PERSIST_BY_DEFAULT", "TASKS_DEFAULT_PERSIST_RESULT", "TASKS_REFRESH_CACHE"):
         assert settings[f"PREFECT_{name}"] == "false"
     assert settings["PREFECT_LOGGING_TO_API_ENABLED"] == "false"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,3 +134,21 @@ def test_a_rehearsal_says_so() -> None:
 
 def test_the_same_release_gives_the_same_bytes() -> None:
     assert jsonstat_files(chosen(), {}) == jsonstat_files(chosen(), {})
+
+
+def test_a_rank_has_no_error_and_in_the_first_layout_an_empty_one() -> None:
+    made = chosen()
+    first = read(made, "top")
+    assert first["dimension"]["metric"]["category"]["index"] == [
+        "rank",
+        "rank_se",
+        "rank_margin",
+        "rank_lower",
+        "rank_upper",
+    ]
+    publish = made.plan.publish.model_copy(update={"layout": 2})
+    second = read(replace(made, plan=made.plan.model_copy(update={"publish": publish})), "top")
+    assert second["dimension"]["metric"]["category"]["index"] == ["rank"]
+    ranks = {int(place) // 5: number for place, number in first["value"].items() if number is not None}
+    assert {int(place): number for place, number in second["value"].items()} == ranks
+    assert not any("lower" in line for line in second["note"])

@@ -248,12 +248,19 @@ class Machine(Model):
     @precondition(lambda self: self.facts.last)
     @rule(cost=costs)
     def go_on_without_anchors(self, cost: str) -> None:
-        """Somebody takes the anchors out of the way, releases something else, and puts them back."""
+        """Somebody takes the anchors out of the list, releases something else, and puts them back.
+
+        The ledger has written down where they are: those that know more than the file are asked all the same.
+        """
         if not self.path.exists():
             return
         self.ledger.disconnect()
         self.count += 1
         bare, made = SQLiteLedger(self.path), plan(release=f"bare-{self.count}", cost=cost)
+        if self.refuses(lambda: fill(bare, made)):
+            bare.disconnect()
+            self.die()
+            return
         try:
             kept = fill(bare, made)
             self.charged[kept.hash] = Fraction(cost)

@@ -36,13 +36,14 @@ FIRST, SECOND = plan(), plan(period="2025", cost="3/10")
 
 
 def test_a_copy_that_went_on_by_itself_is_charged_for_both_courses(world: World) -> None:
-    """Somebody restores a backup, takes the anchors out of the way, and goes on; later they come back."""
+    """Somebody restores a backup with an older anchor, and goes on; later the newer anchor comes back."""
     fill(world.ledger(), FIRST)
     world.backup()
     fill(world.ledger(), SECOND)
     world.restore()
-    fill(world.ledger(bare=True), plan(period="2026", cost="2/10"))
-    world.stop()
+    world.forget()
+    fill(world.ledger(), plan(period="2026", cost="2/10"))
+    world.remember()
     world.ledger().recover("two courses")
     assert world.spent() == Fraction(1 + 3 + 2, 10)
     assert {(each.period, each.state) for each in world.ledger().reservations()} == {
@@ -71,7 +72,8 @@ def test_what_one_course_gave_back_and_the_other_read_is_charged(world: World, v
         read_in_lost = Fraction(1, 10)
     fill(lost, SECOND)
     world.restore()
-    kept = world.ledger(bare=True)
+    world.forget()
+    kept = world.ledger()
     if voided in ("kept", "both"):
         kept.void(*names, "no file")
         read_in_kept = Fraction(0)
@@ -80,7 +82,7 @@ def test_what_one_course_gave_back_and_the_other_read_is_charged(world: World, v
         read_in_kept = Fraction(1, 10)
     more = plan(period="2026", cost="2/10")
     fill(kept, more)
-    world.stop()
+    world.remember()
     world.ledger().recover("two courses")
     truth = read_in_lost + read_in_kept + Fraction(3, 10) + Fraction(2, 10)
     assert truth <= world.spent() <= truth + Fraction(1, 10)

@@ -11,6 +11,7 @@ import pytest
 from dprelease.errors import DpReleaseError, LedgerError, SpecError
 from dprelease.plan.document import Account, ReleasePlan, Window
 from dprelease.privacy.budget import Budget
+from dprelease.release.books import open_books
 from dprelease.release.planning import charges, plan_release
 from dprelease.release.project import Project
 from dprelease.spec.project import load_policy, load_project
@@ -18,7 +19,8 @@ from dprelease.spec.project import load_policy, load_project
 POLICY = """\
 accounts:
   web: {unit: household, composition: zcdp, nests: {person: 5, person-month: 60},
-    window: {per: month, epsilon: 9, delta: 1e-7}, lifetime: {epsilon: 20, delta: 1e-6}}
+    window: {per: month, epsilon: 9, delta: 1e-7}, time: {column: seen, type: date},
+    lifetime: {epsilon: 20, delta: 1e-6}}
 ceilings: {epsilon: 4, delta: 1e-8, units: [person, household]}
 """
 SPEC = """\
@@ -67,7 +69,9 @@ def test_an_account_is_what_the_policy_says() -> None:
         neighboring="add_remove",
         composition="zcdp",
         lifetime=Budget(epsilon=Fraction(20), delta=Fraction(1, 10**6)),
-        window=Window(per="month", cap=Budget(epsilon=Fraction(9), delta=Fraction(1, 10**7))),
+        window=Window(
+            per="month", cap=Budget(epsilon=Fraction(9), delta=Fraction(1, 10**7)), column="seen", type="date"
+        ),
         nests={"person": 5, "person-month": 60},
     )
 
@@ -101,7 +105,7 @@ WRONG: list[tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, 
     ([REPLACE], [], [("DPR-S412", 5, "neighboring: add_remove")]),
     ([("{entity: person}", "{entity: child}"), REPLACE], [], [("DPR-S411", 4, "household"), ("DPR-S412", 5, "add_remove")]),
     ([REPLACE], [("household, composition", "household, neighboring: replace_one, composition")], [("DPR-S412", 5, "replaced")]),
-    ([("    time: {column: seen, type: date}\n", "")], [], [("DPR-S414", 8, "time: {column: COLUMN, type: date}")]),
+    ([("    time: {column: seen, type: date}\n", "")], [], [("DPR-S414", 8, "time: {column: seen, type: date}")]),
     (
         [("    time: {column: seen, type: date}\n", ""), ("2024-W09", "once")],
         [],
@@ -135,7 +139,7 @@ def test_the_same_unit_and_the_other_relation_pass_where_there_is_a_proof() -> N
 
 @pytest.mark.parametrize("composition", ["basic", "rdp, order: 20", "pld"])
 def test_accounts_of_every_composition_plan(composition: str) -> None:
-    window = "\n    window: {per: month, epsilon: 9, delta: 1e-7},"
+    window = "\n    window: {per: month, epsilon: 9, delta: 1e-7}, time: {column: seen, type: date},"
     policy = changed(POLICY, ("zcdp", composition), *([(window, "\n   ")] if composition == "pld" else []))
     (account,) = plan(SPEC, policy).accounts
 
@@ -190,3 +194,22 @@ def test_no_message_has_what_a_variable_holds(written: str, variables: dict[str,
     assert error.code == "DPR-L145"
     assert written in str(error)
     assert "hunter2" not in f"{error} {error.detail} {error.hint}"
+
+
+def test_a_host_without_a_name_and_a_missing_shared_anchor_are_told_before_the_ledger_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dprelease.yaml").write_text("ledger: sqlite:///ledger.db\nhost: ${env:POD_NAME}\n")
+    accounts = "accounts:\n  a: {unit: person, neighboring: add_remove, composition: basic, lifetime: {epsilon: 1}}\n"
+    (tmp_path / "policy.yaml").write_text(accounts)
+    monkeypatch.delenv("POD_NAME", raising=False)
+    with pytest.raises(LedgerError, match="DPR-L327"):
+        open_books(Project.open(tmp_path))
+    monkeypatch.setenv("POD_NAME", "worker-1")
+    assert not open_books(Project.open(tmp_path)).exists
+    (tmp_path / "policy.yaml").write_text(accounts + "shared_anchor: required\n")
+    with pytest.raises(LedgerError, match="DPR-L326"):
+        open_books(Project.open(tmp_path))
+    settings = tmp_path / "dprelease.yaml"
+    settings.write_text(settings.read_text() + f"shared_anchors: [{tmp_path}/shared.json]\n")
+    assert not open_books(Project.open(tmp_path)).exists

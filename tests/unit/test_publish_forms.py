@@ -174,8 +174,8 @@ def test_without_targets_there_is_no_column_for_them() -> None:
 
 def test_other_ways_stand_beside_the_plan_with_the_reason() -> None:
     naive, laplace, gaussian = other_ways(forms())
-    assert naive["why_not"] == "it would charge an account ε = 3.059"
-    assert laplace["why_not"] == "it would charge an account epsilon 3.8"
+    assert naive["why_not"] == "it would charge an account ε = 3.059 at the δ of its cap"
+    assert laplace["why_not"] == "it would charge an account epsilon 3.8, at the δ of its cap"
     assert gaussian["why_not"] == "more noise"
     assert other_ways(plan()) == []
 

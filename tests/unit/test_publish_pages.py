@@ -20,7 +20,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish import published_tables, render
 from dprelease.publish.accounting.words import described
 from dprelease.publish.base import Content
-from dprelease.publish.numbers import at_most, odds_factor, shown, surest_guess
+from dprelease.publish.numbers import at_most, odds_factor, percent_at_most, shown, sure_after
 from dprelease.publish.site.chart import chart
 from dprelease.publish.site.html import site_files
 from dprelease.publish.site.paging import LARGEST_PAGE
@@ -161,7 +161,7 @@ def test_the_guarantee_is_the_certified_loss_and_its_meaning() -> None:
         words = outline(page).text
         assert "ε = 1.9" in words
         assert "6.69 times" in words
-        assert "87.0 %" in words
+        assert "up to 87 % sure" in words
 
 
 def test_the_guarantee_of_the_other_relation_speaks_of_two_rows() -> None:
@@ -285,7 +285,7 @@ def test_how_many_pages_there_are_is_not_for_the_noise_to_decide() -> None:
         (0.123456, 0.0123, None, ("0.1235", "0.0123")),
         (-0.4, 55.2, None, ("−0.4", "55.2")),
         (-0.0, 5.0, 0, ("0", "5")),
-        (-0.2, 10_000.0, None, ("0", "10,000")),
+        (-0.2, 10_000.0, None, ("−0.200", "10,000")),
         (float("nan"), float("nan"), 0, ("", "")),
         (12.25, 0.0, 2, ("12.25", "0")),
         (12.3456789, float("nan"), None, ("12.3", "")),
@@ -307,8 +307,9 @@ def test_losses_are_rounded_up_and_never_reach_certainty() -> None:
     assert at_most(Fraction(1, 10**9)) == "10⁻⁹"
     assert at_most(Fraction(12345, 10**12)) == "1.24 × 10⁻⁸"
     assert odds_factor(Fraction(0)) in ("1", "1.01")
-    assert surest_guess(Fraction(0), Fraction(0)) in ("50.0", "50.1")
-    assert surest_guess(Fraction(17), Fraction(0)) == "99.999996"
+    assert (sure_after(Fraction(0)), percent_at_most(Fraction(1, 2))) == ("50.1", "50")
+    assert sure_after(Fraction(17)) == "99.999996"
+    assert (percent_at_most(Fraction(1)), percent_at_most(1 - Fraction(1, 10**6))) == ("100", "99.9999")
 
 
 def test_a_chart_is_drawn_only_where_it_can_be_read() -> None:
@@ -319,7 +320,8 @@ def test_a_chart_is_drawn_only_where_it_can_be_read() -> None:
     assert [text for _, text in drawn.ticks] == ["0", "2,000", "4,000", "6,000"]
     average = chart(second, second.measures[2])
     assert average is not None
-    assert average.bars[-1].left is None
+    assert len(average.bars) == 11  # one has no estimate, and no bar: it would look like zero
+    assert average.notes[0] == "1 of the 12 numbers is not published, and not drawn."
     assert all(0 <= float(bar.low) <= float(bar.high) <= 100 for bar in average.bars if bar.low and bar.high)
     long = _long(61).tables[0]
     assert chart(long, long.measures[0]) is None
@@ -350,7 +352,7 @@ def test_every_kind_of_measure_has_words() -> None:
         kind = name.partition("_q12")[0]
         assert described(measure, table(), "person").startswith(named.get(kind, f"{kind} of income"))
     assert described(MEASURES["count"].model_validate({"count": "rows"}), table(), "person") == (
-        "number of rows; each row is one person"
+        "number of rows; a row is declared to be one person"
     )
 
 
@@ -382,8 +384,9 @@ def test_text_has_a_contrast_of_at_least_four_and_a_half_and_drawings_of_three(s
         assert _contrast(colours[drawn], colours["ground"]) >= 3
 
 
-def test_a_pure_guarantee_does_not_speak_of_delta() -> None:
+def test_a_pure_guarantee_has_a_delta_of_zero_and_adds_nothing() -> None:
     made = plan(loss={"basic": Loss(epsilon=Fraction(1), delta=Fraction(0))}, certified="basic")
     words = Outline(render(made, measurements(), facts(made)).files["index.html"].decode()).text
-    assert "δ" not in words
+    assert "ε = 1 at δ = 0 for each person" in words
+    assert "comes on top" not in words
     assert "2.72 times" in words

@@ -15,7 +15,7 @@ import yaml
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.publish.accounting.registry import NOT_STATED, registry_entry, registry_yaml
 from dprelease.publish.base import NOTICE, AccountPoint, Content
-from tests.unit import publish_example
+from tests.unit import forms_example, publish_example
 from tests.unit.formats_example import chosen, content, hostile, plain, whole
 
 SCHEMA = Path(__file__).parents[3] / "shared/data/anchors/dp_deployments_registry_schema.yaml"
@@ -184,3 +184,12 @@ def test_long_lists_are_cut_and_say_so() -> None:
     assert "more steps, which accounting.json" in text
     assert text.count("Step s") == 36
     assert "Security of the data" in text
+
+
+def test_every_way_that_was_passed_over_has_a_reason_in_a_whole_sentence() -> None:
+    text = yaml.safe_load(registry_yaml(content(forms_example.forms(), forms_example.answers())))
+    words = str(text)
+    assert "times this plan's noise: it would charge an account epsilon 3.8, at the δ of its cap." in words
+    assert "1.26 times this plan's noise: more noise." in words
+    assert "noise. it" not in words
+    assert "noise. -" not in words

@@ -1,4 +1,4 @@
-"""``run --restate``: what cannot be replaced is told at once, with no file opened and nothing written."""
+"""``run --restate``: what cannot be replaced is told at once, with no row looked at and nothing written."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_another_period_was_released(released: Path, tmp_path: Path, monkeypatch
     assert error.detail == "of survey there is: 2024"
 
 
-def test_the_very_same_plan_is_refused_before_a_file_is_opened(
+def test_the_very_same_plan_and_data_are_refused_before_a_row_is_looked_at(
     released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert refused(moved(released, tmp_path), monkeypatch).code == "DPR-L114"

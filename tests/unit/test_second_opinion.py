@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -146,3 +147,21 @@ def test_the_figure_that_is_right_is_the_least_over_all_orders(scale: int) -> No
     opinion = by_name(plan)["zcdp"]
     assert opinion.agrees
     assert float(opinion.theirs) == pytest.approx(true, rel=6e-6, abs=1e-12 / scale)  # six digits
+
+
+@pytest.mark.parametrize("factor", [Fraction(1), Fraction(999, 1000), Fraction(9, 10), Fraction(11, 10)])
+@pytest.mark.parametrize("name", MIXES)
+def test_what_is_said_of_the_two_figures_is_true_of_them(name: str, factor: Fraction) -> None:
+    """A figure that is a little above ours, as rounding to a grid may make it, is not called "never above ours"."""
+    for opinion in second_opinion(made(*MIXES[name], factor=factor)):
+        theirs, ours = float(opinion.theirs), float(opinion.ours)
+        assert "never" not in opinion.rule
+        if match := re.search(r"at (most|least) ([\d.e-]+), ours", opinion.rule):
+            limit = float(match[2])
+            assert opinion.agrees == (theirs <= limit if match[1] == "most" else theirs >= limit * (1 - 1e-5))
+            assert (
+                ours <= limit <= 1.02 * ours if match[1] == "most" else limit == pytest.approx(0.998 * ours, rel=1e-5)
+            )
+        else:
+            assert opinion.accountant == "zcdp"
+            assert opinion.agrees == (ours * (1 - 1e-5) <= theirs <= ours * 1.00201)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -11,9 +12,10 @@ import pytest
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import Loss
-from dprelease.publish import AccountPoint, Facts, Restated, folder_for, render, require_no_bundles, write
+from dprelease.publish import AccountPoint, Facts, Restated, folder_for, render, write
 from dprelease.publish.bundle.folder import files_in
 from dprelease.release.overview import OVERVIEW, write_overview
+from dprelease.release.published import Shelf, shelf_of
 from dprelease.signature import PublicKey
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
@@ -67,9 +69,9 @@ def test_the_chart_is_of_the_newest_bundle_of_each_account(tmp_path: Path) -> No
     assert "The first charge of the account" in page(tmp_path).text
     released(tmp_path, "2024-02", 9, history=(point(3, 1), point(9, 2)))
     found = page(tmp_path)
-    assert "Stairs over the last 2 charges, up to ε = 2." in found.text
+    assert "Stairs over the last 2 charges, up to ε = 2 at δ = 10⁻⁸." in found.text
     assert [tag for tag, _ in found.tags].count("polyline") == 2  # one account: its stairs and its cap
-    assert "acs: ε = 3.7 of at most 8 for each person, as of ledger entry 9." in found.text
+    assert "acs: ε = 3.7 at δ = 10⁻⁸ (at most ε = 8 at δ = 10⁻⁸) for each person, as of ledger entry 9." in found.text
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "facts.json", "plan.json"])
@@ -85,8 +87,14 @@ def test_a_broken_bundle_is_listed_as_unreadable(tmp_path: Path, name: str, data
     released(tmp_path, "2024-02", 9)
     text = page(tmp_path).text
     assert "1 publication " in text
-    assert "hold no bundle that can be read" in text
+    assert "hold nothing that can be read as a publication" in text
     assert "regional-monitor/2024-01" in text
+
+
+def test_the_public_is_told_to_type_nothing_that_takes_the_ledger(tmp_path: Path) -> None:
+    released(tmp_path, "2024-01", 3)
+    text = page(tmp_path).text
+    assert [each for each in ("dprelease ledger", "dprelease publish", "dprelease run") if each in text] == []
 
 
 def test_a_bundle_whose_facts_were_changed_is_not_listed(tmp_path: Path) -> None:
@@ -99,7 +107,7 @@ def test_a_bundle_whose_facts_were_changed_is_not_listed(tmp_path: Path) -> None
 
 def test_the_overview_is_no_part_of_a_bundle_and_no_sign_of_a_release(tmp_path: Path) -> None:
     assert "Nothing that can be read" in page(tmp_path).text
-    require_no_bundles(tmp_path)
+    assert shelf_of(tmp_path) == Shelf()
     made = released(tmp_path, "2024-01", 3)
     page(tmp_path)
     folder = folder_for(tmp_path, "regional-monitor", "2024-01")
@@ -173,3 +181,16 @@ def test_a_signer_is_shown_by_fingerprint() -> None:
     text = releases_page([Listed("a/b", unsigned.model_copy(update={"signer": KEY}), said, made)]).decode()
     assert PublicKey.from_text(KEY).fingerprint in text
     assert not re.search(r">unsigned<", text)
+
+
+def test_what_stands_in_the_place_of_a_manifest_is_told_at_once(tmp_path: Path) -> None:
+    """A pipe that nobody writes to would hold up every run, and a sparse file fill the memory."""
+    for name in ("pipe", "sparse", "folder"):
+        (tmp_path / "survey" / name).mkdir(parents=True)
+    os.mkfifo(tmp_path / "survey" / "pipe" / "manifest.json")
+    with (tmp_path / "survey" / "sparse" / "manifest.json").open("wb") as file:
+        file.truncate(6 << 30)
+    (tmp_path / "survey" / "folder" / "manifest.json").mkdir()
+    assert shelf_of(tmp_path).unreadable == tuple(
+        str(tmp_path / "survey" / each) for each in ("folder", "pipe", "sparse")
+    )

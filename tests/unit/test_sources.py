@@ -61,6 +61,11 @@ class FakeLedger:
         assert (release, period, plan) == IDENTITY
         return self.entries[-1] if self.entries else None
 
+    def require_readable(
+        self, tables: Mapping[str, tuple[str, ...]] | None, accounts: Mapping[str, str], key_id: str, *, accepted: bool
+    ) -> None:
+        """Nothing is refused."""
+
     def source(
         self,
         release: str,

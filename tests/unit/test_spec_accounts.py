@@ -16,11 +16,11 @@ from dprelease.spec.project import load_policy
 POLICY = """\
 accounts:
   web: {unit: household, composition: zcdp, nests: {person: 5, person-month: 60},
-    window: {per: year, epsilon: 4, delta: 1e-8},
+    window: {per: year, epsilon: 4, delta: 1e-8}, time: {column: seen, type: date},
     lifetime: {epsilon: 20, delta: 1e-7, selecting: 1e-9}}
   renyi: {unit: person, composition: rdp, order: 20, lifetime: {epsilon: 8, delta: 1e-8}}
   series: {unit: person, composition: pld, lifetime: {epsilon: 2, delta: 1e-9}}
-  pure: {unit: person, composition: basic, window: {per: day, epsilon: 0.1}, lifetime: {epsilon: 1}}
+  pure: {unit: person, composition: basic, window: {per: day, epsilon: 0.1}, time: {column: at, type: date}, lifetime: {epsilon: 1}}
 ceilings: {epsilon: 4, delta: 1e-8, units: [person, household]}
 """
 RENYI = "{unit: person, composition: rdp, order: 20, lifetime: {epsilon: 8, delta: 1e-8}}"
@@ -52,6 +52,9 @@ def test_every_part_of_an_account_is_exact() -> None:
         ("epsilon: 4, delta: 1e-8}", "epsilon: 4}", "DPR-S536", 3, "window: {per: year"),
         ("epsilon: 4, delta: 1e-8}", "epsilon: 20, delta: 1e-7}", "DPR-S594", 3, "lifetime"),
         ("epsilon: 4, delta: 1e-8}", "epsilon: 4, delta: 1e-9}", "DPR-S537", 4, "the window's delta"),
+        (" time: {column: seen, type: date},", "", "DPR-S230", 3, "write `time: {column: seen, type: date}`"),
+        ("time: {column: at, type: date}, ", "", "DPR-S230", 7, "paid for in one window, read in two"),
+        ("composition: pld", "composition: pld, time: {column: seen, type: date}", "DPR-S598", 6, "or a `window`"),
         ("composition: pld", "composition: pld, window: {per: year, epsilon: 1}", "DPR-S594", 6, "one series"),
         (",\n    lifetime: {epsilon: 20, delta: 1e-7, selecting: 1e-9}", "", "DPR-S201", 2, "lifetime: {epsilon"),
         # orders
@@ -64,7 +67,9 @@ def test_every_part_of_an_account_is_exact() -> None:
         (RENYI, RENYI.replace("1e-8", "1e-8, selecting: 1e-8"), "DPR-S537", 5, "leaves nothing"),
         (
             RENYI,
-            RENYI.replace("order", "window: {per: day, epsilon: 0.5, delta: 1e-9}, order"),
+            RENYI.replace(
+                "order", "window: {per: day, epsilon: 0.5, delta: 1e-9}, time: {column: at, type: date}, order"
+            ),
             "DPR-S593",
             5,
             "`window`",

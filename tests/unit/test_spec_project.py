@@ -40,6 +40,13 @@ def test_a_ledger_may_be_on_a_server_and_its_secrets_in_variables(ledger: str) -
     assert load_project(f'ledger: "{ledger}"\nanchors: []\n', "dprelease.yaml").ledger == ledger
 
 
+def test_a_host_has_a_name_and_hosts_may_share_anchors() -> None:
+    made = load_project(PROJECT + "host: ${env:POD}-1\nshared_anchors: [/mnt/a.json]\n", "dprelease.yaml")
+
+    assert (made.host, made.shared_anchors) == ("${env:POD}-1", ("/mnt/a.json",))
+    assert load_project(PROJECT, "dprelease.yaml").host is None
+
+
 def test_anchors_may_be_several_or_none() -> None:
     assert load_project(PROJECT + "anchors: []\n", "dprelease.yaml").anchors == ()
     assert load_project(PROJECT + "anchors: [/mnt/a.json, b.json]\n", "f").anchors == ("/mnt/a.json", "b.json")
@@ -90,6 +97,10 @@ def test_ceilings_and_approvals_may_be_left_out() -> None:
         ("ledger: sqlite:///\n", "DPR-S220", 1, "state/ledger.db"),
         (PROJECT + "signing_key: ${KEY}\n", "DPR-S219", 2, "${env:NAME}"),
         (PROJECT + 'signing_key: ""\n', "DPR-S215", 2, "empty"),
+        (PROJECT + "shared_anchors: [a.json]\n", "DPR-S229", 2, "/mnt/shared/head.json"),
+        (PROJECT + "shared_anchors: [/a, /a]\n", "DPR-S597", 2, "once"),
+        (PROJECT + 'host: "a b"\n', "DPR-S228", 2, "worker-1"),
+        (PROJECT + "host: ${env:A}:x\n", "DPR-S228", 2, "worker-1"),
         (PROJECT + "relases: r\n", "DPR-S200", 2, "`releases`"),
         (PROJECT + "policy:\n", "DPR-S215", 2, "empty"),
         (PROJECT + "releases: ${env:OUT}\n", "DPR-S213", 2, "write the value here"),

@@ -81,11 +81,13 @@ def test_as_many_more_fit_as_are_then_granted_where_losses_do_not_add_up(tmp_pat
 
 
 def test_windows_have_their_own_amounts_and_limit_how_many_fit(tmp_path: Path) -> None:
-    window = Window(per="year", cap=Budget(epsilon=Fraction(1, 2), delta=Fraction(1, 10**9)))
+    window = Window(
+        per="year", cap=Budget(epsilon=Fraction(1, 2), delta=Fraction(1, 10**9)), column="seen", type="date"
+    )
     people = PEOPLE.model_copy(update={"window": window})
     ledger = SQLiteLedger(tmp_path / "l.db")
     for release, period in (("a", "2024-01"), ("b", "2024-07"), ("c", "2025-01")):
-        made = plan(release=release, period=period, cost="1/8").model_copy(update={"accounts": (people,)})
+        made = plan(release=release, period=period, cost="1/8", accounts=[people])
         ledger.reserve(made, charges(made, [people]))
     found = facts(ledger, people)
     assert [(each["window"], each["spent"], each["left"]) for each in found["windows"]] == [

@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from dprelease.canonical import dumps
+from dprelease.plan.document import AccountantName
 from dprelease.privacy.budget import Loss
 from dprelease.publish import Publication, check_bundle, render, write
 from dprelease.publish.bundle.check import CHECKS
+from dprelease.publish.bundle.package import FORMATS
 from dprelease.publish.bundle.signing import PAYLOAD_TYPE
 from dprelease.release.check import check_release
 from dprelease.signature import PrivateKey
+from tests.planned import SPEC, plan_of
 from tests.unit.tamper_example import (
     OURS,
     THEIRS,
@@ -168,6 +173,22 @@ def test_what_follows_from_the_plan_is_found_even_if_all_is_made_again(tmp_path:
         assert {"loss re-derived", "accountants agree"} <= wrong
 
 
+@pytest.mark.parametrize("name", ["basic", "advanced", "zcdp", "rdp"])
+def test_a_figure_above_what_is_proved_now_is_true_and_named_and_one_below_is_not(
+    name: AccountantName, tmp_path: Path
+) -> None:
+    """As a bundle has it that was made before a tighter theorem; the smallest step that its text can show."""
+    plan = made()
+    assert name != plan.certified
+    for number, (factor, passes) in enumerate(((1 + Fraction(1, 10**11), True), (1 - Fraction(1, 10**11), False))):
+        changed = plan.loss[name].model_copy(update={"epsilon": plan.loss[name].epsilon * factor})
+        other = plan.model_copy(update={"loss": {**plan.loss, name: changed}})
+        at = folder(render(other, numbers(), told(other)).files, tmp_path / str(number), None)
+        (found,) = [check for check in check_release(at.path) if check.name == "accountants agree"]
+        assert found.passed is passes
+        assert f"{name} is published as {'more' if passes else 'less'}" in found.detail
+
+
 def stripped(at: Folder) -> None:
     """As if it had never been signed, in everything."""
     at.all(bundle())
@@ -242,6 +263,19 @@ def test_versions_that_are_not_here_are_named_and_what_differs_is_not_called_the
     assert found["not compared"].passed is None
     assert "accounting.html" in found["not compared"].detail
     assert "could not be compared" in found["rendered again"].detail
+
+
+def test_what_cannot_be_made_here_is_not_called_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate on a machine where WeasyPrint is installed, but not the libraries of the system that it needs."""
+    plan = plan_of(SPEC + "publish: {formats: [csv, pdf]}\n")
+    with monkeypatch.context() as patch:
+        patch.setitem(FORMATS, "pdf", lambda content, files: {"certificate.pdf": b"%PDF-1.7 of another office"})
+        at = folder(render(plan, numbers(), told(plan)).files, tmp_path, None)
+    monkeypatch.setitem(sys.modules, "weasyprint", None)  # importing it is an ImportError
+    found = {check.name: check for check in check_bundle(at.path)}
+    assert "certificate.pdf" in found["not compared"].detail
+    assert "WeasyPrint" in found["not compared"].detail
+    assert "1 could not be compared" in found["rendered again"].detail
 
 
 def test_values_are_compared_whatever_library_wrote_them(tmp_path: Path) -> None:

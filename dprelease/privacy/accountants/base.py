@@ -17,6 +17,7 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    KeySelection,
     KNorm,
     Laplace,
     Parallel,
@@ -111,7 +112,8 @@ def atoms(event: Event) -> Atoms:
     """The draws in an event and how often each occurs.
 
     Composition here neither depends on order nor on nesting, so that an event repeated n times, and n copies
-    of it, are the same multiset: no accountant can count one of them differently. Parts in parallel stay together.
+    of it, are the same multiset: no accountant can count one of them differently. Parts in parallel stay together. A
+    selection of keys is its noise and a (0, delta) event, for as many units as it is about.
     """
     if isinstance(event, Composed):
         total: Atoms = Counter()
@@ -120,6 +122,8 @@ def atoms(event: Event) -> Atoms:
         return total
     if isinstance(event, Repeated):
         return Counter({atom: n * event.count for atom, n in atoms(event.event).items()})
+    if isinstance(event, KeySelection):
+        return Counter({event.noise: 1, Approximate(epsilon=Fraction(0), delta=event.delta): 1})
     return Counter({event: 1})
 
 

@@ -12,6 +12,7 @@ are used. Between two machines the text is the same, and the bytes need not be.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.publish.accounting.apart import apart
 from dprelease.publish.accounting.choices import draw, laws_of_loss
 from dprelease.publish.accounting.guarantee import factor_text, meanings, totals
-from dprelease.publish.accounting.levels import WHOLE, Allocated, Change, Level, changes, levels
+from dprelease.publish.accounting.levels import NONE, Allocated, Change, Level, changes, levels
 from dprelease.publish.accounting.report import account_row
 from dprelease.publish.accounting.surroundings import MODEL, identity
 from dprelease.publish.accounting.words import (
@@ -83,6 +84,15 @@ FRAMEWORKS = {
         "dominating pairs of laws compose (Zhu, Dong and Wang 2022, Theorem 10), and δ is read off at ε",
     ),
 }
+# What an office states of a release, and nobody asks its author for: lines to write on.
+BLANKS = (
+    "Controller, in the sense of the law",
+    "Region, law and sector",
+    "Clearance number",
+    "Name and role",
+    "Date",
+    "Signature",
+)
 _ENVIRONMENT = Lock()
 
 
@@ -114,8 +124,10 @@ def require_weasyprint() -> ModuleType:
         MissingExtra: If it, or a library of the system that it needs, is not there (DPR-X103, DPR-X104).
     """
     try:
-        import weasyprint
-        from weasyprint.urls import URLFetcher  # noqa: F401 - older versions have none
+        with warnings.catch_warnings():  # it warns of libraries that it can do without
+            warnings.simplefilter("ignore")
+            import weasyprint
+            from weasyprint.urls import URLFetcher  # noqa: F401 - older versions have none
     except ImportError:
         raise MissingExtra(
             "certificate.pdf needs WeasyPrint 70 or later, which is not installed",
@@ -182,10 +194,12 @@ def certificate_html(content: Content) -> bytes:
         plan=plan,
         key=_key(facts),
         identity=_identity(plan, facts),
+        blanks=BLANKS,
         guarantee=_guarantee(plan),
         framework=framework,
         theorem=theorem,
         total=_total(plan),
+        cut=any(figure.startswith("≤") for _, figure, _ in _total(plan)),
         unprotected=unprotected(plan),
         **_allocation(plan),
         **_meaning(plan),
@@ -275,20 +289,17 @@ def _allocation(plan: ReleasePlan) -> dict[str, Any]:
     count = sum(len(level.queries) for level in every)
     return {
         "levels": shown,
-        "most_levels": [(_named(level), *_part(level.share), len(level.queries)) for level in every[:MOST_ALLOCATED]],
+        "most_levels": [(level.name, *_part(level.share), len(level.queries)) for level in every[:MOST_ALLOCATED]],
         "queries": count,
         "queries_shown": min(count, MOST_ALLOCATED),
+        "with_levels": any(level.name != NONE for level in every),
         "own_deltas": any(each.reveals for level in every for each in level.queries),
     }
 
 
-def _named(level: Level) -> str:
-    return "no key column" if level.name == WHOLE else level.name
-
-
 def _level(level: Level, rows: tuple[Allocated, ...]) -> dict[str, Any]:
     return {
-        "name": _named(level),
+        "name": level.name,
         "share": _part(level.share),
         "queries": [
             {
@@ -310,6 +321,7 @@ def _meaning(plan: ReleasePlan) -> dict[str, Any]:
         "meanings": rows,
         "changes": [_changed(each) for each in found[:MOST_CHANGES]],
         "changes_in_all": len(found),
+        "within": any(each.within is not None for each in found[:MOST_CHANGES]),
         "spoken_by": plan.certified if plan.accounting != "auto" else "",
     }
 

@@ -154,10 +154,11 @@ def other_ways(plan: ReleasePlan) -> list[dict[str, str]]:
     rows = []
     if plan.naive is not None:
         more = "more noise; " if Decimal(plan.naive.noise) > 1 else ""
-        charge = f"{more}it would charge an account ε = {plan.naive.charged}"
+        charge = f"{more}it would charge an account ε = {plan.naive.charged} at the δ of its cap"
         rows.append({"name": f"naive: {plan.naive.accounts_for}", "noise": plan.naive.noise, "why_not": charge})
     for each in plan.considered:
         why = each.why_not or ("more noise" if Decimal(each.noise) > 1 else "as much noise")
+        why += ", at the δ of its cap" if "charge an account epsilon" in why else ""
         rows.append({"name": each.name, "noise": each.noise, "why_not": why})
     return rows
 

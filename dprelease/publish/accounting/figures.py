@@ -160,14 +160,14 @@ def _history(name: str, account: AccountFacts, points: Sequence[AccountPoint]) -
     whose = "of the period charged, " if account.window else ""
     most, limit = (
         max(each.after.epsilon for each in shown),
-        f" The dashed line is the cap, {at_most(cap, 4)}." if cap is not None else "",
+        f" The dashed line is the cap, ε = {at_most(cap, 4)} at that δ." if cap is not None else "",
     )
     spread = sorted({0, (count - 1) // 2, count - 1})
     over = f"Stairs over the last {len(shown):,} charges" if len(shown) > 1 else "The first charge of the account"
     return Figure(
         name=name,
         title=f"Account {account.name}: loss {whose}behind every charge",
-        says=f"{over}, up to ε = {at_most(most, 4)}.{limit}",
+        says=f"{over}, up to ε = {at_most(most, 4)} at δ = {at_most(account.after.delta)}.{limit}",
         across="charges, the oldest first",
         up="ε of the account",
         lines=tuple(lines),

@@ -13,12 +13,14 @@ from dprelease.privacy.budget import Loss, round_up
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, spent_on
 from dprelease.privacy.unit import Neighboring
+from dprelease.publish.accounting.chances import chances_facts
 from dprelease.publish.accounting.curves import profile_of, trade_off
 from dprelease.publish.accounting.figures import ALPHAS
 from dprelease.publish.accounting.semantics import Meaning, semantics
 from dprelease.publish.numbers import at_most, beliefs, odds_factor, percent
 
 __all__ = [
+    "NO_BOUND",
     "PRIORS",
     "allocation",
     "exact",
@@ -30,6 +32,7 @@ __all__ = [
     "worked_example",
 ]
 
+NO_BOUND = "no bound is proved"
 PRIORS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
 _MOST_DIGITS = 60  # of an exact rational on a page
 _MOST_SHARES = 20  # bars
@@ -42,6 +45,7 @@ def guarantee(plan: ReleasePlan) -> dict[str, Any]:
     points = profile_of(plan).points
     return {
         "totals": totals(plan),
+        "chances": chances_facts(plan),
         "worked_example": [
             {"before_percent": before, "after_at_least_percent": least, "after_at_most_percent": most}
             for before, _, least, most in worked_example(plan.loss[plan.certified])
@@ -94,7 +98,7 @@ def _row(plan: ReleasePlan, each: Meaning) -> dict[str, str]:
         "what": _what(plan, each),
         "steps": str(each.steps),
         "draws": f"{each.draws:,}",
-        "epsilon": at_most(loss.epsilon, 6) if loss is not None else "no bound is proved",
+        "epsilon": at_most(loss.epsilon, 6) if loss is not None else NO_BOUND,
         "delta": at_most(loss.delta) if loss is not None else "",
         "factor": factor_text(loss.epsilon) if loss is not None else "",
     }

@@ -1,8 +1,10 @@
 """Levels: how the loss is divided among them, and what it means for an attribute that changes within one of them.
 
-*Allocation.* The level of a query is the first key column of its table: a table by state and sex is on the level of
-states. A table without keys is on the level of the whole. The share of a level is the sum of the shares of its queries,
-and a query has a share within its level; all of them are exact rationals.
+*Allocation.* Levels are declared: those of a workload; and the first key columns of tables that are nested in one
+another, for one is recoded from the other, or is joined from a public reference by it. A table by state and sex is on
+the level of states where another one is by county, and states are made of counties. All other tables are on no level.
+The share of a level is the sum of the shares of its queries, and a query has a share within its level; all of them are
+exact rationals.
 
 *Within a level.* Let m be a column that is a public recoding of another one, a, of the same rows: its interval, or the
 area that holds an area. Two data sets differ in what the rows of one unit have in a, **and every row has the same m in
@@ -29,6 +31,7 @@ blocks, and no others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -39,14 +42,16 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import Composed
-from dprelease.privacy.group import of_event
+from dprelease.privacy.event import Composed, Event
+from dprelease.privacy.group import in_one_cell, of_event
 from dprelease.publish.accounting.guarantee import allocation
-from dprelease.publish.accounting.semantics import Attribute, attributes, reads, semantics, steps_of_a_change
+from dprelease.publish.accounting.semantics import Attribute, attributes, reads, semantics, ways_of_an_exchange
 
-__all__ = ["Allocated", "Change", "Level", "changes", "levels", "reads_within", "recodings"]
+__all__ = ["NONE", "Allocated", "Change", "Level", "changes", "levels", "reads_within", "recodings"]
 
-WHOLE = "(whole)"
+Ways = Sequence[tuple[tuple[Event, ...], int]]
+
+NONE = "no level"
 _MOST_DRAWS = 200  # of different draws: from here on the quicker accountant alone
 
 
@@ -71,7 +76,7 @@ class Allocated:
 
 @dataclass(frozen=True)
 class Level:
-    """Queries with one first key column, in plan order, and their share of the release."""
+    """The queries of one level, in plan order, and their share of the release; ``NONE``: those that are on none."""
 
     name: str
     share: Fraction
@@ -81,7 +86,7 @@ class Level:
 def levels(plan: ReleasePlan) -> tuple[Level, ...]:
     """The levels of a plan, in the order of their first query; the shares add up to one."""
     rows = allocation(plan)
-    by = {query.name: query.by[0] if query.by else WHOLE for query in plan.queries}
+    by = _declared_levels(plan)
     total: dict[str, Fraction] = {}
     for row in rows:
         name = _level_of(row, by)
@@ -107,10 +112,30 @@ def levels(plan: ReleasePlan) -> tuple[Level, ...]:
 
 
 def _level_of(row: Mapping[str, Any], by: Mapping[str, str]) -> str:
-    """Of a workload's draw the level that it says, or the workload itself where it has no levels."""
-    if row["level"] != "all":
-        return str(row["level"])
-    return by.get(row["query"], row["query"].partition(": ")[0])
+    """Of a workload's draw the level that it says."""
+    return str(row["level"]) if row["level"] != "all" else by.get(row["query"], NONE)
+
+
+def _declared_levels(plan: ReleasePlan) -> dict[str, str]:
+    """The first key column of every query, where another query of the table has one that it is nested with."""
+    first = {query.name: (query.table, query.by[0]) for query in plan.queries if query.by and query.workload is None}
+    used = set(first.values())
+    nested = set()
+    for name, column in used:
+        table = plan.catalog.tables[name]
+        wider = {(name, each) for each in _made_of(table, column)} & used
+        nested |= {*wider, (name, column)} if wider else set()
+    return {query: place[1] for query, place in first.items() if place in nested}
+
+
+def _made_of(table: Table, name: str) -> Iterator[str]:
+    """Every column that another one is recoded from or joined by, directly or through others."""
+    column = table.column(name)
+    found = [column.derivation.of] if isinstance(column.derivation, Binned | Mapped) else []
+    found += [join.on for join in table.joins if name in join.add]
+    for each in found:
+        yield each
+        yield from _made_of(table, each)
 
 
 @dataclass(frozen=True)
@@ -136,7 +161,8 @@ def changes(plan: ReleasePlan) -> tuple[Change, ...]:
     Where the author asks for one accountant, it alone speaks; else the smallest bound that is known holds. A change
     within a recoding is a change of the attribute, so that what holds for the attribute holds for it too.
     """
-    found = list(_by_attribute(plan))
+    ways = ways_of_an_exchange(plan)
+    found = list(_by_attribute(plan, ways))
     whole = {change.attribute: change.loss for change in found}
     for attribute, level in recodings(plan.catalog):
         at = [
@@ -145,13 +171,13 @@ def changes(plan: ReleasePlan) -> tuple[Change, ...]:
             if attribute in reads_within(step.aggregate, step.parts, plan.catalog, (attribute[0], level))
         ]
         if at:
-            known = [each for each in (_loss(plan, at), whole.get(attribute)) if each is not None]
+            known = [each for each in (_loss(plan, at, ways), whole.get(attribute)) if each is not None]
             loss = min(known, key=lambda each: (each.delta, each.epsilon), default=None)
             found.append(Change(attribute, level, len(at), loss))
     return tuple(found)
 
 
-def _by_attribute(plan: ReleasePlan) -> Iterator[Change]:
+def _by_attribute(plan: ReleasePlan, ways: Ways) -> Iterator[Change]:
     if plan.accounting == "auto":
         for each in semantics(plan):
             if each.kind == "attribute" and each.attribute is not None and each.draws:
@@ -161,7 +187,7 @@ def _by_attribute(plan: ReleasePlan) -> Iterator[Change]:
     for attribute in attributes(plan.catalog):
         at = [number for number, names in enumerate(read) if attribute in names]
         if at:
-            yield Change(attribute, None, len(at), _loss(plan, at))
+            yield Change(attribute, None, len(at), _loss(plan, at, ways))
 
 
 def recodings(catalog: Catalog) -> tuple[tuple[Attribute, str], ...]:
@@ -216,19 +242,18 @@ def _keyed_alike(table: Table, name: str, level: str) -> bool:
     return True
 
 
-def _loss(plan: ReleasePlan, at: Sequence[int]) -> Loss | None:
+def _loss(plan: ReleasePlan, at: Sequence[int], ways: Ways) -> Loss | None:
     """The bound for some steps of the plan at the certified delta; None where nothing is proved at it."""
-    delta, change = plan.loss[plan.certified].delta, steps_of_a_change(plan.neighboring)
-    try:
-        grown = Composed(events=tuple(of_event(plan.steps[number].event, change) for number in at))
-    except UnsupportedEvent:
-        return None
+    delta = plan.loss[plan.certified].delta
     found = []
-    for name in _speaking(plan, grown):
+    for events, steps in ways:
         try:
-            found.append(ACCOUNTANTS[name].epsilon(grown, delta))
+            grown = Composed(events=tuple(in_one_cell(of_event(events[number], steps)) for number in at))
         except UnsupportedEvent:
             continue
+        for name in _speaking(plan, grown):
+            with suppress(UnsupportedEvent):
+                found.append(ACCOUNTANTS[name].epsilon(grown, delta))
     return Loss(epsilon=min(found), delta=delta) if found else None
 
 

@@ -24,7 +24,7 @@ from dprelease.plan.explain import unprotected
 from dprelease.privacy.budget import Budget, round_up
 from dprelease.publish.accounting.apart import apart
 from dprelease.publish.accounting.certificate import FRAMEWORKS
-from dprelease.publish.accounting.choices import draw, laws_of_loss
+from dprelease.publish.accounting.choices import draw, laws_of_loss, other_ways
 from dprelease.publish.accounting.guarantee import totals
 from dprelease.publish.accounting.reading import how_read, selections
 from dprelease.publish.accounting.surroundings import ACTORS, MODEL, SIDE_CHANNELS, series_told, signature_line
@@ -257,8 +257,8 @@ def _implementation(plan: ReleasePlan, facts: Facts) -> dict[str, str]:
         "Scales follow from the budget, the shares, the targets and the sensitivities; every sensitivity and loss was "
         "derived a second time by other code before anything was drawn.",
         *(
-            f"Passed over: {each.name}, {each.noise} times this plan's noise. {each.why_not}"
-            for each in plan.considered
+            f"Passed over: {each['name']}, {each['noise']} times this plan's noise: {each['why_not']}."
+            for each in other_ways(plan)
         ),
     ]
     return {

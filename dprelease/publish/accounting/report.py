@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 from typing import Any
 
+from dprelease.errors import UnsupportedEvent
 from dprelease.plan.approved import approval_lines
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import budget_facts, invariant_facts, loss_facts, plan_facts, unprotected
@@ -13,11 +14,13 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
 from dprelease.publish.accounting.apart import apart, apart_facts, named
+from dprelease.publish.accounting.chances import chances_told
 from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
 from dprelease.publish.accounting.curves import profile_of
 from dprelease.publish.accounting.error_tables import SIZES, error_facts, error_rows
 from dprelease.publish.accounting.figures import history_figures, profile_figure, trade_off_figure
 from dprelease.publish.accounting.guarantee import (
+    NO_BOUND,
     allocation,
     exact,
     factor_text,
@@ -43,8 +46,10 @@ from dprelease.publish.accounting.words import (
     BY_ACCOUNTANT,
     NOT_COVERED,
     SIGNATURE,
+    compared,
     dictionary,
     not_protected,
+    other_delta,
     post_processing,
     relation,
     suspicion,
@@ -53,7 +58,7 @@ from dprelease.publish.accounting.words import (
 )
 from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
 from dprelease.publish.derive.tables import derived_of
-from dprelease.publish.numbers import at_most, odds_factor, percent, surest_guess
+from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.publish.site.pages import page, utc
 from dprelease.signature import PublicKey
 
@@ -115,9 +120,10 @@ def accounting(content: Content) -> dict[str, Any]:
         "restates": facts.restates.model_dump(mode="json") if facts.restates else None,
         **({"paid_by": facts.paid_by} if facts.paid_by is not None else {}),
         "changed_data": list(facts.changed_data),
+        "tuned_on_the_data": [each.model_dump(mode="json") for each in facts.looks],
         "cap_changes": [_cap_change(each) for each in facts.cap_changes],
         "environment": dict(sorted(facts.environment.items())),
-        "ledger": {"sequence": facts.ledger_sequence, "hash": facts.ledger_hash, "reserved_at": facts.reserved_at},
+        "ledger": facts.ledger,
         "rehearsal": facts.rehearsal,
         "notice": NOTICE if facts.rehearsal else "",
         "history": [{**each.model_dump(exclude={"after"}), "after": loss_facts(each.after)} for each in facts.history],
@@ -151,7 +157,14 @@ def _events_of_the_ledger(facts: Facts) -> list[str]:
             f"This release replaces the one of ledger entry {facts.restates.sequence} (plan "
             f"{facts.restates.plan_fingerprint[:12]}), and {again}: {facts.restates.reason}"
         )
+        if facts.restates.what:
+            found.append(f"Beside the release that it replaces {facts.restates.what}.")
     found += [f"The data changed while it was measured, and that was accepted: {why}" for why in facts.changed_data]
+    found += [
+        f"The plan was tuned while looking at these very data: on {utc(each.at)} a plan was compared with the truth in "
+        f"{', '.join(each.tables)}. What that look gave away is no part of any loss that is stated here."
+        for each in facts.looks
+    ]
     for each in facts.cap_changes:
         before = _budget(each.before.epsilon, each.before.rho, each.before.delta)
         after = _budget(each.after.epsilon, each.after.rho, each.after.delta)
@@ -170,8 +183,8 @@ def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:
         "composition": facts.composition,
         "cap": budget_facts(facts.cap),
         "before": loss_facts(facts.before),
-        "this_release": loss_facts(alone),
-        "after": loss_facts(facts.after),
+        "this_release": None if alone is None else loss_facts(alone),
+        "after": None if alone is None else loss_facts(facts.after),
     }
 
 
@@ -180,14 +193,18 @@ def _window(facts: AccountFacts) -> dict[str, str]:
     return {"window": facts.window} if facts.window else {}
 
 
-def _alone(plan: ReleasePlan, facts: AccountFacts) -> Loss:
+def _alone(plan: ReleasePlan, facts: AccountFacts) -> Loss | None:
     """What this release alone costs an account, in its own composition and at its own delta.
 
-    Where revisions are planned: the first publication and all of them.
+    Where revisions are planned: the first publication and all of them. None: nothing is proved at that delta, so that
+    nothing is proved of the account behind it either; such a charge is from before an erratum (``ledger.repriced``).
     """
     account = next(each for each in plan.accounts if each.name == facts.name)
-    events = [plan.at_revision(0).cost_of(account)]
-    return account_loss(account.composition, events, facts.after.delta, kept=account.selecting, order=account.order)
+    try:
+        events = [plan.at_revision(0).cost_of(account)]
+        return account_loss(account.composition, events, facts.after.delta, kept=account.selecting, order=account.order)
+    except UnsupportedEvent:
+        return None
 
 
 def accounting_json(content: Content) -> bytes:
@@ -240,8 +257,9 @@ def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
         "epsilon": at_most(certified.epsilon, 6),
         "delta": at_most(certified.delta),
         "factor": odds_factor(certified.epsilon),
-        "guess": surest_guess(certified.epsilon, certified.delta),
+        "chances": chances_told(plan),
         "how": BY_ACCOUNTANT[plan.certified],
+        "compared": compared(plan),
         "asked_for": plan.accounting,
         "example": [(f"{was} %", odds, f"{low} %", f"{high} %") for was, odds, low, high in worked_example(certified)],
         "meanings": rows,
@@ -250,6 +268,7 @@ def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
         "accounts": [account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
         "histories": history_figures(plan, facts),
         "apart": apart(plan),
+        "other_delta": other_delta(certified, (*facts.accounts, *facts.windows)),
     }
 
 
@@ -317,9 +336,9 @@ def account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
         "unit": facts.unit,
         "composition": facts.composition,
         "before": at_most(facts.before.epsilon, 6),
-        "alone": at_most(alone.epsilon, 6),
-        "after": at_most(facts.after.epsilon, 6),
+        "alone": NO_BOUND if alone is None else at_most(alone.epsilon, 6),
+        "after": NO_BOUND if alone is None else at_most(facts.after.epsilon, 6),
         "cap": _budget(facts.cap.epsilon, facts.cap.rho, facts.cap.delta),
         "delta": at_most(facts.after.delta),
-        "factor": factor_text(facts.after.epsilon),
+        "factor": "" if alone is None else factor_text(facts.after.epsilon),
     }

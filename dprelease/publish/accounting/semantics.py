@@ -6,11 +6,13 @@ All figures are about the very draws of the plan, read at one delta. Each is a t
 
 *Another unit, or a row of one.* Two data sets that differ in the rows of one unit, and in nothing else: the unit is
 exchanged for another one, or has one row more, fewer, or another one. Under ``replace_one`` that is one step. Under
-``add_remove`` it is two: the unit is taken out, and put in again with its other rows. (How far a single row can move an
-answer is less where a unit may have many, but a bound on rows lets one row push out another: nothing smaller is
-claimed.)
+``add_remove`` it is two: the unit is taken out, and put in again with its other rows; and it is what one step of
+``replace_one`` would be, whose reach is known by itself and is often less (``plan.exchanged``). Both are theorems, so
+the smaller figure holds. (How far a single row can move an answer is less where a unit may have many, but a bound on
+rows lets one row push out another: nothing smaller is claimed.)
 
-*A group of k units.* k steps: every draw with the sensitivity of k units (``privacy.group.of_event``).
+*A group of k units.* k steps: every draw with the sensitivity of k units (``privacy.group.of_event``). Where a unit
+changes one cell of a draw, k units cost no more than one cell that takes all their changes (``group.in_one_cell``).
 
 *An attribute of a unit.* The two data sets differ in the values that the rows of one unit have in one column of one
 table. That is a change of the rows of one unit, hence one or two steps as above; and **only draws that depend on the
@@ -29,7 +31,7 @@ The bound for some draws is never above that for all of them, for leaving draws 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -40,18 +42,29 @@ from dprelease.catalog.expression import ExpressionError, parse
 from dprelease.catalog.table import Catalog, Column, Computed, Mapped, Table
 from dprelease.errors import UnsupportedEvent
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.exchanged import exchanged
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.reveals import total_reveal
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import Composed
-from dprelease.privacy.group import of_event
+from dprelease.privacy.event import Composed, Event
+from dprelease.privacy.group import in_one_cell, of_event
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["GROUPS", "Attribute", "Meaning", "attributes", "reads", "semantics", "steps_of_a_change"]
+__all__ = [
+    "GROUPS",
+    "Attribute",
+    "Meaning",
+    "attributes",
+    "reads",
+    "semantics",
+    "steps_of_a_change",
+    "ways_of_an_exchange",
+]
 
 Attribute = tuple[str, str]  # a table, and a column of its source
 
 GROUPS = (2, 4, 8)
+_MOST_TWICE = 64  # steps that are read in both ways of an exchange
 # Which accountants are asked, and up to how many different draws where another one has an answer: the smallest bound
 # holds, and the later ones take their time.
 _ASKED = {"zcdp": None, "rdp": None, "pld": 200, "basic": 16}
@@ -92,17 +105,24 @@ def semantics(plan: ReleasePlan) -> tuple[Meaning, ...]:
     certified, every = plan.loss[plan.certified], len(plan.steps)
     change = steps_of_a_change(plan.neighboring)
     found = [Meaning("unit", 1, every, certified)]
-    exchanged = certified if change == 1 else _loss(plan.event, change, certified)
+    ways, whole = ways_of_an_exchange(plan), plan.event
+    given_others = certified if change == 1 else _exchange(ways, range(every), certified)
     if change > 1:
-        found.append(Meaning("other_unit", change, every, exchanged))
+        found.append(Meaning("other_unit", change, every, given_others))
     if any(table.unit_id is not None for table in plan.catalog.tables.values()):
-        found.append(Meaning("row", change, every, exchanged))
-    found += [Meaning("group", k, every, _loss(plan.event, k, certified), size=k) for k in GROUPS]
-    found += _by_attribute(plan, change, certified, exchanged)
+        found.append(Meaning("row", change, every, given_others))
+    found += [Meaning("group", k, every, _loss(whole, k, certified), size=k) for k in GROUPS]
+    found += _by_attribute(plan, change, certified, given_others, ways)
     return tuple(found)
 
 
-def _by_attribute(plan: ReleasePlan, change: int, certified: Loss, whole: Loss | None) -> Iterator[Meaning]:
+def _by_attribute(
+    plan: ReleasePlan,
+    change: int,
+    certified: Loss,
+    whole: Loss | None,
+    ways: Sequence[tuple[tuple[Event, ...], int]],
+) -> Iterator[Meaning]:
     known = [reads(step.aggregate, step.parts, plan.catalog) for step in plan.steps]
     for attribute in attributes(plan.catalog):
         at = tuple(number for number, read in enumerate(known) if attribute in read)
@@ -111,11 +131,39 @@ def _by_attribute(plan: ReleasePlan, change: int, certified: Loss, whole: Loss |
         elif len(at) == len(known):
             loss = whole
         else:
-            event = Composed(events=tuple(plan.steps[number].event for number in at))
-            own = _loss(event, change, certified)
+            own = _exchange(ways, at, certified)
             alike = [each for each in (own, whole) if each is not None]
             loss = min(alike, key=lambda each: (each.delta, each.epsilon), default=None)
         yield Meaning("attribute", change, len(at), loss, attribute=attribute)
+
+
+def group_at(plan: ReleasePlan, units: int, delta: Fraction) -> Fraction | None:
+    """The smallest epsilon that is proved for so many units at this delta; None where none is."""
+    try:
+        return _smallest(_grown(plan.event, units), delta)
+    except UnsupportedEvent:
+        return None
+
+
+def ways_of_an_exchange(plan: ReleasePlan) -> tuple[tuple[tuple[Event, ...], int], ...]:
+    """What each step costs where the rows of one unit are others, in every way that is proved: the steps, and how many.
+
+    Under ``replace_one`` that is one step; under ``add_remove`` two of them, or one with the reach of a replaced unit.
+    """
+    if plan.neighboring is Neighboring.REPLACE_ONE:
+        return ((plan.events, 1),)
+    return (exchanged(plan), 1), (plan.events, 2)
+
+
+def _exchange(ways: Iterable[tuple[tuple[Event, ...], int]], at: Sequence[int], certified: Loss) -> Loss | None:
+    """The smallest bound for some of the steps; of many steps the first that there is, seldom the larger one."""
+    found: list[Loss] = []
+    for events, steps in ways:
+        if found and len(at) > _MOST_TWICE:
+            break
+        told = _loss(Composed(events=tuple(events[number] for number in at)), steps, certified)
+        found += [] if told is None else [told]
+    return min(found, key=lambda each: (each.delta, each.epsilon), default=None)
 
 
 def attributes(catalog: Catalog) -> tuple[Attribute, ...]:
@@ -257,5 +305,5 @@ def _smallest(event: Composed, delta: Fraction) -> Fraction | None:
 
 def _grown(event: Composed, steps: int) -> Composed:
     """The event for so many steps; equal draws are grown once."""
-    grown = {each: of_event(each, steps) for each in Counter(event.events)}
+    grown = {each: in_one_cell(of_event(each, steps)) for each in Counter(event.events)}
     return Composed(events=tuple(grown[each] for each in event.events))

@@ -90,6 +90,7 @@ def identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
     release, restates = plan.release, facts.restates
     before = (
         f"ledger entry {restates.sequence}, plan {restates.plan_fingerprint[:12]}: {restates.reason}"
+        + (f" ({restates.what})" if restates.what else "")
         if restates
         else ""
     )
@@ -102,7 +103,6 @@ def identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
         ("Intended use", release.intended_use or NOT_STATED),
         *([("Publications of this period", series)] if series else []),
         ("Product type", "tables of noisy statistics"),
-        ("Region, law, sector", NOT_STATED),
         ("Supersedes", before or "nothing: no earlier release of this name and period was replaced"),
         (
             "Errata",
@@ -152,7 +152,8 @@ def dpia(plan: ReleasePlan) -> tuple[tuple[str, str], ...]:
     more = f" and {len(read) - _MOST_NAMED} more" if len(read) > _MOST_NAMED else ""
     return (
         ("Purpose of the processing", plan.release.intended_use or _CONTROLLER),
-        ("Controller", plan.release.curator or _CONTROLLER),
+        ("Controller, in the sense of the law", _CONTROLLER),
+        ("Curator, as the specification names it", plan.release.curator or NOT_STATED),
         ("Lawful basis", _OFFICER),
         ("Whose data", f"each {plan.unit}; see the guarantee"),
         ("Categories of data that were read", f"{', '.join(read[:_MOST_NAMED])}{more}"),
@@ -211,7 +212,11 @@ def fields(plan: ReleasePlan) -> tuple[tuple[int, str, str, str], ...]:
         ("allocation by query and level; every mechanism", "draws", ""),
         ("partial semantics: attributes and levels", "semantics", ""),
         ("unprotected quantities and where they come from", "unprotected", ""),
-        ("exploration and tuning on the data before", "unprotected", "whether any was done; none is charged here"),
+        (
+            "exploration and tuning on the data before",
+            "unprotected",
+            "whether any was done but for looks that the ledger knows; none is charged here",
+        ),
         ("post-processing and its bias", "after", ""),
         ("mechanism, sampler, library, source of entropy", "provenance", ""),
         ("deployment model, actors, adversaries", "model", ""),

@@ -16,19 +16,24 @@ from dprelease.measures.quantile import Quantile
 from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain import unprotected
+from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.reading import after_choices
 from dprelease.publish.accounting.workloads import reconciled
-from dprelease.publish.numbers import decimal, percent
+from dprelease.publish.base import UNADJUSTED, AccountFacts, moves
+from dprelease.publish.numbers import at_most, decimal, percent
 
 __all__ = [
     "BY_ACCOUNTANT",
+    "MOVED",
     "NOT_COVERED",
     "SIGNATURE",
+    "compared",
     "described",
     "dictionary",
     "measured",
     "not_protected",
+    "other_delta",
     "post_processing",
     "relation",
     "suspicion",
@@ -57,6 +62,14 @@ _ADDED_UP = (
     "linear equations, and are added up. Such sums are unbiased, so that they need not be whole numbers, and a longer "
     "sum can be less than a shorter one. Sums of one line err together."
 )
+_DECLARED = (
+    "that {row} is one {unit} is the declaration of who wrote the specification, and was not checked: a {unit} with "
+    "several rows loses what a group of as many loses"
+)
+MOVED = (
+    "this number was moved after it was estimated. Margin, lower and upper end are about the estimate before, which "
+    "stands beside it as unadjusted, and the number itself can lie outside of them."
+)
 _MOST_NAMED = 6
 
 
@@ -69,9 +82,10 @@ def who_is_protected(plan: ReleasePlan) -> str:
     """Who a unit is, in the data."""
     told = {name: table.unit_id for name, table in plan.catalog.tables.items() if table.unit_id is not None}
     if not told:
-        return f"each {plan.unit}; every row of a table is one {plan.unit}"
+        return f"each {plan.unit}; {_DECLARED.format(row='a row of a table', unit=plan.unit)}"
     ids = ", ".join(f"{column} of {name}" for name, column in told.items())
-    rest = f"; in other tables every row is one {plan.unit}" if len(told) < len(plan.catalog.tables) else ""
+    other = f"; {_DECLARED.format(row='a row of another table', unit=plan.unit)}"
+    rest = other if len(told) < len(plan.catalog.tables) else ""
     return f"each {plan.unit}, with all of its rows: those that have one value of {ids}{rest}"
 
 
@@ -91,6 +105,30 @@ def what_is_hidden(plan: ReleasePlan) -> str:
     if plan.neighboring is Neighboring.ADD_REMOVE:
         return f"whether the {rows} of one {plan.unit} {'is' if rows == 'row' else 'are'} in the data at all"
     return f"which of two possible {'rows' if rows == 'row' else 'sets of rows'} one {plan.unit} has in the data"
+
+
+def compared(plan: ReleasePlan, *, by: str = "as") -> str:
+    """Between which two data sets the factor is, as the end of a sentence: one step of the relation, and no other.
+
+    Args:
+        plan: The plan.
+        by: What stands between the two: ``as`` (likely), or ``than`` (likelier).
+    """
+    unit = plan.unit
+    if plan.neighboring is Neighboring.ADD_REMOVE:
+        return f"with one {unit} {by} without, or the other way round"
+    return f"with one {unit} {by} with another one in its place"
+
+
+def other_delta(loss: Loss, accounts: Sequence[AccountFacts]) -> str:
+    """Why the total of an account can be below what one release cost; empty where all are read at one delta."""
+    if all(each.after.delta == loss.delta for each in accounts):
+        return ""
+    return (
+        f"The ε of an account is read at the δ of its cap, and that of this release at δ = {at_most(loss.delta)}. The "
+        "same draws have a smaller ε at a larger δ, so that a total can be below a part of it; only figures at one δ "
+        "can be compared."
+    )
 
 
 def suspicion(plan: ReleasePlan) -> str:
@@ -122,7 +160,10 @@ def described(measure: Measure, table: Table, unit: str) -> str:
 
 
 def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
-    """For every query what each of its keys and measures is; a measure m also has m_se, m_margin and m_status."""
+    """For every query what each of its keys and measures is; a measure m also has m_se, m_margin and m_status.
+
+    One that is moved after it is estimated has m_unadjusted as well, which files of the first layout do not have.
+    """
     found = {}
     for query in plan.queries:
         table = plan.catalog.tables[query.table]
@@ -130,6 +171,8 @@ def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
         rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
         along = "" if query.ranges is None else f", added up along {query.ranges.of}"
         told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
+        if plan.publish.layout > 1 and moves(plan, query):
+            told |= {f"{name}{UNADJUSTED}": f"estimate of {name} before it was adjusted" for name in query.measures}
         found[query.name] = {**rank, **keys, **told}
     return found
 
@@ -145,7 +188,7 @@ def _counted(target: str, table: Table, unit: str) -> str:
     if target == "units" and table.unit_id is not None:
         return f"number of units: each {unit} once in a cell"
     if target in ("rows", "units"):
-        return "number of rows" if table.unit_id is not None else f"number of rows; each row is one {unit}"
+        return "number of rows" if table.unit_id is not None else f"number of rows; a row is declared to be one {unit}"
     return f"number of rows in which {target} has a value"
 
 

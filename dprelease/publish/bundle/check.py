@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.plan.approved import stands
+from dprelease.plan.restated import restated
 from dprelease.publish.accounting.report import planned
-from dprelease.publish.bundle.check_opened import Check, Opened, named, read_bundle
+from dprelease.publish.bundle.check_groups import as_written_before, untrue
+from dprelease.publish.bundle.check_opened import Check, Opened, largest, named, read_bundle
 from dprelease.publish.bundle.check_render import RENDERED_AGAIN, VERSIONS, compared, versions
 from dprelease.publish.bundle.check_tables import tables_agree, values_agree
 from dprelease.publish.bundle.folder import files_in
 from dprelease.publish.bundle.package import MANIFEST_FILE
 from dprelease.publish.bundle.signing import SIGNATURE_FILE, fault
+from dprelease.publish.errata import TEXTS, errata_of
 from dprelease.signature import NotAKey, PublicKey
 
 __all__ = ["CHECKS", "Check", "check_bundle"]
@@ -36,6 +39,30 @@ _OF_THE_LEDGER = {
     "restates",
     "windows",
 }
+# What accounting.json holds in figures; the rest is told in the words of the wording that the bundle names.
+_IN_FIGURES = {
+    "accounting",
+    "allocation",
+    "budget",
+    "certified",
+    "confidence",
+    "derived",
+    "format",
+    "loss",
+    "neighboring",
+    "outputs",
+    "period",
+    "plan_fingerprint",
+    "references",
+    "release",
+    "semantics",
+    "spec_fingerprint",
+    "steps",
+    "totals",
+    "unit",
+}
+SENTENCES = "sentences"
+_MOST_NAMED = 7
 
 
 def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...]:
@@ -67,7 +94,7 @@ def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...
     found = {name: _result(name, check) for name, check in plain.items()}
     found |= {
         each.name: each for each in (Check(CHECKS[0], True), _signature(bundle), _signer(bundle, key), versions(bundle))
-    }
+    } | {SENTENCES: _sentences(bundle)}
     found |= {each.name: each for each in again.checks}
     return tuple(found[name] for name in dict.fromkeys((*CHECKS, *found)))
 
@@ -86,6 +113,7 @@ CHECKS = (
     "values",
     VERSIONS,
     RENDERED_AGAIN,
+    SENTENCES,
 )
 
 
@@ -98,7 +126,10 @@ def _result(name: str, check: Callable[[], str]) -> Check:
 
 
 def _files(bundle: Opened) -> str:
-    return named([name for name in bundle.manifest.files if name not in bundle.sound], "missing or changed")
+    files = bundle.manifest.files
+    long = [name for name, facts in files.items() if facts.bytes > largest(name)]
+    changed = [name for name in files if name not in bundle.sound and name not in long]
+    return "; ".join(filter(None, (named(changed, "missing or changed"), named(long, "too large to be read"))))
 
 
 def _nothing_else(bundle: Opened) -> str:
@@ -151,17 +182,17 @@ def _facts_agree(bundle: Opened) -> str:
     facts, plan, manifest = bundle.facts, bundle.plan, bundle.manifest
     if facts is None:
         return "facts.json is missing, changed, or not a whole list of facts"
-    ledger = (facts.ledger_sequence, facts.ledger_hash, facts.reserved_at)
     said = {
         "plan_fingerprint": facts.plan_fingerprint == manifest.plan_fingerprint,
-        "ledger": ledger == (manifest.ledger.sequence, manifest.ledger.hash, manifest.ledger.reserved_at),
+        "ledger": facts.ledger == manifest.ledger.model_dump(),
         "signer": facts.signer == manifest.signer,
         "rehearsal": facts.rehearsal == manifest.rehearsal and not (facts.rehearsal and facts.signer),
     }
     if plan is not None:
         names, asked = [each.name for each in facts.accounts], [each.name for each in plan.accounts]
         said["accounts"] = sorted(names) == sorted(asked) and {each.name for each in facts.windows} <= set(asked)
-        identity = (manifest.release, manifest.period, manifest.plan_fingerprint)
+        # What was approved is what the spec asks for; that it replaces the same question is the ledger's addition.
+        identity = (manifest.release, manifest.period, restated(plan, 0).fingerprint())
         said["approvals"] = all(stands(each, *identity, each.heads) is not None for each in facts.approvals)
         said["history"] = all(
             each.account in asked and each.sequence <= facts.ledger_sequence for each in facts.history
@@ -175,7 +206,13 @@ def _accounting_agrees(bundle: Opened) -> str:
         return "accounting.json or plan.json cannot be read"
     said = json.dumps(planned(bundle.shown, bundle.manifest.plan_fingerprint))
     expected = {**json.loads(said), "signature": bundle.manifest.signature}
-    differ = [name for name in expected if found.get(name) != expected[name]]
+    compared = expected if _texts(bundle) == TEXTS else _IN_FIGURES & set(expected)
+    differ = [name for name in compared if found.get(name) != expected[name]]
+    if "steps" in differ and found["steps"] == as_written_before(expected["steps"], bundle.shown):
+        differ.remove("steps")
+    false = untrue(found.get("semantics"), expected["semantics"], bundle.shown) if "semantics" in differ else []
+    if not false:
+        differ = [name for name in differ if name != "semantics"]
     differ += sorted(_OF_THE_LEDGER - set(found))
     if found.get("ledger") != bundle.manifest.ledger.model_dump():
         differ.append("ledger")
@@ -185,7 +222,34 @@ def _accounting_agrees(bundle: Opened) -> str:
     names = [each.get("name") for each in accounts if isinstance(each, dict)] if isinstance(accounts, list) else []
     if sorted(map(str, names)) != sorted(each.name for each in bundle.shown.accounts):
         differ.append("accounts")
-    return named(list(dict.fromkeys(differ)), "accounting.json differs from the plan or the manifest in")
+    told = [named(list(dict.fromkeys(differ)), "accounting.json differs from the plan or the manifest in"), *false]
+    return "; ".join(filter(None, told))
+
+
+def _texts(bundle: Opened) -> int:
+    """The wording that the bundle says it was made with; 1: it says none."""
+    said = bundle.manifest.rendered_with.get("texts", "1")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 1
+
+
+def _sentences(bundle: Opened) -> Check:
+    """The sentences of the bundle that are known to be false, each with what is true; not run without a plan."""
+    plan = bundle.shown
+    if plan is None:
+        return Check(SENTENCES, None, "what its sentences are about cannot be told without its plan")
+    try:
+        found = [*errata_of(bundle.sound, frozenset(bundle.manifest.files), plan, _texts(bundle))]
+        told = [f"“{each.words}” ({_some(each.files)}): {each.erratum.said_of(plan)}" for each in found]
+    except Exception as error:  # a forged plan can be well formed and still name what it does not hold
+        return Check(SENTENCES, None, f"plan.json makes no sense ({type(error).__name__})")
+    number = f"{len(found)} {'sentence' if len(found) == 1 else 'sentences'}"
+    head = f"{number} known to be false, or to say what nobody knows"
+    return Check(SENTENCES, not found, "\n".join([head, *told]) if found else "")
+
+
+def _some(files: tuple[str, ...]) -> str:
+    more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+    return ", ".join(files[:_MOST_NAMED]) + more
 
 
 def _json(data: bytes | None) -> dict[str, Any] | None:

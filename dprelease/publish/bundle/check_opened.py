@@ -18,11 +18,14 @@ from dprelease.publish.bundle.measurements import read_measurements
 from dprelease.publish.bundle.package import LOOK_FILE, MANIFEST_FILE, Manifest
 from dprelease.publish.bundle.signing import SIGNATURE_FILE
 from dprelease.publish.measured import inputs_of
+from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, TooLarge, read_regular
 
-__all__ = ["Check", "Opened", "manifest_of", "named", "read_bundle"]
+__all__ = ["Check", "Opened", "largest", "manifest_of", "named", "read_bundle"]
 
 Model = TypeVar("Model", bound=Value)
 _SMALL = 32_000_000  # bytes of a file that is kept
+_LARGEST = 2 << 30  # of one that is read: a table of ten million rows
+_PARSED = frozenset(("accounting.json", "facts.json", "plan.json", LOOK_FILE))
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Check:
     Attributes:
         name: Stable words for it.
         passed: Whether it holds; None: it was not looked at, which is neither.
-        detail: What differs and where; why it was not looked at; or what holds, where that is worth a word.
+        detail: What differs and where; why it was not looked at; or what holds, where that is worth a word. Lines after
+            the first one are a list.
     """
 
     name: str
@@ -84,7 +88,7 @@ class Opened:
         if self.plan is None:
             return None, "plan.json cannot be read"
         try:
-            found = read_measurements(self.plan, self.sound)
+            found = read_measurements(self.shown or self.plan, self.sound)  # how keys are written is how it is shown
             inputs_of(self.plan, found)
         except CheckFailed as error:
             return None, error.summary
@@ -99,7 +103,7 @@ def _value(model: type[Model], data: bytes | None) -> Model | None:
     """A value from a file that holds its canonical JSON, each name once and nothing else."""
     try:
         found = model.from_canonical(data) if data is not None else None
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, MemoryError):
         return None
     return found if found is not None and (found.canonical() + "\n").encode() == data else None
 
@@ -109,7 +113,11 @@ def read_bundle(folder: Path) -> tuple[Opened | None, str]:
     manifest, why = manifest_of(folder)
     if manifest is None:
         return None, why
-    return Opened(folder, manifest, Sound(folder, manifest), _plain(folder, SIGNATURE_FILE)), ""
+    try:
+        signature = _plain(folder, SIGNATURE_FILE, LARGEST_MANIFEST)
+    except TooLarge:
+        signature = b""  # there is one, and it signs nothing
+    return Opened(folder, manifest, Sound(folder, manifest), signature), ""
 
 
 class Sound(Mapping[str, bytes]):
@@ -143,14 +151,17 @@ class Sound(Mapping[str, bytes]):
 
 def manifest_of(folder: Path) -> tuple[Manifest | None, str]:
     """The manifest of a folder, or None and why there is none."""
-    data = _plain(folder, MANIFEST_FILE)
+    try:
+        data = _plain(folder, MANIFEST_FILE, LARGEST_MANIFEST)
+    except TooLarge:
+        return None, f"{MANIFEST_FILE} has more than {LARGEST_MANIFEST >> 20} MiB: it is not read"
     if data is None:
         return None, f"there is no {MANIFEST_FILE} in {folder}"
     try:
         found = Manifest.from_canonical(data)
         for name in found.files:
             safe_path(name)
-    except (ValueError, RecursionError, PublishError):
+    except (ValueError, RecursionError, MemoryError, PublishError):
         return None, f"{MANIFEST_FILE} is not a manifest of this format"
     if found.to_bytes() != data:
         return None, f"{MANIFEST_FILE} is not in its canonical form"
@@ -163,18 +174,32 @@ def manifest_of(folder: Path) -> tuple[Manifest | None, str]:
 def _sound(folder: Path, manifest: Manifest, name: str) -> bytes | None:
     """The bytes of a file, where they are what the manifest says."""
     facts = manifest.files[name]
-    data = _plain(folder, name, facts.bytes)
-    return data if data is not None and sha256(data) == facts.sha256 else None
-
-
-def _plain(folder: Path, name: str, size: int | None = None) -> bytes | None:
-    """The bytes of a file, of that size where one is given; no link is followed out of the folder."""
-    path = folder / name
+    if facts.bytes > largest(name):
+        return None
     try:
-        linked = any((folder / part).is_symlink() for part in (name, *map(str, Path(name).parents)) if part != ".")
-        if linked or not path.is_file() or size not in (None, path.stat().st_size):
+        data = _plain(folder, name, facts.bytes)
+    except (TooLarge, MemoryError):
+        return None
+    return data if data is not None and len(data) == facts.bytes and sha256(data) == facts.sha256 else None
+
+
+def largest(name: str) -> int:
+    """How many bytes a file of a bundle may have that is read as a whole."""
+    return LARGEST_PLAN if name in _PARSED else _LARGEST
+
+
+def _plain(folder: Path, name: str, most: int) -> bytes | None:
+    """The bytes of a file, or None where there is none; no link is followed out of the folder.
+
+    Raises:
+        TooLarge: If it has more bytes than it may have.
+    """
+    try:
+        if any((folder / part).is_symlink() for part in (name, *map(str, Path(name).parents)) if part != "."):
             return None
-        return path.read_bytes()
+        return read_regular(folder / name, most, links=False)
+    except TooLarge:
+        raise
     except (OSError, ValueError):
         return None
 

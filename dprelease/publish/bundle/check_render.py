@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from dprelease.publish.bundle.check_opened import Check, Opened, named
-from dprelease.publish.bundle.package import LOOK_FILE, MANIFEST_FILE, Manifest, bundle_files, renderers
+from dprelease.publish.bundle.package import LOOK_FILE, MANIFEST_FILE, Manifest, bundle_files, lacking, renderers
 from dprelease.publish.packed import digest_of
 
 __all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Compared", "compared", "versions"]
@@ -16,6 +16,8 @@ VERSIONS, RENDERED_AGAIN, NOT_COMPARED = "versions", "rendered again", "not comp
 _TOOL = "dprelease"
 # What the bytes of a file depend on beside dprelease and what is published.
 _LIBRARY = {".html": "jinja2", ".parquet": "pyarrow", ".xlsx": "xlsxwriter", ".pdf": "weasyprint"}
+_WORDED = (".html", ".json", ".md", ".pdf", ".xlsx", ".yaml")  # have sentences of ours (``publish.errata``)
+_TEXTS = "texts"
 _PACKED = (".xlsx", ".pdf")
 _PACKER = "zlib"
 _SIMULATION = ("numpy", "duckdb")  # make derived tables and their margins
@@ -55,15 +57,16 @@ def compared(bundle: Opened) -> Compared:
     """
     plan, facts, (measured, why) = bundle.plan, bundle.facts, bundle.measured
     if plan is None or bundle.shown is None or facts is None or measured is None:
-        lacking = {"plan.json": plan, LOOK_FILE: bundle.shown, "facts.json": facts}
-        missing = next((name for name, found in lacking.items() if found is None), "")
+        needed = {"plan.json": plan, LOOK_FILE: bundle.shown, "facts.json": facts}
+        missing = next((name for name, found in needed.items() if found is None), "")
         return _failed(f"nothing can be made again: {missing} cannot be read" if missing else why)
     other = _other_versions(bundle.manifest.rendered_with, renderers(), simulated=bool(bundle.shown.derive))
     try:
         again = bundle_files(plan, measured, facts, bundle.look, bundle.sound)
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
         return _failed(f"the bundle cannot be made again ({type(error).__name__})")
-    return _told(bundle, again, other)
+    absent = lacking(bundle.shown.publish.formats)
+    return _told(bundle, again, other, {f".{name}": reason for name, reason in absent.items()})
 
 
 def _failed(why: str) -> Compared:
@@ -73,7 +76,7 @@ def _failed(why: str) -> Compared:
 def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simulated: bool) -> dict[str, str]:
     """Libraries that may give other bytes here, each with the reason."""
     found = {}
-    for name in (_TOOL, *_LIBRARY.values(), _PACKER, *(_SIMULATION if simulated else ())):
+    for name in (_TOOL, _TEXTS, *_LIBRARY.values(), _PACKER, *(_SIMULATION if simulated else ())):
         made, here = theirs.get(name, "an unknown version"), ours.get(name, _MISSING)
         if made != here:
             found[name] = f"made with {name} {made}, here is {here}"
@@ -82,16 +85,25 @@ def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simul
     return found
 
 
-def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str]) -> Compared:
+def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str], missing: Mapping[str, str]) -> Compared:
+    """Hold the files against each other.
+
+    Args:
+        bundle: What is checked.
+        again: Its files as they are made here; those that cannot be made here are taken from the bundle.
+        other: Libraries that may give other bytes here, each with the reason.
+        missing: Endings of files that cannot be made here, each with the reason: equal bytes say nothing of these.
+    """
     same, differ, unknown = set(), [], {}
     for path in sorted({*bundle.manifest.files, *again} - {MANIFEST_FILE}):
         kind = PurePosixPath(path).suffix
         own = _LIBRARY.get(kind, "")
-        makers = (own, _TOOL, *_SIMULATION, *([_PACKER] if kind in _PACKED else []))
+        texts, packer = [_TEXTS] if kind in _WORDED else [], [_PACKER] if kind in _PACKED else []
+        makers = (own, _TOOL, *texts, *_SIMULATION, *packer)
         reason = next((other[name] for name in makers if name in other), _FONTS if kind == ".pdf" else "")
-        stands_in = own in other and renderers().get(own, _MISSING) == _MISSING
+        reason = missing.get(kind, reason)
         there = path in again and path in bundle.sound  # whose hash is the manifest's
-        if there and digest_of(again, path) == bundle.manifest.files[path].sha256 and not stands_in:
+        if there and digest_of(again, path) == bundle.manifest.files[path].sha256 and kind not in missing:
             same.add(path)
         elif reason and there:
             unknown[path] = reason

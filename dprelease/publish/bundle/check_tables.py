@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,14 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded, statuses
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.publish.base import columns, header, key_columns, key_text, measure_names, public_rows
+from dprelease.publish.base import UNADJUSTED, columns, header, key_columns, key_text, measure_names, public_rows
 from dprelease.publish.bundle.check_opened import Opened, named
 from dprelease.publish.bundle.read_csv import Kind
 from dprelease.publish.bundle.read_tables import READERS, Columns, same_texts
 from dprelease.publish.derive.tables import derived_of, made_again, outline
+from dprelease.publish.formats.cube import PARTS, parts_of
+from dprelease.publish.formats.filed import filed
+from dprelease.publish.formats.formulas import escapes, unescaped_texts
 from dprelease.publish.formats.lines import word_texts, written
 from dprelease.publish.measured import inputs_of, queries_as_tables
 
@@ -25,7 +28,6 @@ __all__ = ["tables_agree", "values_agree"]
 Floats = npt.NDArray[np.float64]
 Texts = tuple[Any, ...]  # Arrow arrays of strings, one for each key column
 _CLOSE = 1e-9
-_ENDINGS = ("", "_se", "_margin", "_lower", "_upper")
 
 
 def tables_agree(bundle: Opened) -> str:
@@ -44,7 +46,7 @@ def tables_agree(bundle: Opened) -> str:
         for ending in (each for each in READERS if each in plan.publish.formats):
             name = f"tables/{table.name}.{ending}"
             data = bundle.sound.get(name)
-            found = READERS[ending](data, table.columns, kinds) if data is not None else None
+            found = _read_keys(plan, ending, data, table, kinds) if data is not None else None
             if found is None or not _rows_hold(table, found):
                 wrong.append(name)
             else:
@@ -53,6 +55,23 @@ def tables_agree(bundle: Opened) -> str:
             wrong.append(f"tables/{table.name}")
     wrong += [] if wrong else _not_made_again(bundle, plan)
     return named(wrong, "columns or row keys are not those of the plan")
+
+
+def _read_keys(plan: ReleasePlan, ending: str, data: bytes, table: _Asked, kinds: Mapping[str, Kind]) -> Columns | None:
+    """The keys of a file, as they were before formulas among them were escaped; None where they cannot be read."""
+    found = READERS[ending](data, table.columns, kinds)
+    return None if found is None else _as_keys(plan, ending, found, table.kinds)
+
+
+def _as_keys(plan: ReleasePlan, ending: str, found: Columns, columns: Sequence[Column]) -> Columns | None:
+    texts = dict(found.texts)
+    try:
+        for column in columns if ending == "csv" else ():
+            if escapes(plan.publish, column):
+                texts[column.name] = unescaped_texts(texts[column.name])
+    except ValueError:
+        return None
+    return replace(found, texts=texts)
 
 
 def _same_rows(one: Columns, other: Columns) -> bool:
@@ -129,12 +148,12 @@ def _not_made_again(bundle: Opened, plan: ReleasePlan) -> list[str]:
     for query in plan.queries:
         names = columns(plan, query, rehearsal=rehearsal)
         kinds, numbers = key_columns(plan, query), measure_names(plan, query)
-        tables.append(_read(plan, query, _cells(bundle, f"tables/{query.name}.{ending}", names, kinds, numbers)))
+        tables.append(_read(plan, query, _cells(bundle, plan, f"tables/{query.name}.{ending}", names, kinds, numbers)))
     for derived in asked:
         answer, table = made_again(plan, derived, tables), outline(plan, derived)
         numbers = tuple(measure.name for measure in table.measures)
         names = header(table, rehearsal=rehearsal)
-        cells = _cells(bundle, f"tables/{derived.name}.{ending}", names, table.key_columns, numbers)
+        cells = _cells(bundle, plan, f"tables/{derived.name}.{ending}", names, table.key_columns, numbers)
         keys = [tuple(map(key_text, row)) for row in answer.keys]
         texts = [cells.texts[column.name].to_pylist() for column in table.key_columns]
         same = keys == (list(zip(*texts, strict=True)) if texts else [()] * cells.rows)
@@ -146,12 +165,21 @@ def _not_made_again(bundle: Opened, plan: ReleasePlan) -> list[str]:
     return wrong
 
 
-def _cells(bundle: Opened, name: str, names: Sequence[str], kinds: Sequence[Column], numbers: Sequence[str]) -> Columns:
+def _cells(
+    bundle: Opened,
+    plan: ReleasePlan,
+    name: str,
+    names: Sequence[str],
+    kinds: Sequence[Column],
+    numbers: Sequence[str],
+) -> Columns:
     """Keys, values and statuses of a table that was read before without a fault."""
     asked: dict[str, Kind] = {column.name: "text" for column in kinds}
     for number in numbers:
         asked |= {number: "number", f"{number}_status": "text"}
-    found = READERS[name.rpartition(".")[2]](bundle.sound[name], names, asked)
+    ending = name.rpartition(".")[2]
+    read = READERS[ending](bundle.sound[name], names, asked)
+    found = None if read is None else _as_keys(plan, ending, read, kinds)
     if found is None:
         raise ValueError("a number or a status cannot be read")
     return found
@@ -224,12 +252,12 @@ def values_agree(bundle: Opened, same: Set[str]) -> str:
     endings = [ending for ending in READERS if ending in plan.publish.formats]
     names = [query.name for query in plan.queries]
     unlike = {name for name in names if any(f"tables/{name}.{ending}" not in same for ending in endings)}
-    for table in queries_as_tables(plan, inputs_of(plan, measured), unlike):
+    for table in filed(plan, queries_as_tables(plan, inputs_of(plan, measured), unlike)):
         files = {f"tables/{table.name}.{ending}": ending for ending in endings}
         fields = header(table, rehearsal=bundle.manifest.rehearsal)
         kinds: dict[str, Kind] = {}
         for measure in table.measures:
-            kinds |= dict.fromkeys((measure.name + ending for ending in _ENDINGS), "number")
+            kinds |= dict.fromkeys((measure.name + ending for ending in parts_of(measure)), "number")
             kinds[f"{measure.name}_status"] = "text"
         for name in (each for each in files if each not in same):
             data = bundle.sound.get(name)
@@ -245,10 +273,12 @@ def _same_cells(measure: PublishedMeasure, found: Columns) -> bool:
     words = word_texts(status)(0, len(status))
     if len(status) != found.rows or not same_texts(found.texts[f"{measure.name}_status"], words):
         return False
-    numbers = (measure.value, measure.standard_error, measure.margin, measure.lower, measure.upper)
     return all(
-        _close(written(each, None if ending == "_se" else places), found.values[measure.name + ending])
-        for each, ending in zip(numbers, _ENDINGS, strict=True)
+        _close(
+            written(getattr(measure, PARTS[ending]), None if ending in ("_se", UNADJUSTED) else places),
+            found.values[measure.name + ending],
+        )
+        for ending in parts_of(measure)
     )
 
 

@@ -1,7 +1,8 @@
 """Two releases side by side: what differs in what was asked, and which numbers moved by more than noise explains.
 
-A number of a release lies within its margin of the truth with the margin's confidence. Where the truth is the same in
-both releases, two numbers therefore differ by more than the sum of their margins with a probability of at most twice
+A number of a release lies within its margin of the truth with the margin's confidence; of one that was made
+non-negative or whole that is true of the estimate before, so that estimates are compared. Where the truth is the same
+in both releases, two numbers therefore differ by more than the sum of their margins with a probability of at most twice
 what the margins leave out (the union bound, whatever the noise is and whatever it was shared with). With n numbers
 compared, each margin is taken at 1 - (1 - confidence) / (2 n), so that the chance of naming **any** number that did not
 change is at most 1 - confidence (Bonferroni). That is cautious: a change that is not named may still be one.
@@ -48,8 +49,8 @@ class Change:
         query: Its query.
         measure: Its measure.
         keys: Of its cell.
-        before: In the first release.
-        after: In the second.
+        before: In the first release; of a number that was moved after it was estimated, the estimate.
+        after: In the second, likewise.
         noise: The largest difference that noise explains, at the comparison's confidence.
     """
 
@@ -194,9 +195,9 @@ def _paired(sides: Sides, group: Shared) -> Iterator[_Pair]:
 
 
 def _numbers(table: PublishedTable, name: str, places: Places) -> tuple[npt.NDArray[np.float64], ...]:
-    """Value and margin of some cells."""
+    """What the noise left of some cells, before anything was moved, and its margin."""
     (found,) = (each for each in table.measures if each.name == name)
-    return found.value[places], found.margin[places]
+    return found.estimate[places], found.margin[places]
 
 
 def _changes(sides: Sides, pairs: Sequence[_Pair], confidence: Fraction) -> Iterator[Change]:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from dprelease.errors import LedgerError, PublishError
+from dprelease.errors import PublishError
 from dprelease.points import reach
 from dprelease.publish.base import Publication
 from dprelease.publish.bundle.package import MANIFEST_FILE, Manifest
 from dprelease.publish.bundle.signing import SIGNATURE_FILE
 from dprelease.publish.packed import blocks_of, size_of
+from dprelease.regular import LARGEST_MANIFEST, read_regular
 
-__all__ = ["files_in", "folder_for", "require_no_bundles", "set_aside", "write"]
+__all__ = ["files_in", "folder_for", "manifest_of", "set_aside", "write"]
 
 
 def folder_for(releases: Path, release: str, period: str) -> Path:
@@ -41,7 +42,7 @@ def write(publication: Publication, folder: Path) -> None:
     """Write a bundle as a folder that is complete as soon as it can be seen.
 
     Files go to a new folder beside the target, are forced to disk, and are renamed into place in one step. A
-    bundle with the same bytes is left alone. Another bundle of the same release is moved aside, replaced and
+    bundle with the same bytes is left alone. Another bundle of the same ledger entry is moved aside, replaced and
     deleted; a process that is killed between those two renames leaves no folder, and publishing again is free.
 
     Raises:
@@ -68,39 +69,29 @@ def write(publication: Publication, folder: Path) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def set_aside(folder: Path, plan: str) -> None:
-    """Keep the bundle of another plan, which this release replaces, beside its old place; nothing where there is none.
+def set_aside(folder: Path, entry: str) -> None:
+    """Keep the bundle of another ledger entry, which this release replaces, beside its old place; nothing if none is.
 
     It goes to ``<period>.superseded-<plan>``, whole and as it was published.
+
+    Args:
+        folder: Of the release.
+        entry: The hash of the entry that charged it.
 
     Raises:
         PublishError: If it cannot be moved (DPR-W204).
     """
-    old = _manifest(folder)
-    if old is None or old.get("plan_fingerprint") == plan:
+    old = manifest_of(folder)
+    if old is None or old.get("rehearsal") or _entry(old) == entry:
         return
+    aside = folder.with_name(f"{folder.name}.superseded-{str(old.get('plan_fingerprint'))[:12]}")
+    if aside.exists():
+        aside = aside.with_name(f"{aside.name}-{_entry(old)[:12]}")
     try:
-        folder.rename(folder.with_name(f"{folder.name}.superseded-{str(old.get('plan_fingerprint'))[:12]}"))
+        folder.rename(aside)
         _sync(folder.parent)
     except OSError as error:
         raise _unwritable(folder, error) from error
-
-
-def require_no_bundles(releases: Path) -> None:
-    """Refuse to begin a ledger where releases were published: the one that charged them must be somewhere.
-
-    Raises:
-        LedgerError: Names one of them.
-    """
-    for path in sorted(releases.glob(f"*/*/{MANIFEST_FILE}")):
-        found = _manifest(path.parent)
-        if found is not None and not found.get("rehearsal"):
-            raise LedgerError(
-                f"{path.parent} was released, and the ledger that was charged for it is not there",
-                detail="a new ledger would spend again what that one has spent",
-                hint="put the ledger back, or name the right one under `ledger:` in dprelease.yaml",
-                code="DPR-L307",
-            )
 
 
 def _check_target(publication: Publication, folder: Path) -> None:
@@ -113,25 +104,33 @@ def _check_target(publication: Publication, folder: Path) -> None:
     if not folder.exists() or not any(folder.iterdir()):
         return
     new = Manifest.from_canonical(publication.files[MANIFEST_FILE])
-    old = _manifest(folder)
+    old = manifest_of(folder)
     same = old is not None and _identity(old) == _identity(new.model_dump())
     listed = {MANIFEST_FILE, SIGNATURE_FILE, *old["files"]} if old is not None else set()
     if not same or any(path not in listed for path in files_in(folder)):
         raise PublishError(
-            f"{folder} holds something else than a bundle of this release; it was left as it is",
+            f"{folder} holds something else than this bundle of this release; it was left as it is",
             hint="move what is in it away, then publish again",
             code="DPR-W203",
         )
 
 
 def _identity(manifest: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(manifest.get(name) for name in ("release", "period", "rehearsal"))
+    """What a bundle is of: a bundle of another ledger entry is another answer, and is never replaced."""
+    entry = "" if manifest.get("rehearsal") else _entry(manifest)
+    return (*(manifest.get(name) for name in ("release", "period", "rehearsal")), entry)
 
 
-def _manifest(folder: Path) -> dict[str, Any] | None:
+def _entry(manifest: Mapping[str, Any]) -> str:
+    """The hash of the ledger entry that charged it."""
+    ledger = manifest.get("ledger")
+    return str(ledger.get("hash")) if isinstance(ledger, dict) else ""
+
+
+def manifest_of(folder: Path) -> dict[str, Any] | None:
     """What lies there as a manifest, whole or not: a damaged bundle may be replaced."""
     try:
-        found = json.loads((folder / MANIFEST_FILE).read_bytes())
+        found = json.loads(read_regular(folder / MANIFEST_FILE, LARGEST_MANIFEST))
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and isinstance(found.get("files"), dict) else None

@@ -20,6 +20,7 @@ from dprelease.plan.document import Measured, ReleasePlan, Step
 from dprelease.publish.base import safe_path
 from dprelease.publish.bundle.read_csv import Kind, csv_columns
 from dprelease.publish.bundle.recipe import holds, recipe
+from dprelease.publish.formats.formulas import escapes, unescaped
 from dprelease.publish.formats.lines import key_texts, key_width, line_blocks, whole_texts
 from dprelease.publish.measured import held_key
 from dprelease.publish.packed import Files, packed
@@ -49,9 +50,9 @@ def _selection(step: str, keys: Keys) -> Measurement:
 def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Files:
     """``measurements/<step>.csv`` for every step, and ``measurements/recipe.json``.
 
-    A file has the key columns of its step, with text in quotes as in ``tables/``, then one column of whole numbers for
-    each part of the step, in steps of that part's grid. The file of a selection has keys alone; that of a ranking has
-    the keys in the order of their rank, with their positions among the declared ones, from 0.
+    A file has the key columns of its step, with text in quotes and escaped as in ``tables/``, then one column of whole
+    numbers for each part of the step, in steps of that part's grid. The file of a selection has keys alone; that of a
+    ranking has the keys in the order of their rank, with their positions among the declared ones, from 0.
 
     Args:
         plan: That was measured.
@@ -81,7 +82,7 @@ def read_measurements(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str
         except KeyError:
             raise _wrong(layout.file, "there is no such file") from None
         try:
-            found[step.id] = _read(layout, data)
+            found[step.id] = _read(plan, layout, data)
         except (ValueError, OverflowError) as error:
             kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
             raise _wrong(layout.file, f"it cannot be read ({kind})") from None
@@ -203,7 +204,10 @@ def _blocks(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measu
     if layout.parts and len(values) != len(layout.parts) * len(rows):
         raise ValueError("not one number in each row")
     several = values.reshape(len(layout.parts), -1) if layout.parts else ()
-    texts = [key_texts(column, keys) for column, keys in zip(layout.columns, rows.columns, strict=True)]
+    texts = [
+        key_texts(column, keys, escape=escapes(plan.publish, column))
+        for column, keys in zip(layout.columns, rows.columns, strict=True)
+    ]
     return line_blocks(layout.header, [*texts, *map(whole_texts, several)], len(rows), key_width(rows.columns))
 
 
@@ -222,7 +226,7 @@ def _rows(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measure
     return full_product(layout.columns).without(plan.catalog.exclusions[excluding] if excluding is not None else ())
 
 
-def _read(layout: _Layout, data: bytes) -> Measurement:
+def _read(plan: ReleasePlan, layout: _Layout, data: bytes) -> Measurement:
     """The measurement of a file, as far as it can be told from the file alone.
 
     Raises:
@@ -233,12 +237,17 @@ def _read(layout: _Layout, data: bytes) -> Measurement:
     found = csv_columns(data, layout.header, kinds)
     if layout.shape == "keys":
         texts = [found[name].to_pylist() for name in names]
-        read = [[_key(column, text) for text in each] for column, each in zip(layout.columns, texts, strict=True)]
+        read = [
+            [_key(column, text, escape=escapes(plan.publish, column)) for text in each]
+            for column, each in zip(layout.columns, texts, strict=True)
+        ]
         return _selection(layout.step.id, tuple(zip(*read, strict=True)))
     return Measurement(layout.step.id, np.concatenate([found[name].to_numpy() for name in names]))
 
 
-def _key(column: Column, text: str) -> Key:
+def _key(column: Column, text: str, *, escape: bool) -> Key:
     if column.type == "integer":
         return int(text)
-    return text == "true" if column.type == "boolean" else text
+    if column.type == "boolean":
+        return text == "true"
+    return unescaped(text) if escape else text

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, MissingExtra, PublishError
@@ -21,8 +24,10 @@ from dprelease.publish.base import Content, Facts, Publication, check_queries
 from dprelease.publish.bundle.measurements import as_published, measurement_files
 from dprelease.publish.bundle.signing import SIGNATURE_FILE, signed
 from dprelease.publish.derive.tables import check_derived, derived_tables, seed_of
+from dprelease.publish.errata import TEXTS
 from dprelease.publish.formats.csvfile import csv_files
 from dprelease.publish.formats.datapackage import datapackage_files
+from dprelease.publish.formats.filed import filed
 from dprelease.publish.formats.jsonstat import MOST_ROWS, jsonstat_files
 from dprelease.publish.formats.parquet import parquet_files
 from dprelease.publish.formats.sdmx import sdmx_files
@@ -60,11 +65,16 @@ class FileFacts(Value):
 
 
 class LedgerFacts(Value):
-    """The ledger entry that charged the release."""
+    """The ledger entry that charged the release; ``id`` is which ledger, and is not written where it is not known."""
 
     sequence: int
     hash: str
     reserved_at: str
+    id: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if name != "id" or value}
 
 
 class Manifest(Value):
@@ -111,6 +121,21 @@ FORMATS: dict[str, Format] = {
     "html": html_files,
 }
 
+_FOR_PEOPLE = frozenset({"pdf", "html"})  # pages, whose words and form are those of the tool that makes them
+# What a format needs of this machine beside the packages that every installation has; each raises MissingExtra.
+_NEEDS: dict[str, Callable[[], object]] = {"pdf": require_weasyprint}
+
+
+def lacking(formats: Iterable[str]) -> dict[str, str]:
+    """The formats among these that cannot be made on this machine, each with what is missing in one sentence."""
+    found = {}
+    for name in formats:
+        try:
+            _NEEDS.get(name, dict)()
+        except MissingExtra as missing:
+            found[name] = missing.summary
+    return found
+
 
 def check_publishable(plan: ReleasePlan) -> None:
     """Refuse, before any budget is spent, a plan whose tables could not be made or written.
@@ -124,8 +149,9 @@ def check_publishable(plan: ReleasePlan) -> None:
     check_queries(plan)
     check_derived(plan)
     _check_held(plan)
-    if "pdf" in plan.publish.formats:
-        require_weasyprint()
+    for name in plan.publish.formats:
+        if name in _NEEDS:
+            _NEEDS[name]()
 
 
 def _check_held(plan: ReleasePlan) -> None:
@@ -214,6 +240,7 @@ def _bundle_files(
     tables = queries_as_tables(shown, inputs)
     derived = derived_tables(shown, tables, inputs, seed_of(measurements))
     content = Content(shown, (*tables, *derived), facts, measurements)
+    in_files = replace(content, tables=filed(shown, content.tables))
     files: dict[str, Data] = {
         **kept(measurement_files(shown, measurements)),
         "registry.yaml": registry_yaml(content),
@@ -221,7 +248,8 @@ def _bundle_files(
     }
     for name, make in FORMATS.items():
         if name in shown.publish.formats:
-            files.update(kept(_made(name, make, content, Files(files), given)))
+            told = content if name in _FOR_PEOPLE else in_files
+            files.update(kept(_made(name, make, told, Files(files), given)))
     files["accounting.json"] = accounting_json(content)
     files["facts.json"] = (facts.canonical() + "\n").encode()
     if look is not None:
@@ -250,7 +278,7 @@ def manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Man
         files={path: FileFacts(sha256=digest_of(files, path), bytes=size_of(files, path)) for path in files},
         plan_fingerprint=facts.plan_fingerprint,
         spec_fingerprint=plan.spec_fingerprint,
-        ledger=LedgerFacts(sequence=facts.ledger_sequence, hash=facts.ledger_hash, reserved_at=facts.reserved_at),
+        ledger=LedgerFacts.model_validate(facts.ledger),
         rehearsal=facts.rehearsal,
         signature=SIGNATURE_FILE if facts.signer else "unsigned",
         signer=facts.signer,
@@ -260,7 +288,7 @@ def manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Man
 
 def renderers() -> dict[str, str]:
     """Versions of what the bytes of a bundle depend on beside what is published."""
-    found = {"zlib": zlib.ZLIB_RUNTIME_VERSION}
+    found = {"zlib": zlib.ZLIB_RUNTIME_VERSION, "texts": str(TEXTS)}
     for name in RENDERERS:
         try:
             found[name] = version(name)

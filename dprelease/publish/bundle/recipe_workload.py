@@ -35,6 +35,10 @@ _AFTER = {
     "integer": "Then they are rounded to whole numbers that still add up; where there is a choice it is made by "
     "chance, keyed by the fingerprint of the measurements.",
 }
+_BEFORE = (
+    "In the files `{0}_unadjusted` is the number before what is done last here, and `{0}` the one after; standard "
+    "error, margin and interval are about the first."
+)
 
 
 def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
@@ -45,7 +49,7 @@ def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
         workload: Of the plan.
     """
     steps = {take.step: plan.taken(take.step) for take in workload.takes}
-    design = design_of(workload, plan.catalog, steps)
+    design, moved = design_of(workload, plan.catalog, steps), _AFTER.keys() & set(workload.post)
     return {
         "workload": workload.name,
         "measure": workload.measure,
@@ -81,6 +85,7 @@ def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
             *([_ZEROS] if workload.name in plan.catalog.zeros else []),
             *([_EXACT] if any(each.variance == 0 for each in design.taken) else []),
             *(_AFTER[each] for each in workload.post if each in _AFTER),
+            *([_BEFORE.format(workload.measure)] if plan.publish.layout > 1 and moved else []),
         ],
     }
 

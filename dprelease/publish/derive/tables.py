@@ -7,6 +7,9 @@ k = ceil(confidence * 1001). Where the SQL is linear in the measurements, |value
 those, all of them independent, so that it is at most the k-th smallest with probability k / 1001 >= confidence. Where
 it is not linear, that holds as nearly as it is linear over the width of the noise.
 
+Where numbers that SQL reads were moved after they were estimated, what stands for "the published numbers" above are the
+estimates before: margin and interval are about what SQL makes of those, which stands beside the number itself.
+
 A number is blank where it cannot be worked out, and its margin where it is made of a number without a law (a quantile)
 or where too many replicates have no such row or number.
 """
@@ -14,7 +17,7 @@ or where too many replicates have no such row or number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +29,7 @@ from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statu
 from dprelease.measures.quantile import Quantile
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import check_header, header, key_columns, measure_names, safe_path
+from dprelease.publish.base import check_header, header, key_columns, measure_names, moves, safe_path
 from dprelease.publish.derive.run import Answer, Database, Spread, answer_of, replicated
 from dprelease.publish.derive.sql import Columns, Derivation, check_derive
 from dprelease.publish.derive.workloads import check_size
@@ -104,11 +107,35 @@ def derived_tables(
     used = {name for each in read for name in each.tables}
     with Database() as database:
         answers = [answer_of(each, tables, database) for each in read]
-        spreads = [Spread(each, answer, plan.publish.confidence) for each, answer in zip(read, answers, strict=True)]
-        for replicates, made in replicated(plan, tables, inputs, used, np.random.default_rng(seed)):
+        estimates = _before(tables) if plan.publish.layout > 1 else tables
+        before = [
+            answer_of(each, estimates, database) if _of_moved(plan, each) else answer
+            for each, answer in zip(read, answers, strict=True)
+        ]
+        spreads = [Spread(each, answer, plan.publish.confidence) for each, answer in zip(read, before, strict=True)]
+        for replicates, made in replicated(plan, estimates, inputs, used, np.random.default_rng(seed)):
             for spread in spreads:
                 spread.add(made, replicates, database)
-    return tuple(_table(plan, *each) for each in zip(asked, read, answers, spreads, strict=True))
+    return tuple(_table(plan, *each) for each in zip(asked, read, answers, before, spreads, strict=True))
+
+
+def _before(tables: Sequence[PublishedTable]) -> tuple[PublishedTable, ...]:
+    """The tables with the estimates in the place of numbers that were moved."""
+    return tuple(
+        replace(
+            table,
+            measures=tuple(
+                each if each.unadjusted is None else replace(each, value=each.unadjusted, places=None, integer=False)
+                for each in table.measures
+            ),
+        )
+        for table in tables
+    )
+
+
+def _of_moved(plan: ReleasePlan, found: Derivation) -> bool:
+    """Whether SQL reads a table whose numbers are moved after they are estimated; files of the first layout hide it."""
+    return plan.publish.layout > 1 and any(moves(plan, query) for query in plan.queries if query.name in found.tables)
 
 
 def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTable]) -> Answer:
@@ -138,26 +165,49 @@ def outline(plan: ReleasePlan, derived: Derived) -> PublishedTable:
     """The table without rows: its columns, which the plan alone decides."""
     found = check_derive(derived.sql, columns_of(plan))
     nothing = np.zeros((0, sum(output.key is None for output in found.outputs)))
-    return _filled(plan, derived, found, Answer([], [], nothing), nothing, nothing)
+    return _filled(plan, derived, found, Answer([], [], nothing), nothing, nothing, nothing)
 
 
-def _table(plan: ReleasePlan, derived: Derived, found: Derivation, answer: Answer, spread: Spread) -> PublishedTable:
-    errors, margins = spread.result()
-    return _filled(plan, derived, found, answer, errors, margins)
+def _table(
+    plan: ReleasePlan, derived: Derived, found: Derivation, answer: Answer, before: Answer, spread: Spread
+) -> PublishedTable:
+    """The rows of the published numbers, each with what the same row of the estimates has; blank where they have none.
+
+    Moving numbers can make SQL choose other rows: of those nothing is known.
+    """
+    parts: tuple[Floats, ...] = (before.values, *spread.result())
+    if before is not answer:
+        places = {row: at for at, row in enumerate(before.told)}
+        at = np.array([places.get(row, len(places)) for row in answer.told], dtype=np.int64)
+        parts = tuple(np.vstack([each, np.full((1, each.shape[1]), np.nan)])[at] for each in parts)
+    estimates, errors, margins = parts
+    return _filled(plan, derived, found, answer, estimates, errors, margins)
 
 
 def _filled(
-    plan: ReleasePlan, derived: Derived, found: Derivation, answer: Answer, errors: Floats, margins: Floats
+    plan: ReleasePlan,
+    derived: Derived,
+    found: Derivation,
+    answer: Answer,
+    before: Floats,
+    errors: Floats,
+    margins: Floats,
 ) -> PublishedTable:
     columns = _key_columns(plan, found)
-    numbers = [output for output in found.outputs if output.key is None]
+    numbers, moved = [output for output in found.outputs if output.key is None], _of_moved(plan, found)
     return PublishedTable(
         name=derived.name,
         title=derived.title or derived.name,
         key_columns=columns,
         keys=tuple(tuple(row[at] for row in answer.keys) for at in range(len(columns))),
         measures=tuple(
-            _number(plan, output.name, answer.values[:, at], errors[:, at], margins[:, at], _lawless(plan, output.uses))
+            _number(
+                plan,
+                output.name,
+                answer.values[:, at],
+                before[:, at] if moved else None,
+                np.full((2, len(errors)), np.nan) if _lawless(plan, output.uses) else (errors[:, at], margins[:, at]),
+            )
             for at, output in enumerate(numbers)
         ),
         confidence=plan.publish.confidence,
@@ -167,15 +217,15 @@ def _filled(
 
 
 def _number(
-    plan: ReleasePlan, name: str, value: Floats, error: Floats, margin: Floats, lawless: bool
+    plan: ReleasePlan, name: str, value: Floats, before: Floats | None, errors: Sequence[Floats] | Floats
 ) -> PublishedMeasure:
-    above, show = plan.publish.unreliable_above, plan.publish.unreliable_show
+    """One number of every row; ``before``: what it is of estimates, where those that it is made of were moved."""
+    (error, margin), above, show = errors, plan.publish.unreliable_above, plan.publish.unreliable_show
     blank = np.isnan(value)
-    if lawless:
-        error, margin = np.full_like(value, np.nan), np.full_like(value, np.nan)
     weak = ~blank & (margin > float(above) * np.abs(value)) if above is not None else np.zeros_like(blank)
     hidden = blank | weak if show == "blank" else blank
     value, error, margin = (np.where(hidden, np.nan, each) + 0.0 for each in (value, error, margin))
+    moved = None if before is None else np.where(hidden, np.nan, before) + 0.0
     # SQL can subtract what was counted, and its number is not clipped: nothing is known of what it can be.
-    lower, upper = interval(value, margin, (None, None))
-    return PublishedMeasure(name, None, value, error, margin, lower, upper, statuses(blank, weak), None, False)
+    lower, upper = interval(value if moved is None else moved, margin, (None, None))
+    return PublishedMeasure(name, None, value, error, margin, lower, upper, statuses(blank, weak), None, False, moved)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.reading import how_read
-from dprelease.publish.accounting.words import dictionary, not_protected, post_processing, what_is_hidden
+from dprelease.publish.accounting.words import MOVED, dictionary, not_protected, post_processing, what_is_hidden
 from dprelease.publish.base import Content
 from dprelease.publish.numbers import at_most, percent
 from dprelease.publish.site.pages import utc
@@ -67,6 +67,8 @@ def _columns(content: Content) -> Iterator[tuple[str, str]]:
         "The number less and plus its margin, cut where numbers are not possible, such as a count below 0. It is never "
         "moved: a noisy number can lie outside.",
     )
+    if any(each.unadjusted is not None for table in content.tables for each in table.measures):
+        yield "before adjusting", MOVED[:1].upper() + MOVED[1:]
     yield "status", "ok, or why the number needs care or is missing."
     yield "digits", "Numbers are shown rounded; the cells hold more digits, and the CSV file holds all of them."
     yield (

@@ -1,8 +1,8 @@
 """CSV: UTF-8, RFC 4180 (CRLF), one header line, one line per cell.
 
-Text keys are always in quotes and exactly as declared, so ``06`` stays ``06``. A key that begins with ``=``,
-``+``, ``-`` or ``@`` is not changed either: what is published is the key, and a spreadsheet that opens the
-file may read it as a formula. Numbers are never in quotes; what is not published is an empty field.
+Text keys are always in quotes and exactly as declared, so ``06`` stays ``06``. Where they are texts from the data, or
+the release asks for it, one that a spreadsheet would run as a formula is escaped (``formulas``). Numbers are never in
+quotes; what is not published is an empty field.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dprelease.estimate import PublishedTable
+from dprelease.plan.document import Publish
 from dprelease.publish.base import NOTICE, Content, header
+from dprelease.publish.formats.formulas import escapes
 from dprelease.publish.formats.lines import (
     Texts,
     constant_texts,
@@ -31,20 +33,27 @@ def csv_files(content: Content, _: Mapping[str, bytes]) -> Files:
     found = {}
     for table in content.tables:
         names = header(table, rehearsal=content.facts.rehearsal)
-        blocks = csv_blocks(names, table, notice=NOTICE if content.facts.rehearsal else None)
+        publish, notice = content.plan.publish, NOTICE if content.facts.rehearsal else None
+        blocks = csv_blocks(names, table, notice=notice, publish=publish)
         found[f"tables/{table.name}.csv"] = packed(blocks)
     return Files(found)
 
 
-def csv_blocks(names: tuple[str, ...], table: PublishedTable, *, notice: str | None = None) -> Iterator[bytes]:
+def csv_blocks(
+    names: tuple[str, ...], table: PublishedTable, *, notice: str | None = None, publish: Publish | None = None
+) -> Iterator[bytes]:
     """The bytes of one table, some thousand lines at a time.
 
     Args:
         names: Of its columns.
         table: The table.
         notice: Repeated in a last column of every line; ``names`` names that column.
+        publish: What the release says of formulas; None: nothing is escaped.
     """
-    parts: list[Texts] = [key_texts(column, keys) for column, keys in zip(table.key_columns, table.keys, strict=True)]
+    parts: list[Texts] = [
+        key_texts(column, keys, escape=publish is not None and escapes(publish, column))
+        for column, keys in zip(table.key_columns, table.keys, strict=True)
+    ]
     for measure in table.measures:
         parts += [
             number_texts(measure.value, measure.places),
@@ -54,6 +63,7 @@ def csv_blocks(names: tuple[str, ...], table: PublishedTable, *, notice: str | N
             number_texts(measure.upper, measure.places),
             word_texts(measure.status),
         ]
+        parts += [number_texts(measure.unadjusted, None)] if measure.unadjusted is not None else []
     if notice is not None:
         parts.append(constant_texts(quoted(notice)))
     return line_blocks(names, parts, table.cells, key_width(table.keys))

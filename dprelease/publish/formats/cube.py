@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column
 from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import key_text
+from dprelease.publish.base import UNADJUSTED, key_text
 
 __all__ = [
     "PARTS",
@@ -23,12 +23,16 @@ __all__ = [
     "keys_repeat",
     "numbered",
     "numbers_of",
+    "parts_of",
     "suppressed",
 ]
 
 ROW = "row"
 # The numbers of a measure, by the ending of their column in a CSV file.
-PARTS = {"": "value", "_se": "standard_error", "_margin": "margin", "_lower": "lower", "_upper": "upper"}
+PARTS = {
+    "": "value", "_se": "standard_error", "_margin": "margin", "_lower": "lower", "_upper": "upper",
+    UNADJUSTED: "unadjusted",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,11 @@ def keys_repeat(table: PublishedTable) -> bool:
     return bool((place[1:] == place[:-1]).any())
 
 
+def parts_of(measure: PublishedMeasure) -> list[str]:
+    """The endings of the numbers that a measure has, in published order."""
+    return [ending for ending, name in PARTS.items() if getattr(measure, name) is not None]
+
+
 def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | None]:
     """Numbers of a measure as the CSV file has them: on its grid, whole ones as integers, None where none is published.
 
@@ -105,7 +114,7 @@ def numbers_of(measure: PublishedMeasure, ending: str) -> list[float | int | Non
         ending: Which of its numbers: a key of ``PARTS``.
     """
     numbers: list[float] = getattr(measure, PARTS[ending]).tolist()
-    if ending == "_se" or measure.places is None:
+    if ending in ("_se", UNADJUSTED) or measure.places is None:
         return [number if math.isfinite(number) else None for number in numbers]
     places = None if measure.integer else measure.places
     return [round(number, places) if math.isfinite(number) else None for number in numbers]

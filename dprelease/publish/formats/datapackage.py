@@ -15,8 +15,9 @@ from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.words import dictionary, relation
-from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, Content, header, key_text
+from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, header, key_text
 from dprelease.publish.formats.cube import keys_repeat
+from dprelease.publish.formats.formulas import MARK, escaped, escapes
 from dprelease.publish.packed import digest_of, size_of
 
 __all__ = ["datapackage_files", "package_of"]
@@ -38,6 +39,15 @@ _PARTS = {
     "_lower": "lower end of the {share} % interval of {name}",
     "_upper": "upper end of the {share} % interval of {name}",
 }
+
+_ESCAPED = (
+    "; escaped for spreadsheets: a text that begins with = + - @ (also full-width), a tab, a line end or an apostrophe "
+    "has one more apostrophe before it, which is no part of the key"
+)
+_BEFORE = (
+    "estimate of {name} before it was made non-negative or whole, or made of numbers that were: standard error, margin "
+    "and interval are about this one, and {name} itself can lie outside of the interval"
+)
 
 
 def datapackage_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -124,7 +134,11 @@ def _resource(
 
 
 def _schema(content: Content, table: PublishedTable, described: Mapping[str, str]) -> dict[str, Any]:
-    fields = {column.name: _key_field(column, table, described) for column in table.key_columns}
+    publish = content.plan.publish
+    fields = {
+        column.name: _key_field(column, table, described, escape=escapes(publish, column))
+        for column in table.key_columns
+    }
     for measure in table.measures:
         fields |= _number_fields(measure, table, described)
     fields[REHEARSAL_COLUMN] = {
@@ -147,7 +161,7 @@ def _has_empty(keys: Sequence[Any]) -> bool:
     return "" in keys
 
 
-def _key_field(column: Column, table: PublishedTable, described: Mapping[str, str]) -> dict[str, Any]:
+def _key_field(column: Column, table: PublishedTable, described: Mapping[str, str], *, escape: bool) -> dict[str, Any]:
     types = {"text": "string", "integer": "integer", "boolean": "boolean", "date": "date"}
     words = described.get(column.name, f"key: {column.type}")
     labels = "; ".join(f"{code}: {label}" for code, label in column.labels.items() if label != code)
@@ -160,7 +174,11 @@ def _key_field(column: Column, table: PublishedTable, described: Mapping[str, st
         found |= {"trueValues": ["true"], "falseValues": ["false"]}
     empty = _has_empty(table.keys[table.key_columns.index(column)])
     listed = column.keys is not None and len(column.keys) <= _MOST_LISTED
-    enum = {"enum": [key_text(key) for key in column.keys or ()]} if listed and column.type == "text" else {}
+    texts = [escaped(key_text(key)) if escape else key_text(key) for key in column.keys or ()]
+    enum = {"enum": texts} if listed and column.type == "text" else {}
+    if escape:
+        found["description"] += _ESCAPED
+        found["dprelease"] = {"escaped": MARK}
     return {**found, "constraints": {**({} if empty else {"required": True}), **enum}}
 
 
@@ -179,8 +197,9 @@ def _number_fields(
             "constraints": {"required": True, "enum": ["ok", "unreliable", "blank"]},
         },
     }
-    for ending, words in _PARTS.items():
-        kind = "number" if ending == "_se" else number
+    parts = _PARTS | ({UNADJUSTED: _BEFORE} if measure.unadjusted is not None else {})
+    for ending, words in parts.items():
+        kind = "number" if ending in ("_se", UNADJUSTED) else number
         found[name + ending] = {
             "name": name + ending,
             "type": kind,

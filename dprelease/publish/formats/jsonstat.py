@@ -1,6 +1,7 @@
 """JSON-stat 2.0: one dataset per table, with the numbers of every measure along one metric dimension.
 
-The metrics of a measure m are m, m_se, m_margin, m_lower and m_upper, as the columns of the CSV file. ``value`` is a
+The metrics of a measure m are m, m_se, m_margin, m_lower and m_upper, and m_unadjusted where m was moved after it was
+estimated, as the columns of the CSV file; a list of the most frequent keys has its ranks alone. ``value`` is a
 list where the table has every combination of its keys, in row-major order, and else an object from position to number.
 ``status`` names, by position, the values that are not ``ok``. What is not published is null.
 
@@ -13,18 +14,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
-from dprelease.publish.accounting.words import described
-from dprelease.publish.base import NOTICE, Content
-from dprelease.publish.formats.cube import PARTS, Cube, Dimension, as_cube, numbered, numbers_of
+from dprelease.publish.accounting.words import MOVED, described
+from dprelease.publish.base import NOTICE, UNADJUSTED, Content
+from dprelease.publish.formats.cube import Cube, Dimension, as_cube, numbered, numbers_of, parts_of
 
 __all__ = ["MOST_ROWS", "dataset", "jsonstat_files"]
 
 MOST_ROWS = 1_000_000  # of a table; it has five numbers for each row and measure
 _METRIC, _PERIOD = "metric", "period"
-_WORDS = {"": "", "_se": ": standard error", "_margin": ": margin", "_lower": ": lower end", "_upper": ": upper end"}
+_WORDS = {
+    "": "", "_se": ": standard error", "_margin": ": margin", "_lower": ": lower end", "_upper": ": upper end",
+    UNADJUSTED: ": the estimate before it was adjusted",
+}  # fmt: skip
 Number = float | int | None
 
 
@@ -71,12 +76,13 @@ def dataset(content: Content, table: PublishedTable) -> dict[str, Any]:
     cube, release = as_cube(table), content.plan.release
     names = numbered([*(each.name for each in cube.dimensions), _PERIOD, _METRIC])
     codes = [_appearing(each) for each in cube.dimensions]
-    metrics = [f"{measure.name}{ending}" for measure in cube.measures for ending in PARTS]
+    parts = _parts(content, table, cube)
+    metrics = [f"{measure.name}{ending}" for measure, endings in parts for ending in endings]
     made: dict[str, Any] = {
         name: _dimension(each, order) for name, each, order in zip(names, cube.dimensions, codes, strict=False)
     }
     made[names[-2]] = {"label": "period", "category": {"index": [release.period]}}
-    made[names[-1]] = {"label": "metric", "category": {"index": metrics, **_of_metrics(content, table, cube)}}
+    made[names[-1]] = {"label": "metric", "category": {"index": metrics, **_of_metrics(content, table, parts)}}
     title = table.title or table.name
     return {
         "version": "2.0",
@@ -89,7 +95,7 @@ def dataset(content: Content, table: PublishedTable) -> dict[str, Any]:
         "size": [*map(len, codes), 1, len(metrics)],
         "role": {"time": [names[-2]], "metric": [names[-1]]},
         "dimension": made,
-        **_values(cube, codes, len(metrics)),
+        **_values(cube, codes, parts),
         "extension": {
             "dprelease": {
                 "release": release.name,
@@ -99,6 +105,15 @@ def dataset(content: Content, table: PublishedTable) -> dict[str, Any]:
             }
         },
     }
+
+
+Parts = list[tuple[PublishedMeasure, list[str]]]  # measures, with the endings of the numbers that each has
+
+
+def _parts(content: Content, table: PublishedTable, cube: Cube) -> Parts:
+    """What there is of each measure; the rank of a key has no error, and in the first layout an empty one."""
+    ranks = not table.measures and content.plan.publish.layout > 1
+    return [(measure, [""] if ranks else parts_of(measure)) for measure in cube.measures]
 
 
 def _appearing(dimension: Dimension) -> list[str]:
@@ -113,15 +128,15 @@ def _dimension(dimension: Dimension, codes: Sequence[str]) -> dict[str, Any]:
     return {"label": dimension.name, "category": category}
 
 
-def _of_metrics(content: Content, table: PublishedTable, cube: Cube) -> dict[str, Any]:
+def _of_metrics(content: Content, table: PublishedTable, parts: Parts) -> dict[str, Any]:
     """Labels and units of the metrics."""
     labels, units = {}, {}
-    for measure in cube.measures:
+    for measure, endings in parts:
         words = _meaning(content, table, measure)
-        for ending in PARTS:
+        for ending in endings:
             metric = f"{measure.name}{ending}"
             labels[metric] = words + _WORDS[ending]
-            if measure.places is not None and ending != "_se":
+            if measure.places is not None and ending not in ("_se", UNADJUSTED):
                 units[metric] = {"decimals": measure.places}
     return {"label": labels, **({"unit": units} if units else {})}
 
@@ -137,23 +152,28 @@ def _meaning(content: Content, table: PublishedTable, measure: PublishedMeasure)
 def _notes(content: Content, table: PublishedTable) -> list[str]:
     share = f"{float(table.confidence) * 100:.4g}"
     notice = [NOTICE] if content.facts.rehearsal else []
+    if not table.measures and content.plan.publish.layout > 1:
+        return [*notice, "Ranks as noise allows to tell: neighbouring ones may be swapped."]
+    moved = [each.name for each in table.measures if each.unadjusted is not None]
     return [
         *notice,
+        *([f"{', '.join(moved)}: {MOVED}"] if moved else []),
         "Estimates: random noise was added to every number before it was published. "
         f"The number without noise lies between the lower and the upper end in at least {share} % of cases.",
         "A value without a status is ok; unreliable: its margin is large beside it; blank: nothing is published.",
     ]
 
 
-def _values(cube: Cube, codes: Sequence[Sequence[str]], metrics: int) -> dict[str, Any]:
+def _values(cube: Cube, codes: Sequence[Sequence[str]], parts: Parts) -> dict[str, Any]:
     """``value`` and ``status``."""
-    columns = [numbers_of(measure, ending) for measure in cube.measures for ending in PARTS]
+    columns = [numbers_of(measure, ending) for measure, endings in parts for ending in endings]
     rows: list[tuple[Number, ...]] = list(zip(*columns, strict=True))
-    places = _places(cube, codes)
+    places, metrics = _places(cube, codes), len(columns)
+    starts = [at - len(endings) for at, (_, endings) in zip(accumulate(len(e) for _, e in parts), parts, strict=True)]
     status = {
-        str(place * metrics + at * len(PARTS)): measure.status[row]
+        str(place * metrics + start): measure.status[row]
         for row, place in enumerate(places)
-        for at, measure in enumerate(cube.measures)
+        for start, (measure, _) in zip(starts, parts, strict=True)
         if measure.status[row] != "ok"
     }
     if places == list(range(math.prod(map(len, codes)))):

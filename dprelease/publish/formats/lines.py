@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import coded
 from dprelease.publish.base import key_text
+from dprelease.publish.formats.formulas import escaped
 
 __all__ = [
     "Texts",
@@ -106,9 +107,10 @@ def _data(ended: Any) -> bytes:
     return found
 
 
-def key_texts(column: Column, keys: Sequence[Key]) -> Texts:
-    """The keys of a column: text in quotes, everything else bare."""
+def key_texts(column: Column, keys: Sequence[Key], *, escape: bool = False) -> Texts:
+    """The keys of a column: text in quotes, everything else bare; ``escape``: with what ``formulas`` puts before it."""
     text = coded(keys).mapped(key_text)
+    text = text.mapped(escaped) if escape else text
     return word_texts(text.mapped(quoted) if column.type == "text" else text)
 
 

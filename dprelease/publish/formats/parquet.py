@@ -62,6 +62,8 @@ def _columns(table: PublishedTable, *, notice: bool) -> Iterator[tuple[str, Part
         for numbers in (measure.margin, measure.lower, measure.upper):
             yield kind, partial(whole, numbers)
         yield "string", _coded(coded(measure.status), "string")
+        if measure.unadjusted is not None:
+            yield "float64", partial(_part, measure.unadjusted)
     if notice:
         yield "string", lambda first, last: pa.repeat(pa.scalar(NOTICE, pa.string()), last - first)
 

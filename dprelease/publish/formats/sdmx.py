@@ -5,6 +5,8 @@ reliability, O missing, Q missing because it was suppressed), CONF_STATUS of CL_
 publication). A number that is withheld is withheld after the noise, because it tells little; that is no statement on
 confidentiality, but N is the code that keeps others from filling it in.
 
+A number that was moved after it was estimated has the estimate in EST_UNADJUSTED; error and interval are about it.
+
 Codes are text and stay as declared: ``06`` is ``06`` in the file. A reader that guesses types loses that.
 """
 
@@ -30,6 +32,7 @@ __all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]
 
 _STRUCTURE = ("STRUCTURE", "STRUCTURE_ID", "ACTION")
 _ATTRIBUTES = ("OBS_STATUS", "CONF_STATUS", "STD_ERR", "MARGIN", "CI_LOWER", "CI_UPPER", "CONFIDENCE")
+_BEFORE = "EST_UNADJUSTED"
 _RESERVED = (*_STRUCTURE, "MEASURE", "TIME_PERIOD", "PERIOD", "OBS_VALUE", *_ATTRIBUTES, "COMMENT_DSET")
 _PERIOD = re.compile(r"\d{4}(-Q[1-4]|-(0[1-9]|1[0-2])|-W(0[1-9]|[1-4]\d|5[0-3]))?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -44,18 +47,21 @@ def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:
     """The bytes of one table, some thousand rows at a time; lines end with CRLF."""
     cube, plan = as_cube(table), content.plan
     period = "TIME_PERIOD" if is_sdmx_period(plan.release.period) else "PERIOD"
-    names = numbered([_identifier(dimension.name) for dimension in cube.dimensions], taken=_RESERVED)
     notice = (NOTICE,) if content.facts.rehearsal else ()
     comment = ("COMMENT_DSET",) if notice else ()
+    before = (_BEFORE,) if any(each.unadjusted is not None for each in cube.measures) else ()
+    names = numbered([_identifier(dimension.name) for dimension in cube.dimensions], taken=(*_RESERVED, *before))
     first = constant_texts(_line(["dataflow", _dataflow(plan, table.name), "I"]))
-    last = constant_texts(_line([repr(float(table.confidence)), *notice]))
+    confidence = constant_texts(repr(float(table.confidence)))
+    last = [constant_texts(_line([each])) for each in notice]
     keys = [word_texts(each.codes.mapped(_field)) for each in cube.dimensions]
     gone = suppressed(plan, table)
-    measures = [
-        [first, *keys, constant_texts(_line([measure.name, plan.release.period])), *_observed(measure, gone), last]
-        for measure in cube.measures
-    ]
-    head = [*_STRUCTURE, *names, "MEASURE", period, "OBS_VALUE", *_ATTRIBUTES, *comment]
+    measures = []
+    for measure in cube.measures:
+        named = constant_texts(_line([measure.name, plan.release.period]))
+        estimate = [_unadjusted(measure) for _ in before]
+        measures.append([first, *keys, named, *_observed(measure, gone), confidence, *estimate, *last])
+    head = [*_STRUCTURE, *names, "MEASURE", period, "OBS_VALUE", *_ATTRIBUTES, *before, *comment]
     yield f"{_line(head)}\r\n".encode()
     yield from side_by_side(measures, cube.rows, key_width([each.codes for each in cube.dimensions]))
 
@@ -98,6 +104,11 @@ def _observed(measure: PublishedMeasure, gone: npt.NDArray[np.bool_]) -> list[Te
         _finite(measure.standard_error, None),
         *(_finite(numbers, places) for numbers in (measure.margin, measure.lower, measure.upper)),
     ]
+
+
+def _unadjusted(measure: PublishedMeasure) -> Texts:
+    """The estimate of a number that was moved; empty where nothing was."""
+    return constant_texts("") if measure.unadjusted is None else _finite(measure.unadjusted, None)
 
 
 def _finite(numbers: npt.NDArray[np.float64], places: int | None) -> Texts:

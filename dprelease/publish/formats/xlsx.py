@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery
-from dprelease.publish.base import NOTICE, Content, key_text
+from dprelease.publish.accounting.words import MOVED
+from dprelease.publish.base import NOTICE, UNADJUSTED, Content, key_text
 from dprelease.publish.formats.cover import cover, notes
 from dprelease.publish.formats.cube import numbers_of, suppressed
 from dprelease.publish.formats.sheets import Cell, Field, Sheet, headers, sheet_names, table_names
@@ -93,7 +94,8 @@ def _held(tables: Sequence[PublishedTable]) -> list[PublishedTable]:
     """The tables that the workbook has, in order: each for which there is room beside those before it."""
     found, room = [], MOST_CELLS
     for table in tables:
-        size = table.cells * (2 * len(table.key_columns) + 5 * len(table.measures))
+        numbers = sum(5 + (each.unadjusted is not None) for each in table.measures)
+        size = table.cells * (2 * len(table.key_columns) + numbers)
         if table.cells <= MOST_ROWS and size <= room:
             found.append(table)
             room -= size
@@ -141,6 +143,7 @@ def _table(content: Content, table: PublishedTable, files: Mapping[str, bytes], 
         f"Estimates with random noise: margin, lower and upper end hold at {percent(table.confidence)} % confidence."
         if table.measures
         else "",
+        _moved(table),
         _about(query),
         _too_wide(table, files, len(fields)) if len(fields) > SHEET_COLUMNS else "",
         "There is no row to publish: the one below only says so." if not table.cells else "",
@@ -158,6 +161,12 @@ def _table(content: Content, table: PublishedTable, files: Mapping[str, bytes], 
 
 def _rows(number: int) -> str:
     return f"{number:,} row{'' if number == 1 else 's'}"
+
+
+def _moved(table: PublishedTable) -> str:
+    """Which numbers are not those that their intervals are about."""
+    moved = [each.name for each in table.measures if each.unadjusted is not None]
+    return f"{', '.join(moved)}: {MOVED}" if moved else ""
 
 
 def _about(query: PlannedQuery | None) -> str:
@@ -178,7 +187,10 @@ def _too_wide(table: PublishedTable, files: Mapping[str, bytes], columns: int) -
 
 
 def _fields(content: Content, table: PublishedTable) -> list[Field]:
-    """Keys, words for them where there are any, then value, margin, lower, upper and status of each measure."""
+    """Keys, words for them where there are any, then value, margin, lower, upper and status of each measure.
+
+    What was moved after it was estimated has the estimate behind these.
+    """
     fields: list[tuple[str, Sequence[Cell], int | None]] = []
     for column, keys in zip(table.key_columns, table.keys, strict=True):
         fields.append((column.name, _keys(column, keys), 0))
@@ -212,7 +224,11 @@ def _measure(measure: PublishedMeasure, gone: Sequence[bool]) -> list[tuple[str,
     columns: list[tuple[str, Sequence[Cell], int | None]] = [
         (header, _numbers(numbers_of(measure, ending), withheld), decimals) for ending, header in parts.items()
     ]
-    return [*columns, (f"{name}: status", _statuses(measure, withheld), None)]
+    before: list[tuple[str, Sequence[Cell], int | None]] = []
+    if measure.unadjusted is not None:
+        digits = _finest(measure)
+        before = [(f"{name}: before adjusting", _numbers(numbers_of(measure, UNADJUSTED), withheld), digits)]
+    return [*columns, (f"{name}: status", _statuses(measure, withheld), None), *before]
 
 
 def _withheld(measure: PublishedMeasure, gone: Sequence[bool]) -> list[bool]:
@@ -242,7 +258,10 @@ def _statuses(measure: PublishedMeasure, withheld: Sequence[bool]) -> list[Cell]
 
 def _decimals(measure: PublishedMeasure) -> int | None:
     """Decimals shown: those of the grid, else so many that the smallest margin has three digits."""
-    if measure.places is not None:
-        return measure.places
+    return measure.places if measure.places is not None else _finest(measure)
+
+
+def _finest(measure: PublishedMeasure) -> int | None:
+    """So many decimals that the smallest margin has three digits."""
     margins: list[float] = [margin for margin in measure.margin.tolist() if math.isfinite(margin) and margin > 0]
     return max(0, min(9, 2 - math.floor(math.log10(min(margins))))) if margins else None

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
+import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
 from dprelease.catalog.table import Column, Key
@@ -21,11 +23,13 @@ from dprelease.publish.site.pages import inert
 
 __all__ = ["between", "key_cell", "rows"]
 
+Floats = npt.NDArray[np.float64]
 _CONTEXT = Context(prec=400)
 _DIGITS = 3  # of a margin, as in ``numbers.shown``
 _WHOLE = 2.0**53  # up to here every whole double is that whole number
 _BLANK = '<td class="num">no estimate</td>'
 _WITHHELD = '<td class="num"><span class="flag">withheld: unreliable</span></td>'
+_NOTHING = '<td class="num">none</td>'
 _HEAD = '<th scope="row"'
 _FLAG = ' <span class="flag">unreliable</span>'
 
@@ -34,7 +38,8 @@ def rows(table: PublishedTable, first: int, last: int) -> Markup:
     """The rows ``first`` to ``last`` (from 0, ``last`` not among them), one line each: header cells, then numbers.
 
     A number is ``<b>value</b> ± margin``, with the interval in brackets where it was cut, and a word where it is
-    unreliable; numbers are rounded as ``numbers.shown`` says.
+    unreliable; numbers are rounded as ``numbers.shown`` says. One that was moved after it was estimated never has a ±,
+    but a cell beside it with the estimate and, in brackets, the interval, which is about that.
     """
     parts: list[Sequence[str]] = [
         _keys(column, keys[first:last]) for column, keys in zip(table.key_columns, table.keys, strict=True)
@@ -43,7 +48,11 @@ def rows(table: PublishedTable, first: int, last: int) -> Markup:
         parts[-1] = [f"<td{cell[len(_HEAD) : -len('</th>')]}</td>" for cell in parts[-1]]
     if not parts:
         parts.append([f"{_HEAD}>everything</th>"] * (last - first))
-    parts += [list(_numbers(measure, first, last)) for measure in table.measures]
+    for measure in table.measures:
+        if measure.unadjusted is None:
+            parts.append(list(_numbers(measure, first, last)))
+        else:
+            parts += list(zip(*_adjusted(measure, measure.unadjusted, first, last), strict=True)) or [[], []]
     lines = ["".join(("<tr>", *cells, "</tr>\n")) for cells in zip(*parts, strict=True)]
     return Markup("".join(lines))  # noqa: S704 - its only texts are inert or digits
 
@@ -77,13 +86,32 @@ def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
             if margin not in margins:
                 margins[margin] = _place(margin, finest), shown(0.0, margin, measure.places)[1]
             place, beside = margins[margin]
-            number = _rounded(value, place)
+            hidden = value and 2 * abs(value) <= 10.0**place  # it would read as 0
+            number = shown(value, margin, measure.places)[0] if hidden else _rounded(value, place)
         else:
             number, beside = shown(value, margin, measure.places)
         text = f'<td class="num"><b>{number}</b> ± {beside}' if beside else f'<td class="num"><b>{number}</b>'
         if cut:
             text += f' <span class="cut">({between(lower, upper, margin, measure.places)})</span>'
         yield f"{text}{_FLAG}</td>" if status == "unreliable" else f"{text}</td>"
+
+
+def _adjusted(measure: PublishedMeasure, before: Floats, first: int, last: int) -> Iterator[tuple[str, str]]:
+    """Two cells for each number: it, and the estimate that it was, with the interval of that."""
+    part = slice(first, last)
+    floats = [each[part].tolist() for each in (measure.value, before, measure.margin, measure.lower, measure.upper)]
+    for value, estimate, margin, lower, upper, status in zip(*floats, measure.status[part], strict=True):
+        if math.isnan(value):
+            yield (_WITHHELD if status == "unreliable" else _BLANK), _NOTHING
+            continue
+        number, _ = shown(value, margin, measure.places)
+        cell = f'<td class="num"><b>{number}</b>{_FLAG if status == "unreliable" else ""}</td>'
+        if math.isnan(estimate):
+            yield cell, _NOTHING
+            continue
+        told, beside = shown(estimate, margin, None if margin > 0 else measure.places)
+        ends = f" ({between(lower, upper, margin, None)})" if beside and math.isfinite(lower) else ""
+        yield cell, f'<td class="num"><span class="before">{told}{ends}</span></td>'
 
 
 def _rounded(value: float, place: int) -> str:

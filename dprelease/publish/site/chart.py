@@ -1,8 +1,9 @@
-"""A bar with an error bar for each cell of a small table, as percentages of the drawing's width."""
+"""A bar with its interval for each number of a small table, as percentages of the drawing's width."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -13,66 +14,155 @@ from dprelease.publish.numbers import decimal
 __all__ = ["Bar", "Chart", "chart"]
 
 MOST_BARS = 60
+_FROM = 1e4  # from here on an axis counts in thousands or more
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_POWERS = {3: "thousands", 6: "millions", 9: "billions", 12: "trillions"}
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One cell; positions are percentages with two decimals, all None where nothing is published."""
+    """One published number; positions are percentages with two decimals.
+
+    Attributes:
+        group: The words of its first key, where it has two.
+        label: Of the last one.
+        left: Where its bar begins.
+        width: How long its bar is.
+        low: Where the line of its interval begins; None: none is known.
+        high: Where it ends.
+        less: Whether what it shows goes on below the drawing.
+        more: Whether it goes on above.
+        unreliable: Whether it is marked.
+    """
 
     group: str
     label: str
-    left: str | None
-    width: str | None
+    left: str
+    width: str
     low: str | None
     high: str | None
+    less: bool
+    more: bool
     unreliable: bool
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One measure: its bars, and an axis with a unit (or none), the place of zero, and ticks (place, text)."""
+    """One measure: its bars, and an axis with a unit (or none), the place of zero, and ticks (place, text).
+
+    Attributes:
+        measure: Its name.
+        unit: What the axis counts in; empty: ones.
+        zero: The place of zero.
+        ticks: Places and texts.
+        bars: Of what is published.
+        line: What the line of a bar is.
+        notes: What is not drawn as it is.
+    """
 
     measure: str
     unit: str
     zero: str
     ticks: tuple[tuple[str, str], ...]
     bars: tuple[Bar, ...]
+    line: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A published number and its interval, both ends its own value where none is known."""
+
+    at: int
+    value: float
+    lower: float
+    upper: float
+    known: bool
+    weak: bool
+
+    @property
+    def least(self) -> float:
+        return min(self.value, self.lower)
+
+    @property
+    def most(self) -> float:
+        return max(self.value, self.upper)
 
 
 def chart(table: PublishedTable, measure: PublishedMeasure) -> Chart | None:
-    """The chart of a measure; None where it would not be readable: no key or over two, over 60 cells, no numbers."""
-    if not 1 <= len(table.key_columns) <= 2 or table.cells > MOST_BARS or table.cells < 2:
+    """The chart of a measure; None where it would not be readable: no key or over two, over 60 cells, one number.
+
+    The line of a bar is the published interval, which ends where numbers are not possible. What is not published has no
+    bar: an empty one would look like zero.
+    """
+    if not 1 <= len(table.key_columns) <= 2 or table.cells > MOST_BARS:
         return None
-    known = [
-        (value, margin if math.isfinite(margin) else 0.0)
-        for value, margin in zip(measure.value.tolist(), measure.margin.tolist(), strict=True)
-        if math.isfinite(value)
-    ]
-    if not known:
+    known = _published(measure)
+    if len(known) < 2:
         return None
-    low = min(0.0, *(value - margin for value, margin in known))
-    high = max(0.0, *(value + margin for value, margin in known))
-    high = high if high > low else low + 1
+    low, high = _ends(known)
     ticks = _ticks(low, high)
     unit, words = _unit(ticks)
-    labels = [_labels(table, at) for at in range(table.cells)]
 
-    def place(number: float) -> str:
-        return f"{100 * (number - low) / (high - low):.2f}"
+    def place(number: float) -> float:
+        return 100 * (min(max(number, low), high) - low) / (high - low)
 
     bars = []
-    for at, (group, label) in enumerate(labels):
-        value, margin = float(measure.value[at]), float(measure.margin[at])
+    for each in known:
+        left, right = place(min(0.0, each.value)), place(max(0.0, each.value))
+        group, label = _labels(table, each.at)
+        bars.append(
+            Bar(
+                group=group,
+                label=label,
+                left=f"{left:.2f}",
+                width=f"{right - left:.2f}",
+                low=f"{place(each.lower):.2f}" if each.known else None,
+                high=f"{place(each.upper):.2f}" if each.known else None,
+                less=each.least < low,
+                more=each.most > high,
+                unreliable=each.weak,
+            )
+        )
+    marks = tuple(
+        (f"{place(tick):.2f}", decimal(_short(tick / unit, ticks[1] / unit - ticks[0] / unit))) for tick in ticks
+    )
+    what = "its interval" if measure.unadjusted is None else "the interval of the estimate before it was adjusted"
+    notes = tuple(_notes(table.cells, bars))
+    return Chart(measure.name, words, f"{place(0.0):.2f}", marks, tuple(bars), what, notes)
+
+
+def _published(measure: PublishedMeasure) -> list[_Shown]:
+    found = []
+    numbers = measure.value.tolist(), measure.margin.tolist(), measure.lower.tolist(), measure.upper.tolist()
+    for at, (value, margin, lower, upper) in enumerate(zip(*numbers, strict=True)):
         if not math.isfinite(value):
-            bars.append(Bar(group, label, None, None, None, None, measure.status[at] == "unreliable"))
             continue
-        reach = margin if math.isfinite(margin) else 0.0
-        left, right = min(0.0, value), max(0.0, value)
-        width = f"{100 * (right - left) / (high - low):.2f}"
-        weak = measure.status[at] == "unreliable"
-        bars.append(Bar(group, label, place(left), width, place(value - reach), place(value + reach), weak))
-    marks = tuple((place(tick), decimal(_short(tick / unit, ticks[1] / unit - ticks[0] / unit))) for tick in ticks)
-    return Chart(measure=measure.name, unit=words, zero=place(0.0), ticks=marks, bars=tuple(bars))
+        known, weak = math.isfinite(margin) and math.isfinite(lower), measure.status[at] == "unreliable"
+        found.append(_Shown(at, value, *((lower, upper) if known else (value, value)), known, weak))
+    return found
+
+
+def _ends(known: Sequence[_Shown]) -> tuple[float, float]:
+    """The ends of the axis: zero and all numbers with their intervals, unreliable ones as far as others leave room.
+
+    One number that is off by a thousand times what the others are would make all of them a line at zero.
+    """
+    sure = [each for each in known if not each.weak] or known
+    low, high = min(0.0, *(each.least for each in sure), 0.0), max(0.0, *(each.most for each in sure), 0.0)
+    span = high - low
+    if span:
+        low = max(low - span, min(low, *(each.least for each in known)))
+        high = min(high + span, max(high, *(each.most for each in known)))
+    return low, high if high > low else low + 1
+
+
+def _notes(cells: int, bars: Sequence[Bar]) -> Iterator[str]:
+    gone = cells - len(bars)
+    if gone:
+        yield f"{gone:,} of the {cells:,} numbers {'is' if gone == 1 else 'are'} not published, and not drawn."
+    if any(bar.less or bar.more for bar in bars):
+        yield "An arrow at an end: what is unreliable goes on beyond the drawing."
 
 
 def _labels(table: PublishedTable, at: int) -> tuple[str, str]:
@@ -94,9 +184,10 @@ def _ticks(low: float, high: float) -> list[float]:
 def _unit(ticks: list[float]) -> tuple[float, str]:
     """What an axis counts in, so that its numbers stay short."""
     largest = max(abs(tick) for tick in ticks)
-    units = ((1e9, "billions"), (1e6, "millions"), (1e4, "thousands"))
-    found = next(((size, words) for size, words in units if largest >= size), (1.0, ""))
-    return (1e3, "thousands") if found[0] == 1e4 else found
+    if largest < _FROM:
+        return 1.0, ""
+    power = int(math.log10(largest) + 1e-9) // 3 * 3
+    return 10.0**power, _POWERS.get(power) or f"units of 10{str(power).translate(_RAISED)}"
 
 
 def _short(tick: float, step: float) -> Decimal:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,10 @@ from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.apart import apart, named
-from dprelease.publish.accounting.words import described, relation, what_is_hidden
-from dprelease.publish.base import NOTICE, Content, Facts
-from dprelease.publish.numbers import at_most, odds_factor, percent, shown, surest_guess
+from dprelease.publish.accounting.chances import chances_told
+from dprelease.publish.accounting.words import compared, described, other_delta, relation, what_is_hidden
+from dprelease.publish.base import NOTICE, AccountFacts, Content
+from dprelease.publish.numbers import at_most, odds_factor, percent, shown
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
 from dprelease.publish.site.listing import Download, downloads, others
@@ -39,6 +39,10 @@ INDEX = "index.html"
 _MOST_GROUPS = 30
 _MOST_PAGES = 30  # that a page of a table links to, beside its neighbours
 _AT_ONCE = 1_000
+_MOVED = (
+    "Numbers were adjusted after they were estimated. The interval in brackets is about the estimate before, which "
+    "stands beside each; the number itself can lie outside of it."
+)
 _RUN = 50  # tables under one heading of the contents, where their keys give too many headings
 
 
@@ -68,6 +72,7 @@ class Section:
         held: How many of its rows there are on pages.
         crosstabs: The workload that it is of.
         related: Where its page leads to in that workload.
+        moved: Whether its numbers were moved after they were estimated.
     """
 
     name: str
@@ -91,6 +96,7 @@ class Section:
     held: int
     crosstabs: Crosstabs | None = None
     related: Related | None = None
+    moved: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,33 +209,34 @@ def _guarantee(content: Content) -> dict[str, Any]:
         "relation": relation(plan),
         "hidden": what_is_hidden(plan),
         "epsilon": at_most(certified.epsilon),
-        "delta": at_most(certified.delta) if certified.delta else "",
+        "delta": at_most(certified.delta),
         "factor": odds_factor(certified.epsilon),
-        "guess": surest_guess(certified.epsilon, certified.delta),
-        "accounts": _accounts(facts),
+        "chances": chances_told(plan),
+        "compared": compared(plan, by="than"),
+        "accounts": [_account(each) for each in facts.accounts],
+        "other_delta": other_delta(certified, facts.accounts),
         "apart": apart(plan),
     }
 
 
-def _accounts(facts: Facts) -> list[tuple[str, str, str]]:
-    return [(named(each), at_most(each.after.epsilon), _cap(each.cap.epsilon)) for each in facts.accounts]
-
-
-def _cap(epsilon: Fraction | None) -> str:
-    return at_most(epsilon) if epsilon is not None else ""
+def _account(facts: AccountFacts) -> dict[str, str]:
+    """An account and its cap, each figure with its delta; a cap in rho has none, and is on the accounting page."""
+    after, cap = facts.after, facts.cap
+    most = "" if cap.epsilon is None else f"ε = {at_most(cap.epsilon)} at δ = {at_most(cap.delta)}"
+    return {"name": named(facts), "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
 
 
 def _reading(content: Content) -> dict[str, Any]:
     """What the paragraph on noisy numbers speaks of."""
     measures = [measure for table in content.tables for measure in table.measures]
-    # Of a table that was moved off its estimates no margin around the shown number can be promised.
-    moved = {name for each in content.plan.workloads if "nonnegative" in each.post for name in each.tables}
-    plain = [measure for table in content.tables if table.name not in moved for measure in table.measures]
+    # Of a number that was moved off its estimate no margin around it can be promised.
+    plain = [each for each in measures if each.unadjusted is None]
     bare = (np.isfinite(each.value) & ~np.isfinite(each.margin) for each in measures)
     return {
         "outside": percent(1 - content.plan.publish.confidence),
         "example": next((found for found in map(_example, plain) if found), None),
-        "moved": bool(moved),
+        "moved": len(plain) < len(measures),
+        "plain": bool(plain),
         "marginless": any(bool(each.any()) for each in bare),
         "shared": any(len(step.answers) > 1 for step in content.plan.steps),
     }
@@ -257,12 +264,13 @@ def _section(
     """What is said of a table, without its rows."""
     limit = query.suppress_below if query is not None else None
     drawn = [chart(table, measure) for measure in table.measures]
+    moved = any(each.unadjusted is not None for each in table.measures)  # then all of them were
     return Section(
         name=table.name,
         title=_title(table, crosstabs),
         key_names=tuple(column.name for column in table.key_columns),
         measures=tuple((each.name, _meaning(content.plan, query, each)) for each in table.measures),
-        about=about_rows(content.plan, query),
+        about=(*about_rows(content.plan, query), *([_MOVED] if moved else [])),
         beside=not_in_the_margins(content.plan, query) if table.measures else (),
         first=0,
         shown=0,
@@ -279,6 +287,7 @@ def _section(
         held=pages[-1].last if pages else table.cells,
         crosstabs=crosstabs,
         related=crosstabs.related(table.name) if crosstabs is not None else None,
+        moved=moved,
     )
 
 
@@ -291,7 +300,8 @@ def _title(table: PublishedTable, crosstabs: Crosstabs | None) -> str:
 
 def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMeasure) -> str:
     if query is None or (measure.measure is None and query.workload is None):
-        return "made of published numbers; its margin covers their noise, by simulation"
+        covers = "margin" if measure.unadjusted is None else "interval"
+        return f"made of published numbers; its {covers} covers their noise, by simulation"
     return described(measure.measure or query.measures[measure.name], plan.catalog.tables[query.table], str(plan.unit))
 
 

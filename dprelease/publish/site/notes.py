@@ -10,14 +10,16 @@ from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import Column, Table
 from dprelease.measures import Measure, kind_of
 from dprelease.measures.base import Clipped, Ranged
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.rounded import is_rounded
 from dprelease.publish.numbers import at_most, decimal, percent
 
 __all__ = ["about_rows", "not_in_the_margins"]
 
+_MADE = {"sum": "sums, means and spreads", "quantile": "quantiles"}
 _HELD = {"mean": "Means are", "variance": "Variances are", "stddev": "Standard deviations are"}
 
 
@@ -123,6 +125,7 @@ def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
     column = table.column(target)
     if column.range is not None and column.outside == "null":
         yield f"A value of {target} outside {_span(column.range.low, column.range.high)} counts as missing."
+    yield from _rounding(column, measure.grid_kind, target)
     limits = measure.clip
     if limits is None and column.range is not None and column.outside == "clamp":
         limits = (column.range.low, column.range.high)
@@ -133,6 +136,18 @@ def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
     yield (
         f"{what} was first moved into {_span(*limits)}: what goes further counts as the nearer end, in every number "
         "that is made of it."
+    )
+
+
+def _rounding(column: Column, kind: str, target: str) -> Iterator[str]:
+    """What rounding does, where the plan says who chose the grid; older pages keep their words."""
+    step = column.grid_of(kind)
+    if column.step_from is None or not is_rounded(column, step):
+        return
+    every = "Every value" if column.rank_step is None else f"For {_MADE[kind]} every value"
+    yield (
+        f"{every} of {target} was first rounded to a multiple of {_exact(step)}: a mean or a quantile of it can be off "
+        "by half of that, beside the noise."
     )
 
 

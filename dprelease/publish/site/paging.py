@@ -117,7 +117,7 @@ def _pages(name: str, shown: int, rows: int, names: set[str]) -> tuple[Page, ...
 def _width(table: PublishedTable, shown: int) -> int:
     """Bytes of a row, at most, of the first ``shown`` ones."""
     keys = sum(_widest(column, keys[:shown]) for column, keys in zip(table.key_columns, table.keys, strict=True))
-    return 40 + keys + _NUMBER * len(table.measures)
+    return 40 + keys + _NUMBER * sum(1 if each.unadjusted is None else 2 for each in table.measures)
 
 
 def _widest(column: Column, keys: Sequence[Key]) -> int:

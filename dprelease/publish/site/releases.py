@@ -86,7 +86,7 @@ def _line(each: Listed, replaced: dict[str, str]) -> Line:
         period=manifest.period,
         charged=utc(facts.reserved_at),
         sequence=facts.ledger_sequence,
-        loss=f"ε = {at_most(loss.epsilon)}{f', δ = {at_most(loss.delta)}' if loss.delta else ''}"
+        loss=f"ε = {at_most(loss.epsilon)}, δ = {at_most(loss.delta)}"
         + ("; beside it exact totals, unprotected" if plan.invariants else ""),
         unit=str(plan.unit),
         signed=PublicKey.from_text(facts.signer).fingerprint if facts.signer else "",
@@ -124,11 +124,12 @@ def _accounts(newest: Sequence[Listed]) -> list[tuple[str, str, str, str, int]]:
         (
             named(account),
             account.unit,
-            at_most(account.after.epsilon),
-            at_most(account.cap.epsilon) if account.cap.epsilon is not None else "",
+            f"ε = {at_most(account.after.epsilon)} at δ = {at_most(account.after.delta)}",
+            "" if cap.epsilon is None else f"ε = {at_most(cap.epsilon)} at δ = {at_most(cap.delta)}",
             _charged(facts),
         )
         for account, facts in _latest(newest).values()
+        for cap in (account.cap,)
     ]
 
 

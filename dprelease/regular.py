@@ -1,0 +1,60 @@
+"""A file read whole: a regular one alone, opened without waiting, and no longer than a limit.
+
+What stands in the place of a file may be a pipe that nobody writes to, a device without an end, or more than memory
+holds. Each is told at once, before a byte of it is taken.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+__all__ = ["LARGEST_MANIFEST", "LARGEST_PLAN", "NotRegular", "TooLarge", "read_regular"]
+
+LARGEST_MANIFEST = 64 << 20  # bytes: some hundred thousand files
+LARGEST_PLAN = 256 << 20  # bytes: a plan spells out up to ten million cells by the keys of their columns
+
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class NotRegular(OSError):
+    """A folder, a pipe, a device or the like; ``strerror`` says so in words."""
+
+
+class TooLarge(OSError):
+    """A file that is longer than it may be; ``strerror`` says so in words."""
+
+
+def read_regular(path: Path, most: int, *, links: bool = True) -> bytes:
+    """The bytes of a file.
+
+    Args:
+        path: Of the file.
+        most: How many bytes it may have.
+        links: Whether the last part of the path may be a symbolic link.
+
+    Raises:
+        NotRegular: If it is no regular file.
+        TooLarge: If it has more bytes, by its size or once it is read.
+        OSError: If it cannot be read.
+    """
+    try:
+        handle = os.open(path, _OPEN if links else _OPEN | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise NotRegular(errno.EINVAL, "it is no file") from None
+        raise
+    with os.fdopen(handle, "rb", buffering=0) as file:  # judged and read through one handle: nobody swaps it in between
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotRegular(errno.EINVAL, "it is no file")
+        if found.st_size > most:
+            raise TooLarge(errno.EFBIG, f"it has more than {most} bytes")
+        data = bytearray()
+        while block := file.read(min(1 << 20, most + 1 - len(data))):
+            data += block
+    if len(data) > most:  # it grew meanwhile, or has no size that could be told
+        raise TooLarge(errno.EFBIG, f"it has more than {most} bytes")
+    return bytes(data)

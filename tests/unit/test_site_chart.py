@@ -1,0 +1,96 @@
+"""Charts draw what the tables say: intervals as they are published, nothing where nothing is, and readable axes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dprelease.catalog.table import Column
+from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
+from dprelease.publish.site.chart import Chart, chart
+
+
+def drawn(value: list[float], margin: list[float], weak: list[bool] | None = None, **more: object) -> Chart | None:
+    """The chart of some counts."""
+    numbers, reach = np.array(value), np.array(margin)
+    lower, upper = interval(numbers, reach, (Fraction(0), None))
+    unreliable = np.array(weak or [False] * len(value))
+    measure = PublishedMeasure(
+        "n", None, numbers, reach / 2, reach, lower, upper, statuses(np.isnan(numbers), unreliable), 0, False
+    )
+    measure = replace(measure, **more)  # type: ignore[arg-type]
+    column = Column(name="k", type="integer", keys=tuple(range(len(value))))
+    table = PublishedTable("t", "", (column,), (range(len(value)),), (measure,), Fraction(95, 100), len(value))
+    return chart(table, measure)
+
+
+def at(chart: Chart, place: str | None) -> float:
+    """The number at a place, by the ticks."""
+    (first, low), (last, high) = chart.ticks[0], chart.ticks[-1]
+    one, two = (float(text.replace(",", "").replace("−", "-")) for text in (low, high))
+    assert place is not None
+    return one + (float(place) - float(first)) / (float(last) - float(first)) * (two - one)
+
+
+def test_a_line_ends_where_the_published_interval_ends() -> None:
+    found = drawn([10, 200], [37, 30])
+    assert found is not None
+    assert at(found, found.bars[0].low) == pytest.approx(0, abs=0.1)
+    assert at(found, found.bars[0].high) == pytest.approx(47, abs=0.1)
+    assert found.ticks[0][1] == "0"
+
+
+def test_the_line_of_a_number_that_was_moved_is_the_interval_of_its_estimate() -> None:
+    found = drawn([10, 200], [37, 30], unadjusted=np.array([90.0, 210.0]), lower=np.array([53.0, 180.0]),
+                  upper=np.array([127.0, 240.0]))  # fmt: skip
+    assert found is not None
+    assert at(found, found.bars[0].low) == pytest.approx(53, abs=0.1)
+    assert at(found, found.bars[0].high) == pytest.approx(127, abs=0.1)
+    assert "before" in found.line
+
+
+def test_what_is_not_published_has_no_bar_and_is_counted() -> None:
+    nothing = [float("nan")] * 27
+    found = drawn([1, 2, 3, *nothing], [1, 1, 1, *nothing])
+    assert found is not None
+    assert [bar.label for bar in found.bars] == ["0", "1", "2"]
+    assert found.notes == ("27 of the 30 numbers are not published, and not drawn.",)
+    assert drawn([1, *nothing], [1, *nothing]) is None
+
+
+def test_one_unreliable_number_does_not_make_all_others_a_line_at_zero() -> None:
+    found = drawn([0.2, 0.3, 0.25, -2000], [0.02, 0.02, 0.02, 3000], [False, False, False, True])
+    assert found is not None
+    assert all(float(bar.width) > 20 for bar in found.bars[:3])
+    assert (found.bars[3].less, found.bars[3].more) == (True, True)
+    assert not any(bar.less or bar.more for bar in found.bars[:3])
+    assert all(0 <= float(place) <= 100 for bar in found.bars for place in (bar.left, bar.low, bar.high) if place)
+    assert "arrow" in found.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("largest", "unit"),
+    [
+        (5e3, ""),
+        (2e4, "thousands"),
+        (3e6, "millions"),
+        (4e11, "billions"),
+        (5e12, "trillions"),
+        (6e17, "units of 10¹⁵"),
+    ],
+)
+def test_an_axis_has_short_numbers_whatever_the_size(largest: float, unit: str) -> None:
+    found = drawn([largest, largest / 3], [largest / 10, largest / 10])
+    assert found is not None
+    assert found.unit == unit
+    assert all(len(text) <= 5 for _, text in found.ticks)
+
+
+def test_a_number_without_an_interval_has_no_line() -> None:
+    none = float("nan")
+    found = drawn([5, 6], [none, none])
+    assert found is not None
+    assert all(bar.low is None and bar.high is None for bar in found.bars)
