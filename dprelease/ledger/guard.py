@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,29 +40,47 @@ class Guard:
         self.journal = journal
         self.hosts = hosts
         self.admitted = False  # this object has used the ledger, so it is there, or is known to have disappeared
-        self._unlisted: tuple[Anchor, ...] | None = None  # recorded, and not in the project's list any more
+        # Recorded last, and not in the project's list any more; and left out by an earlier entry: None: not yet asked.
+        self._beside: tuple[tuple[Anchor, ...], tuple[Anchor, ...]] | None = None
+        self._leaving: tuple[Anchor, ...] = ()  # what the entry that is being written leaves out
 
     def look(self) -> Looked:
         """What the anchors know, those that are listed and those that the ledger has recorded.
 
-        Asked before a snapshot is taken, for others write on meanwhile.
+        Asked before a snapshot is taken, for others write on meanwhile. One that was left out of the list may be
+        gone, unreadable or another ledger's by now; while it is there, a file that lacks what it knows is found.
         """
-        return {str(anchor.path): anchor.last() for anchor in (*self.journal.anchors, *self.unlisted)}
+        unlisted, left_out = self._learned()
+        asked = {str(anchor.path): anchor.last() for anchor in (*self.journal.anchors, *unlisted)}
+        known = {str(anchor.path): anchor.last() for anchor in left_out if _is_usable(anchor)}
+        return {**{path: line for path, line in known.items() if line is not None}, **asked}
 
     @property
     def unlisted(self) -> tuple[Anchor, ...]:
-        """The anchors that the ledger last recorded, that this host can see, and that the project no longer lists."""
-        if self._unlisted is None:
+        """The anchors that the project no longer lists, and that may know what a restored file lacks."""
+        unlisted, left_out = self._learned()
+        return (*unlisted, *filter(_is_usable, left_out))
+
+    def _learned(self) -> tuple[tuple[Anchor, ...], tuple[Anchor, ...]]:
+        if self._beside is None:
             try:
                 with self._store.reading() as rows:
                     told = view.place(rows, sound(rows)) if rows is not None else None
+                    ever = _ever_named(rows) if rows is not None and told is not None else ()
             except Corrupt:
-                return ()  # whoever reads it next, on a new connection, says so
-            self._unlisted = self._not_listed(told)
-        return self._unlisted
+                return (), ()  # whoever reads it next, on a new connection, says so
+            last = told.anchors if told else ()
+            left = [each for each in self._not_listed(name for name in ever if name not in last)]
+            self._beside = self._not_listed(last), tuple(each for each in left if self._is_ours(each, told))
+        return self._beside
 
-    def _not_listed(self, told: Anchored | Recovered | None) -> tuple[Anchor, ...]:
-        paths = [path for name in (told.anchors if told else ()) if (path := self.hosts.path(name))]
+    @staticmethod
+    def _is_ours(anchor: Anchor, told: Anchored | Recovered | None) -> bool:
+        line = anchor.last() if _is_usable(anchor) else None
+        return line is not None and told is not None and line.ledger == told.ledger
+
+    def _not_listed(self, names: Iterable[str]) -> tuple[Anchor, ...]:
+        paths = [path for name in names if (path := self.hosts.path(name))]
         return tuple(Anchor(Path(path)) for path in paths if path not in self.journal.paths)
 
     def admit(self, rows: Rows | None, looked: Looked) -> None:
@@ -96,10 +114,11 @@ class Guard:
         if told.place != self._store.place:
             raise _copied(told.place, self._store.place)
         # Of a list that was changed since this process learned it: those are asked now.
-        late = {str(each.path): each.last() for each in self._not_listed(told) if str(each.path) not in looked}
+        late = {str(each.path): each.last() for each in self._not_listed(told.anchors) if str(each.path) not in looked}
         for path, line in {**looked, **late}.items():
             if path not in self.journal.paths and self.hosts.name(path) not in told.anchors:
-                continue  # it was left out since this process learned of it: it knows what it knew then, and no more
+                self._require_known_once(rows, head, told, path, line)
+                continue
             if (line is None or line.ledger != told.ledger) and self._is_of(path, told):
                 continue  # it was made between the look and the snapshot, which is not behind anything seen there
             self._require_known(rows, head, told, path, line)
@@ -193,16 +212,16 @@ class Guard:
         """
         head = view.head(rows)
         told = view.place(rows, head)
-        named: dict[str, None] = {}
-        query = "SELECT sequence, kind FROM entries WHERE kind IN ('anchor', 'recover') ORDER BY sequence"
-        for sequence, kind in rows.execute(query):
-            body = view.at(rows, sequence).facts()
-            if isinstance(body, Anchored | Recovered):
-                named = dict.fromkeys((*(named if kind == "anchor" else ()), *body.anchors))
-        for path in filter(None, map(self.hosts.path, named)):
-            line = Anchor(Path(path)).last() if path not in looked else None
-            if told is not None and line is not None and line.ledger == told.ledger:
-                self._require_known(rows, head, told, path, line)
+        for path in filter(None, map(self.hosts.path, _ever_named(rows))):
+            if told is not None and path not in looked:
+                self._require_known_once(rows, head, told, path, Anchor(Path(path)).last())
+
+    def _require_known_once(
+        self, rows: Rows, head: Head, told: Anchored | Recovered, path: str, line: Line | None
+    ) -> None:
+        """Of an anchor that was left out of the list: what it knows, if it is still there and still of this ledger."""
+        if line is not None and line.ledger == told.ledger:
+            self._require_known(rows, head, told, path, line)
 
     def settle(self, write: Write, at: str, by: Actor) -> None:
         """Say where the ledger is, where that was never said, and which anchors it has, where that changed.
@@ -228,7 +247,7 @@ class Guard:
             self.journal.join(fresh, everything(write.rows, write.state))
         facts = {"ledger": ledger, "place": self._store.place, "anchors": names, "at": at, "by": by}
         write.account(partial(Anchored, **facts, why=why, server=server), {}, tells_place=True)
-        self._unlisted = self._not_listed(told)
+        self._leaving = self._not_listed(told.anchors if told else ())
 
     def named(self, told: Anchored | Recovered | None) -> tuple[str, ...]:
         """Its anchors as entries name them: those of this host, and those that other hosts of the same server have."""
@@ -269,10 +288,30 @@ class Guard:
 
     def farewell(self, line: Line) -> None:
         """Write the entry that changed the list to the anchors that it leaves out: they know it, and no later one."""
-        for anchor in self._unlisted or ():
+        for anchor in self._leaving:
             if anchor.last() is not None:
                 anchor.write(line)
-        self._unlisted = ()
+        self._leaving, self._beside = (), None
+
+
+def _is_usable(anchor: Anchor) -> bool:
+    """Whether an anchor that was left out of the list can be read: nothing depends on one that cannot."""
+    try:
+        anchor.last()
+    except LedgerError:
+        return False
+    return True
+
+
+def _ever_named(rows: Rows) -> tuple[str, ...]:
+    """Every anchor that was named since the last recovery, which begins all of them anew."""
+    named: dict[str, None] = {}
+    query = "SELECT sequence, kind FROM entries WHERE kind IN ('anchor', 'recover') ORDER BY sequence"
+    for sequence, kind in rows.execute(query):
+        body = view.at(rows, sequence).facts()
+        if isinstance(body, Anchored | Recovered):
+            named = dict.fromkeys((*(named if kind == "anchor" else ()), *body.anchors))
+    return tuple(named)
 
 
 def sound(rows: Rows) -> Head:
