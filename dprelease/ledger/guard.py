@@ -70,7 +70,7 @@ class Guard:
             except Corrupt:
                 return (), ()  # whoever reads it next, on a new connection, says so
             last = told.anchors if told else ()
-            left = [each for each in self._not_listed(name for name in ever if name not in last)]
+            left = self._not_listed(name for name in ever if name not in last)
             self._beside = self._not_listed(last), tuple(each for each in left if self._is_ours(each, told))
         return self._beside
 
@@ -117,7 +117,7 @@ class Guard:
         late = {str(each.path): each.last() for each in self._not_listed(told.anchors) if str(each.path) not in looked}
         for path, line in {**looked, **late}.items():
             if path not in self.journal.paths and self.hosts.name(path) not in told.anchors:
-                self._require_known_once(rows, head, told, path, line)
+                self._require_left_out(rows, head, told, path, line)
                 continue
             if (line is None or line.ledger != told.ledger) and self._is_of(path, told):
                 continue  # it was made between the look and the snapshot, which is not behind anything seen there
@@ -214,14 +214,21 @@ class Guard:
         told = view.place(rows, head)
         for path in filter(None, map(self.hosts.path, _ever_named(rows))):
             if told is not None and path not in looked:
-                self._require_known_once(rows, head, told, path, Anchor(Path(path)).last())
+                self._require_left_out(rows, head, told, path, Anchor(Path(path)).last())
 
-    def _require_known_once(
+    def _require_left_out(
         self, rows: Rows, head: Head, told: Anchored | Recovered, path: str, line: Line | None
     ) -> None:
-        """Of an anchor that was left out of the list: what it knows, if it is still there and still of this ledger."""
+        """Ask an anchor that was left out of the list, if it is still there, still this ledger's, and not begun anew.
+
+        A recovery by another process may have left it behind since this one learned of it.
+        """
         if line is not None and line.ledger == told.ledger:
-            self._require_known(rows, head, told, path, line)
+            try:
+                self._require_known(rows, head, told, path, line)
+            except Corrupt:
+                if self.hosts.name(path) in _ever_named(rows):
+                    raise
 
     def settle(self, write: Write, at: str, by: Actor) -> None:
         """Say where the ledger is, where that was never said, and which anchors it has, where that changed.

@@ -329,3 +329,53 @@ def test_half_a_beginning_is_gone_on_with(opened: Callable[..., SQLiteLedger], h
     with pytest.raises(Corrupt, match="DPR-L305"):
         ledger.standing(["people"])
     assert head.exists()
+
+
+def _left_out_and_read(path: Path, head: Path) -> Path:
+    """An anchor leaves the list, a copy is taken, and somebody reads what came later with the anchor in the list."""
+    with_it = SQLiteLedger(path, [head])
+    reservation = fill(with_it)
+    with_it.disconnect()
+    bare = SQLiteLedger(path, [])
+    fill(bare, plan(period="2025"))
+    bare.disconnect()
+    copy = path.with_name("copy")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    fill(bare, plan(period="2026"))
+    bare.disconnect()
+    reader = SQLiteLedger(path, [head])
+    assert reader.stored(key(reservation, "a")) is not None
+    reader.disconnect()
+    return copy
+
+
+def test_an_anchor_that_was_left_out_and_knows_more_than_a_restored_file_speaks_up(path: Path, head: Path) -> None:
+    copy = _left_out_and_read(path, head)
+    path.unlink()
+    copy.rename(path)
+    bare, made = SQLiteLedger(path, []), plan(period="2027")
+    with pytest.raises(Corrupt, match="DPR-L310"):
+        bare.reserve(made, charges(made))
+    assert bare.recover("a backup was restored")
+    assert bare.reserve(made, charges(made)).state == "open"
+    bare.disconnect()
+
+
+@pytest.mark.parametrize("fate", ["gone", "damaged", "a folder", "of another ledger"])
+def test_an_anchor_that_was_left_out_may_be_gone_or_another_ledgers(
+    path: Path, head: Path, tmp_path: Path, fate: str
+) -> None:
+    _left_out_and_read(path, head)
+    head.unlink()
+    if fate == "damaged":
+        head.write_bytes(b"no line\n" * 3)
+    elif fate == "a folder":
+        head.mkdir()
+    elif fate == "of another ledger":
+        fill(SQLiteLedger(tmp_path / "other" / "ledger.db", [head]))
+    before = head.read_bytes() if head.is_file() else b""
+    bare = SQLiteLedger(path, [])
+    fill(bare, plan(period="2027"))
+    bare.disconnect()
+    assert (head.read_bytes() if head.is_file() else b"") == before, "it is not written any more"
