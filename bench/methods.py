@@ -19,12 +19,12 @@ from dprelease.privacy.accountants.advanced import drv_epsilon
 from dprelease.privacy.accountants.conversion import mironov_epsilon
 from dprelease.privacy.accountants.kov import kov_closed_epsilon, kov_epsilon
 from dprelease.privacy.accountants.rdp import curve_of
-from dprelease.privacy.accountants.textbook import textbook_epsilon
-from dprelease.privacy.accountants.zcdp import bun_steinke_epsilon, epsilon_to_rho
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.calibrate import largest_knob
 from dprelease.privacy.curves import gaussian
+from dprelease.privacy.curves.concentrated import bun_steinke_epsilon, epsilon_to_rho
 from dprelease.privacy.event import Event, Gaussian, Laplace, Repeated, Sensitivity
+from tests.reference_textbook import textbook_epsilon
 
 __all__ = ["EXACT", "JOINT", "METHODS", "SPLITS", "Method", "discrete_laplace", "largest", "textbook_truth"]
 

@@ -23,12 +23,12 @@ import numpy.typing as npt
 
 from bench.methods import METHODS
 from dprelease.estimate.design import Tree
-from dprelease.plan.level_spaces import level_space_bound
 from dprelease.plan.ranges import optimal_gaussian, prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.split import gaussian_weighted
 from dprelease.plan.strategy import Workload, cell_weights, minimax, select
 from dprelease.plan.workload_strategy import strategies
 from dprelease.privacy.curves import gaussian
+from tests.reference_level_spaces import level_space_bound
 
 __all__ = ["DOMAINS", "EARLIER", "ORDERED", "PLANS", "error", "uniform"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, floor, inf, nextafter
 from typing import Any
@@ -11,52 +11,21 @@ import ibis
 import pyarrow as pa
 
 from dprelease.catalog.expression import parse
-from dprelease.catalog.table import Binned, Column, ColumnType, Computed, Key, Mapped, Range, Table
+from dprelease.catalog.table import Binned, Column, Key, Mapped, Range, Table
+from dprelease.engines.declared import types
 from dprelease.engines.expressions import to_ibis
 from dprelease.engines.rows import ARROW
 from dprelease.engines.units import named
 
-__all__ = ["INT64", "derived", "evaluated", "fits", "needed", "read_by", "types"]
+__all__ = ["INT64", "derived", "evaluated", "fits"]
 
 INT64 = 2**63 - 1
 Lend = Callable[[Any], Any]  # an Arrow table to an Ibis table
 
 
-def types(table: Table) -> Mapping[str, ColumnType]:
-    """The declared type of every column of a table."""
-    return {column.name: column.type for column in table.columns}
-
-
 def evaluated(text: str, rows: Any, table: Table) -> Any:
     """An expression over the columns of a table, in the row's own terms; null where it has no value."""
     return to_ibis(parse(text, types(table)), lambda name: rows[named(table, name)])
-
-
-def read_by(table: Table, names: Iterable[str], conditions: Iterable[str | None]) -> frozenset[str]:
-    """The named columns and those that conditions look at."""
-    read = (parse(text, types(table)).columns for text in conditions if text is not None)
-    return frozenset(names).union(*read)
-
-
-def needed(table: Table, names: Iterable[str], conditions: Iterable[str | None]) -> frozenset[str]:
-    """Every column that the named ones and the conditions are computed from, themselves included.
-
-    A joined column needs the one that it is joined on.
-    """
-    wanted = set(read_by(table, names, conditions))
-    for column in reversed(table.columns):  # a derived column comes after those that it is computed from
-        if column.name in wanted and column.derivation is not None:
-            wanted |= _sources(table, column)
-    for join in reversed(table.joins):
-        if wanted & set(join.add):
-            wanted.add(join.on)
-    return frozenset(wanted)
-
-
-def _sources(table: Table, column: Column) -> frozenset[str]:
-    if isinstance(column.derivation, Computed):
-        return frozenset(parse(column.derivation.sql, types(table)).columns)
-    return frozenset() if column.derivation is None else frozenset((column.derivation.of,))
 
 
 def derived(rows: Any, table: Table, wanted: frozenset[str], lend: Lend) -> Any:

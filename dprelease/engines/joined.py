@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from dprelease.catalog.reference import ReferenceTable
-from dprelease.catalog.table import Column, Join, Key, PrivateJoin, Table
+from dprelease.catalog.table import Join, PrivateJoin, Table
 from dprelease.engines.derived import Lend
 from dprelease.engines.grids import grid_name
-from dprelease.engines.rows import typed, typed_with_steps
+from dprelease.engines.rows import _as_texts, join_keys, typed_with_steps
 from dprelease.engines.units import named, unit_name, unit_text
 
-__all__ = ["as_declared", "join_keys", "privately_joined", "publicly_joined"]
+__all__ = ["privately_joined", "publicly_joined"]
 
 
 def publicly_joined(
@@ -38,21 +38,6 @@ def _reference_table(table: Table, join: Join, public: ReferenceTable, at: int) 
         ours = named(table, name)
         columns |= dict(zip([ours, *(grid_name(ours, step) for step in column.grids)], found, strict=True))
     return pa.table(columns)
-
-
-def join_keys(table: Table, join: Join, public: ReferenceTable) -> Any:
-    """The keys of a reference as the table reads them, not clamped: two at one limit would double a row."""
-    free = table.column(join.on).model_copy(update={"range": None})
-    return as_declared(free, public.columns[join.on], unit=join.on == table.unit_id)
-
-
-def as_declared(column: Column, keys: Sequence[Key], *, unit: bool = False) -> Any:
-    """Public values as an Arrow array, read as the source's are; ``unit``: as ids are."""
-    return typed(column, _as_texts(keys), unit=unit)
-
-
-def _as_texts(keys: Sequence[Key]) -> Any:
-    return pa.array([str(key).lower() if isinstance(key, bool) else str(key) for key in keys], pa.string())
 
 
 def privately_joined(rows: Any, table: Table, join: PrivateJoin, other: Table, matches: Any) -> Any:

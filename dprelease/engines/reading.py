@@ -14,7 +14,8 @@ from dprelease.catalog.table import Catalog, Key, Table, Zeros
 from dprelease.engines.bounding import bounded_cells
 from dprelease.engines.cells import CELL, cell_columns, celled, chosen, completed, positions, possible
 from dprelease.engines.checked import check_cells
-from dprelease.engines.derived import derived, evaluated, needed, read_by
+from dprelease.engines.declared import needed, read_by
+from dprelease.engines.derived import derived, evaluated
 from dprelease.engines.grids import grid_name
 from dprelease.engines.joined import privately_joined, publicly_joined
 from dprelease.engines.query import dense, grid_counts, paired, summed, totals

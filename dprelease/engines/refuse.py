@@ -13,10 +13,9 @@ from dprelease.catalog.expression import ExpressionError, parse
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Join, Key, Mapped, PrivateJoin, Table
 from dprelease.catalog.within import Within
-from dprelease.engines.derived import needed, types
-from dprelease.engines.joined import join_keys
+from dprelease.engines.declared import id_column, needed, types
+from dprelease.engines.rows import join_keys
 from dprelease.engines.steps import MOST
-from dprelease.engines.units import id_column
 from dprelease.errors import BrokenPromiseError, Unsupported
 
 __all__ = ["refuse", "refuse_within", "require_secret"]

@@ -19,11 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dprelease.catalog.table import Column, ColumnType, TimeFilter
+from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.table import Column, ColumnType, Join, Key, Table, TimeFilter
 from dprelease.engines.grids import Texts, on_grid
 from dprelease.engines.values import BLANKS, LIMIT, MARK, READ, id_text, number_text
 
-__all__ = ["ARROW", "in_period", "typed", "typed_with_steps"]
+__all__ = ["ARROW", "as_declared", "in_period", "join_keys", "typed", "typed_with_steps"]
 
 ARROW: dict[ColumnType, Any] = {
     "text": pa.string(),
@@ -263,3 +264,18 @@ def _moments(words: Any, wanted: ColumnType) -> Any:
     moments = np.where(real, ticks, 0).astype(f"datetime64[{unit}]").astype(f"datetime64[{shown}]")
     texts = pa.array(np.datetime_as_string(moments), pa.string(), mask=~real)
     return texts if shown in ("D", "s") else pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
+
+
+def join_keys(table: Table, join: Join, public: ReferenceTable) -> Any:
+    """The keys of a reference as the table reads them, not clamped: two at one limit would double a row."""
+    free = table.column(join.on).model_copy(update={"range": None})
+    return as_declared(free, public.columns[join.on], unit=join.on == table.unit_id)
+
+
+def as_declared(column: Column, keys: Sequence[Key], *, unit: bool = False) -> Any:
+    """Public values as an Arrow array, read as the source's are; ``unit``: as ids are."""
+    return typed(column, _as_texts(keys), unit=unit)
+
+
+def _as_texts(keys: Sequence[Key]) -> Any:
+    return pa.array([str(key).lower() if isinstance(key, bool) else str(key) for key in keys], pa.string())

@@ -15,7 +15,7 @@ from dprelease.catalog.reference import found_names
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines import csvfile
 from dprelease.engines.base import scrubbed
-from dprelease.engines.units import id_column
+from dprelease.engines.declared import id_column
 from dprelease.errors import TableMismatch, Unavailable
 
 __all__ = ["check", "files", "own_columns", "read", "stored_columns"]

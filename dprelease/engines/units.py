@@ -12,14 +12,14 @@ from typing import Any
 
 import ibis
 
-from dprelease.catalog.table import Column, ColumnType, Table
+from dprelease.catalog.table import ColumnType, Table
+from dprelease.engines.declared import id_column
 
 __all__ = [
     "ALONE",
     "UNIT",
     "canonical",
     "content",
-    "id_column",
     "keyed",
     "named",
     "packed",
@@ -30,14 +30,6 @@ __all__ = [
 
 UNIT = "unit"  # the id where it is no declared column
 ALONE = "alone"  # 0, or the number that keeps a row without an id apart from every other row
-
-
-def id_column(table: Table) -> Column | None:
-    """The unit id as a column; text where it is not declared; None where every row is a unit."""
-    if table.unit_id is None:
-        return None
-    declared = {column.name: column for column in table.columns}
-    return declared.get(table.unit_id, Column(name=table.unit_id, type="text"))
 
 
 def named(table: Table, name: str) -> str:

@@ -13,8 +13,8 @@ from pydantic_core import from_json
 from dprelease.canonical import dumps
 from dprelease.ledger.balance import AccountFacts, Balance, Charged
 from dprelease.plan.document import Account
-from dprelease.privacy.accountants.zcdp import rough_rho_to_epsilon
 from dprelease.privacy.budget import Budget, Loss
+from dprelease.privacy.curves.concentrated import rough_rho_to_epsilon
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, read, spent_on
 from dprelease.privacy.rounding import log_of

@@ -12,7 +12,7 @@ from dprelease.estimate.design import Axes
 from dprelease.plan.grouping import canonical_text, grouping_of
 from dprelease.plan.invariant import Invariant
 from dprelease.spec.document import QuerySpec, ReleaseSpec
-from dprelease.spec.workloads import key_columns, levels_of
+from dprelease.spec.queries import key_columns, levels_of
 
 __all__ = ["Known", "invariants_of", "known_to"]
 

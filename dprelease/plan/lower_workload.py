@@ -27,7 +27,7 @@ from dprelease.plan.workload_strategy import Part, Strategy, cost
 from dprelease.plan.workload_zeros import spared
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.document import QuerySpec, ReleaseSpec
-from dprelease.spec.workloads import published_sets, shares_of
+from dprelease.spec.queries import published_sets, shares_of
 
 __all__ = ["AskedWorkload", "asked_workload"]
 

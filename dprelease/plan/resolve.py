@@ -42,8 +42,8 @@ from dprelease.spec.names import shown
 from dprelease.spec.nodes import Path
 from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.prune import Hidden
+from dprelease.spec.queries import key_columns
 from dprelease.spec.steps import Measured, grid_of, measured
-from dprelease.spec.workloads import key_columns
 
 __all__ = ["references_needed", "resolve"]
 

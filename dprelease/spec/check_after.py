@@ -8,7 +8,7 @@ from dprelease.spec.document import InvariantSpec, QuerySpec, ReleaseSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import did_you_mean, shown
 from dprelease.spec.nodes import Path
-from dprelease.spec.workloads import published_sets
+from dprelease.spec.queries import published_sets
 
 __all__ = ["check_invariants", "check_postprocess", "check_table_names"]
 

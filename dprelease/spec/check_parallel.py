@@ -8,16 +8,14 @@ row; the policy names the one column that says when a row was; and a spec reads 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from dprelease.spec.accounts import AccountSpec
 from dprelease.spec.document import ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import shown
 from dprelease.spec.nodes import Path
 from dprelease.spec.period import CALENDAR, Per, beyond, span, windows
-
-if TYPE_CHECKING:  # it reads this
-    from dprelease.spec.accounts import AccountSpec
 
 __all__ = ["ROW", "Untied", "check_parallel", "untied"]
 

@@ -9,7 +9,8 @@ from dprelease.spec.document import MarginalsSpec, QuerySpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import did_you_mean, shown
 from dprelease.spec.nodes import Path
-from dprelease.spec.workloads import TOTAL, Hierarchies, levels_of, set_of
+from dprelease.spec.queries import levels_of
+from dprelease.spec.workloads import TOTAL, Hierarchies, set_of
 
 __all__ = ["check_shares"]
 

@@ -16,7 +16,8 @@ from dprelease.spec.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.nodes import Path
-from dprelease.spec.workloads import TOTAL, Hierarchies, MarginalsSpec, key_columns, levels_of, published_sets
+from dprelease.spec.queries import key_columns, levels_of, published_sets
+from dprelease.spec.workloads import TOTAL, Hierarchies, MarginalsSpec
 
 __all__ = [
     "MOST_TABLES",

@@ -10,9 +10,10 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from dprelease.errors import Problem
 from dprelease.spec.accounts import MODELS as ACCOUNTS
-from dprelease.spec.accounts import AccountSpec, CeilingsSpec, Lifetime, WindowSpec, check_accounts
+from dprelease.spec.accounts import AccountSpec, CeilingsSpec, Lifetime, WindowSpec
 from dprelease.spec.approvals import MODELS as APPROVALS
 from dprelease.spec.approvals import ApprovalsSpec, check_approvals
+from dprelease.spec.check_accounts import check_accounts
 from dprelease.spec.document import SpecValue
 from dprelease.spec.fields import Filled
 from dprelease.spec.findings import Findings

@@ -28,16 +28,9 @@ from dprelease.privacy.accountants.kov import (
 )
 from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.rdp import Rdp, curve_of
-from dprelease.privacy.accountants.textbook import textbook_epsilon
-from dprelease.privacy.accountants.zcdp import (
-    Zcdp,
-    bun_steinke_epsilon,
-    epsilon_to_rho,
-    rho_to_delta,
-    rho_to_epsilon,
-    total_rho,
-)
+from dprelease.privacy.accountants.zcdp import Zcdp, total_rho
 from dprelease.privacy.curves import gaussian, renyi, selection, single
+from dprelease.privacy.curves.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
 from dprelease.privacy.event import (
     Approximate,
     Composed,
@@ -53,6 +46,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.unit import Neighboring
+from tests.reference_textbook import textbook_epsilon
 
 __all__ = ["KINDS", "Answer", "Inputs", "exact", "responses"]
 

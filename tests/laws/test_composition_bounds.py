@@ -18,8 +18,8 @@ from dprelease.privacy.accountants.kov import (
     kov_epsilon_unequal,
     kov_slack,
 )
-from dprelease.privacy.accountants.textbook import textbook_epsilon, textbook_holds
 from dprelease.privacy.event import Approximate, Composed, Repeated
+from tests.reference_textbook import textbook_epsilon, textbook_holds
 
 F = Fraction
 # epsilon upwards by one unit of the 29th digit at most: two figures that are equal may differ by that

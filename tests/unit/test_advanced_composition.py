@@ -11,7 +11,6 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.advanced import Advanced, drv_epsilon
 from dprelease.privacy.accountants.basic import Basic, rough_single
 from dprelease.privacy.accountants.kov import kov_closed_epsilon, kov_epsilon
-from dprelease.privacy.accountants.textbook import textbook_epsilon, textbook_holds
 from dprelease.privacy.curves import single
 from dprelease.privacy.event import (
     Approximate,
@@ -28,6 +27,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from tests.reference_textbook import textbook_epsilon, textbook_holds
 
 F = Fraction
 ONE = Sensitivity.of_one_cell(1)

@@ -9,8 +9,8 @@ from itertools import pairwise
 import pytest
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.zcdp import rho_to_epsilon
 from dprelease.privacy.curves import gaussian, lattice, single
+from dprelease.privacy.curves.concentrated import rho_to_epsilon
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,

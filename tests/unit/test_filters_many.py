@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.zcdp import rho_to_epsilon
+from dprelease.privacy.curves.concentrated import rho_to_epsilon
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from dprelease.errors import BrokenPromiseError, PlanError, UnsupportedEvent
 from dprelease.plan.document import Account
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.accountants.zcdp import epsilon_to_rho, rho_to_epsilon
 from dprelease.privacy.budget import Budget, round_up
 from dprelease.privacy.convert import converted
+from dprelease.privacy.curves.concentrated import epsilon_to_rho, rho_to_epsilon
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,

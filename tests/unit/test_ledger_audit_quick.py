@@ -17,7 +17,7 @@ from dprelease.ledger.entry import Closed, Entry, Measured, Sourced
 from dprelease.ledger.history import digest_of
 from dprelease.ledger.planned import Planned, Plans
 from dprelease.plan.document import ReleasePlan
-from dprelease.privacy.accountants.zcdp import rough_rho_to_epsilon
+from dprelease.privacy.curves.concentrated import rough_rho_to_epsilon
 from dprelease.privacy.event import Composed
 from tests.ledgers import CELLS, charges, fill, plan
 

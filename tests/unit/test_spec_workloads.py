@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 from dprelease.spec.load import load
-from dprelease.spec.workloads import MarginalsSpec, key_columns, levels_of, published_sets, shares_of
+from dprelease.spec.queries import key_columns, levels_of, published_sets, shares_of
+from dprelease.spec.workloads import MarginalsSpec
 
 from .spec_example import SPEC, swapped
 from .test_spec_workloads_wrong import CROSSTABS, GEOGRAPHY, LEVELS, POST, TOTAL, problems_of

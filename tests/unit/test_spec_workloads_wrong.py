@@ -6,7 +6,7 @@ import pytest
 
 from dprelease.errors import Problem, SpecError
 from dprelease.spec.load import load
-from dprelease.spec.workloads import published_sets
+from dprelease.spec.queries import published_sets
 
 from .spec_example import swapped
 from .workloads_example import WORKLOADS

@@ -11,10 +11,10 @@ import pytest
 
 from bench.strategy import DOMAINS, EARLIER, PLANS, error, uniform
 from dprelease.estimate.design import Axes, Tree
-from dprelease.plan.level_spaces import level_space_bound
 from dprelease.plan.ranges import optimal_gaussian
 from dprelease.plan.strategy import Workload, cell_weights, select
 from dprelease.plan.workload_strategy import strategies
+from tests.reference_level_spaces import level_space_bound
 
 BLOCK: tuple[Axes, ...] = ((), (0,), (1,), (0, 1))
 

@@ -13,7 +13,6 @@ from dprelease.errors import BudgetTooSmall, SpecError, UnsupportedEvent
 from dprelease.plan.verify import verify
 from dprelease.privacy.accountants import ACCOUNTANTS, losses, smallest
 from dprelease.privacy.accountants.kov import kov_epsilon
-from dprelease.privacy.accountants.textbook import textbook_epsilon
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.calibrate import largest_knob
 from dprelease.privacy.curves import gaussian
@@ -32,6 +31,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from tests.reference_textbook import textbook_epsilon
 
 from ..planned import SPEC, plan_of
 

@@ -12,15 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.errors import PlanError, UnsupportedEvent
-from dprelease.privacy.accountants.zcdp import (
-    Zcdp,
-    bun_steinke_epsilon,
-    epsilon_to_rho,
-    exact_sum,
-    rho_to_delta,
-    rho_to_epsilon,
-    total_rho,
-)
+from dprelease.privacy.accountants.zcdp import Zcdp, exact_sum, total_rho
+from dprelease.privacy.curves.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,

@@ -23,8 +23,8 @@ from dprelease.privacy.accountants.conversion import (
     rough_renyi_epsilon,
 )
 from dprelease.privacy.accountants.reveals import peeled
-from dprelease.privacy.accountants.zcdp import (
-    exact_sum,
+from dprelease.privacy.accountants.zcdp import exact_sum
+from dprelease.privacy.curves.concentrated import (
     rho_to_delta,
     rho_to_epsilon,
     rough_rho_to_epsilon,

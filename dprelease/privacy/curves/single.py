@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.curves import bounded_range, collapse, gaussian, laplace, lattice
+from dprelease.privacy.curves.concentrated import rho_to_delta, rho_to_epsilon
 from dprelease.privacy.curves.inverse import SMALLEST, as_delta, certified
 from dprelease.privacy.event import (
     Approximate,
@@ -129,7 +130,7 @@ def _delta(atom: Event, epsilon: Fraction) -> Fraction:
         case Laplace() if atom.sensitivity.l0 <= 1:
             return laplace.delta(atom.scale, atom.sensitivity.linf, epsilon)
         case BoundedRange():
-            return min(bounded_range.delta(atom.epsilon, epsilon), _rho_to_delta(atom.epsilon**2 / 8, epsilon))
+            return min(bounded_range.delta(atom.epsilon, epsilon), rho_to_delta(atom.epsilon**2 / 8, epsilon))
         case DiscreteLaplace() | Laplace() | KNorm():
             return pure_delta(pure or Fraction(0), epsilon)
         case Approximate():
@@ -139,7 +140,7 @@ def _delta(atom: Event, epsilon: Fraction) -> Fraction:
         case DiscreteGaussian():
             return max((_lattice_delta(part, epsilon) for part in _parts(atom)), default=Fraction(0))
         case Concentrated():
-            return _rho_to_delta(atom.rho, epsilon)
+            return rho_to_delta(atom.rho, epsilon)
     raise _unsupported(atom)
 
 
@@ -169,7 +170,7 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
         case Laplace() if atom.sensitivity.l0 <= 1:
             return laplace.epsilon(atom.scale, atom.sensitivity.linf, delta)
         case BoundedRange():
-            return min(bounded_range.epsilon(atom.epsilon, delta), _rho_to_epsilon(atom.epsilon**2 / 8, delta))
+            return min(bounded_range.epsilon(atom.epsilon, delta), rho_to_epsilon(atom.epsilon**2 / 8, delta))
         case DiscreteLaplace() | Laplace() | KNorm():
             return pure_epsilon(_pure(atom) or Fraction(0), delta)
         case Approximate():
@@ -179,7 +180,7 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
         case DiscreteGaussian():
             return max((_lattice_epsilon(part, delta) for part in _parts(atom)), default=Fraction(0))
         case Concentrated():
-            return _rho_to_epsilon(atom.rho, delta)
+            return rho_to_epsilon(atom.rho, delta)
     raise _unsupported(atom)
 
 
@@ -210,7 +211,7 @@ def _lattice_delta(part: collapse.Part, epsilon: Fraction) -> Fraction:
     if _several_equal(part):
         return _composed(part).delta(epsilon)
     mu_squared = part.l2_squared / part.scale**2
-    coarse = _rho_to_delta(mu_squared / 2, epsilon)
+    coarse = rho_to_delta(mu_squared / 2, epsilon)
     if coarse <= SMALLEST:
         return coarse
     return min([coarse, *(bound.delta(epsilon) for bound in _bounds(part, gaussian.delta(mu_squared, epsilon)))])
@@ -222,7 +223,7 @@ def _lattice_epsilon(part: collapse.Part, delta: Fraction) -> Fraction:
     if _several_equal(part):
         return _composed(part).epsilon(delta)
     found = [bound.epsilon(delta) for bound in _bounds(part, delta)]
-    return min(found) if found else _rho_to_epsilon(part.l2_squared / part.scale**2 / 2, delta)
+    return min(found) if found else rho_to_epsilon(part.l2_squared / part.scale**2 / 2, delta)
 
 
 def _several_equal(part: collapse.Part) -> bool:
@@ -287,18 +288,6 @@ def _pure(atom: Event) -> Fraction | None:
         case Concentrated() if atom.rho == 0:
             return Fraction(0)
     return None
-
-
-def _rho_to_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
-    from dprelease.privacy.accountants.zcdp import rho_to_delta  # the accountants import this module
-
-    return rho_to_delta(rho, epsilon)
-
-
-def _rho_to_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
-    from dprelease.privacy.accountants.zcdp import rho_to_epsilon
-
-    return rho_to_epsilon(rho, delta)
 
 
 def _unsupported(atom: Event) -> UnsupportedEvent:

@@ -15,8 +15,9 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.reveals import peeled
-from dprelease.privacy.accountants.zcdp import rho_to_delta, total_rho
+from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Loss
+from dprelease.privacy.curves.concentrated import rho_to_delta
 from dprelease.privacy.event import Composed
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.tails import Curve, chance_above, largest_but_for
