@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dprelease.canonical import Value
 from dprelease.catalog.table import Key, Table, Zeros
 
-__all__ = ["zero_cells", "zero_keys"]
+__all__ = ["Within", "zero_cells", "zero_keys"]
 
 
 def zero_cells(zeros: Zeros, table: Table, by: tuple[str, ...]) -> tuple[int, ...]:
@@ -43,3 +44,18 @@ def zero_keys(zeros: Zeros, table: Table) -> tuple[tuple[Key, ...], ...]:
             parts.append(known[place])
         found.append(tuple(reversed(parts)))
     return tuple(found)
+
+
+class Within(Value):
+    """Only the rows that are in some nodes of a level, and only the cells of these nodes.
+
+    Which rows that are depends on the level's own column alone, whatever the columns above it say: nodes that part a
+    level part its rows, so that the counts over all parts are those of the whole level.
+
+    Attributes:
+        column: The level: the first column of ``by``.
+        nodes: Positions among the keys of the column, rising.
+    """
+
+    column: str
+    nodes: tuple[int, ...]

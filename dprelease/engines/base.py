@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
-from dprelease.catalog.within import Within
+from dprelease.catalog.zeros import Within
 from dprelease.errors import DpReleaseError, EngineError, Unavailable
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.within import Within
+from dprelease.catalog.zeros import Within
 from dprelease.engines.cells import placed, positions, possible
 from dprelease.engines.checked import check_cells
 from dprelease.engines.query import dense

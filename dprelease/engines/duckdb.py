@@ -16,7 +16,7 @@ import pyarrow as pa
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
-from dprelease.catalog.within import Within
+from dprelease.catalog.zeros import Within
 from dprelease.engines.base import scrubbed
 from dprelease.engines.bounding import bounded_rows
 from dprelease.engines.checked import check_rows

@@ -12,7 +12,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expression import ExpressionError, parse
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Join, Key, Mapped, PrivateJoin, Table
-from dprelease.catalog.within import Within
+from dprelease.catalog.zeros import Within
 from dprelease.engines.declared import id_column, needed, types
 from dprelease.engines.rows import join_keys
 from dprelease.engines.steps import MOST

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -27,7 +28,7 @@ from dprelease.privacy.event import BoundedRange, Event, Repeated
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["ExponentialQuantile", "ExponentialTopK", "LevelChoice", "Powers", "pieces", "rank_bound"]
+__all__ = ["ExponentialQuantile", "ExponentialTopK", "LevelChoice", "Powers", "ScoreLaw", "pieces", "rank_bound"]
 
 Integers = npt.NDArray[np.int64]
 _FIRST_BITS = 64
@@ -345,3 +346,25 @@ def _by_cell(cells: int, cell: Integers, value: Integers, count: Integers) -> It
     values, often = value[new].tolist(), counts.tolist()
     for first, last in pairwise(ends):
         yield values[first:last], often[first:last]
+
+
+@dataclass(frozen=True)
+class ScoreLaw:
+    """P(x) proportional to exp(-score(x) / scale) over ``candidates`` values, of which one has score 0."""
+
+    scale: Fraction
+    candidates: int
+
+    @property
+    def variance(self) -> float:
+        """Of an exponential variable of that scale: what planning compares choices by, not a variance of values."""
+        return float(self.scale) ** 2
+
+    def margin(self, confidence: Fraction) -> int:
+        """A whole number m with P(score <= m) >= confidence: scale ln(candidates / (1 - confidence)), rounded up.
+
+        Every candidate of a score above m has at most exp(-m / scale) times the probability of the one with score 0,
+        so all of them together have at most candidates exp(-m / scale) (McSherry and Talwar 2007, Lemma 7).
+        """
+        beta = 1 - confidence
+        return max(0, ceil(float(real(self.scale) * CONTEXT.log(real(self.candidates / beta))) * (1 + 1e-12)))

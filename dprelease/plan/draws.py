@@ -9,7 +9,7 @@ from pydantic import Field
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Law
-from dprelease.noise.score import ScoreLaw
+from dprelease.noise.exponential import ScoreLaw
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,

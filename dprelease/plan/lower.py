@@ -18,12 +18,11 @@ from dprelease.plan.invariant import Invariant
 from dprelease.plan.lower_invariants import invariants_of, known_to
 from dprelease.plan.lower_ranges import AskedRanges, asked_ranges
 from dprelease.plan.lower_workload import AskedWorkload, asked_workload
-from dprelease.plan.step_names import step_id, word
 from dprelease.plan.workload import Workload
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.document import QuerySpec, ReleaseSpec
 
-__all__ = ["KEYS", "LIST", "Lowered", "Lowering", "Term"]
+__all__ = ["KEYS", "LIST", "Lowered", "Lowering", "Term", "step_id", "word"]
 
 KEYS, LIST = "(keys)", "(list)"  # what a selection and a ranking answer; no measure can have such a name
 _MOST_JOINED = 60  # numbers per cell in one K-norm draw
@@ -290,3 +289,24 @@ class Lowering:
             ranges=self.ranges[name].planned if name in self.ranges else None,
             goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
         )
+
+
+def word(quantities: Sequence[Quantity]) -> str:
+    """What a step measures, as a part of its id."""
+    first = quantities[0]
+    if len(quantities) > 1:
+        return "counts"
+    if first.kind == "quantile" and first.at is not None:
+        return f"{first.column}-q{float(100 * first.at):g}".replace(".", "_")
+    return first.kind if first.column is None else f"{first.column}-{first.kind}"
+
+
+def step_id(query: str, word: str, taken: set[str]) -> str:
+    """A name that no other step has, which is added to those that are taken."""
+    base = f"{query}.{word}"
+    number, name = 1, base
+    while name in taken:
+        number += 1
+        name = f"{base}-{number}"
+    taken.add(name)
+    return name

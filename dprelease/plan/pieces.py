@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dprelease.canonical import Value
 from dprelease.catalog.table import Catalog
-from dprelease.catalog.within import Within
+from dprelease.catalog.zeros import Within
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import Measurement
 from dprelease.plan.invariant import Invariant, Measured

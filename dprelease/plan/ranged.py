@@ -8,7 +8,7 @@ from typing import Literal
 
 from dprelease.canonical import Value
 from dprelease.catalog.table import Column
-from dprelease.spec.ranges import end_columns
+from dprelease.spec.queries import end_columns
 
 __all__ = ["PlannedRanges", "rows_of"]
 

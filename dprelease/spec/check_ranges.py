@@ -17,7 +17,7 @@ from dprelease.spec.findings import Findings
 from dprelease.spec.keys import spelled_out
 from dprelease.spec.names import did_you_mean, shown
 from dprelease.spec.nodes import Path
-from dprelease.spec.ranges import RangesSpec, end_columns
+from dprelease.spec.queries import RangesSpec, end_columns
 
 __all__ = ["check_range_rows", "check_ranges"]
 

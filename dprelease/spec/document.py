@@ -36,8 +36,7 @@ from dprelease.spec.fields import (
     Version,
     refuse,
 )
-from dprelease.spec.queries import ExceptSpec, PinSpec, QueryBounds, QuerySpec, SuppressSpec, TargetSpec
-from dprelease.spec.ranges import RangesSpec
+from dprelease.spec.queries import ExceptSpec, PinSpec, QueryBounds, QuerySpec, RangesSpec, SuppressSpec, TargetSpec
 from dprelease.spec.schedule import ScheduleSpec
 from dprelease.spec.tables import BoundsSpec, JoinSpec, SourceSpec, TableSpec, TimeSpec
 from dprelease.spec.value import SpecValue

@@ -36,7 +36,6 @@ from dprelease.spec.fields import (
     refuse,
 )
 from dprelease.spec.names import did_you_mean
-from dprelease.spec.ranges import RangesSpec
 from dprelease.spec.value import SpecValue
 from dprelease.spec.workloads import TOTAL, Hierarchies, MarginalsSpec, PublishedSet, SharesSpec, WorkloadShares, set_of
 
@@ -45,8 +44,11 @@ __all__ = [
     "PinSpec",
     "QueryBounds",
     "QuerySpec",
+    "RangesSpec",
     "SuppressSpec",
     "TargetSpec",
+    "Which",
+    "end_columns",
     "key_columns",
     "levels_of",
     "published_sets",
@@ -319,3 +321,22 @@ def _named(label: str, attributes: tuple[str, ...]) -> tuple[str, ...]:
 def _spelled(parts: tuple[Fraction | None, ...], depth: int) -> tuple[Fraction, ...]:
     told = parts if len(parts) == depth else parts * depth
     return tuple(part or Fraction(0) for part in told)
+
+
+Which = Literal["prefixes", "all"]
+
+
+def end_columns(of: str, which: Which) -> tuple[str, ...]:
+    """The key columns that take the place of the ordered one, in published order.
+
+    >>> end_columns("age", "prefixes"), end_columns("age", "all")
+    (('age_to',), ('age_from', 'age_to'))
+    """
+    return (f"{of}_to",) if which == "prefixes" else (f"{of}_from", f"{of}_to")
+
+
+class RangesSpec(SpecValue):
+    """Counts up to each key of an ordered column, or from each key to each later one."""
+
+    of: Filled = Field(description="A column of `by` whose keys are in order: numbers, dates or bins.")
+    which: Which = Field(description="`prefixes`: up to and with each key; `all`: from each key to each later one.")

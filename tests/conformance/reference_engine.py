@@ -19,7 +19,7 @@ import numpy as np
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Column, Key, Table
-from dprelease.catalog.within import Within
+from dprelease.catalog.zeros import Within
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 from tests.conformance.reference_rows import (
     Row,

@@ -20,7 +20,7 @@ from dprelease.measures.ratio import Ratio
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance
 from dprelease.noise import MECHANISMS, Exact
-from dprelease.noise.score import ScoreLaw
+from dprelease.noise.exponential import ScoreLaw
 
 CONFIDENCE = Fraction(95, 100)
 CELLS = 20_000

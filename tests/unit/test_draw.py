@@ -13,7 +13,7 @@ import pytest
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
-from dprelease.catalog.within import Within
+from dprelease.catalog.zeros import Within
 from dprelease.errors import BrokenPromiseError
 from dprelease.ledger import Charge, Ledger, StepKey, open_ledger
 from dprelease.noise import Exact, ExactHistogram, ExactKeys, Measurement

@@ -19,10 +19,10 @@ from dprelease.plan.horizon import Purse, coming
 from dprelease.plan.largest import largest_budget
 from dprelease.plan.verify import verify
 from dprelease.privacy.unit import Neighboring
-from dprelease.publish.accounting.apart import apart, apart_facts
 from dprelease.publish.accounting.certificate import certificate_html
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json, accounting_page
+from dprelease.publish.accounting.surroundings import apart, apart_facts
 from dprelease.release.planning import plan_release
 from dprelease.release.project import Project
 from dprelease.spec.load import load

@@ -7,7 +7,7 @@ import pytest
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve import resolve
 from dprelease.spec.load import load
-from dprelease.spec.ranges import RangesSpec
+from dprelease.spec.queries import RangesSpec
 
 from .spec_example import SPEC as ORDINARY
 

@@ -25,12 +25,11 @@ from dprelease.errors import MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import unprotected
 from dprelease.privacy.budget import Budget
-from dprelease.publish.accounting.apart import apart
 from dprelease.publish.accounting.choices import draw, laws_of_loss
 from dprelease.publish.accounting.guarantee import factor_text, meanings, totals
 from dprelease.publish.accounting.levels import NONE, Allocated, Change, Level, changes, levels
 from dprelease.publish.accounting.report import account_row
-from dprelease.publish.accounting.surroundings import MODEL, identity
+from dprelease.publish.accounting.surroundings import MODEL, apart, identity
 from dprelease.publish.accounting.words import (
     NOT_COVERED,
     not_protected,

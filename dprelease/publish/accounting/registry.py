@@ -22,12 +22,11 @@ from dprelease.catalog.table import Table
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import unprotected
 from dprelease.privacy.budget import Budget, round_up
-from dprelease.publish.accounting.apart import apart
 from dprelease.publish.accounting.certificate import FRAMEWORKS
 from dprelease.publish.accounting.choices import draw, laws_of_loss, other_ways
 from dprelease.publish.accounting.guarantee import totals
 from dprelease.publish.accounting.reading import how_read, selections
-from dprelease.publish.accounting.surroundings import ACTORS, MODEL, SIDE_CHANNELS, series_told, signature_line
+from dprelease.publish.accounting.surroundings import ACTORS, MODEL, SIDE_CHANNELS, apart, series_told, signature_line
 from dprelease.publish.accounting.words import (
     BY_ACCOUNTANT,
     NOT_COVERED,

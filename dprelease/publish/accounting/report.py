@@ -13,7 +13,6 @@ from dprelease.plan.explain import budget_facts, invariant_facts, loss_facts, pl
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
-from dprelease.publish.accounting.apart import apart, apart_facts, named
 from dprelease.publish.accounting.chances import chances_told
 from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
 from dprelease.publish.accounting.curves import profile_of
@@ -35,10 +34,13 @@ from dprelease.publish.accounting.surroundings import (
     ACTORS,
     MODEL,
     SIDE_CHANNELS,
+    apart,
+    apart_facts,
     dpia,
     fields,
     identity,
     iso_terms,
+    named,
     signature_line,
     surroundings,
 )

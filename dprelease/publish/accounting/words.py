@@ -18,8 +18,7 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain import unprotected
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
-from dprelease.publish.accounting.reading import after_choices
-from dprelease.publish.accounting.workloads import reconciled
+from dprelease.publish.accounting.reading import after_choices, reconciled
 from dprelease.publish.base import UNADJUSTED, AccountFacts, moves
 from dprelease.publish.numbers import at_most, decimal, percent
 

@@ -19,8 +19,8 @@ from markupsafe import Markup
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain import unprotected
-from dprelease.publish.accounting.apart import apart, named
 from dprelease.publish.accounting.chances import chances_told
+from dprelease.publish.accounting.surroundings import apart, named
 from dprelease.publish.accounting.words import compared, described, other_delta, relation, what_is_hidden
 from dprelease.publish.base import NOTICE, AccountFacts, Content
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown

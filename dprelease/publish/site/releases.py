@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.accounting.apart import named
 from dprelease.publish.accounting.figures import Figure, history_figures
+from dprelease.publish.accounting.surroundings import named
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
 from dprelease.publish.bundle.package import Manifest
 from dprelease.publish.numbers import at_most
