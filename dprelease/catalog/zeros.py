@@ -1,4 +1,4 @@
-"""Structural zeros: key combinations that no row can have, as positions in tables and as keys of rows."""
+"""Which cells of a table there are: parts of a key column, and structural zeros, which no row can have."""
 
 from __future__ import annotations
 

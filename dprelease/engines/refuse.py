@@ -14,8 +14,8 @@ from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Join, Key, Mapped, PrivateJoin, Table
 from dprelease.catalog.zeros import Within
 from dprelease.engines.declared import id_column, needed, types
+from dprelease.engines.grids import MOST
 from dprelease.engines.rows import join_keys
-from dprelease.engines.steps import MOST
 from dprelease.errors import BrokenPromiseError, Unsupported
 
 __all__ = ["refuse", "refuse_within", "require_secret"]

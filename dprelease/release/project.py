@@ -23,7 +23,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.regular import TooLarge, read_regular
 from dprelease.release.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
 from dprelease.signature import PrivateKey, read_private
-from dprelease.spec.check_parallel import untied
+from dprelease.spec.check_accounts import untied
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span
 from dprelease.spec.place import ledger_resolved
@@ -173,7 +173,7 @@ class Project:
         Raises:
             SpecError: If the policy has no such account, if the spec's unit or relation says nothing about the
                 account's (``privacy.convert``), if its window cannot be told from the spec's tables and period, or if
-            it is parallel and the spec reads more than units of one stretch (``spec.check_parallel``).
+            it is parallel and the spec reads more than units of one stretch (``spec.check_accounts``).
         """
         problems, found = [], {}
         for table, described in loaded.spec.tables.items():

@@ -1,4 +1,4 @@
-"""Sentences on what happens before and beside the noise: how rows are read and bounded, how keys are chosen."""
+"""Sentences on what happens before, beside and after the noise: rows read, keys chosen, tables reconciled."""
 
 from __future__ import annotations
 

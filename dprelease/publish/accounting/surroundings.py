@@ -1,5 +1,7 @@
 """What surrounds the draws: who sees what, what leaks beside the tables, and what officers have to add themselves.
 
+For a parallel account: what its cap is about, and what it does not promise.
+
 Only what this tool knows is stated. Everything else is printed as not stated, or as left to somebody by name.
 """
 
