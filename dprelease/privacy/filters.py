@@ -68,13 +68,13 @@ from pydantic import Field, model_validator
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, PlanError, UnsupportedEvent
 from dprelease.privacy.accountants.base import Atoms, atoms, rest_epsilon, taken
-from dprelease.privacy.accountants.conversion import epsilon_at
 from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.rdp import curve_of
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import exact_sum, total_rho
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.curves.concentrated import rho_to_epsilon
+from dprelease.privacy.curves.conversion import epsilon_at
 from dprelease.privacy.curves.renyi import Curve
 from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.rounding import real, upper

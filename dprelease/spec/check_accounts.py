@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
-from dprelease.privacy.accountants.conversion import epsilon_at
+from dprelease.privacy.curves.conversion import epsilon_at
 from dprelease.spec.accounts import AccountSpec, Lifetime, WindowSpec
 from dprelease.spec.document import ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings

@@ -19,7 +19,6 @@ from dprelease.plan.strategy import Workload, max_variance, rmse
 from dprelease.privacy import group
 from dprelease.privacy.accountants.advanced import Advanced, drv_epsilon
 from dprelease.privacy.accountants.basic import Basic
-from dprelease.privacy.accountants.conversion import mironov_epsilon
 from dprelease.privacy.accountants.kov import (
     kov_closed_epsilon,
     kov_delta_unequal,
@@ -31,6 +30,7 @@ from dprelease.privacy.accountants.rdp import Rdp, curve_of
 from dprelease.privacy.accountants.zcdp import Zcdp, total_rho
 from dprelease.privacy.curves import gaussian, renyi, selection, single
 from dprelease.privacy.curves.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
+from dprelease.privacy.curves.conversion import mironov_epsilon
 from dprelease.privacy.event import (
     Approximate,
     Composed,

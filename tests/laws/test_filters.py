@@ -21,8 +21,8 @@ import pytest
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.accountants.conversion import delta_at
 from dprelease.privacy.budget import Budget
+from dprelease.privacy.curves.conversion import delta_at
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,

@@ -12,7 +12,7 @@ import pytest
 from dprelease.noise import Measurement
 from dprelease.plan.verify import verify
 from dprelease.plan.verify_units import tail
-from dprelease.privacy.accountants.conversion import renyi_epsilon
+from dprelease.privacy.curves.conversion import renyi_epsilon
 from dprelease.privacy.curves.renyi import Curve
 from dprelease.publish.measured import published_tables
 from tests.planned import plan_of

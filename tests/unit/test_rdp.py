@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.conversion import mironov_epsilon, renyi_epsilon
 from dprelease.privacy.accountants.rdp import Rdp, curve_of
 from dprelease.privacy.accountants.zcdp import Zcdp
 from dprelease.privacy.curves import renyi
 from dprelease.privacy.curves.concentrated import rho_to_epsilon
+from dprelease.privacy.curves.conversion import mironov_epsilon, renyi_epsilon
 from dprelease.privacy.curves.renyi import Curve
 from dprelease.privacy.event import (
     Approximate,

@@ -17,11 +17,6 @@ from dprelease.privacy.accountants.base import (
     taken,
     zcdp_rho,
 )
-from dprelease.privacy.accountants.conversion import (
-    renyi_delta,
-    renyi_epsilon,
-    rough_renyi_epsilon,
-)
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import exact_sum
 from dprelease.privacy.curves.concentrated import (
@@ -29,6 +24,11 @@ from dprelease.privacy.curves.concentrated import (
     rho_to_epsilon,
     rough_rho_to_epsilon,
     rough_rho_to_log_delta,
+)
+from dprelease.privacy.curves.conversion import (
+    renyi_delta,
+    renyi_epsilon,
+    rough_renyi_epsilon,
 )
 from dprelease.privacy.curves.renyi import Curve, Worst
 from dprelease.privacy.event import (

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dprelease.errors import PlanError, UnsupportedEvent
-from dprelease.privacy.accountants.conversion import delta_at, epsilon_at
+from dprelease.privacy.curves.conversion import delta_at, epsilon_at
 from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
 
 __all__ = [
