@@ -12,6 +12,7 @@ from dprelease.plan.document import Account, ReleasePlan, Step
 from dprelease.plan.explain import plan_facts
 from dprelease.plan.second_opinion import heard, second_opinion
 from dprelease.plan.verify import verify
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from tests.planned import SPEC, plan_of
@@ -63,7 +64,7 @@ NOISES = [
 
 
 @pytest.mark.parametrize(("text", "noise"), NOISES)
-@pytest.mark.parametrize("accounting", ["auto", "basic", "advanced", "zcdp", "rdp", "pld"])
+@pytest.mark.parametrize("accounting", ["auto", *ACCOUNTANTS])
 def test_every_accounting_uses_the_budget_up_and_verifies(text: str, accounting: str, noise: str) -> None:
     old = "budget: {epsilon: 1, delta: 1e-9}"
     spec = text.replace(old, f"{old}\n  accounting: {accounting}\n  noise: {noise}")
