@@ -28,7 +28,15 @@ from dprelease.plan.verify import verify
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import Accountant, Claim, Words
 from dprelease.privacy.accountants.zcdp import Zcdp
-from dprelease.privacy.event import Event
+from dprelease.privacy.event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Laplace,
+    Sensitivity,
+)
 from dprelease.release import direct
 from dprelease.release.check import check_release
 from dprelease.release.planning import open_target, plan_release
@@ -44,7 +52,7 @@ postgres_server, postgres = servers.postgres_server, servers.postgres  # fixture
 
 SPEC = """dprelease: 1
 release: {name: survey, period: 2024, title: A survey, curator: Example Office}
-privacy: {unit: {entity: person}, budget: {epsilon: 1, delta: 1e-9}, noise: gaussian, accounting: auto}
+privacy: {unit: {entity: person}, budget: {epsilon: 0.1, delta: 1e-9}, noise: gaussian, accounting: auto}
 tables:
   people:
     account: people
@@ -104,6 +112,32 @@ def _fields(value: Any, name: str) -> list[dict[str, Any]]:
         return []
     own = [value[name]] if isinstance(value.get(name), dict) and "enum" in value[name] else []
     return own + [found for each in value.values() for found in _fields(each, name)]
+
+
+def _taken(name: str) -> list[Event]:
+    """Draws of scale 40 and sensitivity 1 or 3 that the accountant has a theorem for."""
+    shifts = (Sensitivity.of_one_cell(1), Sensitivity.of_one_cell(3))
+    kinds = (DiscreteGaussian, Gaussian, DiscreteLaplace, Laplace)
+    made = [kind(scale=Fraction(40), sensitivity=each) for kind in kinds for each in shifts]
+    return [each for each in made if each.kind in ACCOUNTANTS[name].takes]
+
+
+@pytest.mark.parametrize("name", ACCOUNTANTS)
+def test_an_accountant_is_above_the_exact_loss_rises_with_every_draw_and_undoes_itself(name: str) -> None:
+    accountant, delta = ACCOUNTANTS[name], Fraction(1, 10**6)
+    draws = _taken(name)
+    assert draws
+    last = Fraction(0)
+    for count in range(1, len(draws) + 1):
+        event = Composed(events=tuple(draws[:count]))
+        epsilon = accountant.epsilon(event, delta)
+        assert epsilon * (1 + Fraction(1, 10**7)) >= ACCOUNTANTS["pld"].epsilon(event, delta)
+        assert epsilon > last
+        assert 0 < accountant.delta(event, epsilon) <= delta * (1 + Fraction(1, 10**6))
+        assert accountant.rough_epsilon(event, float(delta)) == pytest.approx(float(epsilon), rel=1e-3)
+        last = epsilon
+    assert accountant.epsilon(Composed(), delta) == 0
+    assert accountant.delta(Composed(), Fraction(1)) == 0
 
 
 class Doubled(Zcdp):
@@ -199,7 +233,9 @@ FILES: dict[str, Callable[[Sequence[Mapping[str, str]], Path], object]] = {"csv"
 ROWS = [{"sex": str(1 + k % 2)} for k in range(40)]
 
 
-@pytest.mark.parametrize(("kind", "source"), [(kind, each) for kind in ENGINES for each in ENGINES[kind].formats])
+@pytest.mark.parametrize(
+    ("kind", "source"), [(kind, each) for kind in ENGINES for each in sorted(ENGINES[kind].formats)]
+)
 def test_every_engine_travels_with_every_source_that_it_reads(kind: str, source: str, tmp_path: Path) -> None:
     ending = SOURCE_FORMATS[source]
     path = small_project(tmp_path, spec(file=f"rows{ending}"), 1)

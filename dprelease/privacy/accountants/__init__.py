@@ -3,8 +3,8 @@
 Each is a theorem about the same fixed mechanisms, so the smallest of them is a valid bound too: that is what
 ``accounting: auto`` takes. To add one, write its file and put it in ``ACCOUNTANTS``; the laws then run on it.
 
->>> list(ACCOUNTANTS)
-['basic', 'advanced', 'zcdp', 'rdp', 'pld']
+>>> ACCOUNTANTS["zcdp"].words.framework
+'zero-concentrated differential privacy, mapped to (ε, δ)'
 """
 
 from __future__ import annotations
