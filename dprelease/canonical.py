@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-__all__ = ["Value", "dumps", "fingerprint", "sha256"]
+__all__ = ["Value", "dumps", "fingerprint", "one_of", "sha256"]
 
 
 def _plain(value: Any) -> Any:
@@ -50,6 +53,32 @@ def sha256(data: bytes) -> str:
 def fingerprint(value: Any) -> str:
     """Hexadecimal SHA-256 of the canonical JSON of a value."""
     return sha256(dumps(value).encode())
+
+
+@dataclass(frozen=True)
+class one_of:  # noqa: N801 - stands in annotations, as `Field` does, in the place of a `Literal`
+    """A field's type is one of the names of a closed table: as ``Literal``, but read from the table itself.
+
+    Attributes:
+        names: Gives the names, in the order in which an error and the JSON Schema list them.
+    """
+
+    names: Callable[[], Iterable[str]]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Refuse what is no name of the table, with the error of a ``Literal``."""
+        return core_schema.no_info_plain_validator_function(self._known)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The JSON Schema of a ``Literal`` with these names."""
+        return {"enum": [*self.names()], "type": "string"}
+
+    def _known(self, value: Any) -> str:
+        known = [*self.names()]
+        if isinstance(value, str) and value in known:
+            return value
+        expected = " or ".join(filter(None, (", ".join(map(repr, known[:-1])), repr(known[-1]))))
+        raise PydanticKnownError("literal_error", {"expected": expected})
 
 
 class Value(BaseModel):

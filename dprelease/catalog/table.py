@@ -6,11 +6,11 @@ from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, StrictBool, StrictInt, StrictStr, model_serializer
 
-from dprelease.canonical import Value
+from dprelease.canonical import Value, one_of
 
 __all__ = [
     "Binned",
@@ -225,11 +225,15 @@ class TimeFilter(Value):
     end: date
 
 
+SOURCE_FORMATS = {"csv": ".csv", "parquet": ".parquet"}
+"""What a source may be, and the ending of its files; an engine says which of them it reads (``Engine.formats``)."""
+
+
 class Source(Value):
     """Where the rows are, as written (``${env:NAME}`` stays unresolved, so that no secret enters a plan)."""
 
     file: str
-    format: Literal["csv", "parquet"]
+    format: Annotated[str, one_of(lambda: SOURCE_FORMATS)]
     null_values: tuple[str, ...] = ("",)
 
 

@@ -146,7 +146,17 @@ class Engine(Protocol):
         ...
 
 
-Maker = Callable[[Path, Mapping[str, str]], Engine]
+class Maker(Protocol):
+    """The class of an engine: what it reads, and how one is opened."""
+
+    @property
+    def formats(self) -> frozenset[str]:
+        """The formats of sources that it reads, as ``catalog.table.SOURCE_FORMATS`` names them."""
+        ...
+
+    def __call__(self, folder: Path, environment: Mapping[str, str]) -> Engine:
+        """Open one; sources are relative to the folder, and ``${env:NAME}`` in them names this environment."""
+        ...
 
 
 def scrubbed(doing: str, action: Callable[[], Result]) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count, islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import duckdb
 import ibis
@@ -74,6 +74,8 @@ class DuckDBEngine:
         folder: What ``source.file`` is relative to.
         environment: What ``${env:NAME}`` in ``source.file`` may name.
     """
+
+    formats: ClassVar[frozenset[str]] = frozenset({"csv", "parquet"})
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder

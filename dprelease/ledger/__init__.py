@@ -16,8 +16,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from dprelease.errors import LedgerError
+from dprelease.ledger import postgres_url
 from dprelease.ledger.balance import AccountFacts, Actor
 from dprelease.ledger.base import Charge, Ledger, Reservation, Sources, StepKey
 from dprelease.ledger.entry import Entry
@@ -27,6 +29,7 @@ from dprelease.ledger.published import Evidence, Published
 from dprelease.ledger.rules import has_ended
 from dprelease.ledger.sqlite import SQLiteLedger
 from dprelease.ledger.store import Holder, Lock
+from dprelease.spec.place import Scheme
 
 __all__ = [
     "LEDGERS",
@@ -38,6 +41,7 @@ __all__ = [
     "Evidence",
     "Holder",
     "Ledger",
+    "LedgerKind",
     "Lock",
     "Published",
     "ReleaseLock",
@@ -47,14 +51,12 @@ __all__ = [
     "StepKey",
     "has_ended",
     "open_ledger",
+    "schemes",
 ]
 
 
 def _sqlite(url: str, folder: Path, anchors: Sequence[Path], host: str, shared: Sequence[Path]) -> Ledger:
-    path = url.removeprefix("sqlite:///")
-    if path == url or not path.strip("/"):
-        raise _no_store(url)
-    return SQLiteLedger(folder / path, [*anchors, *shared])  # of one host, whatever that is called
+    return SQLiteLedger(folder / url.removeprefix("sqlite:///"), [*anchors, *shared])  # of one host, whatever its name
 
 
 def _postgres(url: str, folder: Path, anchors: Sequence[Path], host: str, shared: Sequence[Path]) -> Ledger:
@@ -63,11 +65,28 @@ def _postgres(url: str, folder: Path, anchors: Sequence[Path], host: str, shared
     return PostgresLedger(url, anchors, host=host, shared=shared)
 
 
-LEDGERS: dict[str, Callable[[str, Path, Sequence[Path], str, Sequence[Path]], Ledger]] = {
-    "sqlite": _sqlite,
-    "postgresql": _postgres,
-    "postgres": _postgres,
+class LedgerKind(NamedTuple):
+    """A kind of store.
+
+    Attributes:
+        scheme: How the place of such a ledger is written.
+        open: Opens the one at a place: the URL, the folder of the project, the anchors of this host, its name, and the
+            anchors that all hosts share.
+    """
+
+    scheme: Scheme
+    open: Callable[[str, Path, Sequence[Path], str, Sequence[Path]], Ledger]
+
+
+LEDGERS: dict[str, LedgerKind] = {
+    "sqlite": LedgerKind(Scheme(("sqlite:///",), "sqlite:///state/ledger.db"), _sqlite),
+    "postgresql": LedgerKind(postgres_url.SCHEME, _postgres),
 }
+
+
+def schemes() -> tuple[Scheme, ...]:
+    """How the place of a ledger may be written, for whoever reads ``ledger:``."""
+    return tuple(kind.scheme for kind in LEDGERS.values())
 
 
 def open_ledger(
@@ -87,17 +106,15 @@ def open_ledger(
         LedgerError: If the URL is not one of a store that is there.
         MissingExtra: If its driver is not installed.
     """
-    scheme, mark, _ = url.partition("://")
-    if scheme not in LEDGERS or not mark:
-        raise _no_store(url)
-    own, common = ([Path(os.path.abspath(folder / each)) for each in every] for every in (anchors, shared))
-    return LEDGERS[scheme](url, folder, own, host, common)
-
-
-def _no_store(url: str) -> LedgerError:
+    for kind in LEDGERS.values():
+        if kind.scheme.takes(url) and url.partition("://")[2].strip("/"):
+            own, common = ([Path(os.path.abspath(folder / each)) for each in every] for every in (anchors, shared))
+            return kind.open(url, folder, own, host, common)
     # A URL may hold a password, so only its scheme is shown.
-    return LedgerError(
-        f"`ledger:` names no store that is there: {url.partition(':')[0]}",
-        hint="write sqlite:///state/ledger.db, or postgresql://user@host/database",
+    scheme = url.partition(":")[0]
+    known = any(prefix.startswith(f"{scheme}:") for kind in LEDGERS.values() for prefix in kind.scheme.prefixes)
+    raise LedgerError(
+        f"`ledger:` names no place in {scheme}" if known else f"`ledger:` has an unknown scheme: {scheme}",
+        hint="write " + ", or ".join(kind.scheme.example for kind in LEDGERS.values()),
         code="DPR-L143",
     )

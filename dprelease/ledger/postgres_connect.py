@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakSet
 
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked, MissingExtra
+from dprelease.ledger import postgres_url
 from dprelease.ledger.entry import RESTORE
 
 try:
@@ -136,7 +137,7 @@ class Address:
             told = {key: str(value) for key, value in conninfo_to_dict(url).items()}
         except psycopg.Error:  # its words quote the URL
             told = {}
-        if not told or not url.startswith(("postgresql://", "postgres://")):
+        if not told or not postgres_url.SCHEME.takes(url):
             raise LedgerError(
                 "`ledger:` is no URL of a PostgreSQL database",
                 hint="write postgresql://user@host:5432/database, and the password in ~/.pgpass",

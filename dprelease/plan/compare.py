@@ -39,7 +39,7 @@ def compare(plan: ReleasePlan) -> tuple[Compared, ...]:
 
 
 def _compared(plan: ReleasePlan, name: str) -> Compared:
-    loss = plan.loss.get(name)  # type: ignore[call-overload]  # names of ACCOUNTANTS
+    loss = plan.loss.get(name)
     target = plan.loss[plan.certified].epsilon if plan.budget.epsilon is None else plan.budget.epsilon
 
     def event_at(knob: Fraction) -> Event:

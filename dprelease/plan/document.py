@@ -23,6 +23,7 @@ from dprelease.plan.ranged import PlannedRanges
 from dprelease.plan.standing import AccountStanding, Head, Standing
 from dprelease.plan.step import Answer, Feed, Selecting, Step
 from dprelease.plan.workload import PostProcess, Take, Workload
+from dprelease.privacy.accountants import AccountantName, AccountingName
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event, Repeated
@@ -62,8 +63,6 @@ __all__ = [
     "Window",
     "Workload",
 ]
-
-AccountantName = Literal["basic", "advanced", "zcdp", "rdp", "pld"]
 
 
 def _feed(value: Any) -> Any:
@@ -218,7 +217,7 @@ class ReleasePlan(Value):
     unit: PrivacyUnit
     neighboring: Neighboring
     budget: Budget
-    accounting: Literal["auto", "basic", "advanced", "zcdp", "rdp", "pld"]
+    accounting: AccountingName
     accounts: tuple[Account, ...]
     catalog: Catalog
     queries: tuple[PlannedQuery, ...]

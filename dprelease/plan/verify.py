@@ -13,11 +13,12 @@ from fractions import Fraction
 
 from dprelease.errors import PlanError
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
+from dprelease.plan.verify_events import draws_of
 from dprelease.plan.verify_factor import check_factor, check_ranges
 from dprelease.plan.verify_form import check_form
 from dprelease.plan.verify_groups import check_groups
 from dprelease.plan.verify_invariants import check_invariants
-from dprelease.plan.verify_loss import check_losses, cost_within, draws_of, total_rho
+from dprelease.plan.verify_loss import check_losses, cost_within, total_rho
 from dprelease.plan.verify_outputs import check_outputs
 from dprelease.plan.verify_periods import misread, unparted, untied
 from dprelease.plan.verify_pieces import check_pieces

@@ -22,7 +22,7 @@ from dprelease.plan.verify_reach import _bounds, require
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["check_factor", "check_ranges", "expected_of_sums"]
+__all__ = ["check_factor", "check_ranges", "expected_of_sums", "half_width"]
 
 _COMPARED = 128  # keys up to which every two columns are compared; beyond, a matrix has no negative entries
 _MOST_KEYS = 4096
@@ -201,12 +201,15 @@ def expected_of_sums(plan: ReleasePlan, query: PlannedQuery, step: Step) -> Expe
     require(step.factor is None or matrix is not None, f"{query.name} has a draw whose matrix makes no sense")
     worst = _worst(keys, matrix, query.ranges.which)
     error = math.sqrt(worst * float(step.law.variance)) * (1 - _TOLERANCE)
+    return Expected(standard_error=error, margin=half_width(plan, step.scale) * error)
+
+
+def half_width(plan: ReleasePlan, smallest: Fraction) -> float:
+    """A margin in standard errors, of a sum of draws: of the normal law, or of sub-Gaussian noise of small scales."""
     confidence = float(plan.publish.confidence)
-    if step.scale >= _NORMAL:
-        reach = NormalDist().inv_cdf((1 + confidence) / 2)
-    else:
-        reach = math.sqrt(2 * math.log(2 / (1 - confidence)))
-    return Expected(standard_error=error, margin=reach * error)
+    if smallest >= _NORMAL:
+        return NormalDist().inv_cdf((1 + confidence) / 2)
+    return math.sqrt(2 * math.log(2 / (1 - confidence)))
 
 
 def _worst(keys: int, matrix: Whole | None, which: str) -> float:

@@ -10,30 +10,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.verify_delta import delta_of, revealed
-from dprelease.plan.verify_draws import Array, Cell, Draw, Norms, log_moments, witnesses, worst
+from dprelease.plan.verify_draws import Array, Cell, Draw, log_moments, witnesses, worst
+from dprelease.plan.verify_events import draws_of
 from dprelease.plan.verify_reach import require
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.event import (
-    Approximate,
-    BoundedRange,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    KeySelection,
-    KNorm,
-    Repeated,
-)
 
-__all__ = ["check_losses", "cost_within", "draws_of", "draws_of_event", "total_rho"]
+__all__ = ["check_losses", "cost_within", "total_rho"]
 
 Draws = Mapping[Draw, int]
 
@@ -43,52 +34,6 @@ _TRUE = 1e-4  # relative in delta, where a claim is held against the exact loss
 _SPLITS = (0.5, 0.35, 0.7, 0.2, 0.9, 0.1, 1.0, 0.05, 0.02, 0.01)
 _SMALL = 16  # the scale below which several cells are not read as continuous
 _SUMMED = 2000  # the largest scale of one discrete Gaussian that is summed over its lattice
-
-
-def draws_of(steps: Iterable[Step]) -> Counter[Draw]:
-    """Every draw of these steps and how often it occurs; steps that nothing moves are left out.
-
-    Raises:
-        BrokenPromiseError: If a step costs something that is not known here.
-    """
-    return sum((draws_of_event(step.event, step.id) for step in steps), Counter())
-
-
-def draws_of_event(event: Event, name: str = "an event") -> Counter[Draw]:
-    """The draws of one event, what is composed and repeated written out; ``name`` is for the refusal."""
-    if isinstance(event, Repeated):
-        return Counter({draw: n * event.count for draw, n in draws_of_event(event.event, name).items()})
-    if isinstance(event, KeySelection):
-        event = Composed(events=(event.noise, Approximate(epsilon=Fraction(0), delta=event.delta)))
-    if isinstance(event, Composed):
-        found: Counter[Draw] = Counter()
-        for part in event.events:
-            found.update(draws_of_event(part, name))
-        return found
-    known = isinstance(event, KNorm | DiscreteLaplace | DiscreteGaussian | BoundedRange | Approximate)
-    require(known, f"{name} uses a mechanism that cannot be verified")
-    if isinstance(event, Approximate):
-        boxes = (Cell("pure", event.epsilon), Cell("reveal", event.delta))
-        return Counter({((cell,),): 1 for cell in boxes if cell.value})
-    draw = _draw_of(event)
-    return Counter({draw: 1} if draw else {})
-
-
-def _draw_of(event: Event) -> Draw:
-    """The cells that one unit moves, in each of its worst ways; where they are not known, the norms of its moves."""
-    if isinstance(event, KNorm):
-        return ((Cell("pure", event.gauge / event.scale),),) if event.gauge else ()
-    if isinstance(event, BoundedRange):
-        return ((Cell("range", event.epsilon),),) if event.epsilon else ()
-    if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
-        return ()
-    kind: Literal["laplace", "gaussian"] = "laplace" if isinstance(event, DiscreteLaplace) else "gaussian"
-    known = event.sensitivity
-    shifts = known.shifts or (((math.floor(known.linf),),) if known.l0 == 1 and known.linf else ())
-    if shifts:
-        return tuple(tuple(Cell(kind, event.scale, c) for c in shift) for shift in shifts)
-    norms = Norms(known.l0, known.l1, known.l2_squared, known.linf)
-    return ((Cell(kind, event.scale, 1, norms),),) if all(norms) else ()
 
 
 def total_rho(draws: Draws) -> float:
@@ -126,9 +71,55 @@ def cost_within(steps: Iterable[Step], budget: Budget, delta: Fraction, accounti
     if budget.rho is not None:
         return total_rho(draws) <= float(budget.rho) * (1 + _NEAR) and revealed(draws) <= delta
     epsilon = budget.epsilon or Fraction(0)
-    if accounting in ("zcdp", "rdp"):
-        return _curve_proves(accounting, draws, epsilon * (1 + Fraction(_NEAR)), delta)
-    return _holds(accounting, draws, epsilon, delta) if accounting != "auto" else _true(draws, epsilon, delta)
+    if accounting == "auto":
+        return _true(draws, epsilon, delta)
+    return ACCOUNTANTS[accounting].holds(_Claim(draws, epsilon, delta, at_most=True))
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """A loss and its draws, for the accountant that claims it: ``Accountant.holds`` says by which of these it stands.
+
+    Attributes:
+        draws: Read anew from the events of the plan.
+        epsilon: As claimed.
+        delta: As claimed.
+        at_most: The draws may cost less: the epsilon is a limit, and not the figure of a theorem.
+    """
+
+    draws: Draws
+    epsilon: Fraction
+    delta: Fraction
+    at_most: bool = False
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Of every cell that moves."""
+        return frozenset(cell.kind for draw in self.draws for way in draw for cell in way)
+
+    @property
+    def rho(self) -> float:
+        """See :func:`total_rho`."""
+        return total_rho(self.draws)
+
+    def is_true(self) -> bool:
+        """Against the exact loss of all draws (``verify_delta``)."""
+        return _true(self.draws, self.epsilon, self.delta)
+
+    def adds_boxes(self) -> bool:
+        """Epsilons and deltas added up."""
+        return _basic(self.draws, self.epsilon, self.delta)
+
+    def composes_boxes(self) -> bool:
+        """The optimum for boxes."""
+        return _advanced(self.draws, self.epsilon, self.delta)
+
+    def by_curves(self, *, renyi: bool) -> bool:
+        """What the curves give: enough, and but for a limit no more than that."""
+        near = Fraction(_NEAR)
+        enough = _curve_proves(self.draws, self.epsilon * (1 + near), self.delta, renyi=renyi)
+        more = self.at_most or not self.epsilon
+        return enough and (more or not _curve_proves(self.draws, self.epsilon * (1 - near), self.delta, renyi=renyi))
 
 
 def _true(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
@@ -136,15 +127,8 @@ def _true(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 def _holds(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
-    if name == "basic":
-        return _basic(draws, epsilon, delta)
-    if name == "advanced":
-        return _advanced(draws, epsilon, delta)
-    if name in ("zcdp", "rdp"):
-        near = Fraction(_NEAR)
-        enough = _curve_proves(name, draws, epsilon * (1 + near), delta)
-        return enough and (not epsilon or not _curve_proves(name, draws, epsilon * (1 - near), delta))
-    return name == "pld" and _true(draws, epsilon, delta)
+    accountant = ACCOUNTANTS.get(name)
+    return accountant is not None and accountant.holds(_Claim(draws, epsilon, delta))
 
 
 def _pure(draw: Draw) -> Fraction | None:
@@ -220,7 +204,7 @@ def _sum(responses: Draws) -> float:
     return math.fsum(float(way[0].value) * n for (way,), n in responses.items())
 
 
-def _curve_proves(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
+def _curve_proves(draws: Draws, epsilon: Fraction, delta: Fraction, *, renyi: bool) -> bool:
     """Whether summed zCDP or Renyi losses prove (epsilon, delta): the other direction of CKS 2020, Proposition 12.
 
     ln delta is the least over theta > 0 (order 1 + theta) of K(theta) - theta epsilon - theta ln(1 + 1/theta)
@@ -230,12 +214,12 @@ def _curve_proves(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -
     draws = {draw: n for draw, n in draws.items() if _pure(draw) != 0}
     if not draws or delta < own:
         return delta >= own
-    if name == "rdp" and float(epsilon) >= _sum_pure(draws) * (1 - 1e-12):
+    if renyi and float(epsilon) >= _sum_pure(draws) * (1 - 1e-12):
         return True
     delta = (delta - own) / (1 - own)  # of what does not reveal; see verify_delta.delta_of
     if not delta:
         return False
-    curves = [_concentrated(draws, epsilon)] + ([_renyi(draws, epsilon)] if name == "rdp" else [])
+    curves = [_concentrated(draws, epsilon)] + ([_renyi(draws, epsilon)] if renyi else [])
     return any(_reaches(*each, math.log(delta.numerator) - math.log(delta.denominator)) for each in curves)
 
 

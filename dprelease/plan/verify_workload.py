@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.estimate.reconcile import undetermined
-from dprelease.estimate.zeros import cell_variances
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
-from dprelease.plan.outputs import reach_of
+from dprelease.plan.verify_factor import half_width
 from dprelease.plan.verify_loss import cost_within
 from dprelease.plan.verify_outputs import figure
 from dprelease.plan.verify_reach import require
-from dprelease.plan.workload_design import design_of
+from dprelease.plan.verify_variance import worst_variances
 
 __all__ = ["check_workloads", "feeds_of_workloads"]
 
@@ -120,13 +119,12 @@ def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
         require(budget.delta == plan.budget.delta, f"{workload.name} reads its budget at another delta")
         within = cost_within(own, budget, plan.budget.delta, plan.accounting)
         require(within, f"{workload.name} costs more than its own budget")
-    design = design_of(workload, plan.catalog, steps)
-    require(not undetermined(design), f"{workload.name} draws too little for its tables")
-    found = cell_variances(design)
-    reach = reach_of(workload, steps, plan.publish.confidence)
+    found = worst_variances(workload, plan.catalog, steps)
+    require(all(map(math.isfinite, found.values())), f"{workload.name} draws too little for its tables")
+    reach = half_width(plan, min(steps[take.step].scale for take in workload.takes if steps[take.step].scale))
     told = {output.query: output for output in plan.outputs}
     for name in workload.tables:
-        error = float(found[workload.place(name)].max()) ** 0.5
+        error = math.sqrt(found[workload.place(name)])
         require(name in told, f"{name} has no accuracy")
         require(told[name].steps == tuple(take.step for take in workload.takes), f"{name} is told of other steps")
         enough = figure(told[name].standard_error, name) >= Fraction(error * (1 - _TOLERANCE))

@@ -21,7 +21,6 @@ Number = TypeVar("Number", float, Fraction)
 
 LARGEST_SCALE = 2**50
 _CLOSE = 1e-7  # of the budget: where the search stops
-_FAST = ("basic", "rdp")
 _LONGEST = math.log(1000.0)
 
 
@@ -56,7 +55,13 @@ def _names(accounting: str, event: Event) -> tuple[tuple[str, ...], ...]:
     """
     if accounting != "auto":
         return ((accounting,),)
-    return (("pld",), _FAST) if all(_well_known(atom) for atom in atoms(event)) else (("pld", *_FAST),)
+    law, fast = _driving("law"), _driving("fast")
+    return (law, fast) if all(_well_known(atom) for atom in atoms(event)) else ((*law, *fast),)
+
+
+def _driving(how: str) -> tuple[str, ...]:
+    """The accountants that drive ``auto`` in this way (``Accountant.auto``)."""
+    return tuple(name for name, accountant in ACCOUNTANTS.items() if accountant.auto == how)
 
 
 def _well_known(atom: Event) -> bool:
@@ -139,9 +144,9 @@ def near_knob(
         event = event_at(knob)
         return float(total_rho(event)) if budget.rho is not None else rough_loss(accounting, event, budget.delta)
 
-    if start is None and accounting in ("auto", "pld") and budget.rho is None:
+    if start is None and budget.rho is None and accounting in ("auto", *_driving("law")):
         # a cheap neighbour, a few per cent away
-        start = _near(lambda knob: _rough((_FAST,), event_at(knob), budget.delta), limit, Fraction(1), 0.05)
+        start = _near(lambda knob: _rough((_driving("fast"),), event_at(knob), budget.delta), limit, Fraction(1), 0.05)
     return _near(rough, limit, start or Fraction(1), close)
 
 

@@ -165,7 +165,7 @@ def spent_on(terms: Terms, event: Event) -> Spent:
         UnsupportedEvent: If the account's composition has no theorem for it.
     """
     if terms.composition == "pld":
-        taken("pld", event)
+        taken("pld", event, Pld.takes)
         return Spent()
     found = peeled(atoms(event))
     if terms.composition == "zcdp":

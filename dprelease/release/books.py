@@ -10,7 +10,6 @@ from pathlib import Path
 from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger, open_ledger
 from dprelease.release.project import Project
-from dprelease.spec.place import ledger_resolved
 from dprelease.spec.project import HOST
 
 __all__ = ["open_books", "open_rehearsal_books"]
@@ -34,7 +33,7 @@ def open_books(project: Project) -> Ledger:
             hint="write `shared_anchors: [/mnt/shared/head.json]`: a file that every host sees under this path",
             code="DPR-L326",
         )
-    url = ledger_resolved(settings.ledger, os.environ)
+    url = project.ledger_url(os.environ)
     host = _host(settings.host or "", os.environ)
     return open_ledger(url, project.folder, settings.anchors, host, settings.shared_anchors)
 

@@ -15,6 +15,7 @@ from dprelease.canonical import fingerprint, sha256
 from dprelease.catalog.reference import ReferenceTable, RefusedFile, read_reference
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError, Problem, SpecError, TableMismatch, Where
+from dprelease.ledger import schemes
 from dprelease.plan.document import Account, Parallel, Window
 from dprelease.plan.resolve import references_needed, resolve
 from dprelease.privacy.budget import Budget
@@ -87,7 +88,7 @@ class Project:
     def open(cls, folder: Path) -> Project:
         """Read ``dprelease.yaml`` and the policy that it names."""
         path = folder / _SETTINGS
-        settings = load_project(read_text(path, str(path)), str(path))
+        settings = load_project(read_text(path, str(path)), str(path), schemes())
         policy = folder / settings.policy
         return cls(folder, settings, load_policy(read_text(policy, str(policy)), str(policy)))
 
@@ -139,7 +140,7 @@ class Project:
         Raises:
             LedgerError: If a variable is not set, or gives no place of a ledger.
         """
-        return ledger_resolved(self.settings.ledger, environment)
+        return ledger_resolved(self.settings.ledger, environment, schemes())
 
     def load(self, path: Path, period: str | None = None) -> Loaded:
         """The spec in a file of the project, of its own period or of another one."""

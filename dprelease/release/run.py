@@ -7,10 +7,9 @@ release: the ledger knows which steps have an answer, and only the others are dr
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
@@ -18,7 +17,7 @@ from pydantic import Field
 
 from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Table
-from dprelease.engines import ENGINES, Engine
+from dprelease.engines import Engine, Maker, engine_for
 from dprelease.errors import DpReleaseError, LedgerError
 from dprelease.ledger import Ledger, Lock, Reservation, has_ended
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
@@ -100,6 +99,7 @@ class Run:
         self._request, self._target, self._ledger, self._lock = request, target, ledger, lock
         self._rehearsal, self._key = rehearsal, key
         self._folder = rehearsal.folder if rehearsal else target.project.folder
+        self._engines: dict[Maker, Engine] = {}
         self._reused: frozenset[str] = frozenset()
         self._sources = Sources()
         self._mine = False  # whether this run has made the reservation
@@ -117,12 +117,15 @@ class Run:
 
     def _forget(self) -> None:
         """Let go of every row."""
-        if "_engine" in self.__dict__:  # made on first use
-            self._engine.close()
+        for engine in self._engines.values():
+            engine.close()
 
-    @cached_property
-    def _engine(self) -> Engine:
-        return ENGINES["duckdb"](self._folder, os.environ)
+    def _engine(self, tables: Mapping[str, Table]) -> Engine:
+        """The engine that reads these tables, opened when it is first needed."""
+        maker = engine_for(tables.values())
+        if maker not in self._engines:
+            self._engines[maker] = maker(self._folder, os.environ)
+        return self._engines[maker]
 
     def reserve(self) -> None:
         """Find the open or closed release of this name and period, or plan it and charge it in full."""
@@ -190,12 +193,13 @@ class Run:
         """Let the sampler, the sources, their key and the engine refuse now, before anything is reserved."""
         require_sampler(self._request.sampler)
         tables = self._tables(plan)
+        engine = self._engine(tables)
         for table in tables.values():
-            self._engine.describe(table)
-        self._check_computable(plan)
+            engine.describe(table)
+        self._check_computable(plan, engine)
         if not self._rehearsal:
             accept = self._request.accept_changed_data
-            self._sources.look(self._ledger, tables, self._engine, self._source_key(), accept)
+            self._sources.look(self._ledger, tables, engine, self._source_key(), accept)
 
     def _require_public(self, plan: ReleasePlan) -> None:
         """No reference is a confidential file; of a rehearsal, which reads no source, it was told by its path alone."""
@@ -229,7 +233,8 @@ class Run:
     def _hashed(self, plan: ReleasePlan) -> tuple[SourceKey, dict[str, tuple[str, ...]]]:
         """The files of a plan as they are now, by keyed hash; the key is there, for something was measured."""
         key, tables = self._source_key(), self._tables(plan)
-        return key, {name: self._engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        engine = self._engine(tables)
+        return key, {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
 
     def pin(self) -> None:
         """Fingerprint what is about to be read, or hold it against what was read before; nothing where all is measured.
@@ -249,7 +254,7 @@ class Run:
         self._catalog = self.plan.catalog.model_copy(update={"tables": {**self.plan.catalog.tables, **tables}})
         key = SourceKey.thrown_away() if self._rehearsal else self._source_key()
         accept = self._request.accept_changed_data
-        self._pinned = self._sources.pin(self._ledger, self._identity, tables, self._engine, key, accept)
+        self._pinned = self._sources.pin(self._ledger, self._identity, tables, self._engine(tables), key, accept)
 
     def _source_key(self) -> SourceKey:
         project = self._target.project
@@ -267,12 +272,12 @@ class Run:
         with suppress(DpReleaseError):  # it stays charged then, and can be resumed
             self._ledger.void(*self._identity, f"before the first read: {why}", "dprelease run")
 
-    def _check_computable(self, plan: ReleasePlan) -> None:
+    def _check_computable(self, plan: ReleasePlan, engine: Engine) -> None:
         """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
         references = reference_tables(plan.catalog, self._target.project.folder)
         for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
             asked = (part for step in batch.steps if step.id != batch.selection for part in step.parts)
-            self._engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), references)
+            engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), references)
 
     def _resume(self, known: Reservation) -> None:
         if known.state in ("given_up", "lost"):
@@ -333,7 +338,7 @@ class Run:
 
     def measure(self, batch: Batch) -> int:
         """Measure a batch; returns how many measurements it is made of, all of which are now committed."""
-        source = Source(self._catalog, self._references, self._engine, self._pinned, self._sampler)
+        source = Source(self._catalog, self._references, self._pinned.engine, self._pinned, self._sampler)
         return len(draw(batch, source, self._ledger, self._identity))
 
     def publish(self) -> Outcome:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -33,7 +33,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.residual import Residual
 from dprelease.catalog.table import Catalog, Table
-from dprelease.engines import ENGINES, Engine
+from dprelease.engines import Engine, engine_for
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from dprelease.estimate import PublishedMeasure
 from dprelease.ledger import Ledger, StepKey
@@ -120,20 +120,18 @@ def utility(
     require_outside(target.project, out)
     plan = plan_release(target.project, target.loaded)
     references = reference_tables(plan.catalog, target.project.folder)
-    rehearsal = Rehearsal.begin() if synthetic else None
-    engine = ENGINES["duckdb"](rehearsal.folder if rehearsal else target.project.folder, os.environ)
-    try:
-        tables = _tables(plan, rehearsal)
+    with ExitStack() as opened:
+        rehearsal = Rehearsal.begin() if synthetic else None
+        if rehearsal:
+            opened.callback(rehearsal.close)
+        folder, tables = rehearsal.folder if rehearsal else target.project.folder, _tables(plan, rehearsal)
+        engine = opened.enter_context(closing(engine_for(tables.values())(folder, os.environ)))
         for table in tables.values():
             engine.describe(table)
         files = None if rehearsal else stand_in(target.project, plan, tables, engine)
         found = compare(plan, _catalog(plan, tables), references, engine, repeat, show)
         if files is not None:
             files.require_same()
-    finally:
-        engine.close()
-        if rehearsal:
-            rehearsal.close()
     return Utility(
         release=plan.release.name,
         period=plan.release.period,

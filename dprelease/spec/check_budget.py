@@ -8,6 +8,7 @@ from dprelease.measures import kind_of
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.quantile import Max, Min, Quantiles
 from dprelease.measures.sum import Sum
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.spec.document import QuerySpec, ReleaseSpec, TargetSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import did_you_mean, nearest, shown
@@ -30,12 +31,9 @@ def check_privacy(spec: ReleaseSpec, findings: Findings) -> None:
         findings.add("DPR-S533", ("privacy", "noise"), says, hint, _BUDGET)
     other = "basic" if privacy.budget.rho is None else "auto"
     hint = f"give the budget a delta, such as 1e-9, or write `accounting: {other}`"
-    if privacy.accounting == "zcdp":
-        says = "is zcdp, which by itself proves no epsilon at delta 0"
-        findings.add("DPR-S545", ("privacy", "accounting"), says, hint, _BUDGET)
-    elif privacy.accounting == "advanced":
-        says = "is advanced, a theorem that needs a delta greater than 0"
-        findings.add("DPR-S546", ("privacy", "accounting"), says, hint, _BUDGET)
+    code, says = ACCOUNTANTS[privacy.accounting].needs_delta if privacy.accounting != "auto" else ("", "")
+    if code:
+        findings.add(code, ("privacy", "accounting"), says, hint, _BUDGET)
 
 
 def check_accuracy(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:

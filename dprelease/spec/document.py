@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from dprelease.canonical import Value
+from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.columns import ColumnSpec, KeySpan, ReferenceKeys
@@ -129,9 +130,7 @@ class PrivacySpec(SpecValue):
         Neighboring.ADD_REMOVE, strict=False, description="Neighbours differ by one unit more, or by one replaced."
     )
     budget: Annotated[Budget, BeforeValidator(_budget, json_schema_input_type=BudgetSpec)]
-    accounting: Literal["auto", "basic", "advanced", "zcdp", "rdp", "pld"] = Field(
-        "auto", description="How losses add up; auto takes the smallest that is proved."
-    )
+    accounting: AccountingName = Field("auto", description="How losses add up; auto takes the smallest that is proved.")
     noise: Literal["auto", "laplace", "gaussian"] = Field("auto", description="Always integer-valued.")
     allocation: Literal["shares", "least_error"] = Field(
         "shares", description="shares divide the budget; with least_error they weigh errors, whose total is made least."

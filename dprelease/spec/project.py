@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -19,7 +20,7 @@ from dprelease.spec.fields import Filled
 from dprelease.spec.findings import Findings
 from dprelease.spec.load import read_model
 from dprelease.spec.nodes import Places
-from dprelease.spec.place import ledger_as_written
+from dprelease.spec.place import Scheme, ledger_text, misplaced
 from dprelease.spec.prune import Hidden
 
 __all__ = [
@@ -42,7 +43,7 @@ _VARIABLE = re.compile(r"\$\{env:[A-Za-z_][A-Za-z0-9_]*\}")
 class ProjectSpec(SpecValue):
     """Where things are; relative paths start at the folder of ``dprelease.yaml``."""
 
-    ledger: Annotated[str, BeforeValidator(ledger_as_written)] = Field(
+    ledger: Annotated[str, BeforeValidator(ledger_text)] = Field(
         description="sqlite:/// and a path, or postgresql://user@host/database; ${env:NAME} may stand in it."
     )
     anchors: tuple[Filled, ...] = Field(
@@ -87,13 +88,19 @@ _POLICY_MODELS: Mapping[str, type[BaseModel]] = {
 }
 
 
-def load_project(text: str | bytes, file: str) -> ProjectSpec:
+def load_project(text: str | bytes, file: str, schemes: Sequence[Scheme]) -> ProjectSpec:
     """Read ``dprelease.yaml``.
+
+    Args:
+        text: The file.
+        file: Its name in messages.
+        schemes: How the place of a ledger may be written.
 
     Raises:
         SpecError: With every problem, in file order.
     """
-    return read_model(text, file, ProjectSpec, _PROJECT_MODELS, _check_project, {})[0]
+    check = partial(_check_project, schemes=schemes)
+    return read_model(text, file, ProjectSpec, _PROJECT_MODELS, check, {})[0]
 
 
 def load_policy(text: str | bytes, file: str) -> PolicySpec:
@@ -105,8 +112,11 @@ def load_policy(text: str | bytes, file: str) -> PolicySpec:
     return read_model(text, file, PolicySpec, _POLICY_MODELS, _check_policy, {"accounts": {}})[0]
 
 
-def _check_project(project: ProjectSpec, places: Places, hidden: Hidden) -> list[Problem]:
+def _check_project(project: ProjectSpec, places: Places, hidden: Hidden, *, schemes: Sequence[Scheme]) -> list[Problem]:
     findings = Findings(places, hidden)
+    if (found := misplaced(project.ledger, schemes)) is not None:
+        code, says, hint = found
+        findings.add(code, ("ledger",), says, hint)
     for number, anchor in enumerate(project.anchors):
         if anchor in project.anchors[:number]:
             findings.add("DPR-S597", ("anchors", number), "repeats a file", "name every file once, on other disks")

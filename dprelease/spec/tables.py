@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
+from dprelease.catalog.table import SOURCE_FORMATS
 from dprelease.spec.columns import ColumnSpec
 from dprelease.spec.fields import AsWritten, Bound, Filled, refuse
 from dprelease.spec.value import SpecValue
@@ -26,8 +27,9 @@ _WITH_ONE: JsonDict = {"oneOf": [{"required": ["reference"]}, {"required": ["tab
 
 
 def _readable(file: str) -> str:
-    if not file.lower().endswith((".csv", ".parquet")):
-        raise refuse("DPR-S216", "names a file that ends neither in .csv nor in .parquet", "export it as one of these")
+    if not file.lower().endswith((*SOURCE_FORMATS.values(),)):
+        endings = " nor in ".join(SOURCE_FORMATS.values())
+        raise refuse("DPR-S216", f"names a file that ends neither in {endings}", "export it as one of these")
     return file
 
 
@@ -40,9 +42,9 @@ class SourceSpec(SpecValue):
     null_values: tuple[AsWritten, ...] = Field(("",), description="Texts that mean null.")
 
     @property
-    def format(self) -> Literal["csv", "parquet"]:
-        """By the ending of the file."""
-        return "csv" if self.file.lower().endswith(".csv") else "parquet"
+    def format(self) -> str:
+        """The source's format, by the ending of the file."""
+        return next(name for name, ending in SOURCE_FORMATS.items() if self.file.lower().endswith(ending))
 
 
 class JoinSpec(SpecValue):

@@ -28,7 +28,7 @@ WORKER = Path(__file__).with_name("ledger_worker.py")
 postgres_server, postgres = servers.postgres_server, servers.postgres  # fixtures
 
 
-@pytest.fixture(params=[name for name in LEDGERS if name != "postgres"])  # another name for postgresql
+@pytest.fixture(params=LEDGERS)
 def url(request: pytest.FixtureRequest) -> str:
     """Of a ledger that nothing was ever written to; a server's has its tables, for a release never makes them."""
     if request.param == "sqlite":

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from tests.accountants import ANY_NOISE
+
 __all__ = ["generated_spec", "generated_units_spec"]
 
 _COLUMNS = {
@@ -28,7 +30,7 @@ def generated_spec(seed: int, most: int = 200) -> str:
     epsilon = draw.choice([0.1, 0.5, 1, 2, 5, 10])
     size = max(1, int(most ** (draw.random() ** 4)))  # mostly small, for time
     queries = {f"q{at}": _query(draw, epsilon, size) for at in range(size)}
-    accounting = draw.choices(["auto", "basic", "advanced", "zcdp", "rdp", "pld"], [6, 1, 1, 1, 1, 1])[0]
+    accounting = draw.choices(["auto", *ANY_NOISE], [6, *(1 for _ in ANY_NOISE)])[0]
     noise = draw.choice(["auto", "laplace", "gaussian"])
     spec: dict[str, Any] = {
         "dprelease": 1,
@@ -78,7 +80,7 @@ def generated_units_spec(seed: int, most: int = 12) -> str:
             "unit": {"entity": "person"},
             "neighboring": draw.choice(["add_remove", "replace_one"]),
             "budget": {"epsilon": epsilon, "delta": draw.choice(["1e-5", "1e-6", "1e-9", "1e-12"])},
-            "accounting": draw.choices(["auto", "basic", "advanced", "zcdp", "rdp", "pld"], [6, 1, 1, 1, 1, 1])[0],
+            "accounting": draw.choices(["auto", *ANY_NOISE], [6, *(1 for _ in ANY_NOISE)])[0],
             "noise": draw.choice(["auto", "laplace", "gaussian"]),
         },
         "tables": {"visits": table},

@@ -24,13 +24,14 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.unit import Neighboring
+from tests.accountants import ANY_NOISE
 
 from .exact import Cell, Law, cells_of, covered, knorm, moved, norm, of_cells, together, worst_delta
 
 F = Fraction
 Noise = DiscreteLaplace | DiscreteGaussian
 DELTA = F(1, 10**5)
-names = pytest.mark.parametrize("name", list(ACCOUNTANTS))
+names = pytest.mark.parametrize("name", ANY_NOISE)
 ADD, REPLACE = Neighboring.ADD_REMOVE, Neighboring.REPLACE_ONE
 
 

@@ -20,7 +20,8 @@ from scipy.stats import norm
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.verify_delta import delta_of
 from dprelease.plan.verify_draws import Cell, Draw, worst
-from dprelease.plan.verify_loss import _advanced, check_losses, draws_of_event
+from dprelease.plan.verify_events import draws_of_event
+from dprelease.plan.verify_loss import _advanced, check_losses
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import (
@@ -32,6 +33,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from tests.accountants import ANY_NOISE
 
 DELTA = Fraction(1, 10**6)
 
@@ -191,7 +193,7 @@ def planned(steps: list[Any], claimed: dict[str, Fraction]) -> Any:
 def test_every_accountant_is_confirmed_and_a_claim_one_percent_lower_refused(count: int, kind: str, ways: str) -> None:
     steps = steps_of(kind, count, ways)
     claimed = losses(Composed(events=tuple(event_of(step) for step in steps)), DELTA)
-    assert {"basic", "advanced", "zcdp", "rdp", "pld"} == set(claimed)
+    assert set(ANY_NOISE) <= set(claimed)
     check_losses(planned(steps, claimed))
     for name, epsilon in claimed.items():
         lie = {name: epsilon * Fraction(99, 100)}

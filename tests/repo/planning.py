@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from dprelease.ledger import schemes
 from dprelease.plan.document import ReleasePlan
 from dprelease.release.planning import plan_release
 from dprelease.release.project import Project
@@ -45,5 +46,5 @@ def check_yaml(text: str, file: str) -> ReleasePlan | None:
     if kind == "policy":
         load_policy(text, file)
     else:
-        load_project(text, file)
+        load_project(text, file, schemes())
     return None

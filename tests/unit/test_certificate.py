@@ -21,9 +21,9 @@ from dprelease.catalog.table import Mapped
 from dprelease.errors import MissingExtra
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import ReleasePlan
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish.accounting import certificate
 from dprelease.publish.accounting.certificate import (
-    FRAMEWORKS,
     MOST_STEPS,
     certificate_files,
     certificate_html,
@@ -34,6 +34,7 @@ from dprelease.publish.base import NOTICE, Content
 from dprelease.signature import PublicKey
 from tests.unit.formats_example import chosen, hostile, plain, whole
 
+ZCDP = ACCOUNTANTS["zcdp"].words
 CASES: dict[str, Callable[[], Content]] = {"plain": plain, "chosen": chosen, "hostile": hostile, "whole": whole}
 KEY = "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
 ROOT = Path(__file__).parents[2]
@@ -76,7 +77,7 @@ def test_it_has_every_field_that_a_certificate_needs() -> None:
     wanted = [
         "Regional monitor: population and income", "2024-03", "Example Statistical Office", "Regional planning",
         "Unsigned. Not valid unless signed.", "no approval of the plan was recorded",
-        "19/10", "1/1000000000", "7/3200", "add_remove", "each person", *FRAMEWORKS["zcdp"],
+        "19/10", "1/1000000000", "7/3200", "add_remove", "each person", ZCDP.framework, ZCDP.theorem,
         "1/4", "3/4",
         "region of persons", "income of persons", "one person more or less", "8 at once",
         "discrete Gaussian", "L2 200,000", "8,000,000", "there are no invariants", "ab" * 32,

@@ -9,7 +9,8 @@ import pytest
 
 from dprelease.catalog.factor import Factor, factor_sensitivity
 from dprelease.plan.lower_ranges import near_optimal
-from dprelease.plan.verify_loss import _holds, draws_of_event
+from dprelease.plan.verify_events import draws_of_event
+from dprelease.plan.verify_loss import _holds
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.curves import gaussian
 from dprelease.privacy.event import Composed, DiscreteGaussian

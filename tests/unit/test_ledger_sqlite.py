@@ -50,7 +50,7 @@ def test_urls_are_relative_to_the_project_or_absolute_with_four_slashes(tmp_path
     absolute = open_ledger(f"sqlite:///{tmp_path}/elsewhere.db", tmp_path / "project")
     assert relative.folder == tmp_path / "project" / "state"
     assert absolute.folder == tmp_path
-    assert set(LEDGERS) == {"sqlite", "postgresql", "postgres"}
+    assert set(LEDGERS) == {"sqlite", "postgresql"}
 
 
 @pytest.mark.parametrize(

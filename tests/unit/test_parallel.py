@@ -13,7 +13,7 @@ import pytest
 
 from dprelease.catalog.table import TimeFilter
 from dprelease.errors import BrokenPromiseError, PlanError, SpecError
-from dprelease.ledger import SQLiteLedger
+from dprelease.ledger import SQLiteLedger, schemes
 from dprelease.plan.document import Parallel, ReleasePlan
 from dprelease.plan.horizon import Purse, coming
 from dprelease.plan.largest import largest_budget
@@ -70,7 +70,7 @@ def changed(text: str, *pairs: tuple[str, str]) -> str:
 
 
 def plan(spec: str = SPEC, policy: str = POLICY) -> ReleasePlan:
-    settings = load_project("ledger: sqlite:///state/ledger.db\n", "dprelease.yaml")
+    settings = load_project("ledger: sqlite:///state/ledger.db\n", "dprelease.yaml", schemes())
     project = Project(Path("/somewhere"), settings, load_policy(policy, "policy.yaml"))
     return plan_release(project, load(spec, "spec.yaml"))
 

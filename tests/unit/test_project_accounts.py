@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import DpReleaseError, LedgerError, SpecError
+from dprelease.ledger import schemes
 from dprelease.plan.document import Account, ReleasePlan, Window
 from dprelease.privacy.budget import Budget
 from dprelease.release.books import open_books
@@ -44,7 +45,9 @@ PROJECT = "ledger: sqlite:///state/ledger.db\n"
 
 
 def project(policy: str = POLICY, settings: str = PROJECT) -> Project:
-    return Project(Path("/somewhere"), load_project(settings, "dprelease.yaml"), load_policy(policy, "policy.yaml"))
+    return Project(
+        Path("/somewhere"), load_project(settings, "dprelease.yaml", schemes()), load_policy(policy, "policy.yaml")
+    )
 
 
 def plan(spec: str = SPEC, policy: str = POLICY) -> ReleasePlan:

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import SpecError
+from dprelease.ledger import schemes
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.project import load_policy, load_project
 
@@ -21,7 +22,7 @@ approvals: {required: 0}
 
 
 def test_a_project_has_defaults_for_all_but_its_ledger() -> None:
-    project = load_project(PROJECT, "dprelease.yaml")
+    project = load_project(PROJECT, "dprelease.yaml", schemes())
 
     assert project.ledger == "sqlite:///state/ledger.db"
     assert (project.releases, project.prefect_home, project.policy) == ("releases", "state/prefect", "policy.yaml")
@@ -37,25 +38,28 @@ def test_a_project_has_defaults_for_all_but_its_ledger() -> None:
     ],
 )
 def test_a_ledger_may_be_on_a_server_and_its_secrets_in_variables(ledger: str) -> None:
-    assert load_project(f'ledger: "{ledger}"\nanchors: []\n', "dprelease.yaml").ledger == ledger
+    assert load_project(f'ledger: "{ledger}"\nanchors: []\n', "dprelease.yaml", schemes()).ledger == ledger
 
 
 def test_a_host_has_a_name_and_hosts_may_share_anchors() -> None:
-    made = load_project(PROJECT + "host: ${env:POD}-1\nshared_anchors: [/mnt/a.json]\n", "dprelease.yaml")
+    made = load_project(PROJECT + "host: ${env:POD}-1\nshared_anchors: [/mnt/a.json]\n", "dprelease.yaml", schemes())
 
     assert (made.host, made.shared_anchors) == ("${env:POD}-1", ("/mnt/a.json",))
-    assert load_project(PROJECT, "dprelease.yaml").host is None
+    assert load_project(PROJECT, "dprelease.yaml", schemes()).host is None
 
 
 def test_anchors_may_be_several_or_none() -> None:
-    assert load_project(PROJECT + "anchors: []\n", "dprelease.yaml").anchors == ()
-    assert load_project(PROJECT + "anchors: [/mnt/a.json, b.json]\n", "f").anchors == ("/mnt/a.json", "b.json")
+    assert load_project(PROJECT + "anchors: []\n", "dprelease.yaml", schemes()).anchors == ()
+    assert load_project(PROJECT + "anchors: [/mnt/a.json, b.json]\n", "f", schemes()).anchors == (
+        "/mnt/a.json",
+        "b.json",
+    )
 
 
 def test_a_signing_key_is_a_file_or_a_variable_that_names_one() -> None:
-    assert load_project(PROJECT, "f").signing_key is None
-    assert load_project(PROJECT + "signing_key: ../office.key\n", "f").signing_key == "../office.key"
-    assert load_project(PROJECT + "signing_key: ${env:OFFICE_KEY}\n", "f").signing_key == "${env:OFFICE_KEY}"
+    assert load_project(PROJECT, "f", schemes()).signing_key is None
+    assert load_project(PROJECT + "signing_key: ../office.key\n", "f", schemes()).signing_key == "../office.key"
+    assert load_project(PROJECT + "signing_key: ${env:OFFICE_KEY}\n", "f", schemes()).signing_key == "${env:OFFICE_KEY}"
 
 
 def test_a_policy_is_exact() -> None:
@@ -108,7 +112,7 @@ def test_ceilings_and_approvals_may_be_left_out() -> None:
 )
 def test_a_wrong_project(text: str, code: str, line: int, says: str) -> None:
     with pytest.raises(SpecError) as caught:
-        load_project(text, "dprelease.yaml")
+        load_project(text, "dprelease.yaml", schemes())
 
     (problem,) = caught.value.problems
     assert (problem.code, problem.where.line if problem.where else 0) == (code, line)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import PlanError, Problem, SpecError
+from dprelease.ledger import schemes
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
 from dprelease.release.project import Project
@@ -38,7 +39,7 @@ CASES = [
 
 
 def problems(unit: str, policy: str) -> list[Problem]:
-    settings = load_project("ledger: sqlite:///ledger.db\n", "dprelease.yaml")
+    settings = load_project("ledger: sqlite:///ledger.db\n", "dprelease.yaml", schemes())
     try:
         project = Project(Path("/somewhere"), settings, load_policy(policy, "policy.yaml"))
         project.accounts(load(SPEC.replace("UNIT", unit), "spec.yaml"))

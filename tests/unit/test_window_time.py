@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, SpecError
-from dprelease.ledger import Ledger, open_ledger
+from dprelease.ledger import Ledger, open_ledger, schemes
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.verify_periods import misread
 from dprelease.privacy.stretches import EVERY
@@ -47,7 +47,7 @@ NAMED = account(epsilon="9", window=("year", "1/2"))
 
 
 def planned(spec: str, policy: str = POLICY) -> ReleasePlan:
-    settings = load_project("ledger: sqlite:///state/ledger.db\n", "dprelease.yaml")
+    settings = load_project("ledger: sqlite:///state/ledger.db\n", "dprelease.yaml", schemes())
     return plan_release(Project(Path("/somewhere"), settings, load_policy(policy, "policy.yaml")), load(spec, "s.yaml"))
 
 

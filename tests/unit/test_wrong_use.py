@@ -31,6 +31,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from tests.accountants import ANY_NOISE
 from tests.reference_textbook import textbook_epsilon
 
 from ..planned import SPEC, plan_of
@@ -40,7 +41,7 @@ DELTA = F(1, 10**6)
 ONE = Sensitivity.of_one_cell(1)
 BUDGET = "budget: {epsilon: 1, delta: 1e-9}"
 SHARE = "    share: 2\n"
-names = pytest.mark.parametrize("name", list(ACCOUNTANTS))
+names = pytest.mark.parametrize("name", ANY_NOISE)
 LAPLACE = DiscreteLaplace(scale=F(2), sensitivity=ONE)
 GAUSSIANS: list[Event] = [
     Gaussian(scale=F(5), sensitivity=ONE),
@@ -87,7 +88,7 @@ def test_calibration_of_gaussian_noise_at_delta_0_says_the_same(name: str) -> No
         assert "give the budget a delta" in caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["auto", *ACCOUNTANTS])
+@pytest.mark.parametrize("name", ["auto", *ANY_NOISE])
 def test_a_spec_of_gaussian_noise_without_delta(name: str) -> None:
     found = problem(changed((BUDGET, f"budget: {{epsilon: 1}}\n  noise: gaussian\n  accounting: {name}")))
     first = found.problems[0]

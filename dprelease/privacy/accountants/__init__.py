@@ -3,14 +3,16 @@
 Each is a theorem about the same fixed mechanisms, so the smallest of them is a valid bound too: that is what
 ``accounting: auto`` takes. To add one, write its file and put it in ``ACCOUNTANTS``; the laws then run on it.
 
->>> list(ACCOUNTANTS)
-['basic', 'advanced', 'zcdp', 'rdp', 'pld']
+>>> ACCOUNTANTS["zcdp"].words.framework
+'zero-concentrated differential privacy, mapped to (ε, δ)'
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Annotated
 
+from dprelease.canonical import one_of
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.advanced import Advanced
 from dprelease.privacy.accountants.base import Accountant
@@ -20,9 +22,21 @@ from dprelease.privacy.accountants.rdp import Rdp
 from dprelease.privacy.accountants.zcdp import Zcdp
 from dprelease.privacy.event import Event
 
-__all__ = ["ACCOUNTANTS", "Accountant", "losses", "smallest"]
+__all__ = ["ACCOUNTANTS", "Accountant", "AccountantName", "AccountingName", "losses", "smallest"]
 
-ACCOUNTANTS: dict[str, Accountant] = {each.name: each for each in (Basic(), Advanced(), Zcdp(), Rdp(), Pld())}
+ACCOUNTANTS: dict[str, Accountant] = {
+    each.name: each
+    for each in (
+        Basic(),
+        Advanced(),
+        Zcdp(),
+        Rdp(),
+        Pld(),
+    )
+}
+AccountantName = Annotated[str, one_of(lambda: ACCOUNTANTS)]
+AccountingName = Annotated[str, one_of(lambda: ("auto", *ACCOUNTANTS))]
+"""An accountant, or ``auto`` for the smallest bound of all of them."""
 
 
 def losses(event: Event, delta: Fraction) -> dict[str, Fraction]:

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import partial
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import check_delta, check_epsilon
-from dprelease.privacy.accountants.basic import Draws, Rough, as_floats, deltas_of_sum, exp_of
+from dprelease.privacy.accountants.base import Accountant, Atom, Claim, Words, check_delta, check_epsilon
+from dprelease.privacy.accountants.basic import Basic, Draws, Rough, as_floats, deltas_of_sum, exp_of
 from dprelease.privacy.accountants.kov import (
     Counts,
     as_counts,
@@ -60,7 +60,7 @@ def drv_epsilon(epsilons: Counts, slack: Fraction) -> Fraction:
 _PROMISING = 3
 
 
-class Advanced:
+class Advanced(Accountant):
     """The smallest of the composition theorems for (epsilon, delta) boxes, which know nothing else about a draw.
 
     Dwork, Rothblum and Vadhan (``drv_epsilon``), the closed form of Kairouz, Oh and Viswanath, and the exact optimum
@@ -72,6 +72,14 @@ class Advanced:
     """
 
     name = "advanced"
+    words = Words(
+        how="finds the exact optimum for draws of which only ε and δ are known",
+        framework="approximate differential privacy, composed as a whole",
+        theorem="the optimum for what is known of the draws, or a bound just above it (Kairouz, Oh and Viswanath 2015, "
+        "Theorem 3.3; Murtagh and Vadhan 2018, Theorem 1.5)",
+    )
+    needs_delta = ("DPR-S546", "is advanced, a theorem that needs a delta greater than 0")
+    most_draws = 0
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
         """An upper bound at this delta, rounded up.
@@ -126,6 +134,14 @@ class Advanced:
         except UnsupportedEvent:
             return math.inf
         return _rough(as_floats(draws.epsilons), log_of(slack) if slack else -math.inf)
+
+    def holds(self, claim: Claim) -> bool:
+        """Not below the optimum for boxes, which every other theorem about them claims at least."""
+        return claim.composes_boxes()
+
+    def takes_alone(self, atom: Atom) -> bool:
+        """As for basic composition: it reads the same boxes."""
+        return Basic().takes_alone(atom)
 
 
 def _needs(delta: Fraction) -> None:

@@ -1,11 +1,14 @@
-"""What an accountant is: a pure function from an event to an upper bound on its loss, in both directions."""
+"""What an accountant is: pure functions from an event to an upper bound on its loss, and what is said of them."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Literal, Protocol
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.event import (
@@ -26,10 +29,12 @@ from dprelease.privacy.event import (
 from dprelease.privacy.unit import Neighboring
 
 __all__ = [
-    "TAKES",
+    "EVERY_KIND",
     "Accountant",
     "Atom",
     "Atoms",
+    "Claim",
+    "Words",
     "atoms",
     "check_delta",
     "check_epsilon",
@@ -53,7 +58,7 @@ Atom = (
 )
 Atoms = Counter[Atom]
 
-_EVERY = frozenset(
+EVERY_KIND = frozenset(
     {
         "discrete_laplace",
         "discrete_gaussian",
@@ -67,24 +72,100 @@ _EVERY = frozenset(
     }
 )
 
-# Which kinds of event an accountant has a theorem for, by its name; a closed table like all others.
-TAKES: dict[str, frozenset[str]] = {
-    "basic": _EVERY,
-    "advanced": _EVERY,
-    "zcdp": _EVERY,
-    "rdp": _EVERY,
-    "pld": _EVERY - {"concentrated"},
-}
+
+@dataclass(frozen=True)
+class Words:
+    """What the pages, the certificate and the registry say of an accountant; none of it may be empty.
+
+    Attributes:
+        how: What it does, as the end of "certified by NAME, which ...".
+        framework: The notion of privacy that it works in.
+        theorem: What reads its figure as (epsilon, delta), with the source.
+    """
+
+    how: str
+    framework: str
+    theorem: str
+
+    def __post_init__(self) -> None:
+        """Refuse an accountant that says nothing of itself, before any plan is made with it."""
+        if not (self.how and self.framework and self.theorem):
+            raise ValueError("an accountant says how it adds up, in which framework, and by which theorem")
 
 
-class Accountant(Protocol):
-    """Turns events whose parameters were fixed before the first draw into (epsilon, delta)."""
+class Claim(Protocol):
+    """A loss that a plan claims, and what the verifier knows of the draws by itself: no accountant computed any of it.
+
+    ``plan.verify_loss`` makes it, in floats with a tolerance, from mass functions and transforms of its own.
+    """
 
     @property
-    def name(self) -> str:
-        """Its name in a spec."""
+    def epsilon(self) -> Fraction:
+        """The claimed epsilon, or the limit that the draws must keep to."""
         ...
 
+    @property
+    def delta(self) -> Fraction:
+        """The delta of the claim."""
+        ...
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What the draws are: ``pure``, ``laplace``, ``gaussian``, ``range`` or ``reveal``."""
+        ...
+
+    @property
+    def rho(self) -> float:
+        """The summed zero-concentrated loss of the draws where they do not reveal."""
+        ...
+
+    def is_true(self) -> bool:
+        """Whether the exact loss of all draws together is no larger."""
+        ...
+
+    def adds_boxes(self) -> bool:
+        """Whether epsilons and deltas that add up prove it."""
+        ...
+
+    def composes_boxes(self) -> bool:
+        """Whether the optimal composition of (epsilon, delta) boxes proves it."""
+        ...
+
+    def by_curves(self, *, renyi: bool) -> bool:
+        """Whether summed rho, and with ``renyi`` the summed Renyi curves, give this figure: neither more nor less."""
+        ...
+
+
+class Accountant(ABC):
+    """Turns events whose parameters were fixed before the first draw into (epsilon, delta).
+
+    It says everything of itself, so that a file and its line in ``ACCOUNTANTS`` are all that a new one needs.
+
+    Attributes:
+        takes: The kinds of event that it has a theorem for.
+        needs_delta: The code and the words of the error for a spec that asks for it at delta 0; empty where it can
+            prove something there.
+        most_draws: Up to how many different draws a page asks it where a quicker one has answered; 0: never.
+        auto: Whether it drives ``accounting: auto``: ``law`` ones know the exact law of most draws and are asked first,
+            ``fast`` ones where that is not so. Empty: it is only asked what a plan costs.
+    """
+
+    takes: frozenset[str] = EVERY_KIND
+    needs_delta: tuple[str, str] = ("", "")
+    most_draws: float = math.inf
+    auto: Literal["law", "fast", ""] = ""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Its name in a spec."""
+
+    @property
+    @abstractmethod
+    def words(self) -> Words:
+        """What is said of it where a release is explained."""
+
+    @abstractmethod
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
         """An epsilon for which the event is (epsilon, delta)-differentially private, rounded up.
 
@@ -92,12 +173,12 @@ class Accountant(Protocol):
             UnsupportedEvent: If no finite epsilon can be proved; says which accountants can.
             ValueError: If delta is not in [0, 1].
         """
-        ...
 
+    @abstractmethod
     def rough_epsilon(self, event: Event, delta: float) -> float:
         """A fast float near :meth:`epsilon`; it guides a search and certifies nothing. Errors as there."""
-        ...
 
+    @abstractmethod
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """A delta for which the event is (epsilon, delta)-differentially private, rounded up; at most 1.
 
@@ -105,7 +186,17 @@ class Accountant(Protocol):
             UnsupportedEvent: If the accountant has no theorem for the event; says which accountants have.
             ValueError: If epsilon is negative.
         """
-        ...
+
+    @abstractmethod
+    def holds(self, claim: Claim) -> bool:
+        """Whether this accountant's theorem, derived a second time, gives the claim.
+
+        It is worked out from the claim alone, never by the functions that :meth:`epsilon` and :meth:`delta` call.
+        """
+
+    def takes_alone(self, atom: Atom) -> bool:
+        """Whether it has a figure for this draw alone, at a delta above the draw's own ones."""
+        return atom.kind in self.takes
 
 
 def atoms(event: Event) -> Atoms:
@@ -127,15 +218,15 @@ def atoms(event: Event) -> Atoms:
     return Counter({event: 1})
 
 
-def taken(name: str, event: Event) -> Atoms:
-    """The atoms of an event, all of them of kinds that the accountant of that name has a theorem for.
+def taken(name: str, event: Event, takes: frozenset[str] = EVERY_KIND) -> Atoms:
+    """The atoms of an event, all of them of kinds that the accountant of that name has a theorem for (``takes``).
 
     Raises:
         UnsupportedEvent: Naming the first kind that it has none for, and the accountants that do.
     """
     counted = atoms(event)
     for atom in counted:
-        if atom.kind not in TAKES[name]:
+        if atom.kind not in takes:
             raise refused(name, atom)
     return counted
 
@@ -162,20 +253,13 @@ def check_epsilon(epsilon: Fraction) -> None:
 
 def refused(name: str, atom: Atom, why: str = "") -> UnsupportedEvent:
     """The error for an event that the accountant of that name cannot take; it names those that can, and no other."""
-    others = [other for other in TAKES if other != name and _able(other, atom)]
+    from dprelease.privacy.accountants import ACCOUNTANTS  # the table imports the accountants, and they this module
+
+    others = [other for other, each in ACCOUNTANTS.items() if other != name and each.takes_alone(atom)]
     return UnsupportedEvent(
         f"{name} cannot take an event of kind {atom.kind!r}" + (f": {why}" if why else ""),
         hint=f"accountants that can: {', '.join(others) or 'none'}",
     )
-
-
-def _able(name: str, atom: Atom) -> bool:
-    """Whether the accountant has a figure for this draw alone, at a delta above the draw's own ones."""
-    if atom.kind not in TAKES[name]:
-        return False
-    if name == "pld" and isinstance(atom, Parallel):
-        return all(_able(name, inner) for part in atom.events for inner in atoms(part))
-    return name not in ("basic", "advanced") or not isinstance(atom, Parallel) or rest_epsilon(atom) is not None
 
 
 def pure_epsilon(atom: Atom) -> Fraction | None:

@@ -13,7 +13,10 @@ import numpy.typing as npt
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import (
+    Accountant,
     Atom,
+    Claim,
+    Words,
     check_delta,
     check_epsilon,
     refused,
@@ -192,7 +195,7 @@ class Rough:
         return boxes
 
 
-class Basic:
+class Basic(Accountant):
     """Sum of epsilons and of deltas (Dwork and Roth 2014, Theorem 3.16; also for draws chosen one after the other).
 
     A draw without an epsilon of its own, such as a Gaussian, is read on its exact curve at an equal share of the delta
@@ -200,6 +203,13 @@ class Basic:
     """
 
     name = "basic"
+    words = Words(
+        how="adds up the ε of every draw, and their δ",
+        framework="pure or approximate differential privacy, added up",
+        theorem="none: ε and δ of the draws are added (Dwork and Roth 2014, Theorem 3.16)",
+    )
+    most_draws = 16
+    auto = "fast"
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
         """An upper bound, rounded up; with pure draws alone it is exact.
@@ -229,6 +239,14 @@ class Basic:
         if not draws.curved:
             return float(draws.total)
         return _sum(list(Rough.of(draws).at(math.log(left / draws.shares)).items()))
+
+    def holds(self, claim: Claim) -> bool:
+        """Not below the sums, each curved draw read at an equal part of the delta that is left."""
+        return claim.adds_boxes()
+
+    def takes_alone(self, atom: Atom) -> bool:
+        """Parts in parallel only where each has an epsilon."""
+        return not isinstance(atom, Parallel) or rest_epsilon(atom) is not None
 
 
 def deltas_of_sum(draws: Draws, epsilon: Fraction) -> dict[Fraction, int]:

@@ -9,7 +9,11 @@ from itertools import accumulate, combinations
 from math import ceil, floor, isqrt
 
 from dprelease.privacy.accountants.base import (
+    EVERY_KIND,
+    Accountant,
     Atom,
+    Claim,
+    Words,
     atoms,
     check_delta,
     check_epsilon,
@@ -38,7 +42,7 @@ __all__ = ["Pld"]
 _MOST_PARTS = 20
 
 
-class Pld:
+class Pld(Accountant):
     """delta(epsilon) of the composed privacy loss, by one tilted contour integral (``privacy.pld.inversion``).
 
     Each draw stands for a pair of laws that dominates it, and dominating pairs compose, also when draws are chosen
@@ -59,6 +63,14 @@ class Pld:
     """
 
     name = "pld"
+    words = Words(
+        how="composes the whole law of the loss, rounded up; tight where every draw's worst case is known",
+        framework="approximate differential privacy, by the law of the privacy loss",
+        theorem="dominating pairs of laws compose (Zhu, Dong and Wang 2022, Theorem 10), and δ is read off at ε",
+    )
+    takes = EVERY_KIND - {"concentrated"}
+    most_draws = 200
+    auto = "law"
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
         """The least epsilon >= 0 that ``delta`` confirms, a few parts in 10^7 above the true one at most.
@@ -87,6 +99,16 @@ class Pld:
         """
         return max(loss.rough_epsilon(delta) for loss in _losses(event))
 
+    def holds(self, claim: Claim) -> bool:
+        """Not below the exact loss of all draws, by a transform of the verifier's own."""
+        return claim.is_true()
+
+    def takes_alone(self, atom: Atom) -> bool:
+        """Parts in parallel where it takes all that is in them."""
+        if isinstance(atom, Parallel):
+            return all(self.takes_alone(inner) for part in atom.events for inner in atoms(part))
+        return atom.kind in self.takes
+
 
 # From this scale on one Gaussian bounds a discrete one to 1e-8 of itself, and the lattice sum loses digits in floats.
 _WIDE = 1 << 12
@@ -94,7 +116,7 @@ _WIDE = 1 << 12
 
 def _losses(event: Event) -> list[Loss]:
     """The losses of which the largest curve bounds the event: one, unless the event is a single parallel one."""
-    counted = taken("pld", event)
+    counted = taken("pld", event, Pld.takes)
     if len(counted) == 1:
         atom, n = next(iter(counted.items()))
         if isinstance(atom, Parallel) and n == 1:

@@ -8,8 +8,11 @@ from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import (
+    Accountant,
     Atom,
     Atoms,
+    Claim,
+    Words,
     check_delta,
     check_epsilon,
     pure_epsilon,
@@ -136,7 +139,7 @@ def _pure(atom: Atom) -> Fraction | None:
     return Fraction(0) if epsilon is None and zcdp_rho(atom) == 0 else epsilon  # rho 0: nothing depends on the unit
 
 
-class Rdp:
+class Rdp(Accountant):
     """Sums Renyi curves over all draws (Mironov 2017, Proposition 1) and converts at the best order of all.
 
     Order infinity is one of them: with pure draws alone the sum of epsilons is a valid bound, and the only one at
@@ -145,6 +148,12 @@ class Rdp:
     """
 
     name = "rdp"
+    words = Words(
+        how="adds up the Rényi curve of every draw, and reads the sum as ε at its best order",
+        framework="Rényi differential privacy, mapped to (ε, δ)",
+        theorem="Canonne, Kamath and Steinke 2020, Proposition 12; curves add up by Mironov 2017, Proposition 1",
+    )
+    auto = "fast"
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
         """An upper bound at this delta, over continuous orders.
@@ -176,6 +185,10 @@ class Rdp:
         """
         found = peeled(taken("rdp", event))
         return _rough_epsilon(found.atoms, found.rough_slack(delta))
+
+    def holds(self, claim: Claim) -> bool:
+        """The least over the orders of the summed Renyi curves, from the direction of delta."""
+        return claim.by_curves(renyi=True)
 
 
 def _epsilon(counted: Atoms, delta: Fraction) -> Fraction:

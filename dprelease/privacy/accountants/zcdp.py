@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import check_delta, check_epsilon, taken, zcdp_rho
+from dprelease.privacy.accountants.base import Accountant, Claim, Words, check_delta, check_epsilon, taken, zcdp_rho
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.curves.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
 from dprelease.privacy.event import Event
@@ -40,7 +40,7 @@ def total_rho(event: Event) -> Fraction:
     return exact_sum(n * zcdp_rho(atom) for atom, n in taken("zcdp", event).items())
 
 
-class Zcdp:
+class Zcdp(Accountant):
     """Adds rho over all draws and converts once (Canonne, Kamath and Steinke 2020, Proposition 12).
 
     Draws may be chosen after the answers of those before them (the rounds of a top list, say) as long as the rho and
@@ -48,6 +48,12 @@ class Zcdp:
     """
 
     name = "zcdp"
+    words = Words(
+        how="adds up the ρ of every draw, and reads the sum as ε once",
+        framework="zero-concentrated differential privacy, mapped to (ε, δ)",
+        theorem="Canonne, Kamath and Steinke 2020, Proposition 12; ρ adds up by Bun and Steinke 2016, Lemma 1.7",
+    )
+    needs_delta = ("DPR-S545", "is zcdp, which by itself proves no epsilon at delta 0")
 
     def epsilon(self, event: Event, delta: Fraction) -> Fraction:
         """An upper bound at this delta.
@@ -80,3 +86,7 @@ class Zcdp:
         if left < 0:
             return math.inf
         return rough_rho_to_epsilon(rho, math.log(left) if left else -math.inf)
+
+    def holds(self, claim: Claim) -> bool:
+        """The least over the orders of the summed rho, from the direction of delta."""
+        return claim.by_curves(renyi=False)

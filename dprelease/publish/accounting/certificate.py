@@ -24,6 +24,7 @@ from typing import Any
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import unprotected
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
 from dprelease.publish.accounting.choices import draw, laws_of_loss
 from dprelease.publish.accounting.guarantee import factor_text, meanings, totals
@@ -45,7 +46,6 @@ from dprelease.signature import PublicKey
 
 __all__ = [
     "CERTIFICATE_FILE",
-    "FRAMEWORKS",
     "MOST_STEPS",
     "certificate_files",
     "certificate_html",
@@ -59,30 +59,6 @@ MOST_CHANGES = 30
 _LONGEST = 48  # signs of an exact rational
 _DIGITS = 9  # of a rational in the place of one that is longer
 
-# By accountant: the framework, and the theorem that reads its figure as (epsilon, delta).
-FRAMEWORKS = {
-    "basic": (
-        "pure or approximate differential privacy, added up",
-        "none: ε and δ of the draws are added (Dwork and Roth 2014, Theorem 3.16)",
-    ),
-    "advanced": (
-        "approximate differential privacy, composed as a whole",
-        "the optimum for what is known of the draws, or a bound just above it (Kairouz, Oh and Viswanath 2015, Theorem "
-        "3.3; Murtagh and Vadhan 2018, Theorem 1.5)",
-    ),
-    "zcdp": (
-        "zero-concentrated differential privacy, mapped to (ε, δ)",
-        "Canonne, Kamath and Steinke 2020, Proposition 12; ρ adds up by Bun and Steinke 2016, Lemma 1.7",
-    ),
-    "rdp": (
-        "Rényi differential privacy, mapped to (ε, δ)",
-        "Canonne, Kamath and Steinke 2020, Proposition 12; curves add up by Mironov 2017, Proposition 1",
-    ),
-    "pld": (
-        "approximate differential privacy, by the law of the privacy loss",
-        "dominating pairs of laws compose (Zhu, Dong and Wang 2022, Theorem 10), and δ is read off at ε",
-    ),
-}
 # What an office states of a release, and nobody asks its author for: lines to write on.
 BLANKS = (
     "Controller, in the sense of the law",
@@ -179,7 +155,7 @@ def _moment(text: str) -> datetime | None:
 def certificate_html(content: Content) -> bytes:
     """The page that the certificate is made of; the same bytes for the same content."""
     plan, facts = content.plan, content.facts
-    framework, theorem = FRAMEWORKS[plan.certified]
+    words = ACCOUNTANTS[plan.certified].words
     moment = _moment(facts.reserved_at)
     return page(
         "certificate.html.j2",
@@ -195,8 +171,8 @@ def certificate_html(content: Content) -> bytes:
         identity=_identity(plan, facts),
         blanks=BLANKS,
         guarantee=_guarantee(plan),
-        framework=framework,
-        theorem=theorem,
+        framework=words.framework,
+        theorem=words.theorem,
         total=_total(plan),
         cut=any(figure.startswith("≤") for _, figure, _ in _total(plan)),
         unprotected=unprotected(plan),

@@ -8,13 +8,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dprelease.catalog.table import Binned, Computed, Mapped, PrivateJoin, Table, Zeros
-from dprelease.noise import MECHANISMS
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.publish.numbers import at_most, decimal
 
 __all__ = ["after_choices", "how_read", "reconciled", "selections"]
-
-_COUNTED_BY = {"laplace_threshold": "discrete_laplace", "gaussian_threshold": "discrete_gaussian"}
 
 
 def how_read(plan: ReleasePlan) -> tuple[str, ...]:
@@ -113,8 +110,7 @@ def _selection(query: PlannedQuery, step: Step) -> Iterator[str]:
         f"{query.name}: the probability that any key appears which one unit alone has is at most δ = "
         f"{at_most(delta)}; it is part of the loss."
     )
-    law = MECHANISMS[_COUNTED_BY[step.mechanism]].law(step.scale)
-    reach = law.margin(Fraction(9, 10))  # both tails together: 5 % in each, for the noise is symmetric
+    reach = step.law.margin(Fraction(9, 10))  # both tails together: 5 % in each, for the noise is symmetric
     few, many = threshold - reach - 1, threshold + reach
     low = f"one with {few:,} or fewer units appears in at most 5 % of cases, " if few >= 1 else ""
     yield (

@@ -21,14 +21,13 @@ import yaml
 from dprelease.catalog.table import Table
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import unprotected
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, round_up
-from dprelease.publish.accounting.certificate import FRAMEWORKS
 from dprelease.publish.accounting.choices import draw, laws_of_loss, other_ways
 from dprelease.publish.accounting.guarantee import totals
 from dprelease.publish.accounting.reading import how_read, selections
 from dprelease.publish.accounting.surroundings import ACTORS, MODEL, SIDE_CHANNELS, apart, series_told, signature_line
 from dprelease.publish.accounting.words import (
-    BY_ACCOUNTANT,
     NOT_COVERED,
     not_protected,
     post_processing,
@@ -157,15 +156,15 @@ def _domain(table: Table) -> str:
 
 
 def _loss(plan: ReleasePlan) -> dict[str, Any]:
-    certified, exact = plan.loss[plan.certified], totals(plan)
+    certified, exact, words = plan.loss[plan.certified], totals(plan), ACCOUNTANTS[plan.certified].words
     parameters = {"epsilon": _number(certified.epsilon), "delta": _number(certified.delta)}
     if _variant_name(plan) == "Zero-concentrated DP":
         parameters["rho"] = _number(Fraction(exact["rho"]))
     unit = [who_is_protected(plan), relation(plan), f"Relation: {plan.neighboring}; the largest distance is 1."]
     details = [
         *([unprotected(plan)] if plan.invariants else []),
-        f"Certified by the accountant {plan.certified}: {FRAMEWORKS[plan.certified][0]}; it "
-        f"{BY_ACCOUNTANT[plan.certified]}. Conversion: {FRAMEWORKS[plan.certified][1]}.",
+        f"Certified by the accountant {plan.certified}: {words.framework}; it "
+        f"{words.how}. Conversion: {words.theorem}.",
         "Rounded up. As rationals, exact or the next readable one above: "
         + ", ".join(f"{name} = {exact[name]}" for name in ("epsilon", "delta", "rho"))
         + "; rho is of the draws under zero-concentrated differential privacy, whichever accountant certifies.",
@@ -233,10 +232,10 @@ def _over_time(plan: ReleasePlan, facts: Facts) -> list[str]:
 
 
 def _accounting(plan: ReleasePlan) -> dict[str, str]:
-    over_periods = apart(plan)
+    over_periods, words = apart(plan), ACCOUNTANTS[plan.certified].words
     composition = [
         "The draws of this release compose sequentially, with parameters that were fixed before the first one: "
-        f"{FRAMEWORKS[plan.certified][0]}. The accountant {plan.certified} {BY_ACCOUNTANT[plan.certified]}.",
+        f"{words.framework}. The accountant {plan.certified} {words.how}.",
         "Cells of one table share a draw: how far one unit can move all of them together is the draw's sensitivity. "
         "No other parallel composition is claimed" + (", but over periods, as told below." if over_periods else "."),
         *(f"Account {each.name} composes over releases by {each.composition}." for each in plan.accounts),

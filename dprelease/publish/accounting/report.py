@@ -45,7 +45,6 @@ from dprelease.publish.accounting.surroundings import (
     surroundings,
 )
 from dprelease.publish.accounting.words import (
-    BY_ACCOUNTANT,
     NOT_COVERED,
     SIGNATURE,
     compared,
@@ -253,14 +252,14 @@ def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
             (sign, exact(text)) for sign, text in zip("εδρ", list(totals(plan).values())[:3], strict=True)
         ],
         "losses": [
-            (name, BY_ACCOUNTANT[name], at_most(loss.epsilon, 6), at_most(loss.delta), name == plan.certified)
+            (name, ACCOUNTANTS[name].words.how, at_most(loss.epsilon, 6), at_most(loss.delta), name == plan.certified)
             for name, loss in sorted(plan.loss.items(), key=lambda each: list(ACCOUNTANTS).index(each[0]))
         ],
         "epsilon": at_most(certified.epsilon, 6),
         "delta": at_most(certified.delta),
         "factor": odds_factor(certified.epsilon),
         "chances": chances_told(plan),
-        "how": BY_ACCOUNTANT[plan.certified],
+        "how": ACCOUNTANTS[plan.certified].words.how,
         "compared": compared(plan),
         "asked_for": plan.accounting,
         "example": [(f"{was} %", odds, f"{low} %", f"{high} %") for was, odds, low, high in worked_example(certified)],

@@ -65,9 +65,6 @@ Attribute = tuple[str, str]  # a table, and a column of its source
 
 GROUPS = (2, 4, 8)
 _MOST_TWICE = 64  # steps that are read in both ways of an exchange
-# Which accountants are asked, and up to how many different draws where another one has an answer: the smallest bound
-# holds, and the later ones take their time.
-_ASKED = {"zcdp": None, "rdp": None, "pld": 200, "basic": 16}
 
 
 @dataclass(frozen=True)
@@ -291,13 +288,14 @@ def _deltas(grown: Composed, steps: int, delta: Fraction) -> Iterator[Fraction]:
 
 
 def _smallest(event: Composed, delta: Fraction) -> Fraction | None:
+    """The smallest bound of the accountants that are quick enough; the later ones take their time."""
     found: list[Fraction] = []
     different = len(set(event.events))
-    for name, most in _ASKED.items():
-        if found and most is not None and different > most:
+    for accountant in sorted(ACCOUNTANTS.values(), key=lambda each: -each.most_draws):
+        if not accountant.most_draws or (found and different > accountant.most_draws):
             continue
         try:
-            found.append(ACCOUNTANTS[name].epsilon(event, delta))
+            found.append(accountant.epsilon(event, delta))
         except UnsupportedEvent:
             continue
     return min(found, default=None)

@@ -23,7 +23,6 @@ from dprelease.publish.base import UNADJUSTED, AccountFacts, moves
 from dprelease.publish.numbers import at_most, decimal, percent
 
 __all__ = [
-    "BY_ACCOUNTANT",
     "MOVED",
     "NOT_COVERED",
     "SIGNATURE",
@@ -48,13 +47,6 @@ NOT_COVERED = (
     "A legal opinion: this page is a record of what was done, not a certificate of anonymity.",
 )
 SIGNATURE = "unsigned"
-BY_ACCOUNTANT = {
-    "basic": "adds up the ε of every draw, and their δ",
-    "advanced": "finds the exact optimum for draws of which only ε and δ are known",
-    "zcdp": "adds up the ρ of every draw, and reads the sum as ε once",
-    "rdp": "adds up the Rényi curve of every draw, and reads the sum as ε at its best order",
-    "pld": "composes the whole law of the loss, rounded up; tight where every draw's worst case is known",
-}
 _SPREADS = {"variance", "stddev"}
 _ADDED_UP = (
     "Sums along a column ({}) are made of noisy combinations of the cells of each line: the cells follow from them by "
