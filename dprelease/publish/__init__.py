@@ -14,8 +14,9 @@ from dprelease.publish.bundle.check import SENTENCES, Check, check_bundle
 from dprelease.publish.bundle.compare import Comparison, Released, compare
 from dprelease.publish.bundle.folder import folder_for, set_aside, write
 from dprelease.publish.bundle.package import FORMATS, check_publishable, render
-from dprelease.publish.derive.sql import Columns, check_derive
+from dprelease.publish.derive.sql import check_derive
 from dprelease.publish.derive.tables import check_derived
+from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import published_tables
 
 __all__ = [

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from dprelease.publish.bundle.check_opened import Check, Opened, named
-from dprelease.publish.bundle.package import LOOK_FILE, MANIFEST_FILE, Manifest, bundle_files, lacking, renderers
+from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, lacking, renderers
+from dprelease.publish.manifest import MANIFEST_FILE, Manifest
 from dprelease.publish.packed import digest_of
 
 __all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Compared", "compared", "versions"]

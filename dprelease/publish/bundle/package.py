@@ -6,11 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
-from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, MissingExtra, PublishError
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
@@ -32,6 +28,7 @@ from dprelease.publish.formats.jsonstat import MOST_ROWS, jsonstat_files
 from dprelease.publish.formats.parquet import parquet_files
 from dprelease.publish.formats.sdmx import sdmx_files
 from dprelease.publish.formats.xlsx import xlsx_files
+from dprelease.publish.manifest import MANIFEST_FILE, FileFacts, LedgerFacts, Manifest
 from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_of, kept, size_of
 from dprelease.publish.site.html import site_files
@@ -40,61 +37,18 @@ from dprelease.signature import PrivateKey
 __all__ = [
     "FORMATS",
     "LOOK_FILE",
-    "MANIFEST_FILE",
     "RENDERERS",
-    "Manifest",
     "bundle_files",
     "check_publishable",
     "render",
     "renderers",
 ]
 
-MANIFEST_FILE = "manifest.json"
 LOOK_FILE = "presentation.json"
 RENDERERS = ("dprelease", "duckdb", "jinja2", "numpy", "pyarrow", "xlsxwriter", "weasyprint")
 
 # What is released, and the files made so far; returns further files.
 Format = Callable[[Content, Mapping[str, bytes]], Mapping[str, bytes]]
-
-
-class FileFacts(Value):
-    """What the manifest says of a file."""
-
-    sha256: str
-    bytes: int
-
-
-class LedgerFacts(Value):
-    """The ledger entry that charged the release; ``id`` is which ledger, and is not written where it is not known."""
-
-    sequence: int
-    hash: str
-    reserved_at: str
-    id: str = ""
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in plain(self).items() if name != "id" or value}
-
-
-class Manifest(Value):
-    """Every other file of a bundle, and what they were made from; ``manifest.json`` is its canonical JSON."""
-
-    format: Literal[1] = 1
-    release: str
-    period: str
-    files: dict[str, FileFacts]
-    plan_fingerprint: str
-    spec_fingerprint: str
-    ledger: LedgerFacts
-    rehearsal: bool
-    signature: Literal["unsigned", "manifest.sig"] = "unsigned"
-    signer: str = ""
-    rendered_with: dict[str, str] = {}
-
-    def to_bytes(self) -> bytes:
-        """The bytes of the file."""
-        return (self.canonical() + "\n").encode()
 
 
 def text_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:

@@ -20,27 +20,13 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from dprelease.catalog.table import ColumnType
-from dprelease.publish.derive.terms import Scope, Term, refuse, term
+from dprelease.publish.derive.terms import Columns, Scope, Term, refuse, term
 
-__all__ = ["Columns", "Derivation", "Output", "check_derive"]
+__all__ = ["Derivation", "Output", "check_derive"]
 
 LONGEST = 20_000  # characters of one query
 _LEVELS = 80  # of the whole tree
 _NESTED = 25  # levels that are no chain of operators
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What the SQL of a derived table can name of a published table.
-
-    Attributes:
-        keys: Its key columns and their types, in published order.
-        numbers: Its measures.
-    """
-
-    keys: Mapping[str, ColumnType]
-    numbers: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,8 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import check_header, header, key_columns, measure_names, moves, safe_path
 from dprelease.publish.derive.run import Answer, Database, Spread, answer_of, replicated
-from dprelease.publish.derive.sql import Columns, Derivation, check_derive
+from dprelease.publish.derive.sql import Derivation, check_derive
+from dprelease.publish.derive.terms import Columns
 from dprelease.publish.derive.workloads import check_size
 from dprelease.publish.measured import Inputs
 

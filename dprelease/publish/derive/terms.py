@@ -6,18 +6,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from dprelease.catalog.table import ColumnType
 from dprelease.errors import PlanError
 
-if TYPE_CHECKING:
-    from dprelease.publish.derive.sql import Columns
-
-__all__ = ["Kind", "Scope", "Term", "refuse", "term"]
+__all__ = ["Columns", "Kind", "Scope", "Term", "refuse", "term"]
 
 Kind = Literal["number", "text", "integer", "boolean", "null"]
 _BENIGN = {"big_int", "typed", "safe", "ignore_nulls"}  # how the parser read it, not what the author asked
 _NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the SQL of a derived table can name of a published table.
+
+    Attributes:
+        keys: Its key columns and their types, in published order.
+        numbers: Its measures.
+    """
+
+    keys: Mapping[str, ColumnType]
+    numbers: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.words import dictionary, relation
 from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, header, key_text
 from dprelease.publish.formats.cube import keys_repeat
-from dprelease.publish.formats.formulas import MARK, escaped, escapes
+from dprelease.publish.formulas import MARK, escaped, escapes
 from dprelease.publish.packed import digest_of, size_of
 
 __all__ = ["datapackage_files", "package_of"]

@@ -23,12 +23,12 @@ from dprelease.publish.accounting.apart import apart, named
 from dprelease.publish.accounting.chances import chances_told
 from dprelease.publish.accounting.words import compared, described, other_delta, relation, what_is_hidden
 from dprelease.publish.base import NOTICE, AccountFacts, Content
+from dprelease.publish.html_text import page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
 from dprelease.publish.site.listing import Download, downloads, others
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
-from dprelease.publish.site.pages import page, utc
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.workloads import Crosstabs, Related, crosstabs_of, workload_pages
 from dprelease.signature import PublicKey
