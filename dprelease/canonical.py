@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetPydanticSchema
+from pydantic_core import core_schema
 
-__all__ = ["Value", "dumps", "fingerprint", "sha256"]
+__all__ = ["Value", "dumps", "fingerprint", "one_of", "sha256"]
 
 
 def _plain(value: Any) -> Any:
@@ -84,3 +86,12 @@ class Value(BaseModel):
     def from_canonical(cls, text: str | bytes) -> Self:
         """Read back what :meth:`canonical` wrote."""
         return cls.model_validate_json(text)
+
+
+def one_of(names: Iterable[str]) -> GetPydanticSchema:
+    """What makes a field of text take these names and no other, as ``Literal`` does where they are written out.
+
+    Args:
+        names: The keys of a table, which are read once; ``Annotated[str, one_of(TABLE)]`` is the type of the field.
+    """
+    return GetPydanticSchema(lambda _source, _handler: core_schema.literal_schema(list(names)))

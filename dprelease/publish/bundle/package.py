@@ -5,79 +5,45 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from dprelease.errors import BrokenPromiseError, MissingExtra, PublishError
+from dprelease.formats import FORMATS, Format
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.presented import Presentation, presented
 from dprelease.plan.ranged import rows_of
-from dprelease.publish.accounting.certificate import certificate_files, require_weasyprint
 from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
-from dprelease.publish.accounting.report import accounting_json, accounting_page
-from dprelease.publish.base import Content, Facts, Publication, check_queries
+from dprelease.publish.accounting.report import accounting_json
+from dprelease.publish.base import Content, Facts, Publication, check_queries, table_names
 from dprelease.publish.bundle.measurements import as_published, measurement_files
 from dprelease.publish.bundle.signing import SIGNATURE_FILE, signed
 from dprelease.publish.derive.tables import check_derived, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
-from dprelease.publish.formats.csvfile import csv_files
-from dprelease.publish.formats.datapackage import datapackage_files
 from dprelease.publish.formats.filed import filed
-from dprelease.publish.formats.jsonstat import MOST_ROWS, jsonstat_files
-from dprelease.publish.formats.parquet import parquet_files
-from dprelease.publish.formats.sdmx import sdmx_files
-from dprelease.publish.formats.xlsx import xlsx_files
+from dprelease.publish.formats.jsonstat import MOST_ROWS
 from dprelease.publish.manifest import MANIFEST_FILE, FileFacts, LedgerFacts, Manifest
 from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_of, kept, size_of
-from dprelease.publish.site.html import site_files
 from dprelease.signature import PrivateKey
 
 __all__ = [
-    "FORMATS",
     "LOOK_FILE",
     "RENDERERS",
     "bundle_files",
     "check_publishable",
+    "format_files",
     "render",
     "renderers",
 ]
 
 LOOK_FILE = "presentation.json"
-RENDERERS = ("dprelease", "duckdb", "jinja2", "numpy", "pyarrow", "xlsxwriter", "weasyprint")
-
-# What is released, and the files made so far; returns further files.
-Format = Callable[[Content, Mapping[str, bytes]], Mapping[str, bytes]]
-
-
-def text_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``tables/<name>.csv``, and ``datapackage.json``, which says what is in them."""
-    made = csv_files(content, files)
-    return Files({**kept(made), **datapackage_files(content, made)})
-
-
-def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``."""
-    return {"accounting.html": accounting_page(content), **site_files(content, files)}
-
-
-_WHOLE = frozenset({"csv", "parquet", "sdmx"})  # hold a table of any size
-
-# In the order in which they are made: a page knows the files that it links to.
-FORMATS: dict[str, Format] = {
-    "csv": text_files,
-    "json": jsonstat_files,
-    "sdmx": sdmx_files,
-    "parquet": parquet_files,
-    "xlsx": xlsx_files,
-    "pdf": certificate_files,
-    "html": html_files,
-}
-
-_FOR_PEOPLE = frozenset({"pdf", "html"})  # pages, whose words and form are those of the tool that makes them
-# What a format needs of this machine beside the packages that every installation has; each raises MissingExtra.
-_NEEDS: dict[str, Callable[[], object]] = {"pdf": require_weasyprint}
+_MOST_NAMED = 5  # paths in a message
+_LIBRARIES = {name for form in FORMATS.values() for name in form.made_with} - {"zlib"}
+RENDERERS = ("dprelease", "duckdb", "numpy", *sorted(_LIBRARIES))  # whose versions a manifest names
 
 
 def lacking(formats: Iterable[str]) -> dict[str, str]:
@@ -85,7 +51,7 @@ def lacking(formats: Iterable[str]) -> dict[str, str]:
     found = {}
     for name in formats:
         try:
-            _NEEDS.get(name, dict)()
+            _require(FORMATS[name])
         except MissingExtra as missing:
             found[name] = missing.summary
     return found
@@ -104,20 +70,36 @@ def check_publishable(plan: ReleasePlan) -> None:
     check_derived(plan)
     _check_held(plan)
     for name in plan.publish.formats:
-        if name in _NEEDS:
-            _NEEDS[name]()
+        _require(FORMATS[name])
+
+
+def _require(form: Format) -> None:
+    """Ask for what a format needs of this machine beside the packages that every installation has.
+
+    Raises:
+        MissingExtra: It is not there.
+    """
+    if form.requires:
+        _named(form.requires)()
+
+
+def _named(function: str) -> Callable[..., Any]:
+    """A function of this package that a line of ``FORMATS`` names as ``module:function``."""
+    module, _, name = function.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"dprelease.publish.{module}"), name)
+    return found
 
 
 def _check_held(plan: ReleasePlan) -> None:
     """Refuse a table that no format of the release holds: those for people and for cubes leave large ones out."""
-    if _WHOLE & set(plan.publish.formats):
+    if any(FORMATS[name].any_size for name in plan.publish.formats):
         return
     for query in plan.queries:
         rows = rows_of(plan.keys(query), query.ranges)
         if not query.private and query.ranking is None and rows > MOST_ROWS:
             raise PublishError(
                 f"query {query.name!r} has {rows:,} rows, and no format of this release holds a table of that size",
-                detail=f"xlsx, json and html hold whole tables of at most {MOST_ROWS:,} rows",
+                detail=f"those for people and for readers of cubes hold tables of at most {MOST_ROWS:,} rows",
                 hint="add csv or parquet to `formats` under `publish`",
                 code="DPR-W109",
             )
@@ -200,10 +182,9 @@ def _bundle_files(
         "registry.yaml": registry_yaml(content),
         "nist-800-226.md": nist_markdown(content),
     }
-    for name, make in FORMATS.items():
-        if name in shown.publish.formats:
-            told = content if name in _FOR_PEOPLE else in_files
-            files.update(kept(_made(name, make, told, Files(files), given)))
+    for form in FORMATS.values():
+        if form.name in shown.publish.formats:
+            files.update(kept(format_files(form, in_files if form.as_filed else content, Files(files), given)))
     files["accounting.json"] = accounting_json(content)
     files["facts.json"] = (facts.canonical() + "\n").encode()
     if look is not None:
@@ -213,15 +194,36 @@ def _bundle_files(
     return files
 
 
-def _made(
-    name: str, make: Format, content: Content, files: Mapping[str, bytes], given: Mapping[str, bytes] | None
+def format_files(
+    form: Format, content: Content, files: Mapping[str, bytes], given: Mapping[str, bytes] | None = None
 ) -> Mapping[str, bytes]:
+    """The files of one format.
+
+    Args:
+        form: The format.
+        content: What is published.
+        files: Made so far.
+        given: In the place of its files where it cannot be made here; None: that is an error.
+
+    Raises:
+        BrokenPromiseError: If they are not those that its line in ``FORMATS`` declares (DPR-W110).
+        MissingExtra: If it needs what this machine has not, and none are given.
+    """
+    names = table_names(content.plan)
     try:
-        return make(content, files)
+        found: Mapping[str, bytes] = _named(form.render)(content, files)
     except MissingExtra:
         if given is None:
             raise
-        return {path: data for path, data in given.items() if path.endswith(f".{name}")}
+        return {path: given[path] for path in form.paths(names) if path in given}
+    wrong = form.wrong(found, names)
+    if wrong:
+        raise BrokenPromiseError(
+            f"the format {form.name} does not write the files that it declares: {', '.join(wrong[:_MOST_NAMED])}",
+            hint="nothing was published; its line in `dprelease/formats.py` says which files it has",
+            code="DPR-W110",
+        )
+    return found
 
 
 def manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Manifest:
