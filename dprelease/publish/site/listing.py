@@ -54,7 +54,7 @@ def downloads(name: str, files: Mapping[str, bytes]) -> tuple[Download, ...]:
 def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str], ...]:
     """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
     told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
-    order = {path: at for at, path in enumerate((*_ORDER, *_BESIDE))}
+    order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
     listed = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
     found = [(path, told[path]) for path in listed if path in files or path in ALWAYS]
     return (*found, _SIGNATURE) if signed else tuple(found)
