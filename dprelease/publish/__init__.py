@@ -19,6 +19,7 @@ from dprelease.publish.derive.sql import check_derive
 from dprelease.publish.derive.tables import check_derived
 from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import published_tables
+from dprelease.publish.rehearsed import rehearse
 
 __all__ = [
     "NOTICE",
@@ -41,6 +42,7 @@ __all__ = [
     "compare",
     "folder_for",
     "published_tables",
+    "rehearse",
     "render",
     "set_aside",
     "write",

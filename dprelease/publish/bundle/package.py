@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -32,15 +33,18 @@ from dprelease.signature import PrivateKey
 
 __all__ = [
     "LOOK_FILE",
+    "MAKING",
     "RENDERERS",
     "bundle_files",
     "check_publishable",
+    "files_beside",
     "format_files",
     "render",
     "renderers",
 ]
 
 LOOK_FILE = "presentation.json"
+MAKING = "while making "  # begins the note on an error that says what was being made
 _MOST_NAMED = 5  # paths in a message
 _LIBRARIES = {name for form in FORMATS.values() for name in form.made_with} - {"zlib"}
 RENDERERS = ("dprelease", "duckdb", "numpy", *sorted(_LIBRARIES))  # whose versions a manifest names
@@ -170,28 +174,56 @@ def _bundle_files(
     shown = plan if look is None else presented(plan, look)
     check_queries(shown)
     check_derived(shown)
-    measurements = as_published(measurements)
-    shown = type(plan).from_canonical(shown.canonical())  # equal plans, equal bytes: mappings in canonical order
-    inputs = inputs_of(shown, measurements)
-    tables = queries_as_tables(shown, inputs)
-    derived = derived_tables(shown, tables, inputs, seed_of(measurements))
+    with _making("the tables"):
+        measurements = as_published(measurements)
+        shown = type(plan).from_canonical(shown.canonical())  # equal plans, equal bytes: mappings in canonical order
+        inputs = inputs_of(shown, measurements)
+        tables = queries_as_tables(shown, inputs)
+        derived = derived_tables(shown, tables, inputs, seed_of(measurements))
+    with _making("measurements/"):
+        measured = measurement_files(shown, measurements)
     content = Content(shown, (*tables, *derived), facts, measurements)
-    in_files = replace(content, tables=filed(shown, content.tables))
-    files: dict[str, Data] = {
-        **kept(measurement_files(shown, measurements)),
-        "registry.yaml": registry_yaml(content),
-        "nist-800-226.md": nist_markdown(content),
-    }
-    for form in FORMATS.values():
-        if form.name in shown.publish.formats:
-            files.update(kept(format_files(form, in_files if form.as_filed else content, Files(files), given)))
-    files["accounting.json"] = accounting_json(content)
-    files["facts.json"] = (facts.canonical() + "\n").encode()
+    files = files_beside(content, measured, given)
     if look is not None:
         files[LOOK_FILE] = (look.canonical() + "\n").encode()
     files["plan.json"] = (plan.canonical() + "\n").encode()
     files[MANIFEST_FILE] = manifest(plan, facts, Files(files)).to_bytes()
     return files
+
+
+def files_beside(
+    content: Content, measured: Mapping[str, bytes], given: Mapping[str, bytes] | None = None
+) -> dict[str, Data]:
+    """The files that are made of tables, plan and facts, with those of the measurements, which they link to.
+
+    Args:
+        content: What is published.
+        measured: The files of the measurements.
+        given: As of :func:`bundle_files`.
+    """
+    files: dict[str, Data] = {**kept(measured)}
+    in_files = replace(content, tables=filed(content.plan, content.tables))
+    for path, make in (("registry.yaml", registry_yaml), ("nist-800-226.md", nist_markdown)):
+        with _making(path):
+            files[path] = make(content)
+    for form in FORMATS.values():
+        if form.name in content.plan.publish.formats:
+            with _making(f"the files of format {form.name}"):
+                files.update(kept(format_files(form, in_files if form.as_filed else content, Files(files), given)))
+    with _making("accounting.json"):
+        files["accounting.json"] = accounting_json(content)
+    files["facts.json"] = (content.facts.canonical() + "\n").encode()
+    return files
+
+
+@contextmanager
+def _making(what: str) -> Iterator[None]:
+    """Let whatever goes wrong here say what was being made."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{MAKING}{what}")
+        raise
 
 
 def format_files(
