@@ -116,7 +116,7 @@ def fits(media_type: str, path: str, data: bytes) -> bool:
         ),
     }
     try:
-        return reads.get(kind, lambda data: media_type.startswith("text/") and bool(data.decode()))(data)
+        return reads[kind](data) if kind in reads else media_type.startswith("text/") and bool(data.decode())
     except (ValueError, zipfile.BadZipFile):
         return False
 
@@ -143,8 +143,8 @@ def test_it_writes_the_files_that_it_declares_of_their_type_and_alike_each_time(
 @names
 def test_diff_names_its_files(name: str, released: Released) -> None:
     others = tuple(each for each in FORMATS if each != name)
-    sides = [Side("a", "plan", in_formats(released.plan, *formats)) for formats in (others, (*others, name))]
-    found = compare_sides(*sides, confidence=released.plan.publish.confidence)
+    before, after = (Side("a", "plan", in_formats(released.plan, *each)) for each in (others, (*others, name)))
+    found = compare_sides(before, after, released.plan.publish.confidence)
     assert sorted(found.added) == sorted(FORMATS[name].paths(table_names(released.plan)))
     assert found.dropped == ()
     assert [each.what for each in found.moved.differences] == ["formats"]
