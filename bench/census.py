@@ -36,6 +36,8 @@ from typing import Any
 
 import numpy as np
 
+from dprelease.formats import FORMATS
+
 ATTRIBUTES = {"sex": 2, "age": 10, "race": 6}
 EACH = 1 + 2 + 10 + 6 + 120  # published cells of a node
 STATES = 51
@@ -232,18 +234,17 @@ def act(arguments: list[str], profile: str = "") -> None:
     """The command in this process, timed; its lines, then one for the whole."""
     start, used = time.perf_counter(), time.process_time()
     from dprelease.cli import main as command
-    from dprelease.publish.bundle import package
 
     watch = Watch()
-    for place, name, told in PARTS:
+    listed = ((*form.render.split(":"), name) for name, form in FORMATS.items())
+    formats = tuple((f"dprelease.publish.{place}", name, told) for place, name, told in listed)
+    for place, name, told in (*PARTS, *formats):
         module, _, inner = place.partition(":")
         held = importlib.import_module(module)
         held = getattr(held, inner) if inner else held
         found = inspect.getattr_static(held, name)
         made = watch.timed(told, found.__func__ if isinstance(found, classmethod) else found)
         setattr(held, name, classmethod(made) if isinstance(found, classmethod) else made)
-    for name, make in list(package.FORMATS.items()):
-        package.FORMATS[name] = watch.timed(name, make)
     sys.argv = ["dprelease", *arguments]
     code: Any = 0
     try:

@@ -25,6 +25,7 @@ import numpy as np
 
 from dprelease.catalog.aggregate import BoundedAggregate
 from dprelease.catalog.table import Catalog, Column, Range
+from dprelease.formats import FORMATS
 from dprelease.measures import Measure
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
@@ -34,7 +35,7 @@ from dprelease.privacy.event import Sensitivity
 from dprelease.publish import render, write
 from dprelease.publish.base import Content
 from dprelease.publish.bundle.measurements import measurement_files
-from dprelease.publish.bundle.package import FORMATS
+from dprelease.publish.bundle.package import format_files
 from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, kept, size_of
 from tests.unit import publish_example
@@ -127,7 +128,7 @@ def main() -> None:
         profiler = cProfile.Profile()
         if name == asked.profile:
             profiler.enable()
-        files.update(kept(_timed(name, partial(FORMATS[name], content, Files(files)))))
+        files.update(kept(_timed(name, partial(format_files, FORMATS[name], content, Files(files)))))
         if name == asked.profile:
             profiler.disable()
             pstats.Stats(profiler).sort_stats("tottime").print_stats(25)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from dprelease.publish.bundle.package import FORMATS, lacking
+from dprelease.formats import FORMATS
+from dprelease.publish.bundle.package import lacking
 from tests.warm import Ended, Warm
 
 __all__ = ["CANARY", "command", "environment", "forked", "installed", "small_project", "start", "writable_formats"]

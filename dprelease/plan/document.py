@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 from dprelease.canonical import Value
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog, Column
+from dprelease.formats import USUAL, FormatName
 from dprelease.measures import AnyMeasure
 from dprelease.plan.account import Account, Composition, Parallel, Window
 from dprelease.plan.approved import Approval
@@ -39,7 +40,6 @@ __all__ = [
     "Considered",
     "Derived",
     "Feed",
-    "FormatName",
     "FrozenPlan",
     "Goal",
     "Head",
@@ -159,9 +159,6 @@ class Naive(Value):
     charged: str
 
 
-FormatName = Literal["csv", "parquet", "xlsx", "json", "sdmx", "html", "pdf"]
-
-
 class Publish(Value):
     """How the tables are shown.
 
@@ -179,7 +176,7 @@ class Publish(Value):
             selected them, which are texts from the data, and not where they are declared.
     """
 
-    formats: tuple[FormatName, ...] = ("csv", "parquet", "xlsx", "html")
+    formats: tuple[FormatName, ...] = USUAL
     confidence: Fraction = Fraction(95, 100)
     unreliable_above: Fraction | None = None
     unreliable_show: Literal["flag", "blank"] = "flag"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.ranged import rows_of
 
@@ -15,7 +16,6 @@ _OF_A_NUMBER = 64  # while it is drawn: exact, noisy, as it is committed, and as
 _AT_ONCE = 2  # draws: one reads while another one's noise is made
 _THREADS = 4  # pieces: as many as there are threads, for one may wait for the ledger while others are drawn
 _OF_A_CELL = 88  # while it is published: what was measured, its estimate, and six numbers
-_WRITTEN = {"csv": 60, "parquet": 45, "xlsx": 60, "json": 40, "sdmx": 40}  # kept until the bundle is written
 _ADJUSTED = 24  # more, while numbers are made non-negative or whole
 
 
@@ -44,7 +44,7 @@ def memory_of(plan: ReleasePlan) -> Memory:
     drawn = sum(sorted([*numbers[-_AT_ONCE:], *parts[-_THREADS:]])[-_THREADS:])
     cells = sum(_numbers(plan, query) for query in plan.queries)
     joint = max((_joint(plan, each.tables) for each in plan.workloads if set(each.post) - {"consistent"}), default=0)
-    each = _OF_A_CELL + sum(_WRITTEN.get(name, 0) for name in plan.publish.formats)
+    each = _OF_A_CELL + sum(FORMATS[name].cost for name in plan.publish.formats)
     return Memory(
         draw=_BASE + _megabytes(_OF_A_NUMBER * drawn),
         publish=_BASE + _megabytes(each * cells + _ADJUSTED * joint),

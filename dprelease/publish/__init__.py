@@ -1,10 +1,11 @@
 """How is it published? A plan and its measurements in; a bundle of files out, the same bytes every time.
 
-Floor 6. ``render`` is pure; ``write`` and ``check_bundle`` touch one folder. To add a format, write its file and
-put it in ``FORMATS``.
+Floor 6. ``render`` is pure; ``write`` and ``check_bundle`` touch one folder. To add a format, write its file and put it
+in ``dprelease.formats.FORMATS``.
 
->>> sorted(FORMATS)
-['csv', 'html', 'json', 'parquet', 'pdf', 'sdmx', 'xlsx']
+>>> from pathlib import Path
+>>> folder_for(Path("releases"), "survey", "2024").as_posix()
+'releases/survey/2024'
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, CapChange
 from dprelease.publish.bundle.check import SENTENCES, Check, check_bundle
 from dprelease.publish.bundle.compare import Comparison, Released, compare
 from dprelease.publish.bundle.folder import folder_for, set_aside, write
-from dprelease.publish.bundle.package import FORMATS, check_publishable, render
+from dprelease.publish.bundle.package import check_publishable, render
 from dprelease.publish.derive.sql import check_derive
 from dprelease.publish.derive.tables import check_derived
 from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import published_tables
+from dprelease.publish.rehearsed import rehearse
 
 __all__ = [
-    "FORMATS",
     "NOTICE",
     "SENTENCES",
     "AccountFacts",
@@ -41,6 +42,7 @@ __all__ = [
     "compare",
     "folder_for",
     "published_tables",
+    "rehearse",
     "render",
     "set_aside",
     "write",

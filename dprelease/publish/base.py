@@ -44,6 +44,7 @@ __all__ = [
     "moves",
     "public_rows",
     "safe_path",
+    "table_names",
 ]
 
 NOTICE = "REHEARSAL ON MADE-UP DATA - NOT A RELEASE"
@@ -233,6 +234,11 @@ def safe_path(path: str) -> str:
                 code="DPR-W201",
             )
     return path
+
+
+def table_names(plan: ReleasePlan) -> tuple[str, ...]:
+    """The published tables of a plan: its queries, then the derived ones."""
+    return (*(query.name for query in plan.queries), *(derived.name for derived in plan.derive))
 
 
 def measure_names(plan: ReleasePlan, query: PlannedQuery) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
-from dprelease.estimate import PublishedTable, estimate, ranking
+from dprelease.estimate import PublishedTable, Rows, as_rows, estimate, ranking
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step
@@ -15,7 +15,7 @@ from dprelease.publish.base import measure_names, public_rows
 from dprelease.publish.ranges import summed_table
 from dprelease.publish.workloads import workload_tables
 
-__all__ = ["TOP_K", "Inputs", "held_key", "inputs_of", "published_tables", "queries_as_tables"]
+__all__ = ["TOP_K", "Inputs", "as_table", "held_key", "inputs_of", "published_tables", "queries_as_tables"]
 
 TOP_K = "exponential_top_k"
 
@@ -71,10 +71,18 @@ def queries_as_tables(
         tables = [query.name for query in wanted if query.workload == workload.name]
         if tables:
             made.update(workload_tables(plan, workload, inputs.measured, tables))
-    return tuple(_as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted)
+    return tuple(as_table(plan, query, inputs) if query.workload is None else made[query.name] for query in wanted)
 
 
-def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> PublishedTable:
+def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows | None = None) -> PublishedTable:
+    """A query that is no table of a workload as a published table.
+
+    Args:
+        plan: That was measured.
+        query: The query.
+        inputs: What was measured.
+        rows: The keys of the rows that ``inputs`` has numbers for; None: those that were declared or selected.
+    """
     if query.ranking is not None:
         (column,) = plan.keys(query)
         positions = inputs.ranked[query.ranking.step]
@@ -82,6 +90,8 @@ def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> Publish
     if query.ranges is not None:
         ((noisy,),) = inputs.of(query).values()
         return summed_table(plan, query, noisy)
+    if rows is None and query.selection is not None:
+        rows = as_rows(inputs.keys[query.selection], len(query.by))
     return estimate(
         query.name,
         query.title,
@@ -89,7 +99,7 @@ def _as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs) -> Publish
         {label: query.measures[label] for label in measure_names(plan, query)},
         inputs.of(query),
         confidence=plan.publish.confidence,
-        rows=inputs.keys[query.selection] if query.selection is not None else public_rows(plan, query),
+        rows=public_rows(plan, query) if rows is None else rows,
         suppress_below=query.suppress_below,
         unreliable_above=plan.publish.unreliable_above,
         unreliable_show=plan.publish.unreliable_show,

@@ -106,9 +106,10 @@ def _named_spec(project: Project, name: str, plan: Path) -> Path:
 def _read_frozen(data: bytes, path: Path) -> FrozenPlan:
     try:
         frozen = FrozenPlan.from_canonical(data)
-    except (ValidationError, json.JSONDecodeError):
+    except (ValidationError, json.JSONDecodeError) as error:
         raise PlanError(
             f"{path} is not a whole frozen plan",
+            detail=_unknown_word(error),
             hint="`dprelease plan SPEC --out plan.json` writes one",
             code="DPR-P301",
         ) from None
@@ -119,6 +120,19 @@ def _read_frozen(data: bytes, path: Path) -> FrozenPlan:
             code="DPR-P302",
         )
     return frozen
+
+
+def _unknown_word(error: Exception) -> str:
+    """What a plan names that this version does not know, such as a format of a later one; empty: nothing."""
+    found = error.errors(include_url=False) if isinstance(error, ValidationError) else ()
+    return next(
+        (
+            f"`{'.'.join(map(str, each['loc']))}` is {each['input']!r}, not one of: {each['ctx']['expected']}"
+            for each in found
+            if each["type"] == "literal_error"
+        ),
+        "",
+    )
 
 
 def plan_release(project: Project, loaded: Loaded) -> ReleasePlan:

@@ -15,7 +15,7 @@ from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger import Ledger, Published
 from dprelease.plan.document import Head
 from dprelease.publish import folder_for, set_aside
-from dprelease.publish.bundle.package import MANIFEST_FILE
+from dprelease.publish.manifest import MANIFEST_FILE
 from dprelease.regular import LARGEST_MANIFEST, read_regular
 
 __all__ = ["Shelf", "make_way", "refused", "require_accounted", "shelf_of", "told_apart"]

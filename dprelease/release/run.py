@@ -27,7 +27,7 @@ from dprelease.plan.restated import asked
 from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
 from dprelease.points import reach
-from dprelease.publish import folder_for, write
+from dprelease.publish import folder_for, rehearse, write
 from dprelease.release import public_content
 from dprelease.release.approval import require_approvals
 from dprelease.release.books import open_books, open_rehearsal_books
@@ -190,13 +190,14 @@ class Run:
         return f"dprelease run --early: {early}" if early else "dprelease run"
 
     def _look(self, plan: ReleasePlan) -> None:
-        """Let the sampler, the sources, their key and the engine refuse now, before anything is reserved."""
+        """Let sampler, engine, publishing, sources and their key refuse now, before anything is reserved."""
         require_sampler(self._request.sampler)
         tables = self._tables(plan)
         engine = self._engine(tables)
         for table in tables.values():
             engine.describe(table)
         self._check_computable(plan, engine)
+        rehearse(plan, "" if self._key is None else self._key.public.text)
         if not self._rehearsal:
             accept = self._request.accept_changed_data
             self._sources.look(self._ledger, tables, engine, self._source_key(), accept)

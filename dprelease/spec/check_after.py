@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dprelease.formats import FORMATS
 from dprelease.measures.count import Count
 from dprelease.spec.check_workloads import can_be_made
 from dprelease.spec.document import InvariantSpec, QuerySpec, ReleaseSpec
@@ -13,7 +14,8 @@ from dprelease.spec.queries import published_sets
 __all__ = ["check_invariants", "check_postprocess", "check_table_names"]
 
 _ORDER = ("consistent", "nonnegative", "integer")
-_LONGEST = 91  # of the name of a table: with `.sdmx.csv` 100 letters, the most that a file of a bundle can have
+# Of the name of a table: with the longest ending 100 letters, the most that a file of a bundle can have.
+_LONGEST = 100 - max(len(each.ending) for each in FORMATS.values())
 
 
 def check_postprocess(spec: ReleaseSpec, findings: Findings) -> None:

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from dprelease.canonical import Value
+from dprelease.formats import USUAL, FormatName
 from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
@@ -70,8 +71,6 @@ __all__ = [
     "TargetSpec",
     "TimeSpec",
 ]
-
-Formats = Literal["csv", "parquet", "xlsx", "json", "sdmx", "html", "pdf"]
 
 
 class ReleaseHead(SpecValue):
@@ -184,7 +183,7 @@ class UnreliableSpec(SpecValue):
 class PublishSpec(SpecValue):
     """How the tables are written."""
 
-    formats: tuple[Formats, ...] = Field(("csv", "parquet", "xlsx", "html"), min_length=1)
+    formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
         None, description="What is flagged; left out: numbers whose margin is more than half of them."

@@ -18,7 +18,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import check_bundle, render
 from dprelease.publish.bundle.measurements import as_published, measurement_files, read_measurements
-from dprelease.publish.formats.formulas import escaped, unescaped
+from dprelease.publish.formulas import escaped, unescaped
 from dprelease.spec.load import load
 from tests.planned import SPEC, plan_of
 from tests.unit.choices_example import DERIVED, choices, measured
@@ -98,7 +98,7 @@ def test_such_a_bundle_verifies(tmp_path: Path, how: str | None) -> None:
 
 def test_a_formula_put_into_a_published_table_is_found(tmp_path: Path) -> None:
     from dprelease.canonical import sha256
-    from dprelease.publish.bundle.package import Manifest
+    from dprelease.publish.manifest import Manifest
 
     files = dict(released()[1])
     name = "tables/terms.csv"

@@ -16,7 +16,7 @@ from dprelease.catalog.table import Catalog, Column, Key
 from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, Publish, ReleasePlan
-from dprelease.publish import FORMATS, NOTICE, Publication, check_publishable, folder_for, published_tables, render
+from dprelease.publish import NOTICE, Publication, check_publishable, folder_for, published_tables, render
 from tests.unit.publish_example import STATES, facts, measurements, plan, table
 
 
@@ -75,7 +75,6 @@ def test_a_format_that_was_not_asked_for_is_not_there() -> None:
     files = set(published(plan(publish=Publish(formats=("csv",)))).files)
     assert not any(name.endswith((".html", ".parquet", ".xlsx", ".pdf")) for name in files)
     assert {"tables/income.csv", "accounting.json"} <= files
-    assert set(FORMATS) == {"csv", "parquet", "xlsx", "json", "sdmx", "html", "pdf"}
 
 
 def test_columns_are_the_keys_then_six_for_each_measure_in_the_authors_order() -> None:

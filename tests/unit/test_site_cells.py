@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable, Status
+from dprelease.publish.html_text import inert, visible
 from dprelease.publish.numbers import shown
 from dprelease.publish.site.cells import between, rows
-from dprelease.publish.site.pages import inert, visible
 
 PLACE = Column(name="place", type="text", keys=("a", "b"), labels={"a": "<b>A</b> & Co"})
 

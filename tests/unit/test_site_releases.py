@@ -172,7 +172,7 @@ def test_titles_periods_and_folders_are_inert(tmp_path: Path) -> None:
 
 
 def test_a_signer_is_shown_by_fingerprint() -> None:
-    from dprelease.publish.bundle.package import Manifest
+    from dprelease.publish.manifest import Manifest
     from dprelease.publish.site.releases import Listed, releases_page
 
     made = plan()

@@ -20,8 +20,8 @@ import pytest
 from dprelease.canonical import dumps
 from dprelease.privacy.budget import Loss
 from dprelease.publish import Publication, check_bundle, render, write
+from dprelease.publish.accounting import certificate
 from dprelease.publish.bundle.check import CHECKS
-from dprelease.publish.bundle.package import FORMATS
 from dprelease.publish.bundle.signing import PAYLOAD_TYPE
 from dprelease.release.check import check_release
 from dprelease.signature import PrivateKey
@@ -267,7 +267,9 @@ def test_what_cannot_be_made_here_is_not_called_the_same(tmp_path: Path, monkeyp
     """A certificate on a machine where WeasyPrint is installed, but not the libraries of the system that it needs."""
     plan = plan_of(SPEC + "publish: {formats: [csv, pdf]}\n")
     with monkeypatch.context() as patch:
-        patch.setitem(FORMATS, "pdf", lambda content, files: {"certificate.pdf": b"%PDF-1.7 of another office"})
+        patch.setattr(
+            certificate, "certificate_files", lambda content, files: {"certificate.pdf": b"%PDF-1.7 of another office"}
+        )
         at = folder(render(plan, numbers(), told(plan)).files, tmp_path, None)
     monkeypatch.setitem(sys.modules, "weasyprint", None)  # importing it is an ImportError
     found = {check.name: check for check in check_bundle(at.path)}

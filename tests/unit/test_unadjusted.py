@@ -100,7 +100,7 @@ def test_a_plan_from_before_keeps_its_text_and_its_files(tmp_path: Path) -> None
 
 def test_verify_holds_the_estimates_against_the_measurements(tmp_path: Path) -> None:
     from dprelease.canonical import sha256
-    from dprelease.publish.bundle.package import Manifest
+    from dprelease.publish.manifest import Manifest
 
     files = dict(bundle(moved_plan()))
     name = f"tables/{TABLE}.csv"

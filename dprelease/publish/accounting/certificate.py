@@ -40,8 +40,8 @@ from dprelease.publish.accounting.words import (
     who_is_protected,
 )
 from dprelease.publish.base import NOTICE, Content, Facts
+from dprelease.publish.html_text import page, utc
 from dprelease.publish.numbers import at_most, percent
-from dprelease.publish.site.pages import page, utc
 from dprelease.signature import PublicKey
 
 __all__ = [

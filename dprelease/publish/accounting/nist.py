@@ -18,8 +18,8 @@ from typing import Literal
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import unprotected
 from dprelease.publish.base import NOTICE, Content, Facts
+from dprelease.publish.html_text import visible
 from dprelease.publish.numbers import at_most
-from dprelease.publish.site.pages import visible
 
 __all__ = ["LAYERS", "NIST_FILE", "Line", "nist_lines", "nist_markdown"]
 

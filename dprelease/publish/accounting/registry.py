@@ -35,8 +35,8 @@ from dprelease.publish.accounting.words import (
     who_is_protected,
 )
 from dprelease.publish.base import NOTICE, Content, Facts
+from dprelease.publish.html_text import utc, visible
 from dprelease.publish.numbers import at_most
-from dprelease.publish.site.pages import utc, visible
 
 __all__ = ["NOT_STATED", "REGISTRY_FILE", "registry_entry", "registry_yaml"]
 

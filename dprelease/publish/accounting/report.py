@@ -59,8 +59,8 @@ from dprelease.publish.accounting.words import (
 )
 from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
 from dprelease.publish.derive.tables import derived_of
+from dprelease.publish.html_text import page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent
-from dprelease.publish.site.pages import page, utc
 from dprelease.signature import PublicKey
 
 __all__ = ["account_row", "accounting", "accounting_json", "accounting_page", "planned"]

@@ -19,9 +19,9 @@ from dprelease.publish.bundle.check_opened import Check, Opened, largest, named,
 from dprelease.publish.bundle.check_render import RENDERED_AGAIN, VERSIONS, compared, versions
 from dprelease.publish.bundle.check_tables import tables_agree, values_agree
 from dprelease.publish.bundle.folder import files_in
-from dprelease.publish.bundle.package import MANIFEST_FILE
 from dprelease.publish.bundle.signing import SIGNATURE_FILE, fault
 from dprelease.publish.errata import TEXTS, errata_of
+from dprelease.publish.manifest import MANIFEST_FILE
 from dprelease.signature import NotAKey, PublicKey
 
 __all__ = ["CHECKS", "Check", "check_bundle"]

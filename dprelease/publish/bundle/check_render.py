@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
+from dprelease.formats import FORMATS, Format
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish.base import table_names
 from dprelease.publish.bundle.check_opened import Check, Opened, named
-from dprelease.publish.bundle.package import LOOK_FILE, MANIFEST_FILE, Manifest, bundle_files, lacking, renderers
+from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, lacking, renderers
+from dprelease.publish.manifest import MANIFEST_FILE, Manifest
 from dprelease.publish.packed import digest_of
 
 __all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Compared", "compared", "versions"]
 
 VERSIONS, RENDERED_AGAIN, NOT_COMPARED = "versions", "rendered again", "not compared"
 _TOOL = "dprelease"
-# What the bytes of a file depend on beside dprelease and what is published.
-_LIBRARY = {".html": "jinja2", ".parquet": "pyarrow", ".xlsx": "xlsxwriter", ".pdf": "weasyprint"}
-_WORDED = (".html", ".json", ".md", ".pdf", ".xlsx", ".yaml")  # have sentences of ours (``publish.errata``)
+_WORDLESS = (".csv", ".parquet")  # all others have sentences of ours (``publish.errata``)
 _TEXTS = "texts"
-_PACKED = (".xlsx", ".pdf")
-_PACKER = "zlib"
 _SIMULATION = ("numpy", "duckdb")  # make derived tables and their margins
-_FONTS = "the fonts of this machine may be others"  # of a PDF; no version says so
 _MISSING = "not installed"
 
 
@@ -65,8 +63,7 @@ def compared(bundle: Opened) -> Compared:
         again = bundle_files(plan, measured, facts, bundle.look, bundle.sound)
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
         return _failed(f"the bundle cannot be made again ({type(error).__name__})")
-    absent = lacking(bundle.shown.publish.formats)
-    return _told(bundle, again, other, {f".{name}": reason for name, reason in absent.items()})
+    return _told(bundle, again, other, lacking(bundle.shown.publish.formats))
 
 
 def _failed(why: str) -> Compared:
@@ -75,8 +72,9 @@ def _failed(why: str) -> Compared:
 
 def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simulated: bool) -> dict[str, str]:
     """Libraries that may give other bytes here, each with the reason."""
+    libraries = dict.fromkeys(name for form in FORMATS.values() for name in form.made_with)
     found = {}
-    for name in (_TOOL, _TEXTS, *_LIBRARY.values(), _PACKER, *(_SIMULATION if simulated else ())):
+    for name in (_TOOL, _TEXTS, *libraries, *(_SIMULATION if simulated else ())):
         made, here = theirs.get(name, "an unknown version"), ours.get(name, _MISSING)
         if made != here:
             found[name] = f"made with {name} {made}, here is {here}"
@@ -92,18 +90,16 @@ def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str], 
         bundle: What is checked.
         again: Its files as they are made here; those that cannot be made here are taken from the bundle.
         other: Libraries that may give other bytes here, each with the reason.
-        missing: Endings of files that cannot be made here, each with the reason: equal bytes say nothing of these.
+        missing: Formats that cannot be made here, each with the reason: equal bytes say nothing of their files.
     """
+    makers = {} if bundle.shown is None else _makers(bundle.shown)
     same, differ, unknown = set(), [], {}
     for path in sorted({*bundle.manifest.files, *again} - {MANIFEST_FILE}):
-        kind = PurePosixPath(path).suffix
-        own = _LIBRARY.get(kind, "")
-        texts, packer = [_TEXTS] if kind in _WORDED else [], [_PACKER] if kind in _PACKED else []
-        makers = (own, _TOOL, *texts, *_SIMULATION, *packer)
-        reason = next((other[name] for name in makers if name in other), _FONTS if kind == ".pdf" else "")
-        reason = missing.get(kind, reason)
+        form = makers.get(path, makers.get(f"{path.partition('/')[0]}/"))
+        absent = missing.get(form.name, "") if form else ""
+        reason = absent or _reason(path, form, other)
         there = path in again and path in bundle.sound  # whose hash is the manifest's
-        if there and digest_of(again, path) == bundle.manifest.files[path].sha256 and kind not in missing:
+        if there and digest_of(again, path) == bundle.manifest.files[path].sha256 and not absent:
             same.add(path)
         elif reason and there:
             unknown[path] = reason
@@ -116,6 +112,20 @@ def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str], 
         reasons = "; ".join(dict.fromkeys(unknown.values()))
         checks.append(Check(NOT_COMPARED, None, f"{named(list(unknown), reasons)}"))
     return Compared(frozenset(same), tuple(checks))
+
+
+def _makers(plan: ReleasePlan) -> dict[str, Format]:
+    """The format of each file, and of each folder, that a plan has from formats."""
+    forms = [FORMATS[name] for name in plan.publish.formats]
+    files = {path: form for form in forms for path in form.paths(table_names(plan))}
+    return files | {form.folder: form for form in forms if form.folder}
+
+
+def _reason(path: str, form: Format | None, other: Mapping[str, str]) -> str:
+    """Why the bytes of a file may differ here; empty: they may not."""
+    texts = () if path.endswith(_WORDLESS) else (_TEXTS,)
+    depends = (*(form.made_with if form else ()), _TOOL, *texts, *_SIMULATION)
+    return next((other[name] for name in depends if name in other), form.machine if form else "")
 
 
 def _same_manifest(found: Manifest, again: bytes) -> bool:

@@ -16,11 +16,11 @@ from dprelease.publish.base import UNADJUSTED, columns, header, key_columns, key
 from dprelease.publish.bundle.check_opened import Opened, named
 from dprelease.publish.bundle.read_csv import Kind
 from dprelease.publish.bundle.read_tables import READERS, Columns, same_texts
+from dprelease.publish.csv_text import word_texts, written
 from dprelease.publish.derive.tables import derived_of, made_again, outline
 from dprelease.publish.formats.cube import PARTS, parts_of
 from dprelease.publish.formats.filed import filed
-from dprelease.publish.formats.formulas import escapes, unescaped_texts
-from dprelease.publish.formats.lines import word_texts, written
+from dprelease.publish.formulas import escapes, unescaped_texts
 from dprelease.publish.measured import inputs_of, queries_as_tables
 
 __all__ = ["tables_agree", "values_agree"]

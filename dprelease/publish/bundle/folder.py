@@ -14,8 +14,8 @@ from urllib.parse import quote
 from dprelease.errors import PublishError
 from dprelease.points import reach
 from dprelease.publish.base import Publication
-from dprelease.publish.bundle.package import MANIFEST_FILE, Manifest
 from dprelease.publish.bundle.signing import SIGNATURE_FILE
+from dprelease.publish.manifest import MANIFEST_FILE, Manifest
 from dprelease.publish.packed import blocks_of, size_of
 from dprelease.regular import LARGEST_MANIFEST, read_regular
 

@@ -20,12 +20,12 @@ from dprelease.plan.document import Measured, ReleasePlan, Step
 from dprelease.publish.base import safe_path
 from dprelease.publish.bundle.read_csv import Kind, csv_columns
 from dprelease.publish.bundle.recipe import holds, recipe
-from dprelease.publish.formats.formulas import escapes, unescaped
-from dprelease.publish.formats.lines import key_texts, key_width, line_blocks, whole_texts
+from dprelease.publish.csv_text import key_texts, key_width, line_blocks, whole_texts
+from dprelease.publish.formulas import escapes, unescaped
 from dprelease.publish.measured import held_key
 from dprelease.publish.packed import Files, packed
 
-__all__ = ["RECIPE", "as_published", "measurement_files", "measurement_paths", "read_measurements"]
+__all__ = ["RECIPE", "as_published", "measurement_files", "measurement_paths", "read_measurements", "recipe_file"]
 
 FOLDER = "measurements"
 RECIPE = f"{FOLDER}/recipe.json"
@@ -60,7 +60,7 @@ def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]
     """
     layouts = _layouts(plan)
     found = {layout.file: packed(_blocks(plan, layout, measurements)) for layout in layouts.values()}
-    return Files({**found, RECIPE: _recipe(plan, layouts)})
+    return Files({**found, RECIPE: recipe_file(plan)})
 
 
 def read_measurements(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, Measurement]:
@@ -185,7 +185,9 @@ def _is_name(name: str) -> bool:
         return False
 
 
-def _recipe(plan: ReleasePlan, layouts: Mapping[str, _Layout]) -> bytes:
+def recipe_file(plan: ReleasePlan) -> bytes:
+    """``measurements/recipe.json``, which the plan alone decides."""
+    layouts = _layouts(plan)
     files = {name: layout.file for name, layout in layouts.items()}
     content = recipe(plan, files, {name: layout.header for name, layout in layouts.items()})
     return (dumps(content) + "\n").encode()

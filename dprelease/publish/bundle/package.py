@@ -3,127 +3,51 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
-from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, MissingExtra, PublishError
+from dprelease.formats import FORMATS, Format
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.presented import Presentation, presented
 from dprelease.plan.ranged import rows_of
-from dprelease.publish.accounting.certificate import certificate_files, require_weasyprint
 from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
-from dprelease.publish.accounting.report import accounting_json, accounting_page
-from dprelease.publish.base import Content, Facts, Publication, check_queries
+from dprelease.publish.accounting.report import accounting_json
+from dprelease.publish.base import Content, Facts, Publication, check_queries, table_names
 from dprelease.publish.bundle.measurements import as_published, measurement_files
 from dprelease.publish.bundle.signing import SIGNATURE_FILE, signed
 from dprelease.publish.derive.tables import check_derived, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
-from dprelease.publish.formats.csvfile import csv_files
-from dprelease.publish.formats.datapackage import datapackage_files
 from dprelease.publish.formats.filed import filed
-from dprelease.publish.formats.jsonstat import MOST_ROWS, jsonstat_files
-from dprelease.publish.formats.parquet import parquet_files
-from dprelease.publish.formats.sdmx import sdmx_files
-from dprelease.publish.formats.xlsx import xlsx_files
+from dprelease.publish.formats.jsonstat import MOST_ROWS
+from dprelease.publish.manifest import MANIFEST_FILE, FileFacts, LedgerFacts, Manifest
 from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_of, kept, size_of
-from dprelease.publish.site.html import site_files
 from dprelease.signature import PrivateKey
 
 __all__ = [
-    "FORMATS",
     "LOOK_FILE",
-    "MANIFEST_FILE",
+    "MAKING",
     "RENDERERS",
-    "Manifest",
     "bundle_files",
     "check_publishable",
+    "files_beside",
+    "format_files",
     "render",
     "renderers",
 ]
 
-MANIFEST_FILE = "manifest.json"
 LOOK_FILE = "presentation.json"
-RENDERERS = ("dprelease", "duckdb", "jinja2", "numpy", "pyarrow", "xlsxwriter", "weasyprint")
-
-# What is released, and the files made so far; returns further files.
-Format = Callable[[Content, Mapping[str, bytes]], Mapping[str, bytes]]
-
-
-class FileFacts(Value):
-    """What the manifest says of a file."""
-
-    sha256: str
-    bytes: int
-
-
-class LedgerFacts(Value):
-    """The ledger entry that charged the release; ``id`` is which ledger, and is not written where it is not known."""
-
-    sequence: int
-    hash: str
-    reserved_at: str
-    id: str = ""
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in plain(self).items() if name != "id" or value}
-
-
-class Manifest(Value):
-    """Every other file of a bundle, and what they were made from; ``manifest.json`` is its canonical JSON."""
-
-    format: Literal[1] = 1
-    release: str
-    period: str
-    files: dict[str, FileFacts]
-    plan_fingerprint: str
-    spec_fingerprint: str
-    ledger: LedgerFacts
-    rehearsal: bool
-    signature: Literal["unsigned", "manifest.sig"] = "unsigned"
-    signer: str = ""
-    rendered_with: dict[str, str] = {}
-
-    def to_bytes(self) -> bytes:
-        """The bytes of the file."""
-        return (self.canonical() + "\n").encode()
-
-
-def text_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``tables/<name>.csv``, and ``datapackage.json``, which says what is in them."""
-    made = csv_files(content, files)
-    return Files({**kept(made), **datapackage_files(content, made)})
-
-
-def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``."""
-    return {"accounting.html": accounting_page(content), **site_files(content, files)}
-
-
-_WHOLE = frozenset({"csv", "parquet", "sdmx"})  # hold a table of any size
-
-# In the order in which they are made: a page knows the files that it links to.
-FORMATS: dict[str, Format] = {
-    "csv": text_files,
-    "json": jsonstat_files,
-    "sdmx": sdmx_files,
-    "parquet": parquet_files,
-    "xlsx": xlsx_files,
-    "pdf": certificate_files,
-    "html": html_files,
-}
-
-_FOR_PEOPLE = frozenset({"pdf", "html"})  # pages, whose words and form are those of the tool that makes them
-# What a format needs of this machine beside the packages that every installation has; each raises MissingExtra.
-_NEEDS: dict[str, Callable[[], object]] = {"pdf": require_weasyprint}
+MAKING = "while making "  # begins the note on an error that says what was being made
+_MOST_NAMED = 5  # paths in a message
+_LIBRARIES = {name for form in FORMATS.values() for name in form.made_with} - {"zlib"}
+RENDERERS = ("dprelease", "duckdb", "numpy", *sorted(_LIBRARIES))  # whose versions a manifest names
 
 
 def lacking(formats: Iterable[str]) -> dict[str, str]:
@@ -131,7 +55,7 @@ def lacking(formats: Iterable[str]) -> dict[str, str]:
     found = {}
     for name in formats:
         try:
-            _NEEDS.get(name, dict)()
+            _require(FORMATS[name])
         except MissingExtra as missing:
             found[name] = missing.summary
     return found
@@ -150,20 +74,36 @@ def check_publishable(plan: ReleasePlan) -> None:
     check_derived(plan)
     _check_held(plan)
     for name in plan.publish.formats:
-        if name in _NEEDS:
-            _NEEDS[name]()
+        _require(FORMATS[name])
+
+
+def _require(form: Format) -> None:
+    """Ask for what a format needs of this machine beside the packages that every installation has.
+
+    Raises:
+        MissingExtra: It is not there.
+    """
+    if form.requires:
+        _named(form.requires)()
+
+
+def _named(function: str) -> Callable[..., Any]:
+    """A function of this package that a line of ``FORMATS`` names as ``module:function``."""
+    module, _, name = function.partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"dprelease.publish.{module}"), name)
+    return found
 
 
 def _check_held(plan: ReleasePlan) -> None:
     """Refuse a table that no format of the release holds: those for people and for cubes leave large ones out."""
-    if _WHOLE & set(plan.publish.formats):
+    if any(FORMATS[name].any_size for name in plan.publish.formats):
         return
     for query in plan.queries:
         rows = rows_of(plan.keys(query), query.ranges)
         if not query.private and query.ranking is None and rows > MOST_ROWS:
             raise PublishError(
                 f"query {query.name!r} has {rows:,} rows, and no format of this release holds a table of that size",
-                detail=f"xlsx, json and html hold whole tables of at most {MOST_ROWS:,} rows",
+                detail=f"those for people and for readers of cubes hold tables of at most {MOST_ROWS:,} rows",
                 hint="add csv or parquet to `formats` under `publish`",
                 code="DPR-W109",
             )
@@ -234,24 +174,16 @@ def _bundle_files(
     shown = plan if look is None else presented(plan, look)
     check_queries(shown)
     check_derived(shown)
-    measurements = as_published(measurements)
-    shown = type(plan).from_canonical(shown.canonical())  # equal plans, equal bytes: mappings in canonical order
-    inputs = inputs_of(shown, measurements)
-    tables = queries_as_tables(shown, inputs)
-    derived = derived_tables(shown, tables, inputs, seed_of(measurements))
+    with _making("the tables"):
+        measurements = as_published(measurements)
+        shown = type(plan).from_canonical(shown.canonical())  # equal plans, equal bytes: mappings in canonical order
+        inputs = inputs_of(shown, measurements)
+        tables = queries_as_tables(shown, inputs)
+        derived = derived_tables(shown, tables, inputs, seed_of(measurements))
+    with _making("measurements/"):
+        measured = measurement_files(shown, measurements)
     content = Content(shown, (*tables, *derived), facts, measurements)
-    in_files = replace(content, tables=filed(shown, content.tables))
-    files: dict[str, Data] = {
-        **kept(measurement_files(shown, measurements)),
-        "registry.yaml": registry_yaml(content),
-        "nist-800-226.md": nist_markdown(content),
-    }
-    for name, make in FORMATS.items():
-        if name in shown.publish.formats:
-            told = content if name in _FOR_PEOPLE else in_files
-            files.update(kept(_made(name, make, told, Files(files), given)))
-    files["accounting.json"] = accounting_json(content)
-    files["facts.json"] = (facts.canonical() + "\n").encode()
+    files = files_beside(content, measured, given)
     if look is not None:
         files[LOOK_FILE] = (look.canonical() + "\n").encode()
     files["plan.json"] = (plan.canonical() + "\n").encode()
@@ -259,15 +191,71 @@ def _bundle_files(
     return files
 
 
-def _made(
-    name: str, make: Format, content: Content, files: Mapping[str, bytes], given: Mapping[str, bytes] | None
-) -> Mapping[str, bytes]:
+def files_beside(
+    content: Content, measured: Mapping[str, bytes], given: Mapping[str, bytes] | None = None
+) -> dict[str, Data]:
+    """The files that are made of tables, plan and facts, with those of the measurements, which they link to.
+
+    Args:
+        content: What is published.
+        measured: The files of the measurements.
+        given: As of :func:`bundle_files`.
+    """
+    files: dict[str, Data] = {**kept(measured)}
+    in_files = replace(content, tables=filed(content.plan, content.tables))
+    for path, make in (("registry.yaml", registry_yaml), ("nist-800-226.md", nist_markdown)):
+        with _making(path):
+            files[path] = make(content)
+    for form in FORMATS.values():
+        if form.name in content.plan.publish.formats:
+            with _making(f"the files of format {form.name}"):
+                files.update(kept(format_files(form, in_files if form.as_filed else content, Files(files), given)))
+    with _making("accounting.json"):
+        files["accounting.json"] = accounting_json(content)
+    files["facts.json"] = (content.facts.canonical() + "\n").encode()
+    return files
+
+
+@contextmanager
+def _making(what: str) -> Iterator[None]:
+    """Let whatever goes wrong here say what was being made."""
     try:
-        return make(content, files)
+        yield
+    except Exception as error:
+        error.add_note(f"{MAKING}{what}")
+        raise
+
+
+def format_files(
+    form: Format, content: Content, files: Mapping[str, bytes], given: Mapping[str, bytes] | None = None
+) -> Mapping[str, bytes]:
+    """The files of one format.
+
+    Args:
+        form: The format.
+        content: What is published.
+        files: Made so far.
+        given: In the place of its files where it cannot be made here; None: that is an error.
+
+    Raises:
+        BrokenPromiseError: If they are not those that its line in ``FORMATS`` declares (DPR-W110).
+        MissingExtra: If it needs what this machine has not, and none are given.
+    """
+    names = table_names(content.plan)
+    try:
+        found: Mapping[str, bytes] = _named(form.render)(content, files)
     except MissingExtra:
         if given is None:
             raise
-        return {path: data for path, data in given.items() if path.endswith(f".{name}")}
+        return {path: given[path] for path in form.paths(names) if path in given}
+    wrong = form.wrong(found, names)
+    if wrong:
+        raise BrokenPromiseError(
+            f"the format {form.name} does not write the files that it declares: {', '.join(wrong[:_MOST_NAMED])}",
+            hint="nothing was published; its line in `dprelease/formats.py` says which files it has",
+            code="DPR-W110",
+        )
+    return found
 
 
 def manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Manifest:

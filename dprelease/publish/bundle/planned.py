@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from dprelease.plan.document import FormatName, ReleasePlan
-from dprelease.publish.accounting.certificate import CERTIFICATE_FILE
+from dprelease.formats import FORMATS
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish.base import table_names
 from dprelease.publish.bundle.measurements import RECIPE, measurement_paths
-from dprelease.publish.formats.xlsx import WORKBOOK
 
 __all__ = ["planned_files"]
 
 _ALWAYS = ("accounting.json", "facts.json", "manifest.json", "nist-800-226.md", "plan.json", "registry.yaml", RECIPE)
-_OF_A_TABLE: dict[FormatName, str] = {"csv": ".csv", "parquet": ".parquet", "json": ".json", "sdmx": ".sdmx.csv"}
-_OF_ALL: dict[FormatName, tuple[str, ...]] = {
-    "csv": ("datapackage.json",),
-    "xlsx": (WORKBOOK,),
-    "html": ("accounting.html", "index.html"),
-    "pdf": (CERTIFICATE_FILE,),
-}
 
 
 def planned_files(plan: ReleasePlan) -> tuple[str, ...]:
@@ -25,10 +18,6 @@ def planned_files(plan: ReleasePlan) -> tuple[str, ...]:
     Left out are the signature, which the project decides, ``presentation.json``, which only a later look has, and
     ``pages/``, whose number goes by the size of the tables.
     """
-    formats = plan.publish.formats
-    endings = [ending for name, ending in _OF_A_TABLE.items() if name in formats]
-    names = [*(query.name for query in plan.queries), *(derived.name for derived in plan.derive)]
     found = [*_ALWAYS, *measurement_paths(plan).values()]
-    found += [path for name, paths in _OF_ALL.items() if name in formats for path in paths]
-    found += [f"tables/{name}{ending}" for name in names for ending in endings]
+    found += [path for name in plan.publish.formats for path in FORMATS[name].paths(table_names(plan))]
     return tuple(sorted(found))

@@ -11,13 +11,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dprelease.canonical import dumps, sha256
+from dprelease.publish.manifest import MANIFEST_FILE, Manifest
 from dprelease.signature import NotAKey, PrivateKey, PublicKey
-
-if TYPE_CHECKING:
-    from dprelease.publish.bundle.package import Manifest
 
 __all__ = ["PAYLOAD_TYPE", "PREDICATE_TYPE", "SIGNATURE_FILE", "fault", "signed", "statement"]
 
@@ -25,13 +23,15 @@ SIGNATURE_FILE: Literal["manifest.sig"] = "manifest.sig"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://dprelease.org/release/v1"
-_MANIFEST = "manifest.json"
 _LARGEST = 1 << 28  # bytes of a signature file that is looked at
 
 
 def statement(manifest: Manifest) -> bytes:
     """What is signed of a bundle: canonical JSON of an in-toto statement, version 1."""
-    digests = {_MANIFEST: sha256(manifest.to_bytes()), **{path: each.sha256 for path, each in manifest.files.items()}}
+    digests = {
+        MANIFEST_FILE: sha256(manifest.to_bytes()),
+        **{path: each.sha256 for path, each in manifest.files.items()},
+    }
     return dumps(
         {
             "_type": STATEMENT_TYPE,

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from dprelease.catalog.table import Key
 from dprelease.estimate import PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
+from dprelease.publish.csv_text import written
 from dprelease.publish.derive.replicate import again
 from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.derive.workloads import errors_again
-from dprelease.publish.formats.lines import written
 from dprelease.publish.measured import Inputs
 from dprelease.publish.ranges import sums_again
 

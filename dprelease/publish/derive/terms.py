@@ -19,6 +19,19 @@ _NONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
+class Columns:
+    """What the SQL of a derived table can name of a published table.
+
+    Attributes:
+        keys: Its key columns and their types, in published order.
+        numbers: Its measures.
+    """
+
+    keys: Mapping[str, ColumnType]
+    numbers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Term:
     """A part of a query that was read.
 
@@ -307,16 +320,3 @@ _READ: dict[str, tuple[set[str], Read]] = {
     "Max": ({"this"}, _total("max")),
     "Count": ({"this"}, _total("count")),
 }
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What the SQL of a derived table can name of a published table.
-
-    Attributes:
-        keys: Its key columns and their types, in published order.
-        numbers: Its measures.
-    """
-
-    keys: Mapping[str, ColumnType]
-    numbers: tuple[str, ...]

@@ -8,8 +8,8 @@ from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.reading import how_read
 from dprelease.publish.accounting.words import MOVED, dictionary, not_protected, post_processing, what_is_hidden
 from dprelease.publish.base import Content
+from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
-from dprelease.publish.site.pages import utc
 
 __all__ = ["cover", "notes"]
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dprelease.estimate import PublishedTable
 from dprelease.plan.document import Publish
 from dprelease.publish.base import NOTICE, Content, header
-from dprelease.publish.formats.formulas import escapes
-from dprelease.publish.formats.lines import (
+from dprelease.publish.csv_text import (
     Texts,
     constant_texts,
     key_texts,
@@ -23,6 +22,7 @@ from dprelease.publish.formats.lines import (
     quoted,
     word_texts,
 )
+from dprelease.publish.formulas import escapes
 from dprelease.publish.packed import Files, packed
 
 __all__ = ["csv_blocks", "csv_files"]

@@ -13,14 +13,16 @@ from typing import Any
 
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.formats import FORMATS
 from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.words import dictionary, relation
 from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, header, key_text
+from dprelease.publish.formats.csvfile import csv_files
 from dprelease.publish.formats.cube import keys_repeat
-from dprelease.publish.formats.formulas import MARK, escaped, escapes
-from dprelease.publish.packed import digest_of, size_of
+from dprelease.publish.formulas import MARK, escaped, escapes
+from dprelease.publish.packed import Files, digest_of, kept, size_of
 
-__all__ = ["datapackage_files", "package_of"]
+__all__ = ["datapackage_files", "package_of", "text_files"]
 
 _MOST_LISTED = 1000
 _DIALECT = {
@@ -48,6 +50,12 @@ _BEFORE = (
     "estimate of {name} before it was made non-negative or whole, or made of numbers that were: standard error, margin "
     "and interval are about this one, and {name} itself can lie outside of the interval"
 )
+
+
+def text_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """``tables/<name>.csv``, and ``datapackage.json``, which says what is in them."""
+    made = csv_files(content, files)
+    return Files({**kept(made), **datapackage_files(content, made)})
 
 
 def datapackage_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -94,7 +102,7 @@ def package_of(content: Content, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def _path(table: PublishedTable) -> str:
-    return f"tables/{table.name}.csv"
+    return FORMATS["csv"].path(table.name)
 
 
 def _name(text: str) -> str:
@@ -124,7 +132,7 @@ def _resource(
         **({"description": f"Derived after the noise: {table.derived}"} if table.derived else {}),
         "path": _path(table),
         "format": "csv",
-        "mediatype": "text/csv",
+        "mediatype": FORMATS["csv"].media_type,
         "encoding": "utf-8",
         "bytes": size_of(files, _path(table)),
         "hash": f"sha256:{digest_of(files, _path(table))}",

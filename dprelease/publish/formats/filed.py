@@ -12,7 +12,7 @@ import numpy as np
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.formats.lines import written
+from dprelease.publish.csv_text import written
 
 __all__ = ["filed"]
 

@@ -18,6 +18,7 @@ from itertools import accumulate
 from typing import Any
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.formats import FORMATS
 from dprelease.publish.accounting.words import MOVED, described
 from dprelease.publish.base import NOTICE, UNADJUSTED, Content
 from dprelease.publish.formats.cube import Cube, Dimension, as_cube, numbered, numbers_of, parts_of
@@ -50,11 +51,10 @@ def jsonstat_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str,
 
 def _elsewhere(content: Content, table: PublishedTable, files: Mapping[str, bytes]) -> dict[str, Any]:
     """What stands in the place of a table that is too large: the file that has it, with its media type."""
-    media = ((".csv", "text/csv"), (".parquet", "application/vnd.apache.parquet"))
     links = [
-        {"href": f"{table.name}{ending}", "type": kind}
-        for ending, kind in media
-        if f"tables/{table.name}{ending}" in files or ending[1:] in content.plan.publish.formats
+        {"href": f"{table.name}{FORMATS[name].ending}", "type": FORMATS[name].media_type}
+        for name in ("csv", "parquet")  # with a row for each cell
+        if FORMATS[name].path(table.name) in files
     ]
     title = table.title or table.name
     return {

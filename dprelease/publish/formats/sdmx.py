@@ -24,8 +24,8 @@ import numpy.typing as npt
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import NOTICE, Content
+from dprelease.publish.csv_text import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
 from dprelease.publish.formats.cube import as_cube, numbered, suppressed
-from dprelease.publish.formats.lines import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
 from dprelease.publish.packed import Files, packed
 
 __all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]

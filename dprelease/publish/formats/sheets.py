@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dprelease.publish.formats.cube import numbered
-from dprelease.publish.site.pages import visible
+from dprelease.publish.html_text import visible
 
 __all__ = ["Cell", "Field", "Sheet", "headers", "held", "sheet_names", "table_names"]
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery
 from dprelease.publish.accounting.words import MOVED
 from dprelease.publish.base import NOTICE, UNADJUSTED, Content, key_text
@@ -129,7 +130,8 @@ def _contents(
 
 def _file(table: PublishedTable, files: Mapping[str, bytes]) -> str:
     """The path of a file that has all of a table; empty where none was made."""
-    paths = (f"tables/{table.name}.{ending}" for ending in ("csv", "parquet", "sdmx.csv", "json"))
+    holding = sorted(FORMATS.values(), key=lambda each: not each.any_size)
+    paths = (each.path(table.name) for each in holding if each.all_digits)
     return next((path for path in paths if path in files), "")
 
 

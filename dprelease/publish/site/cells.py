@@ -18,8 +18,8 @@ from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.estimate.intervals import was_cut
 from dprelease.estimate.keys import coded
 from dprelease.publish.base import key_text
+from dprelease.publish.html_text import inert
 from dprelease.publish.numbers import decimal, shown
-from dprelease.publish.site.pages import inert
 
 __all__ = ["between", "key_cell", "rows"]
 

@@ -20,20 +20,21 @@ from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain import unprotected
 from dprelease.publish.accounting.chances import chances_told
+from dprelease.publish.accounting.report import accounting_page
 from dprelease.publish.accounting.surroundings import apart, named
 from dprelease.publish.accounting.words import compared, described, other_delta, relation, what_is_hidden
 from dprelease.publish.base import NOTICE, AccountFacts, Content
+from dprelease.publish.html_text import page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
 from dprelease.publish.site.listing import Download, downloads, others
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
-from dprelease.publish.site.pages import page, utc
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.workloads import Crosstabs, Related, crosstabs_of, workload_pages
 from dprelease.signature import PublicKey
 
-__all__ = ["site_files"]
+__all__ = ["html_files", "site_files"]
 
 INDEX = "index.html"
 _MOST_GROUPS = 30
@@ -117,6 +118,11 @@ class Group:
     name: str
     heading: str
     entries: tuple[Entry, ...]
+
+
+def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """``index.html`` and ``pages/``, which link to the files made so far, and ``accounting.html``."""
+    return {"accounting.html": accounting_page(content), **site_files(content, files)}
 
 
 def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -5,31 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dprelease.formats import FORMATS
 from dprelease.publish.packed import size_of
 
 __all__ = ["ALWAYS", "Download", "downloads", "others", "size"]
 
-# Media types are those that schema.org's encodingFormat asks for.
-_OF_A_TABLE = (
-    (".csv", "CSV", "text/csv"),
-    (".parquet", "Parquet", "application/vnd.apache.parquet"),
-    (".json", "JSON-stat", "application/json"),
-    (".sdmx.csv", "SDMX-CSV", "application/vnd.sdmx.data+csv"),
-)
-# Of the whole bundle, in this order; those without a mark are in every bundle, and need not be made before the page.
+# Files of every bundle; these need not be made before the page.
 ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
-_OF_ALL = (
-    ("tables/workbook.xlsx", "every table as a sheet, for Excel and LibreOffice"),
-    ("datapackage.json", "what every column of the CSV files is, for programs (Frictionless Data Package)"),
-    ("measurements/recipe.json", "the noisy measurements themselves, and how every number was made of them"),
-    ("accounting.html", "what was spent and why"),
-    ("accounting.json", "the same for programs"),
-    ("certificate.pdf", "a summary of the accounting to sign and file"),
-    ("registry.yaml", "an entry for the registry of deployments of differential privacy"),
-    ("nist-800-226.md", "answers to what NIST SP 800-226 asks"),
-    ("plan.json", "everything that was decided before the data was read"),
-    ("facts.json", "what the ledger and the environment said"),
-    ("manifest.json", "every file with its size and SHA-256"),
+_BESIDE = {
+    "measurements/recipe.json": "the noisy measurements themselves, and how every number was made of them",
+    "accounting.json": "the same for programs",
+    "registry.yaml": "an entry for the registry of deployments of differential privacy",
+    "nist-800-226.md": "answers to what NIST SP 800-226 asks",
+    "plan.json": "everything that was decided before the data was read",
+    "facts.json": "what the ledger and the environment said",
+    "manifest.json": "every file with its size and SHA-256",
+}
+# What is listed first, in this order; files of formats that are not named here stand before all else.
+_ORDER = (
+    "tables/workbook.xlsx",
+    "datapackage.json",
+    "measurements/recipe.json",
+    "accounting.html",
+    "accounting.json",
+    "certificate.pdf",
 )
 _SIGNATURE = ("manifest.sig", "the signature over the manifest")
 
@@ -46,16 +45,18 @@ class Download:
 
 def downloads(name: str, files: Mapping[str, bytes]) -> tuple[Download, ...]:
     """The files of one table, among those made so far."""
+    made = ((each, each.path(name)) for each in FORMATS.values() if each.ending)
     return tuple(
-        Download(f"tables/{name}{ending}", label, media, size(size_of(files, f"tables/{name}{ending}")))
-        for ending, label, media in _OF_A_TABLE
-        if f"tables/{name}{ending}" in files
+        Download(path, each.label, each.media_type, size(size_of(files, path))) for each, path in made if path in files
     )
 
 
 def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str], ...]:
     """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
-    found = [(path, words) for path, words in _OF_ALL if path in files or path in ALWAYS]
+    told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
+    order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
+    listed = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
+    found = [(path, told[path]) for path in listed if path in files or path in ALWAYS]
     return (*found, _SIGNATURE) if signed else tuple(found)
 
 

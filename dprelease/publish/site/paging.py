@@ -23,8 +23,8 @@ from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedTable
 from dprelease.estimate.keys import coded
 from dprelease.publish.base import key_text
+from dprelease.publish.html_text import inert
 from dprelease.publish.site.chart import MOST_BARS
-from dprelease.publish.site.pages import inert
 
 __all__ = [
     "FIRST", "LARGEST_PAGE", "MOST_IN_ALL", "MOST_ROWS", "MOST_TABLES", "MOST_WHOLE", "WHOLE",

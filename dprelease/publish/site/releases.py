@@ -10,9 +10,9 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting.figures import Figure, history_figures
 from dprelease.publish.accounting.surroundings import named
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
-from dprelease.publish.bundle.package import Manifest
+from dprelease.publish.html_text import page, utc
+from dprelease.publish.manifest import Manifest
 from dprelease.publish.numbers import at_most
-from dprelease.publish.site.pages import page, utc
 from dprelease.signature import PublicKey
 
 __all__ = ["Listed", "releases_page"]

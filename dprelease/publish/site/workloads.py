@@ -17,7 +17,7 @@ from typing import Any
 
 from dprelease.estimate import PublishedTable
 from dprelease.plan.workload import Workload
-from dprelease.publish.site.pages import page
+from dprelease.publish.html_text import page
 from dprelease.publish.site.paging import Paged, page_path
 
 __all__ = [

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import coded
 from dprelease.publish.base import key_text
-from dprelease.publish.formats.formulas import escaped
+from dprelease.publish.formulas import escaped
 
 __all__ = [
     "Texts",

@@ -1,0 +1,53 @@
+"""``manifest.json``: every other file of a bundle with its size and hash, and what they were made from."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from dprelease.canonical import Value
+
+__all__ = ["MANIFEST_FILE", "FileFacts", "LedgerFacts", "Manifest"]
+
+MANIFEST_FILE = "manifest.json"
+
+
+class FileFacts(Value):
+    """What the manifest says of a file."""
+
+    sha256: str
+    bytes: int
+
+
+class LedgerFacts(Value):
+    """The ledger entry that charged the release; ``id`` is which ledger, and is not written where it is not known."""
+
+    sequence: int
+    hash: str
+    reserved_at: str
+    id: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if name != "id" or value}
+
+
+class Manifest(Value):
+    """Every other file of a bundle, and what they were made from; ``manifest.json`` is its canonical JSON."""
+
+    format: Literal[1] = 1
+    release: str
+    period: str
+    files: dict[str, FileFacts]
+    plan_fingerprint: str
+    spec_fingerprint: str
+    ledger: LedgerFacts
+    rehearsal: bool
+    signature: Literal["unsigned", "manifest.sig"] = "unsigned"
+    signer: str = ""
+    rendered_with: dict[str, str] = {}
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the file."""
+        return (self.canonical() + "\n").encode()

@@ -1,0 +1,190 @@
+"""Publishing before anything is charged: the files of a plan, made of zeros in memory and thrown away.
+
+Whatever fails between the charge and the bundle has cost budget for nothing: a fault in the words of a measure, in a
+format or in the accounting is found here, where it costs nothing. No data are read and no noise is drawn. What differs
+afterwards are numbers, keys that noise selects, and what the ledger says.
+
+A plan of up to ``MOST_NUMBERS`` published numbers is rehearsed as it will be published. Of a larger one every table is
+cut to its first rows, and not rehearsed are: the numbers of ``measurements/`` (the recipe is), the reconciliation of
+workloads and the sums of ranges, the numbers of derived tables, and whether files of the whole size can be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.table import Column, Key
+from dprelease.errors import MissingExtra, PublishError
+from dprelease.estimate import PublishedTable, Rows
+from dprelease.estimate.keys import crossed
+from dprelease.estimate.tables import table_of_counts
+from dprelease.measures import Noisy
+from dprelease.noise import Measurement
+from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
+from dprelease.plan.ranged import rows_of
+from dprelease.privacy.budget import Loss
+from dprelease.publish.base import AccountFacts, AccountPoint, Content, Facts, moves
+from dprelease.publish.bundle.measurements import RECIPE, recipe_file
+from dprelease.publish.bundle.package import MAKING, bundle_files, files_beside
+from dprelease.publish.derive.tables import derived_of, outline
+from dprelease.publish.measured import TOP_K, Inputs, as_table
+
+__all__ = ["MOST_NUMBERS", "rehearse"]
+
+MOST_NUMBERS = 200_000
+_NEVER = "1970-01-01T00:00:00+00:00"
+_TWO: dict[str, tuple[Key, ...]] = {"integer": (0, 1), "boolean": (False, True), "date": ("1970-01-01", "1970-01-02")}
+_TEXTS = ("a", "=b")
+
+
+def rehearse(plan: ReleasePlan, signer: str = "") -> None:
+    """Make every file that a plan publishes, of zeros; where noise selects keys, once without any and once with some.
+
+    Args:
+        plan: That is to be reserved.
+        signer: The public key that the bundle will be signed with; empty: it will not be.
+
+    Raises:
+        PublishError: Something cannot be made (DPR-W111); it says what.
+        MissingExtra: A format needs what this machine has not.
+    """
+    facts = _facts(plan, signer)
+    try:
+        large = sum(_numbers(plan, query) for query in plan.queries) > MOST_NUMBERS
+        for some in (False, True) if any(step.selecting for step in plan.steps) else (False,):
+            if large:
+                _render_cut(plan, facts, some)
+            else:
+                bundle_files(plan, _zeros(plan, some), facts)
+    except MissingExtra:
+        raise
+    except Exception as error:
+        made = [note.removeprefix(MAKING) for note in getattr(error, "__notes__", ()) if note.startswith(MAKING)]
+        raise PublishError(
+            f"this release could not be published: {made[0] if made else 'its bundle'} cannot be made",
+            detail=f"a rehearsal with zeros in the place of answers ended with {type(error).__name__}: {error}",
+            hint="nothing was charged and no data were read; leave that format or measure out, or report this error "
+            "with the spec",
+            code="DPR-W111",
+        ) from error
+
+
+def _numbers(plan: ReleasePlan, query: PlannedQuery) -> int:
+    """Rows times measures of a table; of keys that noise decides there are two here."""
+    if query.private or query.ranking is not None:
+        return 2 * max(1, len(query.measures))
+    return rows_of(plan.keys(query), query.ranges) * max(1, len(query.measures))
+
+
+def _zeros(plan: ReleasePlan, some: bool) -> dict[str, Measurement]:
+    """A measurement of every step: zeros; selections have two keys, or none; rankings the first keys."""
+    selections = {step.id: batch.selection for batch in plan.batches(whole=True) for step in batch.steps}
+    selected = {step.id: _selected(plan, step) if some else () for step in plan.steps if step.selecting is not None}
+    found = {name: Measurement(name, np.ones(len(keys), dtype=np.int64), keys=keys) for name, keys in selected.items()}
+    for step in plan.measured:
+        if step.id in found:
+            continue
+        if isinstance(step, Step) and step.mechanism == TOP_K:
+            values = np.arange(step.numbers or 0)
+        else:
+            cells = len(selected[selections[step.id] or ""]) if step.cells is None else step.cells
+            values = np.concatenate([_zero(part, cells) for part in step.parts])
+        found[step.id] = Measurement(step.id, values)
+    return found
+
+
+def _zero(quantity: Quantity, cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Zeros; of a quantile, which is a place on its grid, the nearest of these to it."""
+    value = min(max(0, quantity.low), quantity.high) if quantity.kind == "quantile" else 0
+    return np.full(cells, value, dtype=np.int64)
+
+
+def _selected(plan: ReleasePlan, step: Step) -> tuple[tuple[Key, ...], ...]:
+    """Up to two keys that a selection could choose: declared ones where there are, else made up."""
+    table = plan.catalog.tables[step.aggregate.table]
+    columns = [table.column(name) for name in step.aggregate.by]
+    keys = [(column.keys or _TWO.get(column.type, _TEXTS)) for column in columns]
+    return tuple(dict.fromkeys(tuple(each[min(at, len(each) - 1)] for each in keys) for at in range(2)))
+
+
+def _facts(plan: ReleasePlan, signer: str) -> Facts:
+    """What the ledger could say of the first release of all of its accounts."""
+    loss, nothing = plan.loss[plan.certified], Loss(epsilon=0, delta=0)
+    accounts: list[AccountFacts] = []
+    windows: list[AccountFacts] = []
+    for account in plan.accounts:
+        stretches = account.stretches(plan.release.period) if account.window else ()
+        caps = [(account.lifetime, ""), *((account.window.cap, each) for each in stretches[:1] if account.window)]
+        for cap, window in caps:
+            found = AccountFacts(
+                name=account.name,
+                unit=account.unit,
+                composition=account.composition,
+                cap=cap,
+                before=nothing,
+                after=loss,
+                window=window,
+            )
+            (windows if window else accounts).append(found)
+    release = {"release": plan.release.name, "period": plan.release.period}
+    return Facts(
+        plan_fingerprint=plan.fingerprint(),
+        reserved_at=_NEVER,
+        ledger_sequence=1,
+        ledger_hash="0" * 64,
+        accounts=tuple(accounts),
+        windows=tuple(windows),
+        environment={},
+        history=tuple(AccountPoint(account=each.name, sequence=1, after=loss, **release) for each in plan.accounts),
+        signer=signer,
+    )
+
+
+def _render_cut(plan: ReleasePlan, facts: Facts, some: bool) -> None:
+    """Everything that is made of tables, plan and facts, with the first rows of every table."""
+    tables = [_first_rows(plan, query, some) for query in plan.queries]
+    derived = [outline(plan, each) for each in derived_of(plan)]
+    files_beside(Content(plan, (*tables, *derived), facts), {RECIPE: recipe_file(plan)})
+
+
+def _first_rows(plan: ReleasePlan, query: PlannedQuery, some: bool) -> PublishedTable:
+    """A table of zeros, with as many rows as its part of ``MOST_NUMBERS`` allows; ``some``: noise selected keys."""
+    columns, publish = plan.keys(query), plan.publish
+    rows = _crossed(columns, MOST_NUMBERS // len(plan.queries) // max(1, len(query.measures)))
+    rows = rows[:0] if query.private and not some else rows
+    if query.workload is None and query.ranges is None:
+        steps = [plan.taken(feed.step) for feeds in query.inputs.values() for feed in feeds]
+        noisy = {
+            step.id: tuple(Noisy(quantity=each, values=_zero(each, len(rows)), law=step.law) for each in step.parts)
+            for step in steps
+        }
+        ranked = {query.ranking.step: tuple(range(query.ranking.k))} if query.ranking is not None else {}
+        return as_table(plan, query, Inputs(noisy=noisy, keys={}, ranked=ranked), rows)
+    ((label, measure),) = query.measures.items()
+    zeros = np.zeros(len(rows))
+    return table_of_counts(
+        query.name,
+        query.title,
+        columns,
+        rows,
+        label,
+        measure,
+        zeros,
+        zeros.copy() if moves(plan, query) else zeros,
+        np.ones(len(rows)),
+        reach=2.0,
+        confidence=publish.confidence,
+        unreliable_above=publish.unreliable_above,
+        unreliable_show=publish.unreliable_show,
+        nearest=publish.intervals == "nearest",
+        whole=query.workload is not None and "integer" in plan.workload(query.workload).post,
+    )
+
+
+def _crossed(columns: Sequence[Column], most: int) -> Rows:
+    """Combinations of the first keys of each column, at most so many but one; of keys that noise decides two."""
+    each = max(1, int(most ** (1 / max(1, len(columns)))))
+    return crossed([(column.keys or _TWO.get(column.type, _TEXTS))[:each] for column in columns])

@@ -1,0 +1,162 @@
+"""Publishing is rehearsed before anything is charged: what could not be published is refused, and costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dprelease
+from dprelease.cli import main
+from dprelease.errors import PublishError
+from dprelease.ledger import open_ledger
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish import rehearse, rehearsed
+from dprelease.publish.bundle import measurements, package
+from dprelease.publish.formats import datapackage, jsonstat
+from dprelease.release import direct
+from dprelease.release.planning import open_target, plan_release
+from dprelease.release.project import Project
+from dprelease.release.run import Request
+from tests.project import small_project
+from tests.shapes import shapes_project
+
+FORMATS = ("csv", "parquet", "xlsx", "json", "sdmx", "html")
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+def fails(*_: Any, **__: Any) -> Any:
+    raise ValueError("no words for this measure")
+
+
+def renderer_raises(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(jsonstat, "dataset", fails)
+
+
+def renderer_writes_elsewhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(jsonstat, "jsonstat_files", lambda content, files: {"tables/all.json": b"{}"})
+
+
+def words_raise(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(datapackage, "dictionary", fails)
+
+
+def recipe_raises(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(measurements, "recipe", fails)
+
+
+FAULTS: list[tuple[Fault, str, str]] = [
+    (renderer_raises, "the files of format json cannot be made", "ValueError: no words for this measure"),
+    (renderer_writes_elsewhere, "the files of format json cannot be made", "tables/all.json, tables/income.json"),
+    (words_raise, "the files of format csv cannot be made", "ValueError: no words for this measure"),
+    (recipe_raises, "measurements/ cannot be made", "ValueError: no words for this measure"),
+]
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> ReleasePlan:
+    target = open_target(shapes_project(tmp_path_factory.mktemp("shapes") / "project", FORMATS))
+    return plan_release(target.project, target.loaded)
+
+
+def project(folder: Path) -> Path:
+    spec = small_project(folder, rows=60)
+    spec.write_text(spec.read_text() + "publish: {formats: [csv, json]}\n", encoding="utf-8")
+    return spec
+
+
+def entries(spec: Path) -> list[str]:
+    """What is in the ledger that could have been charged or measured."""
+    ledger = open_ledger(Project.find(spec).settings.ledger, spec.parent)
+    return [each.kind for each in ledger.entries()]
+
+
+@pytest.mark.parametrize(("fault", "summary", "detail"), FAULTS, ids=[each[0].__name__ for each in FAULTS])
+def test_a_fault_in_publishing_is_told_and_nothing_is_charged(
+    fault: Fault, summary: str, detail: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = project(tmp_path / "project")
+    with monkeypatch.context() as patch:
+        fault(patch)
+        with pytest.raises(PublishError) as caught:
+            direct.execute(Request(target=str(spec)))
+    assert (caught.value.code, caught.value.exit_code) == ("DPR-W111", 6)
+    assert summary in caught.value.summary
+    assert detail in caught.value.detail
+    assert "nothing was charged" in caught.value.hint
+    assert entries(spec) == []
+    assert not (spec.parent / "releases").exists()
+    assert direct.execute(Request(target=str(spec))).state == "published"  # once the fault is mended
+
+
+def test_the_command_ends_with_the_exit_code_of_publishing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = project(tmp_path / "project")
+    renderer_raises(monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["dprelease", "run", "--direct", str(spec)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 6
+    told = capsys.readouterr()
+    assert "DPR-W111" in told.out + told.err
+    assert "Traceback" not in told.out + told.err
+    assert entries(spec) == []
+
+
+def test_only_a_run_that_has_rehearsed_reserves() -> None:
+    """Direct runs, flows of Prefect and catching up all open a ``Run``: no other module has a ledger reserve."""
+    root = Path(dprelease.__file__).parent
+    calls = {
+        path.relative_to(root).as_posix()
+        for folder in ("release", "flows", "cli")
+        for path in (root / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "reserve"
+    }
+    assert calls == {"release/run.py"}
+
+
+@pytest.mark.parametrize("most", [rehearsed.MOST_NUMBERS, 20], ids=["whole", "cut"])
+def test_every_shape_is_rehearsed_without_selected_keys_and_with_some(
+    most: int, shapes: ReleasePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsed, "MOST_NUMBERS", most)
+    seen: list[tuple[str, dict[str, int]]] = []
+    real = package.format_files
+
+    def watched(form: Any, content: Any, *rest: Any) -> Any:
+        seen.append((form.name, {table.name: table.cells for table in content.tables}))
+        return real(form, content, *rest)
+
+    monkeypatch.setattr(package, "format_files", watched)
+    rehearse(shapes)
+    assert sorted(name for name, _ in seen) == sorted(2 * FORMATS)
+    names = {query.name for query in shapes.queries} | {"shares"}
+    assert all(tables.keys() == names for _, tables in seen)
+    assert {tables["jobs"] for _, tables in seen} == ({0, 2} if most > 20 else {0, 1})
+    sizes = {name: cells for name, cells in seen[-1][1].items() if name not in ("jobs", "shares")}
+    whole = {
+        "income": 3,
+        "commonest": 2,
+        "up_to": 12,
+        "crossed__district__sex": 6,
+        "crossed__district": 3,
+        "crossed__sex": 2,
+    }
+    assert most == 20 or sizes == whole
+    assert most > 20 or {name for name, cells in sizes.items() if cells > 2} == set()
+
+
+def test_a_large_plan_is_rehearsed_in_a_bounded_time(shapes: ReleasePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a cut plan nothing is measured, reconciled or derived, and faults in the words are found all the same."""
+    monkeypatch.setattr(rehearsed, "MOST_NUMBERS", 20)
+    monkeypatch.setattr(rehearsed, "bundle_files", fails)
+    rehearse(shapes)
+    words_raise(monkeypatch)
+    with pytest.raises(PublishError, match="format csv"):
+        rehearse(shapes)
