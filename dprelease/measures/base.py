@@ -108,7 +108,7 @@ class Measure(Value):
 
     All that depends on the kind of measure is said here, by the class of that kind; no other module asks for the class.
     What has no honest default is abstract, or a class variable without a value: ``measures`` refuses at import a class
-    that leaves one of them out.
+    that leaves one of them out. A required field beside that of the kind says ``examples``, for editors, hints and tests.
 
     Attributes:
         where: The rows that it looks at, beside the query's own ``where``; None: all. Every quantity that it needs
@@ -121,7 +121,6 @@ class Measure(Value):
             ``never``: it depends on the data.
         tag: The field by which a plan tells it from other kinds, where that is not ``kind``.
         words: What may be written in the place of a column.
-        hints: What to write in a field that takes a list of numbers and is no ``[low, high]``.
         is_count: Whether it counts, so that it is a whole number where it is made of a single draw.
         direct: Whether a number made of a single draw is that draw as it stands.
         joined: A sentence on numbers that are made of two draws; ``{}`` stands for their names.
@@ -139,7 +138,6 @@ class Measure(Value):
     foreseen: ClassVar[Literal["always", "by_size", "never"]]
     tag: ClassVar[str] = ""
     words: ClassVar[tuple[str, ...]] = ()
-    hints: ClassVar[Mapping[str, str]] = {}
     is_count: ClassVar[bool] = False
     direct: ClassVar[bool] = False
     joined: ClassVar[str] = ""
@@ -189,8 +187,12 @@ class Measure(Value):
         """What is one value: a row's, or the sum of a unit's rows in the cell."""
         return "row"
 
-    def flaws(self) -> Iterator[Flaw]:
-        """What is wrong with it by itself, for the author; a clip and a column are checked for every kind alike."""
+    def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
+        """What is wrong with it by itself, for the author; a clip and a column are checked for every kind alike.
+
+        Args:
+            types: The type of each column of the table that is known, by name.
+        """
         yield from ()
 
     def warnings(self) -> Iterator[Flaw]:

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import (
     Asked,
@@ -193,14 +193,13 @@ class Quantiles(_Choices):
     """Several quantiles of one column, as an author writes them: one published number for each of ``at``."""
 
     kind: ClassVar[str] = "quantiles"
-    hints: ClassVar[Mapping[str, str]] = {"at": "write [0.25, 0.5, 0.75]"}
     quantiles: str
-    at: tuple[Fraction, ...] = Field(min_length=1)
+    at: tuple[Fraction, ...] = Field(min_length=1, examples=[[0.25, 0.5, 0.75]])
 
     def _ranks(self, name: str) -> dict[str, Fraction]:
         return {quantile_name(name, at): at for at in self.at}
 
-    def flaws(self) -> Iterator[Flaw]:
+    def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
         """Each rank once, from 0 to 1, rising: the published columns come in that order."""
         for number, rank in enumerate(self.at):
             here = ("at", number)

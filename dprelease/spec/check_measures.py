@@ -43,7 +43,7 @@ def check_measures(
             _check_others(query, label, measure, here, findings)
         elif table is not None:
             _check_measure(query, table, limits, measure, here, findings)
-        for flaw in measure.flaws():
+        for flaw in measure.flaws(types_of(table.columns) if table is not None else {}):
             findings.add(flaw.code, (*here, *flaw.at), flaw.says, flaw.hint)
     check_outputs(query, query.by, at, findings)
 

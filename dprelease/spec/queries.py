@@ -75,7 +75,8 @@ def _measure(value: Any) -> Any:
         if value.get(name) is None:  # as canonical JSON writes what was left out; no author can write it
             continue
         if is_list and not isinstance(value[name], list | tuple):
-            hint = MEASURES[kinds[0]].hints.get(name, "write [low, high]")
+            examples = MEASURES[kinds[0]].model_fields[name].examples
+            hint = f"write {examples[0]}" if examples else "write [low, high]"
             error = refuse("DPR-S210", f"is {kind_of(value[name])}, not a list of numbers", hint)
             problems.append(InitErrorDetails(type=error, loc=(name,), input=value[name]))
             continue
