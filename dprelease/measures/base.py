@@ -108,7 +108,7 @@ class Measure(Value):
 
     All that depends on the kind of measure is said here, by the class of that kind; no other module asks for the class.
     What has no honest default is abstract, or a class variable without a value: ``measures`` refuses at import a class
-    that leaves one of them out. A required field beside that of the kind says ``examples``, for editors, hints and tests.
+    that leaves one of them out. A required field beside that of the kind gives ``examples``: for editors, hints, tests.
 
     Attributes:
         where: The rows that it looks at, beside the query's own ``where``; None: all. Every quantity that it needs

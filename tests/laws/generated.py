@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from tests.measures import asked, of_a_column
+from dprelease.measures import PARTS
+from tests.measures import asked
 
 __all__ = ["generated_spec", "generated_units_spec"]
 
@@ -112,7 +113,7 @@ def _visit_query(draw: random.Random, bounded: bool) -> dict[str, Any]:
 
 
 def _visit_measure(draw: random.Random) -> dict[str, Any]:
-    kind = draw.choice(["rows", "units", *of_a_column()])
+    kind = draw.choice(["rows", "units", *PARTS, "quantiles"])
     where = {"where": "paid > 0"} if draw.random() < 0.2 else {}
     if kind in ("rows", "units"):
         return {"count": kind, **where}
@@ -138,7 +139,7 @@ def _query(draw: random.Random, epsilon: float, size: int) -> dict[str, Any]:
 
 
 def _measure(draw: random.Random) -> dict[str, Any]:
-    kind = draw.choice(["rows", "count", *of_a_column()])
+    kind = draw.choice(["rows", "count", *PARTS])
     if kind == "rows":
         return {"count": "rows"}
     column = draw.choice(["age", "income", "hours"])
