@@ -13,7 +13,6 @@ from dprelease.cli.views import columns, say, say_json, warn
 from dprelease.cli.workloads import workload_rows
 from dprelease.errors import BudgetExceeded, LedgerError, MissingExtra, PlanError, Problem, UnsupportedEvent
 from dprelease.ledger import NO_SERIES, AccountFacts, Ledger, Reservation
-from dprelease.measures.quantile import Quantile
 from dprelease.plan.compare import compare as compare_plan
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan
 from dprelease.plan.explain import allocation_text, loss_facts, pieces_texts, plan_facts, relative_error, unprotected
@@ -235,11 +234,8 @@ def _rows(plan: ReleasePlan) -> list[list[str]]:
 
 def _own(plan: ReleasePlan, query: PlannedQuery, label: str) -> list[Feed]:
     """What a measure is fed by; of quantiles that are put in order together only its own one."""
-    measure, feeds = query.measures[label], query.inputs[label]
-    if not isinstance(measure, Quantile):
-        return list(feeds)
-    fed = [(feed, plan.taken(feed.step).parts[feed.part]) for feed in feeds]
-    return [feed for feed, quantity in fed if quantity.at in (None, measure.at)]
+    measure = query.measures[label]
+    return [feed for feed in query.inputs[label] if measure.own(plan.taken(feed.step).parts[feed.part])]
 
 
 def _margin(output: Output) -> str:

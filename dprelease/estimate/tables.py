@@ -15,9 +15,6 @@ from dprelease.catalog.table import Column, Key
 from dprelease.estimate.intervals import interval, was_cut
 from dprelease.estimate.keys import Coded, Rows, as_rows, coded, crossed
 from dprelease.measures import Estimate, Measure, Noisy, Possible
-from dprelease.measures.count import Count, CountDistinct
-from dprelease.measures.quantile import Quantile
-from dprelease.measures.sum import Sum
 
 __all__ = [
     "RANK",
@@ -303,8 +300,10 @@ def _published(
         unreliable = ~blank & (found.margin > float(above) * np.abs(found.value))
     hidden = blank | unreliable if show == "blank" else blank
     value, margin = _without(found.value, hidden), _without(found.margin, hidden)
-    within = possible[name] if name in possible else measure.within([part.quantity for part in noisy])
-    lower, upper = interval(value, margin, within, grid=_grid(measure, noisy), nearest=nearest)
+    quantities = [part.quantity for part in noisy]
+    grid = measure.grid(quantities)
+    bounds = possible[name] if name in possible else measure.bounds(quantities)
+    lower, upper = interval(value, margin, bounds, grid=grid, nearest=nearest)
     return PublishedMeasure(
         name=name,
         measure=measure,
@@ -314,8 +313,8 @@ def _published(
         lower=lower,
         upper=upper,
         status=statuses(blank, unreliable),
-        places=_places(measure, noisy),
-        integer=isinstance(measure, Count | CountDistinct) and len(noisy) == 1,
+        places=_places(grid),
+        integer=measure.is_count and grid == 1,
     )
 
 
@@ -325,16 +324,8 @@ def _without(numbers: Floats, hidden: Flags) -> Floats:
     return shown
 
 
-def _grid(measure: Measure, noisy: Sequence[Noisy]) -> Fraction | None:
-    """The step of which a count, a sum or a quantile is a multiple; of two draws a count is half the sum."""
-    if isinstance(measure, Count | CountDistinct):
-        return Fraction(1, len(noisy))
-    return noisy[0].quantity.step if isinstance(measure, Sum | Quantile) else None
-
-
-def _places(measure: Measure, noisy: Sequence[Noisy]) -> int | None:
-    """Decimals of the grid that a count, a sum or a quantile lies on; None where a decimal cannot write its step."""
-    step = _grid(measure, noisy)
-    if step is None:
+def _places(grid: Fraction | None) -> int | None:
+    """The decimals of a grid; None where there is none, or a decimal cannot write its step."""
+    if grid is None:
         return None
-    return next((places for places in range(19) if (step * 10**places).denominator == 1), None)
+    return next((places for places in range(19) if (grid * 10**places).denominator == 1), None)

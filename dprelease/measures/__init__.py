@@ -1,11 +1,10 @@
-"""What can be asked? One file per kind of measure: what it needs measured, and what it makes of the answer.
+"""What can be asked? One file per kind of measure, which says all there is to say of it.
 
-Floor 3: pure. To add a kind, write its file and put it in ``MEASURES``; the laws then run on it by themselves.
-``MEASURES`` are the kinds that an author writes. ``planned`` turns them into one measure for every published number;
-kinds that only a plan has are in ``PLANNED``, and :data:`AskedMeasure` does not read them.
+Floor 3: pure. To add a kind, write its file and put it in ``MEASURES``; specs, plans, the JSON Schema, the report and
+the tests take it from there. A class that leaves something out is refused when this package is imported. ``MEASURES``
+are the kinds that an author writes. ``planned`` turns them into one measure for every published number; kinds that only
+a plan has stand in for others, and are in ``PLANNED``.
 
->>> sorted(MEASURES)
-['count', 'count_distinct', 'max', 'mean', 'min', 'quantiles', 'ratio', 'stddev', 'sum', 'variance']
 >>> from fractions import Fraction
 >>> asked = {"n": Count(count="rows"), "age": Quantiles(quantiles="age", at=(Fraction(1, 2), Fraction(9, 10)))}
 >>> list(planned(asked))
@@ -14,17 +13,19 @@ kinds that only a plan has are in ``PLANNED``, and :data:`AskedMeasure` does not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Discriminator, Tag
 
 from dprelease.errors import PlanError
-from dprelease.measures.base import Estimate, Expected, Measure, Noisy, Possible
+from dprelease.measures.base import Asked, Estimate, Expected, Flaw, Measure, Noisy, Possible
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
-from dprelease.measures.quantile import Max, Min, Quantile, Quantiles
-from dprelease.measures.ratio import PARTS, PlannedRatio, Ratio
+from dprelease.measures.quantile import Max, Min, Quantiles
+from dprelease.measures.ratio import PlannedRatio, Ratio
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance
 
@@ -36,54 +37,83 @@ __all__ = [
     "AskedMeasure",
     "Estimate",
     "Expected",
+    "Flaw",
     "Measure",
     "Noisy",
     "Possible",
-    "kind_of",
+    "left_out",
     "planned",
 ]
 
 MEASURES: dict[str, type[Measure]] = {
-    "count": Count,
-    "count_distinct": CountDistinct,
-    "sum": Sum,
-    "mean": Mean,
-    "variance": Variance,
-    "stddev": Stddev,
-    "quantiles": Quantiles,
-    "min": Min,
-    "max": Max,
-    "ratio": Ratio,
+    each.kind: each
+    for each in (
+        Count,
+        CountDistinct,
+        Sum,
+        Mean,
+        Variance,
+        Stddev,
+        Quantiles,
+        Min,
+        Max,
+        Ratio,
+    )
 }
-# A ratio in a plan also says what it is of; it is told by that field.
-PLANNED: dict[str, type[Measure]] = {"quantile": Quantile, "of": PlannedRatio}
+"""What an author can write, by the word that asks for it."""
+
+_STANDING = dict.fromkeys(each.stands for each in MEASURES.values() if issubclass(each, Asked))
+PLANNED: dict[str, type[Measure]] = {each.tag or each.kind: each for each in _STANDING}
+"""What stands in a plan for what an author wrote, by the field that tells it."""
+
+PARTS = {kind: each for kind, each in MEASURES.items() if not issubclass(each, Asked)}
+"""What a ratio in a plan can be of: every kind that is planned as it is written."""
 
 
-def _names(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return value
-    return type(value).model_fields if isinstance(value, Measure) else ()
+def left_out(model: type[Measure]) -> list[str]:
+    """What a class of measures does not say of itself, though every one must."""
+    said = ("kind", "plural", "method", "held", "foreseen", *(("stands",) if issubclass(model, Asked) else ()))
+    missing = [name for name in said if not hasattr(model, name)]
+    if "kind" not in missing and model.kind not in model.model_fields:
+        missing.append(f"field `{model.kind}`")
+    if "kind" not in missing and model not in PLANNED.values():
+        fields = (name for name, info in model.model_fields.items() if info.is_required() and not info.examples)
+        missing += [f"examples of `{name}`" for name in fields if name != model.kind]
+    return sorted((*missing, *model.__abstractmethods__))
 
 
-def _asked(value: Any) -> str | None:
-    return next((kind for kind in MEASURES if kind in _names(value)), None)
+for _model in (*MEASURES.values(), *PLANNED.values()):
+    if left_out(_model):
+        raise TypeError(f"measure {_model.__module__}.{_model.__name__} does not say its {', '.join(left_out(_model))}")
 
 
-def _any(value: Any) -> str | None:
-    return next((kind for kind in PLANNED if kind in _names(value)), None) or _asked(value)
+def _union(kinds: Mapping[str, type[Measure]]) -> Any:
+    """The type of a value that is a measure of one of these kinds, told by its fields."""
+
+    def tag_of(value: Any) -> str | None:
+        names = value if isinstance(value, Mapping) else type(value).model_fields if isinstance(value, Measure) else ()
+        return next((kind for kind in kinds if kind in names), None)
+
+    choices: Iterable[Any] = (Annotated[model, Tag(kind)] for kind, model in kinds.items())
+    return Annotated[reduce(or_, choices), Discriminator(tag_of)]
 
 
-def kind_of(measure: Measure) -> str:
-    """The word by which a spec or a plan asks for a measure."""
-    every: dict[str, type[Measure]] = {**MEASURES, "quantile": Quantile}
-    return next((kind for kind, model in every.items() if isinstance(measure, model)), "ratio")
+if TYPE_CHECKING:
+    AskedMeasure = Measure
+    AnyMeasure = Measure
+else:
+    AskedMeasure = _union(MEASURES)
+    """What an author can write; a field that only plans have is one too many here."""
+    PlannedRatio.model_rebuild(_types_namespace={"Part": _union(PARTS)})
+    AnyMeasure = _union({**PLANNED, **MEASURES})
+    """What a plan can hold: also what stands for the author's quantiles and ratios."""
 
 
 def planned(measures: Mapping[str, Measure]) -> dict[str, Measure]:
     """One measure for every published number, by its name, in published order.
 
     Args:
-        measures: Of one query, by name, as the author wrote them.
+        measures: The measures of one query, by name, as the author wrote them.
 
     Raises:
         PlanError: If two published numbers have one name (DPR-P110).
@@ -99,25 +129,3 @@ def planned(measures: Mapping[str, Measure]) -> dict[str, Measure]:
                 )
             found[published] = each
     return found
-
-
-_Author = (
-    Annotated[Count, Tag("count")]
-    | Annotated[CountDistinct, Tag("count_distinct")]
-    | Annotated[Sum, Tag("sum")]
-    | Annotated[Mean, Tag("mean")]
-    | Annotated[Variance, Tag("variance")]
-    | Annotated[Stddev, Tag("stddev")]
-    | Annotated[Quantiles, Tag("quantiles")]
-    | Annotated[Min, Tag("min")]
-    | Annotated[Max, Tag("max")]
-    | Annotated[Ratio, Tag("ratio")]
-)
-
-AskedMeasure = Annotated[_Author, Discriminator(_asked)]
-"""What an author can write; a field that only plans have is one too many here."""
-
-AnyMeasure = Annotated[
-    _Author | Annotated[Quantile, Tag("quantile")] | Annotated[PlannedRatio, Tag("of")], Discriminator(_any)
-]
-"""What a plan can hold: also what stands for the author's quantiles and ratios."""

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.canonical import Value
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
+from dprelease.measures.text import Formula, Term
 from dprelease.noise import Law
 
 __all__ = [
     "Asked",
-    "Clipped",
     "Estimate",
     "Expected",
+    "Flaw",
     "Measure",
     "Noisy",
     "Possible",
-    "Ranged",
-    "clip_of",
-    "joint_margins",
+    "Widest",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -71,27 +70,174 @@ class Expected:
     why_null: str | None = None
 
 
+class Flaw(NamedTuple):
+    """Something to tell an author about one measure of a spec.
+
+    Attributes:
+        code: The stable code of the message.
+        at: The place below the measure, such as ``("at", 1)``.
+        says: What is wrong, or what to know.
+        hint: What to write instead.
+    """
+
+    code: str
+    at: tuple[str | int, ...]
+    says: str
+    hint: str
+
+
+class Widest(NamedTuple):
+    """The widest clip that a kind of measure can take.
+
+    Attributes:
+        steps: Its largest width, in steps of the column's grid.
+        code: The stable code of the message about a wider one.
+        says: That message; ``{}`` stands for the column.
+    """
+
+    steps: int
+    code: str
+    says: str
+
+
 class Measure(Value):
     """One published number per cell.
 
     A measure names the quantities that it needs (each is measured once, by one step, however many measures
     of the query share it) and turns their noisy values into estimates. It never sees an exact value.
 
+    All that depends on the kind of measure is said here, by the class of that kind; no other module asks for the class.
+    What has no honest default is abstract, or a class variable without a value: ``measures`` refuses at import a class
+    that leaves one of them out. A required field beside that of the kind gives ``examples``: for editors, hints, tests.
+
     Attributes:
         where: The rows that it looks at, beside the query's own ``where``; None: all. Every quantity that it needs
             looks at these rows alone.
+        kind: The field by which a spec or a plan asks for it; the field's text is a column, or a word of ``words``.
+        plural: The name of such numbers in the plural, as a sentence begins with it.
+        method: Sentences of the report on how such numbers are made of noisy measurements.
+        held: Whether the estimate is moved into what the clip allows, which draws numbers of small cells inward.
+        foreseen: When its margin is known before any draw: ``always``; ``by_size``: from a guess of the rows per cell;
+            ``never``: it depends on the data.
+        tag: The field by which a plan tells it from other kinds, where that is not ``kind``.
+        words: What may be written in the place of a column.
+        is_count: Whether it counts, so that it is a whole number where it is made of a single draw.
+        direct: Whether a number made of a single draw is that draw as it stands.
+        joined: A sentence on numbers that are made of two draws; ``{}`` stands for their names.
+        other_form: When another one of :meth:`alternatives` is taken than the first: ``shared``: where other measures
+            need all of its quantities, and sums are put together; ``offered``: where every quantity is measured anyway;
+            ``centred``: where the counts of columns are.
+        grid_kind: A kind of quantity, by which the column says its grid; None: no values are rounded and clipped.
+        widest: The widest clip; None: any.
     """
 
+    kind: ClassVar[str]
+    plural: ClassVar[str]
+    method: ClassVar[tuple[str, ...]]
+    held: ClassVar[bool]
+    foreseen: ClassVar[Literal["always", "by_size", "never"]]
+    tag: ClassVar[str] = ""
+    words: ClassVar[tuple[str, ...]] = ()
+    is_count: ClassVar[bool] = False
+    direct: ClassVar[bool] = False
+    joined: ClassVar[str] = ""
+    other_form: ClassVar[Literal["shared", "offered", "centred"]] = "shared"
+    grid_kind: ClassVar[Literal["sum", "quantile"] | None] = None
+    widest: ClassVar[Widest | None] = None
+
     where: str | None = None
+
+    @property
+    def target(self) -> str | None:
+        """What is measured: a column, or one of ``words``; None: the measure is made of other ones."""
+        written = getattr(self, self.kind)
+        return written if isinstance(written, str) else None
+
+    @property
+    def column(self) -> str | None:
+        """The column that is measured, if it is one."""
+        return None if self.target in self.words else self.target
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The names of the measures of the query that it is made of, the one that counts its rows last."""
+        return ()
+
+    @property
+    def counted(self) -> str | None:
+        """What it counts one by one: ``rows``, ``units``, or the column whose values it counts; None: it does not."""
+        return None
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether more rows of one unit in a cell can move it further, so that a query must bound them."""
+        return True
+
+    @property
+    def limits(self) -> tuple[Fraction, Fraction] | None:
+        """The clip that the author wrote, in units of the column; None: there is none."""
+        return None
+
+    @property
+    def lacks_clip_per(self) -> bool:
+        """Whether it does not say what is clipped, which matters where a unit may have several rows in a cell."""
+        return False
+
+    def per(self, table: Table) -> Literal["row", "unit_cell"]:
+        """What is one value: a row's, or the sum of a unit's rows in the cell."""
+        return "row"
+
+    def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
+        """What is wrong with it by itself, for the author; a clip and a column are checked for every kind alike.
+
+        Args:
+            types: The type of each column of the table that is known, by name.
+        """
+        yield from ()
+
+    def warnings(self) -> Iterator[Flaw]:
+        """What the author should know of it before the budget is spent."""
+        yield from ()
+
+    def settled(self, types: Mapping[str, ColumnType]) -> Measure:
+        """The same with what follows from its conditions, for a plan.
+
+        Args:
+            types: The type of each column of the table, by name.
+        """
+        return self
+
+    def published(self, name: str) -> tuple[str, ...]:
+        """The names of the numbers of :meth:`planned`, whatever the other measures are."""
+        return (name,)
 
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
         """One measure for every published number that this one asks for, by its published name.
 
         Args:
-            name: Of this measure in the spec.
+            name: The measure's name in the spec.
             others: All measures of the query as the author wrote them.
         """
         return {name: self}
+
+    @property
+    def broken(self) -> str:
+        """Why no plan can hold it, though every field is of its type; empty where nothing is wrong."""
+        return ""
+
+    @property
+    def claim(self) -> tuple[str | None, str | None] | None:
+        """A condition and a column that has a value wherever the condition is true, if it relies on such a pair."""
+        return None
+
+    @abstractmethod
+    def described(self, table: Table, unit: str) -> str:
+        """The number in words, without its condition: for the report and the data dictionary.
+
+        Args:
+            table: The table of the query.
+            unit: The name of the unit of privacy, such as ``person``.
+        """
 
     @abstractmethod
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
@@ -100,22 +246,39 @@ class Measure(Value):
     def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
         """Every form in which the measure can be answered, :meth:`quantities` first.
 
-        :meth:`estimate`, :meth:`expected` and :meth:`weights` take the quantities of any one of them. Another form
-        pays where its quantities are measured anyway, or serve several measures; that is for the planner to weigh.
+        :meth:`estimate`, :meth:`expected`, :meth:`weights` and :meth:`formula` take the quantities of any one of them.
+        Another form pays where its quantities are measured anyway, or serve several measures; that is for the planner
+        to weigh, by ``other_form``.
         """
         return (self.quantities(table),)
 
-    def possible(self, table: Table) -> Possible:
-        """What the number can be that its margin is about, in units of the measure; see :meth:`within`."""
-        return self.within(self.quantities(table))
+    @abstractmethod
+    def size(self, first: Quantity) -> int:
+        """How many quantities the one of :meth:`alternatives` has that begins with this one."""
 
-    def within(self, quantities: Sequence[Quantity]) -> Possible:
+    def own(self, quantity: Quantity) -> bool:
+        """Whether a quantity that it needs serves this number itself, and not only its place among others."""
+        return True
+
+    def possible(self, table: Table) -> Possible:
+        """What the number can be that its margin is about, in units of the measure; see :meth:`bounds`."""
+        return self.bounds(self.quantities(table))
+
+    def bounds(self, quantities: Sequence[Quantity]) -> Possible:
         """The same, from one of :meth:`alternatives`.
 
         It is a promise for every data set, after bounds, rounding and clipping; where the number is not defined at all
         (a mean of no values) nothing is promised of it, as nothing is by its margin. Nothing unless a kind says more.
         """
         return (None, None)
+
+    def grid(self, quantities: Sequence[Quantity]) -> Fraction | None:
+        """The step of which every estimate is a multiple, in units of the measure; None: there is none."""
+        return None
+
+    def least_above_zero(self, quantities: Sequence[Quantity]) -> Fraction | None:
+        """The least that the true number can be where it is not 0; None: nothing is known."""
+        return None
 
     @abstractmethod
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
@@ -134,6 +297,10 @@ class Measure(Value):
         """Values with standard errors and margins, from the noisy quantities."""
 
     @abstractmethod
+    def formula(self, terms: Sequence[Term]) -> Formula:
+        """The value of :meth:`estimate` as a formula that a stranger can work out, from the quantities of one form."""
+
+    @abstractmethod
     def expected(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
     ) -> Expected:
@@ -141,85 +308,29 @@ class Measure(Value):
 
 
 class Asked(Measure):
-    """What an author writes and other measures stand for in a plan: it needs, draws and estimates nothing itself."""
+    """What an author writes and other measures stand for in a plan: it needs, draws and estimates nothing itself.
+
+    Attributes:
+        stands: The class of the measures that stand for it.
+    """
+
+    plural: ClassVar[str] = ""
+    method: ClassVar[tuple[str, ...]] = ()
+    held: ClassVar[bool] = False
+    stands: ClassVar[type[Measure]]
 
     @abstractmethod
     def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
         """The measures that stand for it."""
 
-    def quantities(self, table: Table) -> tuple[Quantity, ...]:
-        """None of its own; see :class:`Measure`."""
-        raise self._unplanned()
-
-    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
-        """None of its own; see :class:`Measure`."""
-        raise self._unplanned()
-
-    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
-        """None of its own; see :class:`Measure`."""
-        raise self._unplanned()
-
-    def expected(
-        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
-    ) -> Expected:
-        """None of its own; see :class:`Measure`."""
-        raise self._unplanned()
-
-    def _unplanned(self) -> BrokenPromiseError:
+    def _unplanned(self, *_: Any, **__: Any) -> NoReturn:
         name = type(self).__name__
-        return BrokenPromiseError(f"{name} was not planned", hint="call `measures.planned` on what the author wrote")
+        raise BrokenPromiseError(f"{name} was not planned", hint="call `measures.planned` on what the author wrote")
 
-
-class Ranged(Measure):
-    """What sums, means and quantiles share: the clip of a column's values."""
-
-    grid_kind: ClassVar[str] = "sum"  # a kind of quantity, by which the column says its grid
-    clip: tuple[Fraction, Fraction] | None = None
-
-    def limits(self, table: Table, name: str) -> tuple[int, int, Fraction]:
-        """The clip in grid steps, and the step; the column's range unless ``clip`` narrows it."""
-        column = table.column(name)
-        assert column.range is not None  # noqa: S101 - resolve refuses a sum without a range
-        low, high = self.clip if self.clip is not None else (column.range.low, column.range.high)
-        step = column.grid_of(self.grid_kind)
-        return int(low / step), int(high / step), step
-
-
-class Clipped(Ranged):
-    """What sums, means and spreads share: what the clip applies to.
-
-    With ``clip_per: unit_cell`` the sum of a unit's values in a cell is one value, and is clipped once; the counts
-    beside it are then of units with a value. Where every row is a unit the two are the same, and ``row`` is taken,
-    so that other measures share the quantities.
-    """
-
-    clip_per: Literal["row", "unit_cell"] | None = None
-
-    def per(self, table: Table) -> Literal["row", "unit_cell"]:
-        """What is one value: a row's, or the sum of a unit's rows in the cell."""
-        return "unit_cell" if self.clip_per == "unit_cell" and table.unit_id is not None else "row"
-
-    def counted(self, table: Table, name: str) -> Quantity:
-        """How many values there are to clip."""
-        return Quantity(kind="nonnull", column=name, where=self.where, per=self.per(table))
-
-    def summed(self, table: Table, name: str) -> Quantity:
-        """The sum of the clipped values."""
-        low, high, step = self.limits(table, name)
-        return Quantity(kind="sum", column=name, step=step, low=low, high=high, where=self.where, per=self.per(table))
-
-    def centred(self, table: Table, name: str) -> Quantity:
-        """The sum of the clipped values less the middle of the clip: half the reach of a clip that starts at 0."""
-        plain = self.summed(table, name)
-        return plain.model_copy(update={"centre": (plain.low + plain.high) // 2})
-
-
-def clip_of(quantity: Quantity) -> tuple[Fraction, Fraction]:
-    """The clip of a quantity's values in units of the column, before anything is taken off them."""
-    return quantity.low * quantity.step, quantity.high * quantity.step
-
-
-def joint_margins(laws: Sequence[Law], confidence: Fraction) -> tuple[int, ...]:
-    """Margins that hold for all of several draws together with this confidence (Bonferroni)."""
-    alpha = (1 - confidence) / len(laws)
-    return tuple(law.margin(1 - alpha) for law in laws)
+    described: ClassVar[Any] = _unplanned
+    quantities: ClassVar[Any] = _unplanned
+    size: ClassVar[Any] = _unplanned
+    weights: ClassVar[Any] = _unplanned
+    estimate: ClassVar[Any] = _unplanned
+    formula: ClassVar[Any] = _unplanned
+    expected: ClassVar[Any] = _unplanned

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -11,12 +12,61 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Estimate, Expected, Measure, Noisy, Possible
 from dprelease.measures.laws import SumLaw
+from dprelease.measures.text import Formula, Term
 from dprelease.noise import Law
 
 __all__ = ["Count", "CountDistinct"]
 
 
-class Count(Measure):
+class _Counting(Measure):
+    """What both kinds of counts share: they are whole and at least 0, and a row more moves them by at most 1."""
+
+    held: ClassVar[bool] = False
+    foreseen: ClassVar[Literal["always"]] = "always"
+    is_count: ClassVar[bool] = True
+
+    def size(self, first: Quantity) -> int:
+        """Two for a count that is half the sum of two numbers."""
+        return 2 if first.kind == "balance" else 1
+
+    def bounds(self, quantities: Sequence[Quantity]) -> Possible:
+        """At least 0: it is the size of a set, also where it is half the sum of two numbers."""
+        return (Fraction(0), None)
+
+    def grid(self, quantities: Sequence[Quantity]) -> Fraction:
+        """1, or 1/2 for half the sum of two numbers."""
+        return Fraction(1, len(quantities))
+
+    def least_above_zero(self, quantities: Sequence[Quantity]) -> Fraction:
+        """1: the true number is whole."""
+        return Fraction(1)
+
+    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
+        """1 of a count; a quarter of each of two numbers whose half sum it is."""
+        return (1.0,) if len(quantities) == 1 else (0.25, 0.25)
+
+    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """The noisy counts; the margin is exact by the noise law, or by that of the sum of two draws."""
+        value = np.asarray(np.mean([part.values for part in noisy], axis=0, dtype=np.float64))
+        expected = _accuracy([part.law for part in noisy], confidence)
+        return Estimate(
+            value=value,
+            standard_error=np.full_like(value, expected.standard_error),
+            margin=np.full_like(value, expected.margin),
+        )
+
+    def formula(self, terms: Sequence[Term]) -> Formula:
+        """The number itself, or half the sum of two."""
+        return Formula(terms[0].name if len(terms) == 1 else f"({terms[0].name} + {terms[1].name}) / 2")
+
+    def expected(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+    ) -> Expected:
+        """The same for every cell, whatever the data."""
+        return _accuracy(laws, confidence)
+
+
+class Count(_Counting):
     """A count, unbiased; the noise is integer, so it stays an integer, and it may be negative.
 
     ``rows`` counts rows, ``units`` counts the different units among them (the same where every row is a unit), a
@@ -30,7 +80,35 @@ class Count(Measure):
     A count with a ``where`` of its own has no such rows to share, and is not offered in that form.
     """
 
+    kind: ClassVar[str] = "count"
+    plural: ClassVar[str] = "Counts"
+    method: ClassVar[tuple[str, ...]] = ()
+    words: ClassVar[tuple[str, ...]] = ("rows", "units")
+    direct: ClassVar[bool] = True
+    joined: ClassVar[str] = (
+        "Half the sum of two noisy numbers, the rows and by how many those with a value outnumber those without, "
+        "so that it may end in a half: {}."
+    )
+    other_form: ClassVar[Literal["centred"]] = "centred"
     count: str
+
+    @property
+    def counted(self) -> str:
+        """What is counted."""
+        return self.count
+
+    @property
+    def adds_rows(self) -> bool:
+        """Not of units: each counts once in a cell."""
+        return self.count != "units"
+
+    def described(self, table: Table, unit: str) -> str:
+        """Of rows also who is one, where that is only declared."""
+        if self.count == "units" and table.unit_id is not None:
+            return f"number of units: each {unit} once in a cell"
+        if self.column is None:
+            return "number of rows" + ("" if table.unit_id is not None else f"; a row is declared to be one {unit}")
+        return f"number of rows in which {self.count} has a value"
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the rows, the units, or the non-null values of a column."""
@@ -47,66 +125,25 @@ class Count(Measure):
             return (plain,)
         return (plain, (Quantity(kind="balance", column=self.count), Quantity(kind="rows")))
 
-    def within(self, quantities: Sequence[Quantity]) -> Possible:
-        """At least 0: rows, units or values are counted, also where the count is half the sum of two numbers."""
-        return (Fraction(0), None)
 
-    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
-        """1 of a count; a quarter of each of two numbers whose half sum it is."""
-        return (1.0,) if len(quantities) == 1 else (0.25, 0.25)
-
-    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
-        """The noisy counts; the margin is exact by the noise law, or by that of the sum of two draws."""
-        value = np.asarray(np.mean([part.values for part in noisy], axis=0, dtype=np.float64))
-        expected = _accuracy([part.law for part in noisy], confidence)
-        return Estimate(
-            value=value,
-            standard_error=np.full_like(value, expected.standard_error),
-            margin=np.full_like(value, expected.margin),
-        )
-
-    def expected(
-        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
-    ) -> Expected:
-        """The same for every cell, whatever the data."""
-        return _accuracy(laws, confidence)
-
-
-class CountDistinct(Measure):
+class CountDistinct(_Counting):
     """How many different values of a column occur in each cell; unbiased, and it may be negative.
 
     One row more or less moves it by at most 1, as it moves a count of rows.
     """
 
+    kind: ClassVar[str] = "count_distinct"
+    plural: ClassVar[str] = "Numbers of different values"
+    method: ClassVar[tuple[str, ...]] = ()
     count_distinct: str
+
+    def described(self, table: Table, unit: str) -> str:
+        """Of the column's values."""
+        return f"number of different values of {self.count_distinct}"
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the different non-null values of the column."""
         return (Quantity(kind="distinct", column=self.count_distinct, where=self.where),)
-
-    def within(self, quantities: Sequence[Quantity]) -> Possible:
-        """At least 0: it is the size of a set."""
-        return (Fraction(0), None)
-
-    def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
-        """1: it is the measurement itself."""
-        return (1.0,)
-
-    def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
-        """The noisy counts; the margin is exact by the noise law."""
-        value = noisy[0].values.astype(np.float64)
-        told = _accuracy([noisy[0].law], confidence)
-        return Estimate(
-            value=value,
-            standard_error=np.full_like(value, told.standard_error),
-            margin=np.full_like(value, told.margin),
-        )
-
-    def expected(
-        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
-    ) -> Expected:
-        """The same for every cell, whatever the data."""
-        return _accuracy(laws, confidence)
 
 
 def _accuracy(laws: Sequence[Law], confidence: Fraction) -> Expected:

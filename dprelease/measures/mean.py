@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Clipped, Estimate, Expected, Floats, Noisy, Possible, clip_of, joint_margins
+from dprelease.measures.base import Estimate, Expected, Floats, Noisy, Possible
+from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
+from dprelease.measures.text import Formula, Term, operand
 from dprelease.noise import Law
 
 __all__ = ["Mean"]
@@ -23,13 +26,29 @@ class Mean(Clipped):
     what each adds up to in the cell.
     """
 
+    kind: ClassVar[str] = "mean"
+    plural: ClassVar[str] = "Means"
+    method: ClassVar[tuple[str, ...]] = (
+        "A mean is the middle of its clip plus a noisy sum of how far the values lie from it over a noisy count. "
+        "It is held within its clip, and blank where the noisy count is below 1.",
+    )
+    held: ClassVar[bool] = True
+    foreseen: ClassVar[Literal["by_size"]] = "by_size"
     mean: str
+
+    def described(self, table: Table, unit: str) -> str:
+        """In the unit of the column."""
+        return self.of_values("mean", self.unit_of(table), table, unit)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """Two: the centred sum, and the number of non-null values."""
-        return (self.centred(table, self.mean), self.counted(table, self.mean))
+        return (self.centred(table), self.how_many(table))
 
-    def within(self, quantities: Sequence[Quantity]) -> Possible:
+    def size(self, first: Quantity) -> int:
+        """Always two."""
+        return 2
+
+    def bounds(self, quantities: Sequence[Quantity]) -> Possible:
         """The clip.
 
         The margin is about S / N and the centre, with the exact S and N of one set of values, each in the clip after it
@@ -66,6 +85,12 @@ class Mean(Clipped):
             standard_error=summed.scaled(error),
             margin=summed.scaled(reach),
         )
+
+    def formula(self, terms: Sequence[Term]) -> Formula:
+        """The centre and the mean of the values less the centre, in units of the column."""
+        centred, counted = terms
+        text = f"({operand(centred.quantity.centre)} + {mean_of(centred, counted)}) * {operand(centred.quantity.step)}"
+        return Formula(text, (f"{counted.name} < 1",))
 
     def expected(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None

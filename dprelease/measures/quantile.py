@@ -6,72 +6,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.table import Table
+from dprelease.catalog.table import ColumnType, Table
+from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import (
     Asked,
     Estimate,
     Expected,
+    Flaw,
     Floats,
     Measure,
     Noisy,
     Possible,
-    Ranged,
-    clip_of,
-    joint_margins,
+    Widest,
 )
+from dprelease.measures.clipped import Ranged, clip_of, joint_margins
+from dprelease.measures.text import Formula, Term, exact_text, operand
 from dprelease.noise import Law
 
 __all__ = ["Max", "Min", "Quantile", "Quantiles", "quantile_name"]
-
-
-class Quantiles(Ranged, Asked):
-    """Several quantiles of one column, as an author writes them: one published number for each of ``at``."""
-
-    grid_kind: ClassVar[str] = "quantile"
-    quantiles: str
-    at: tuple[Fraction, ...] = Field(min_length=1)
-
-    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
-        """One :class:`Quantile` for each rank, in the order in which they are written."""
-        among = tuple(sorted(set(self.at)))
-        return {
-            quantile_name(name, at): Quantile(
-                quantile=self.quantiles, at=at, among=among, clip=self.clip, where=self.where
-            )
-            for at in self.at
-        }
-
-
-class Min(Ranged, Asked):
-    """The least value of a column: its quantile at 0, which noise can only place roughly."""
-
-    grid_kind: ClassVar[str] = "quantile"
-    min: str
-
-    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
-        """The quantile at 0."""
-        zero = Fraction(0)
-        return {name: Quantile(quantile=self.min, at=zero, among=(zero,), clip=self.clip, where=self.where)}
-
-
-class Max(Ranged, Asked):
-    """The largest value of a column: its quantile at 1, which noise can only place roughly."""
-
-    grid_kind: ClassVar[str] = "quantile"
-    max: str
-
-    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
-        """The quantile at 1."""
-        one = Fraction(1)
-        return {name: Quantile(quantile=self.max, at=one, among=(one,), clip=self.clip, where=self.where)}
 
 
 class Quantile(Ranged):
@@ -86,15 +47,36 @@ class Quantile(Ranged):
         among: The ranks of all quantiles that were asked for together, rising; ``at`` is one of them.
     """
 
-    grid_kind: ClassVar[str] = "quantile"
+    kind: ClassVar[str] = "quantile"
+    plural: ClassVar[str] = "Quantiles"
+    method: ClassVar[tuple[str, ...]] = (
+        "Quantiles that were asked for together are put in rising order. The margin of one follows from the others "
+        "beside it and a noisy count of the column; it is blank where no such count was measured. It has no "
+        "standard error.",
+    )
+    held: ClassVar[bool] = False
+    foreseen: ClassVar[Literal["never"]] = "never"
+    grid_kind: ClassVar[Literal["quantile"]] = "quantile"
+    other_form: ClassVar[Literal["offered"]] = "offered"
     quantile: str
     at: Fraction = Field(ge=0, le=1)
     among: tuple[Fraction, ...] = Field(min_length=1)
 
+    @property
+    def broken(self) -> str:
+        """Its rank must be one of those that are drawn."""
+        return "" if self.at in self.among else "is a quantile that is not drawn"
+
+    def described(self, table: Table, unit: str) -> str:
+        """The rank in percent, or which end it is."""
+        name = f"quantile at {exact_text(100 * self.at)} %"
+        if self.at in (0, 1):
+            name = f"{'least' if self.at == 0 else 'largest'} value, which noise places roughly,"
+        return self.of_values(name, self.unit_of(table), table, unit)
+
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One for each rank that was asked for together: they are drawn apart, and put in order by each of them."""
-        low, high, step = self.limits(table, self.quantile)
-        one = Quantity(kind="quantile", column=self.quantile, step=step, low=low, high=high, where=self.where)
+        one = self.clipped("quantile", table)
         return tuple(one.model_copy(update={"at": at}) for at in self.among)
 
     def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
@@ -102,7 +84,19 @@ class Quantile(Ranged):
         plain = self.quantities(table)
         return (plain, (*plain, Quantity(kind="nonnull", column=self.quantile, where=self.where)))
 
-    def within(self, quantities: Sequence[Quantity]) -> Possible:
+    def size(self, first: Quantity) -> int:
+        """Not told by the first of its quantities: no ratio can be of a quantile, which has no error of its own."""
+        raise BrokenPromiseError("a quantile has no size that its first quantity tells")
+
+    def own(self, quantity: Quantity) -> bool:
+        """Not the draws of the other ranks, among which its own is put in order."""
+        return quantity.at in (None, self.at)
+
+    def grid(self, quantities: Sequence[Quantity]) -> Fraction:
+        """The step of the values."""
+        return quantities[0].step
+
+    def bounds(self, quantities: Sequence[Quantity]) -> Possible:
         """The clip: the margin is about every quantile that the clipped values themselves span, and they lie in it."""
         return clip_of(quantities[0])
 
@@ -139,6 +133,13 @@ class Quantile(Ranged):
         step = float(own.step)
         return Estimate(value=value * step, standard_error=blank, margin=margin * step)
 
+    def formula(self, terms: Sequence[Term]) -> Formula:
+        """The draw at its place among all that were asked for together."""
+        draws = [each for each in terms if each.quantity.kind == "quantile"]
+        place = sorted(each.quantity.at or Fraction(0) for each in draws).index(self.at) + 1
+        names = ", ".join(each.name for each in draws)
+        return Formula(f"smallest({place}, {names}) * {operand(draws[0].quantity.step)}")
+
     def _interval(
         self, noisy: Sequence[Noisy], found: Floats, ranks: Sequence[Fraction], confidence: Fraction
     ) -> tuple[Floats, Floats]:
@@ -160,6 +161,101 @@ class Quantile(Ranged):
     ) -> Expected:
         """Nothing: how far apart values of neighbouring ranks are is a matter of the data."""
         return Expected(why_null="depends on the data: how far apart the values of neighbouring ranks lie")
+
+
+class _Choices(Ranged, Asked):
+    """What is asked of the ranks of a column's values: one published number for each rank."""
+
+    stands: ClassVar[type[Measure]] = Quantile
+    foreseen: ClassVar[Literal["never"]] = "never"
+    grid_kind: ClassVar[Literal["quantile"]] = "quantile"
+    widest: ClassVar[Widest] = Widest(2**31, "DPR-S581", "spans more than 2^31 steps of {}, too many to choose from")
+
+    @abstractmethod
+    def _ranks(self, name: str) -> dict[str, Fraction]:
+        """Each rank by its published name, in the order in which they are published."""
+
+    def published(self, name: str) -> tuple[str, ...]:
+        """One name for each rank."""
+        return tuple(self._ranks(name))
+
+    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
+        """One :class:`Quantile` for each rank, in the order in which they are written."""
+        ranks = self._ranks(name)
+        among = tuple(sorted(set(ranks.values())))
+        return {
+            label: Quantile(quantile=str(self.column), at=at, among=among, clip=self.clip, where=self.where)
+            for label, at in ranks.items()
+        }
+
+
+class Quantiles(_Choices):
+    """Several quantiles of one column, as an author writes them: one published number for each of ``at``."""
+
+    kind: ClassVar[str] = "quantiles"
+    quantiles: str
+    at: tuple[Fraction, ...] = Field(min_length=1, examples=[[0.25, 0.5, 0.75]])
+
+    def _ranks(self, name: str) -> dict[str, Fraction]:
+        return {quantile_name(name, at): at for at in self.at}
+
+    def flaws(self, types: Mapping[str, ColumnType]) -> Iterator[Flaw]:
+        """Each rank once, from 0 to 1, rising: the published columns come in that order."""
+        for number, rank in enumerate(self.at):
+            here = ("at", number)
+            if not 0 <= rank <= 1:
+                hint = "write a fraction from 0 to 1: 0.5 is the median, 0.9 the 90th percentile"
+                yield Flaw("DPR-S580", here, "is not between 0 and 1", hint)
+            elif rank in self.at[:number]:
+                yield Flaw("DPR-S580", here, "is there already", "write every rank once")
+            elif number and rank < self.at[number - 1]:
+                yield Flaw("DPR-S580", here, "is smaller than the one before", "write them rising: [0.25, 0.5, 0.75]")
+
+    def warnings(self) -> Iterator[Flaw]:
+        """Of the ranks 0 and 1."""
+        return (_extreme("at", number) for number, rank in enumerate(self.at) if rank in (0, 1))
+
+
+class Min(_Choices):
+    """The least value of a column: its quantile at 0, which noise can only place roughly."""
+
+    kind: ClassVar[str] = "min"
+    min: str
+
+    def _ranks(self, name: str) -> dict[str, Fraction]:
+        return {name: Fraction(0)}
+
+    def warnings(self) -> Iterator[Flaw]:
+        """That it is an extreme."""
+        yield _extreme("min")
+
+
+class Max(_Choices):
+    """The largest value of a column: its quantile at 1, which noise can only place roughly."""
+
+    kind: ClassVar[str] = "max"
+    max: str
+
+    def _ranks(self, name: str) -> dict[str, Fraction]:
+        return {name: Fraction(1)}
+
+    def warnings(self) -> Iterator[Flaw]:
+        """That it is an extreme."""
+        yield _extreme("max")
+
+
+def _extreme(*at: str | int) -> Flaw:
+    """What an author should know of a least or a largest value.
+
+    It hangs on one unit, which is what noise hides: no number below the least value has a row below it, so that all of
+    them are equally likely, from the end of the clip to that value.
+    """
+    return Flaw(
+        "DPR-S701",
+        at,
+        "is an extreme: it falls anywhere between the end of the clip and the extreme value",
+        "ask for quantiles such as 0.01 and 0.99, and give a clip that is not much wider than the values",
+    )
 
 
 def quantile_name(name: str, at: Fraction) -> str:

@@ -5,65 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from pydantic import Discriminator, SerializerFunctionWrapHandler, Tag, field_validator, model_serializer
+from pydantic import SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.table import Table
+from dprelease.catalog.expression import parse
+from dprelease.catalog.expression_known import known_where
+from dprelease.catalog.table import ColumnType, Table
+from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import Asked, Estimate, Expected, Floats, Measure, Noisy, Possible
-from dprelease.measures.count import Count, CountDistinct
-from dprelease.measures.mean import Mean
+from dprelease.measures.count import Count
 from dprelease.measures.sum import Sum
-from dprelease.measures.variance import Stddev, Variance
+from dprelease.measures.text import Formula, Term, operand
 from dprelease.noise import Law
 
-__all__ = ["PARTS", "PlannedRatio", "Ratio"]
+if TYPE_CHECKING:
+    Part = Measure  # any kind that is planned as it is written; ``measures`` says which ones there are
 
-PARTS: dict[str, type[Measure]] = {
-    "count": Count,
-    "count_distinct": CountDistinct,
-    "sum": Sum,
-    "mean": Mean,
-    "variance": Variance,
-    "stddev": Stddev,
-}
-"""What a ratio can be of: every kind that has margins of its own."""
+__all__ = ["PlannedRatio", "Ratio"]
 
-
-def _kind(value: Any) -> str | None:
-    names = value if isinstance(value, Mapping) else type(value).model_fields if isinstance(value, Measure) else ()
-    return next((kind for kind in PARTS if kind in names), None)
-
-
-Part = Annotated[
-    Annotated[Count, Tag("count")]
-    | Annotated[CountDistinct, Tag("count_distinct")]
-    | Annotated[Sum, Tag("sum")]
-    | Annotated[Mean, Tag("mean")]
-    | Annotated[Variance, Tag("variance")]
-    | Annotated[Stddev, Tag("stddev")],
-    Discriminator(_kind),
-]
-
-
-class Ratio(Asked):
-    """One measure of the query over another one, by their names."""
-
-    ratio: tuple[str, str]
-
-    @field_validator("where")
-    @classmethod
-    def _no_where(cls, where: str | None) -> str | None:
-        if where is not None:
-            raise ValueError("a ratio has no `where` of its own: give it to its two measures")
-        return where
-
-    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
-        """The same with its two measures spelled out, so that a plan can be read without its neighbours."""
-        first, second = (others[each] for each in self.ratio)
-        return {name: PlannedRatio.model_validate({"ratio": self.ratio, "of": (first, second)})}
+_P = TypeVar("_P", Quantity, Noisy, Term)
 
 
 class PlannedRatio(Measure):
@@ -73,10 +36,20 @@ class PlannedRatio(Measure):
         ratio: The names of the two measures.
         of: What they are.
         implied: Both are counts, and the condition of the first can only be true in rows where the column that the
-            second one counts has a value (``plan.grouping`` finds it; plans from before it was looked for do not say
+            second one counts has a value (found from that condition; plans from before it was looked for do not say
             so).
     """
 
+    kind: ClassVar[str] = "ratio"
+    tag: ClassVar[str] = "of"
+    plural: ClassVar[str] = "Ratios"
+    method: ClassVar[tuple[str, ...]] = (
+        "A ratio is one published number over another, blank where the lower one is below one step of its grid; "
+        "a part of a whole is held between 0 and 1. Its margin covers the noise of both, and is blank where the "
+        "lower number might be 0.",
+    )
+    held: ClassVar[bool] = False
+    foreseen: ClassVar[Literal["by_size"]] = "by_size"
     ratio: tuple[str, str]
     of: tuple[Part, Part]
     implied: bool = False
@@ -87,6 +60,38 @@ class PlannedRatio(Measure):
         fields: dict[str, Any] = written(self)
         return {name: each for name, each in fields.items() if each or name != "implied"}
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The two measures."""
+        return self.ratio
+
+    @property
+    def adds_rows(self) -> bool:
+        """It measures nothing of its own."""
+        return False
+
+    @property
+    def claim(self) -> tuple[str | None, str | None] | None:
+        """Where it is said to be a part of a whole by a condition: that one, and the column that is counted below."""
+        above, below = self.of
+        return (above.where if above.counted else None, below.counted) if self.implied else None
+
+    def settled(self, types: Mapping[str, ColumnType]) -> PlannedRatio:
+        """One of counts says so where the rows above have a value in the column below, by their condition."""
+        above, below = self.of
+        if self.is_share or above.where is None or not above.counted or below.counted not in types:
+            return self
+        implied = below.counted in known_where(parse(above.where, types).root)
+        return self.model_copy(update={"implied": True}) if implied else self
+
+    def described(self, table: Table, unit: str) -> str:
+        """By the names of the two measures."""
+        return f"{self.ratio[0]} divided by {self.ratio[1]}"
+
+    def size(self, first: Quantity) -> int:
+        """Not told by the first of its quantities: no ratio is of ratios."""
+        raise BrokenPromiseError("a ratio has no size that its first quantity tells")
+
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """Those of the two measures, one after the other."""
         return (*self.of[0].quantities(table), *self.of[1].quantities(table))
@@ -96,7 +101,7 @@ class PlannedRatio(Measure):
         first, second = (each.alternatives(table) for each in self.of)
         return tuple((*one, *other) for one, other in product(first, second))
 
-    def within(self, quantities: Sequence[Quantity]) -> Possible:
+    def bounds(self, quantities: Sequence[Quantity]) -> Possible:
         """[0, 1] for a part of a whole; else on one side of 0 where the two measures' own limits say so.
 
         A part of a whole is a count of some of the rows that are counted below (see :attr:`is_share`), both of the
@@ -107,8 +112,8 @@ class PlannedRatio(Measure):
         if self.is_share:
             return (Fraction(0), Fraction(1))
         above, below = self._split(quantities)
-        low, high = self.of[0].within(above)
-        least, _ = self.of[1].within(below)
+        low, high = self.of[0].bounds(above)
+        least, _ = self.of[1].bounds(below)
         if least is None or least < 0:
             return (None, None)
         zero = Fraction(0)
@@ -141,7 +146,8 @@ class PlannedRatio(Measure):
         above, below = self._split(noisy)
         half = 1 - (1 - confidence) / 2
         top, bottom = self.of[0].estimate(above, half), self.of[1].estimate(below, half)
-        floor = self._floor(below[0].quantity)
+        known_floor = self.of[1].least_above_zero([part.quantity for part in below])
+        floor = None if known_floor is None else float(known_floor)
         least_below = floor if floor is not None else 0.0
         known = np.where((bottom.value >= least_below) & (bottom.value > 0), bottom.value, np.nan)
         fewest = bottom.value - bottom.margin if floor is None else np.maximum(bottom.value - bottom.margin, floor)
@@ -152,6 +158,16 @@ class PlannedRatio(Measure):
         shared = {part.quantity for part in above} & {part.quantity for part in below}
         error = _error(top.standard_error, np.abs(value) * bottom.standard_error, bool(shared)) / known
         return Estimate(value=value, standard_error=error, margin=np.maximum(value - least, most - value))
+
+    def formula(self, terms: Sequence[Term]) -> Formula:
+        """One formula over the other, blank where either is or where the lower number is too small."""
+        above, below = self._split(terms)
+        top, bottom = self.of[0].formula(above), self.of[1].formula(below)
+        least = self.of[1].least_above_zero([term.quantity for term in below])
+        lowest = f"({bottom.text}) <= 0" if least is None else f"({bottom.text}) < {operand(least)}"
+        text = f"({top.text}) / ({bottom.text})"
+        blank = tuple(dict.fromkeys((*top.blank, *bottom.blank, lowest)))
+        return Formula(f"clip({text}, 0, 1)" if self.is_share else text, blank)
 
     def expected(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
@@ -188,25 +204,16 @@ class PlannedRatio(Measure):
         has a value wherever the condition of the first is true; and where it has no condition, or the same one.
         """
         above, below = self.of
-        if not isinstance(above, Count) or not isinstance(below, Count):
+        if above.counted is None or below.counted is None:
             return False
-        counted = self.implied or below.count in ("rows", above.count)
+        counted = self.implied or below.counted in ("rows", above.counted)
         return counted and below.where in (None, above.where)
 
-    def _split(self, parts: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-        """What belongs to the first measure and what to the second: quantities, or noisy ones."""
-        first = parts[0].quantity if isinstance(parts[0], Noisy) else parts[0]
-        fixed = {"mean": 2, "variance": 3, "stddev": 3}
-        # A plain sum is never centred, and of a column's count only the form of two draws begins with a balance.
-        own = 2 if first.kind == "balance" or (first.kind == "sum" and first.centre) else 1
-        length = fixed.get(_kind(self.of[0]) or "", own)
+    def _split(self, parts: Sequence[_P]) -> tuple[Sequence[_P], Sequence[_P]]:
+        """What belongs to the first measure and what to the second: quantities, or what says of which one it is."""
+        first = parts[0] if isinstance(parts[0], Quantity) else parts[0].quantity
+        length = self.of[0].size(first)
         return parts[:length], parts[length:]
-
-    def _floor(self, below: Quantity) -> float | None:
-        """The least that the number below can be where it is not 0; None: it may be anything."""
-        if isinstance(self.of[1], Count | CountDistinct):
-            return 1.0
-        return float(below.step) if isinstance(self.of[1], Sum) and below.low >= 0 else None
 
     def _ends(self, above: Sequence[Quantity]) -> tuple[float, float] | None:
         """The least and the largest ratio, where something is known of them."""
@@ -216,6 +223,37 @@ class PlannedRatio(Measure):
             return None
         step = float(above[0].step)
         return (above[0].low * step, above[0].high * step)
+
+
+class Ratio(Asked):
+    """One measure of the query over another one, by their names."""
+
+    kind: ClassVar[str] = "ratio"
+    foreseen: ClassVar[Literal["by_size"]] = "by_size"
+    stands: ClassVar[type[Measure]] = PlannedRatio
+    ratio: tuple[str, str]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The two measures."""
+        return self.ratio
+
+    @property
+    def adds_rows(self) -> bool:
+        """It measures nothing of its own."""
+        return False
+
+    @field_validator("where")
+    @classmethod
+    def _no_where(cls, where: str | None) -> str | None:
+        if where is not None:
+            raise ValueError("a ratio has no `where` of its own: give it to its two measures")
+        return where
+
+    def planned(self, name: str, others: Mapping[str, Measure]) -> Mapping[str, Measure]:
+        """The same with its two measures spelled out, so that a plan can be read without its neighbours."""
+        first, second = (others[each] for each in self.ratio)
+        return {name: PlannedRatio.model_validate({"ratio": self.ratio, "of": (first, second)})}
 
 
 def _range(top: Floats, margin: Floats, fewest: Floats, most: Floats) -> tuple[Floats, Floats]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Clipped, Estimate, Expected, Noisy, Possible
+from dprelease.measures.base import Estimate, Expected, Noisy, Possible
+from dprelease.measures.clipped import Clipped
 from dprelease.measures.laws import SumLaw
+from dprelease.measures.text import Formula, Term, operand
 from dprelease.noise import Law
 
 __all__ = ["Sum"]
@@ -28,22 +29,38 @@ class Sum(Clipped):
     centre of the clip, and the centre as often as there are values.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+    kind: ClassVar[str] = "sum"
+    plural: ClassVar[str] = "Sums"
+    method: ClassVar[tuple[str, ...]] = ()
+    held: ClassVar[bool] = False
+    foreseen: ClassVar[Literal["always"]] = "always"
+    direct: ClassVar[bool] = True
+    joined: ClassVar[str] = (
+        "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy count: {}."
+    )
     sum: str
+
+    def described(self, table: Table, unit: str) -> str:
+        """In the unit of the column."""
+        return self.of_values("sum", self.unit_of(table), table, unit)
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the clipped sum in grid steps."""
-        return (self.summed(table, self.sum),)
+        return (self.summed(table),)
 
     def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
         """Also (centred sum, non-null values), unless the centre is 0: then the first is that sum already."""
-        centred = self.centred(table, self.sum)
+        centred = self.centred(table)
         plain = self.quantities(table)
         if centred.centre == 0:
             return (plain,)
-        return (plain, (centred, self.counted(table, self.sum)))
+        return (plain, (centred, self.how_many(table)))
 
-    def within(self, quantities: Sequence[Quantity]) -> Possible:
+    def size(self, first: Quantity) -> int:
+        """Two where the sum is centred: only another form is."""
+        return 2 if first.centre else 1
+
+    def bounds(self, quantities: Sequence[Quantity]) -> Possible:
         """On one side of 0 where the whole clip is; nothing where it has both signs.
 
         The margin is about the sum of clipped values (a row's, or with ``clip_per: unit_cell`` a unit's in the cell),
@@ -52,6 +69,14 @@ class Sum(Clipped):
         """
         first = quantities[0]
         return (Fraction(0) if first.low >= 0 else None, Fraction(0) if first.high <= 0 else None)
+
+    def grid(self, quantities: Sequence[Quantity]) -> Fraction:
+        """The step of the column."""
+        return quantities[0].step
+
+    def least_above_zero(self, quantities: Sequence[Quantity]) -> Fraction | None:
+        """One step, where no value is negative."""
+        return quantities[0].step if quantities[0].low >= 0 else None
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """The squared step of a sum; of a count as often as it is taken, squared."""
@@ -71,6 +96,12 @@ class Sum(Clipped):
             standard_error=np.full_like(value, expected.standard_error),
             margin=np.full_like(value, expected.margin),
         )
+
+    def formula(self, terms: Sequence[Term]) -> Formula:
+        """The sum in units of the column, with the centre as often as there are values."""
+        summed = terms[0].quantity
+        more = f" + {operand(summed.centre)} * {terms[1].name}" if len(terms) == 2 else ""
+        return Formula(f"({terms[0].name}{more}) * {operand(summed.step)}")
 
     def expected(
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None

@@ -14,12 +14,15 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.measures.base import Clipped, Estimate, Expected, Floats, Noisy, Possible, clip_of, joint_margins
+from dprelease.measures.base import Estimate, Expected, Floats, Noisy, Possible, Widest
+from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
+from dprelease.measures.text import Formula, Term, operand
 from dprelease.noise import Law
 
 __all__ = ["LARGEST_SQUARE", "Stddev", "Variance"]
@@ -27,6 +30,11 @@ __all__ = ["LARGEST_SQUARE", "Stddev", "Variance"]
 LARGEST_SQUARE = 2**30  # of a square in grains, so that 10^9 rows stay below 2^62
 _PLACES = 33  # a side of the grid of cells over which the worst margin is looked for
 _ROUNDING = 2.0**-46  # relative; a dozen operations on doubles, each good to 2^-53
+_METHOD = (
+    "A variance is made of a noisy sum of squares, a noisy sum and a noisy count: the mean square less the "
+    "squared mean, both about the middle of the clip. It is held between 0 and the square of half the clip's "
+    "width, and blank where the noisy count is below 1.",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,20 +56,26 @@ class _Moments(Clipped):
     those of a mean with the same clip. Squares less half of the largest one reach half as far.
     """
 
-    @property
-    @abstractmethod
-    def column(self) -> str:
-        """The column whose spread it is."""
+    held: ClassVar[bool] = True
+    foreseen: ClassVar[Literal["by_size"]] = "by_size"
+    # Engines square whole steps in 90 bits: from 2^45 on a value's distance from the middle of its clip is too far.
+    widest: ClassVar[Widest] = Widest(
+        2**46 - 2, "DPR-S547", "reaches 2^45 steps of {} or more to either side of its middle, too far for squares"
+    )
+
+    def size(self, first: Quantity) -> int:
+        """Always three."""
+        return 3
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """Three: the centred sum of squares, the centred sum, and the number of non-null values."""
-        centred = self.centred(table, self.column)
+        centred = self.centred(table)
         square = centred.model_copy(update={"kind": "square"})
         square = square.model_copy(update={"grain": max(1, -(-square.squares[1] // LARGEST_SQUARE))})
         square = square.model_copy(update={"offset": square.squares[1] // 2})
-        return (square, centred, self.counted(table, self.column))
+        return (square, centred, self.how_many(table))
 
-    def within(self, quantities: Sequence[Quantity]) -> Possible:
+    def bounds(self, quantities: Sequence[Quantity]) -> Possible:
         """From 0 to the largest spread that values in the clip [a, b] can have: (b - a)^2 / 4, or its root (b - a) / 2.
 
         The margin is about the population variance of one set of clipped values, one or more, and allows for the
@@ -93,12 +107,20 @@ class Variance(_Moments):
     It lies between 0 and the square of half the clip's width; it is blank where the noisy count is below 1.
     """
 
+    kind: ClassVar[str] = "variance"
+    plural: ClassVar[str] = "Variances"
+    method: ClassVar[tuple[str, ...]] = _METHOD
     variance: str
 
-    @property
-    def column(self) -> str:
-        """The column whose spread it is."""
-        return self.variance
+    def described(self, table: Table, unit: str) -> str:
+        """In squared units of the column."""
+        named = table.column(self.variance).measured_in
+        squared = f" in {named}²" if named.isalpha() else f" in ({named})²"
+        return self.of_values("variance", squared if named else " in squared units of the column", table, unit)
+
+    def formula(self, terms: Sequence[Term]) -> Formula:
+        """In squared units of the column."""
+        return Formula(f"{_in_steps(terms)} * {operand(terms[0].quantity.step)} ** 2", (f"{terms[2].name} < 1",))
 
     def _most(self, half: Fraction) -> Fraction:
         return half**2
@@ -132,12 +154,18 @@ class Variance(_Moments):
 class Stddev(_Moments):
     """The root of the variance of the clipped values in each cell; see :class:`Variance`."""
 
+    kind: ClassVar[str] = "stddev"
+    plural: ClassVar[str] = "Standard deviations"
+    method: ClassVar[tuple[str, ...]] = (*_METHOD, "A standard deviation is the square root of such a variance.")
     stddev: str
 
-    @property
-    def column(self) -> str:
-        """The column whose spread it is."""
-        return self.stddev
+    def described(self, table: Table, unit: str) -> str:
+        """In the unit of the column."""
+        return self.of_values("standard deviation", self.unit_of(table), table, unit)
+
+    def formula(self, terms: Sequence[Term]) -> Formula:
+        """In units of the column."""
+        return Formula(f"sqrt({_in_steps(terms)}) * {operand(terms[0].quantity.step)}", (f"{terms[2].name} < 1",))
 
     def _most(self, half: Fraction) -> Fraction:
         return half
@@ -193,6 +221,17 @@ def _spread(
         most=np.clip(most + base + rounded + lost, 0.0, cap),
         error=np.sqrt(sum(gain * law.variance for gain, law in zip(gains, laws, strict=True))) / counts,
     )
+
+
+def _in_steps(terms: Sequence[Term]) -> str:
+    """The formula of a variance in squared steps: the mean square less the squared mean, both about the centre."""
+    squares, centred, counted = terms
+    square = squares.quantity
+    most = square.squares[1] - square.offset
+    mean_square = f"clip({squares.name} / {counted.name}, {operand(-square.offset)}, {operand(most)})"
+    mean_square = f"({mean_square} + {operand(square.offset)}) * {operand(square.grain)}"
+    cap = Fraction(square.high - square.low, 2) ** 2
+    return f"clip({mean_square} - {mean_of(centred, counted)} ** 2, 0, {operand(cap)})"
 
 
 def _range(

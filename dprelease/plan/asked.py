@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.measures import Measure
-from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.goal import Goal
 from dprelease.privacy.budget import Budget
 from dprelease.spec.document import QuerySpec
 
 __all__ = ["expected_rows", "goal_of"]
-
-_OF_COLUMN = ("count", "count_distinct", "sum", "mean", "variance", "stddev", "quantile")
 
 
 def goal_of(query: QuerySpec, delta: Fraction) -> Goal:
@@ -32,12 +29,6 @@ def goal_of(query: QuerySpec, delta: Fraction) -> Goal:
 
 def expected_rows(expect: Mapping[str, int], measures: Mapping[str, Measure], label: str) -> int | None:
     """The author's guess of the rows behind a measure: of a count of the same column, else of any count."""
-    measure = measures[label]
-    column = _column(measures[measure.ratio[1]] if isinstance(measure, PlannedRatio) else measure)
-    own = [guess for name, guess in expect.items() if column and _column(measures[name]) == column]
+    target = measures[(label, *measures[label].others)[-1]].target
+    own = [guess for name, guess in expect.items() if target and measures[name].target == target]
     return next(iter(own or expect.values()), None)
-
-
-def _column(measure: Measure) -> str | None:
-    """The column of a measure (``rows`` or ``units`` of such a count); None of a ratio."""
-    return next((getattr(measure, kind) for kind in _OF_COLUMN if kind in type(measure).model_fields), None)

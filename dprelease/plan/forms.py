@@ -6,14 +6,12 @@ A :class:`Form` says which to take; ``candidates`` tries them and the best plan 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.measures import Measure
-from dprelease.measures.count import Count
-from dprelease.measures.quantile import Quantile
-from dprelease.measures.ratio import PlannedRatio
 
 __all__ = ["Asked", "Form", "Group", "forms_taken"]
 
@@ -63,40 +61,34 @@ def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> lis
 
     A sum comes from other quantities where these are measured anyway. A quantile takes the count that its margin needs
     wherever somebody asks for that count. Counts of columns are centred where the group has several counts; one that a
-    mean or variance needs anyway stays as it is.
+    mean or variance needs anyway stays as it is. A ratio takes the forms that its two measures took, so that it draws
+    nothing of its own.
     """
     plainly = Counter(quantity for asked in group.members for quantity in asked.forms[0])
     needed = {
         (quantities[quantity].column, quantities[quantity].where)
         for asked in group.members
-        if not isinstance(asked.measure, Count | PlannedRatio)
-        for quantity in asked.forms[-1 if isinstance(asked.measure, Quantile) else 0]
+        if asked.measure.other_form != "centred" and not asked.measure.others
+        for quantity in asked.forms[-1 if asked.measure.other_form == "offered" else 0]
         if quantities[quantity].kind == "nonnull"
     }
-    counts = len({asked.forms[0] for asked in group.members if isinstance(asked.measure, Count)})
+    counts = len({asked.forms[0] for asked in group.members if asked.measure.other_form == "centred"})
     centred = form.centred_counts and counts > 1
     found = []
     for asked in group.members:
         own, chosen = Counter(asked.forms[0]), asked.forms[0]
         for other in asked.forms[1:]:
-            if isinstance(asked.measure, Count):
+            if asked.measure.other_form == "centred":
                 first = quantities[asked.forms[0][0]]
                 better = centred and (first.column, first.where) not in needed
-            elif isinstance(asked.measure, PlannedRatio):
-                better = False
-            elif isinstance(asked.measure, Quantile):
+            elif asked.measure.other_form == "offered":
                 better = all(plainly[quantity] > 0 for quantity in other)
             else:
                 better = form.joint_sums and all(plainly[quantity] > own[quantity] for quantity in other)
             chosen = other if better else chosen
         found.append(chosen)
     taken = {(asked.query, asked.label): form for asked, form in zip(group.members, found, strict=True)}
-    return [_followed(asked, form, taken) for asked, form in zip(group.members, found, strict=True)]
-
-
-def _followed(asked: Asked, form: tuple[int, ...], taken: Mapping[tuple[int, str], tuple[int, ...]]) -> tuple[int, ...]:
-    """A ratio takes the forms that its two measures took, so that it draws nothing of its own."""
-    if not isinstance(asked.measure, PlannedRatio):
-        return form
-    first, second = (taken[asked.query, label] for label in asked.measure.ratio)
-    return (*first, *second)
+    return [
+        tuple(chain.from_iterable(taken[asked.query, label] for label in asked.measure.others)) or form
+        for asked, form in zip(group.members, found, strict=True)
+    ]

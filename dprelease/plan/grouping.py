@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.expression import parse
-from dprelease.catalog.expression_known import known_where
-from dprelease.catalog.table import Catalog, ColumnType, Table
+from dprelease.catalog.table import Catalog, Table
 from dprelease.measures import Measure, planned
-from dprelease.measures.count import Count
-from dprelease.measures.ratio import PlannedRatio
 from dprelease.spec.document import QuerySpec
 
 __all__ = ["canonical_measures", "canonical_text", "exclusion_name", "grouping_of", "planned_measures"]
@@ -70,13 +65,4 @@ def planned_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
     """One measure for every published number of a query, by its published name, in published order."""
     types = {column.name: column.type for column in table.columns}
     found = planned(canonical_measures(query, table))
-    return {label: _as_part(each, types) if isinstance(each, PlannedRatio) else each for label, each in found.items()}
-
-
-def _as_part(ratio: PlannedRatio, types: Mapping[str, ColumnType]) -> PlannedRatio:
-    """A ratio of counts that says so where the rows above have a value in the column below, by their condition."""
-    above, below = ratio.of
-    if ratio.is_share or above.where is None or not isinstance(above, Count) or not isinstance(below, Count):
-        return ratio
-    implied = below.count in types and below.count in known_where(parse(above.where, types).root)
-    return ratio.model_copy(update={"implied": True}) if implied else ratio
+    return {label: each.settled(types) for label, each in found.items()}

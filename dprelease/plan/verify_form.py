@@ -11,10 +11,8 @@ from collections.abc import Collection, Hashable, Sequence
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Column, Table
-from dprelease.measures.quantile import Quantile
-from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.document import ReleasePlan, Workload
-from dprelease.plan.verify_known import check_part
+from dprelease.plan.verify_known import check_claim
 from dprelease.plan.verify_reach import require
 
 __all__ = ["check_form"]
@@ -45,10 +43,9 @@ def check_form(plan: ReleasePlan) -> None:
         _check_grouping(plan, query.name, query)
         require(all(guess > 0 for guess in query.expect.values()), f"{query.name} expects cells of no rows")
         for label, measure in query.measures.items():
-            known = not isinstance(measure, Quantile) or measure.at in measure.among
-            require(known, f"{query.name}.{label} is a quantile that is not drawn")
-            if isinstance(measure, PlannedRatio):
-                check_part(f"{query.name}.{label}", measure, plan.catalog.tables[query.table])
+            require(not measure.broken, f"{query.name}.{label} {measure.broken}")
+            if measure.claim is not None:
+                check_claim(f"{query.name}.{label}", *measure.claim, plan.catalog.tables[query.table])
     for each in plan.measured:
         _check_grouping(plan, each.id, each.aggregate)
         _once(list(each.answers), f"answers of {each.id} that are")

@@ -5,29 +5,29 @@ from __future__ import annotations
 from dprelease.catalog.expression import parse
 from dprelease.catalog.expression_tree import Node
 from dprelease.catalog.table import Table
-from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.verify_reach import require
 
-__all__ = ["check_part", "outcomes"]
+__all__ = ["check_claim", "outcomes"]
 
 _ANY = frozenset(("true", "false", "null"))
 
 
-def check_part(name: str, ratio: PlannedRatio, table: Table) -> None:
-    """Refuse a ratio that says its condition implies a value where it does not.
+def check_claim(name: str, where: str | None, column: str | None, table: Table) -> None:
+    """Refuse a measure that says its condition implies a value where it does not.
+
+    Args:
+        name: The query's name and the measure's.
+        where: The condition.
+        column: The column that is said to have a value wherever the condition is true.
+        table: The table of both.
 
     Raises:
         BrokenPromiseError: Saying of what.
     """
-    if not ratio.implied:
-        return
-    above, below = ratio.of
-    columns = {column.name: column.type for column in table.columns}
-    counted = getattr(below, "count", None)
-    sound = above.where is not None and counted in columns and hasattr(above, "count")
-    require(sound, f"{name} is said to be a part of a whole, and is none")
-    root = parse(above.where or "", columns).root
-    require("true" not in outcomes(root, str(counted)), f"{name} counts rows above that need not be counted below")
+    columns = {each.name: each.type for each in table.columns}
+    require(where is not None and column in columns, f"{name} is said to be a part of a whole, and is none")
+    root = parse(where or "", columns).root
+    require("true" not in outcomes(root, str(column)), f"{name} counts rows above that need not be counted below")
 
 
 def outcomes(node: Node, null: str) -> frozenset[str]:

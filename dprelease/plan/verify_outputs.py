@@ -74,9 +74,11 @@ def figure(text: str | None, name: str) -> Fraction:
 
 def _rows(query: PlannedQuery, label: str) -> int | None:
     """The guess of rows per cell: that for a count of the measure's own column, else the first one given."""
-    facts = {name: measure.model_dump() for name, measure in query.measures.items()}
-    columns = [facts[label][kind] for kind in ("count", "sum", "mean", "variance", "stddev") if kind in facts[label]]
+    own = query.measures[label]
+    if own.others:  # what a ratio divides by
+        own = query.measures.get(own.others[-1], own)
     for name, guess in query.expect.items():
-        if columns and facts.get(name, {}).get("count") == columns[0]:
+        counted = query.measures[name].counted if name in query.measures else None
+        if counted is not None and counted == own.target:
             return guess
     return next(iter(query.expect.values()), None)

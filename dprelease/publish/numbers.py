@@ -24,6 +24,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
+from dprelease.measures.text import decimal
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.rounding import CONTEXT, real, upper
 
@@ -31,7 +32,6 @@ __all__ = [
     "at_least",
     "at_most",
     "beliefs",
-    "decimal",
     "odds_factor",
     "percent",
     "percent_at_most",
@@ -74,12 +74,6 @@ def _place(size: float, finest: int) -> int:
 def _rounded(number: float, place: int, rounding: str) -> str:
     unit = Decimal(1).scaleb(place)
     return decimal(Decimal(repr(number)).quantize(unit, rounding, context=_CONTEXT))
-
-
-def decimal(number: Decimal) -> str:
-    """Plain digits in groups of three, with a minus sign that is not a hyphen."""
-    text = f"{number:,f}" if number else f"{abs(number):,f}"
-    return text.replace("-", "−")
 
 
 def at_most(value: Fraction, digits: int = _DIGITS) -> str:

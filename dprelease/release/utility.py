@@ -38,7 +38,6 @@ from dprelease.errors import BrokenPromiseError, DpReleaseError
 from dprelease.estimate import PublishedMeasure
 from dprelease.ledger import Ledger, StepKey
 from dprelease.measures import Noisy
-from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.variance import LARGEST_SQUARE
 from dprelease.noise import Exact, ExactHistogram, Measurement
 from dprelease.noise.truth import true_factor, true_numbers, true_quantile, true_residual
@@ -226,7 +225,7 @@ def _keys(drawn: Mapping[str, Measurement], query: PlannedQuery) -> Keys:
 
 
 def _counts(shown: PublishedMeasure) -> bool:
-    return isinstance(shown.measure, Count | CountDistinct)
+    return shown.measure is not None and shown.measure.is_count
 
 
 def _label(plan: ReleasePlan, query: PlannedQuery) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dprelease.formats import FORMATS
-from dprelease.measures.count import Count
 from dprelease.spec.check_workloads import can_be_made
 from dprelease.spec.document import InvariantSpec, QuerySpec, ReleaseSpec
 from dprelease.spec.findings import Findings
@@ -119,7 +118,7 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
     if measure is None:
         says = f"is no measure of query {named!r}: {shown(invariant.measure)!r}"
         findings.add("DPR-S663", here, says, did_you_mean(invariant.measure, query.measures), about)
-    elif not isinstance(measure, Count) or measure.count != "rows" or measure.where is not None:
+    elif measure.counted != "rows" or measure.where is not None:
         says = f"is no count of rows: {shown(invariant.measure)!r}"
         findings.add("DPR-S663", here, says, "name a measure `{count: rows}`; a `where` belongs to the query", about)
 

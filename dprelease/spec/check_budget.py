@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dprelease.measures import kind_of
-from dprelease.measures.count import Count, CountDistinct
-from dprelease.measures.quantile import Max, Min, Quantiles
-from dprelease.measures.sum import Sum
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.spec.document import QuerySpec, ReleaseSpec, TargetSpec
 from dprelease.spec.findings import Findings
@@ -17,7 +13,6 @@ from dprelease.spec.nodes import Path
 __all__ = ["check_accuracy", "check_pin", "check_privacy"]
 
 _BUDGET: Path = ("privacy", "budget")
-_SAME_IN_EVERY_CELL = (Count, CountDistinct, Sum)  # their margins are those of the noise, whatever the size of the cell
 
 
 def check_privacy(spec: ReleaseSpec, findings: Findings) -> None:
@@ -38,7 +33,7 @@ def check_privacy(spec: ReleaseSpec, findings: Findings) -> None:
 
 def check_accuracy(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:
     """One query's `expect`, `budget` and `target`: what they name is there, and they do not contradict each other."""
-    counts = [name for name, measure in query.measures.items() if isinstance(measure, Count)]
+    counts = [name for name, measure in query.measures.items() if measure.counted is not None]
     for label in query.expect:
         if label not in counts:
             hint = did_you_mean(label, counts, "add a count, such as `persons: {count: rows}`" if not counts else "")
@@ -86,19 +81,19 @@ def _check_target(
     query: QuerySpec, label: str, target: TargetSpec, counts: list[str], at: Path, findings: Findings
 ) -> None:
     here, expect, measure = (*at, "target", label), (*at, "expect"), query.measures[label]
-    if isinstance(measure, Quantiles | Min | Max):
-        says = f"is a {kind_of(measure)}, whose margin depends on the data"
+    if measure.foreseen == "never":
+        says = f"is a {measure.kind}, whose margin depends on the data"
         hint = "leave it out, and give the query a `share` or a `budget`"
         findings.add("DPR-S585", here, says, hint, (*at, "measures", label), key=True)
         return
-    if target.relative is not None and not isinstance(measure, Count):
+    if target.relative is not None and measure.counted is None:
         hint = "write `{margin: ...}`, in units of the measure"
         findings.add("DPR-S541", (*here, "relative"), "is for counts, which alone have an `expect`", hint)
     elif target.relative is not None and label not in query.expect and not _misspelt(query, label, counts):
         hint = f"write `expect: {{{shown(label)}: 12000}}`: a public guess per cell"
         says = "is a part of `expect`, and this count has none"
         findings.add("DPR-S540", (*here, "relative"), says, hint, (*expect, label))
-    if not isinstance(measure, _SAME_IN_EVERY_CELL) and not query.expect:
+    if measure.foreseen != "always" and not query.expect:
         first = f"write `expect: {{{shown(counts[0])}: 12000}}`" if counts else ""
         hint = first or "add a count, such as `persons: {count: rows}`, and `expect: {persons: 12000}`"
         says = "needs an `expect`, for its margin depends on how many are in a cell"

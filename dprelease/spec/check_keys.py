@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 from dprelease.spec.check_columns import check_reference, keys_are_sound
-from dprelease.spec.check_measures import published_names
 from dprelease.spec.document import ColumnSpec, KeySpan, QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.keys import size_of, spelled_out
@@ -121,7 +120,7 @@ def _check_suppress(query: QuerySpec, at: Path, findings: Findings) -> None:
     if query.suppress is None:
         return
     name, here = query.suppress.measure, (*at, "suppress", "measure")
-    published = [each for label, measure in query.measures.items() for each in published_names(label, measure)]
+    published = [each for label, measure in query.measures.items() for each in measure.published(label)]
     if name not in published:
         hint = did_you_mean(name, published)
         findings.add("DPR-S584", here, f"is no measure of this query: {shown(name)!r}", hint, (*at, "measures", name))

@@ -7,7 +7,6 @@ from itertools import pairwise
 from math import prod
 
 from dprelease.catalog.factor import MOST_KEYS
-from dprelease.measures.count import Count
 from dprelease.spec.check_columns import keys_are_sound
 from dprelease.spec.check_keys import MOST_CELLS, known_cells
 from dprelease.spec.check_workloads import check_gaussian
@@ -74,7 +73,7 @@ def _check_measure(query: QuerySpec, at: Path, findings: Findings) -> None:
         says = f"has {len(query.measures)} measures, and sums along a column have one"
         findings.add("DPR-S672", here, says, hint)
     for label, measure in query.measures.items() if len(query.measures) == 1 else ():
-        if not isinstance(measure, Count) or measure.count != "rows":
+        if measure.counted != "rows":
             says = "is no count of rows, which alone is summed along a column"
             findings.add("DPR-S672", (*here, label), says, hint, key=True)
         elif measure.where is not None:

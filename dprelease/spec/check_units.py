@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-from dprelease.measures import Measure
-from dprelease.measures.base import Clipped
-from dprelease.measures.count import Count
-from dprelease.measures.ratio import Ratio
 from dprelease.spec.document import QuerySpec, TableSpec
 from dprelease.spec.findings import Findings
 from dprelease.spec.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
@@ -128,16 +124,7 @@ def check_query_bounds(query: QuerySpec, table: TableSpec, at: Path, findings: F
             says = "counts rows, and nothing bounds how many rows one unit may have"
             findings.add("DPR-S554", (*at, "of"), says, f"{hint}; or write `of: units`", *about)
         return
-    label = next((label for label, measure in query.measures.items() if _adds_rows(measure)), None)
+    label = next((label for label, measure in query.measures.items() if measure.adds_rows), None)
     if label is not None:
         says = "adds up rows, and nothing bounds how many rows one unit may have"
         findings.add("DPR-S554", (*at, "measures", label), says, hint, *about, key=True)
-
-
-def _adds_rows(measure: Measure) -> bool:
-    """Whether more rows of one unit in a cell move the number further; a ratio costs nothing of its own."""
-    if isinstance(measure, Count):
-        return measure.count != "units"
-    if isinstance(measure, Clipped):
-        return measure.clip_per == "row"  # where nothing is said, that is the problem that is told
-    return not isinstance(measure, Ratio)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from dprelease.measures.count import Count
 from dprelease.spec.check_budget import check_pin
 from dprelease.spec.check_columns import check_reference
 from dprelease.spec.check_keys import MOST_CELLS, known_cells
@@ -218,7 +217,7 @@ def _check_measure(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
     label, measure = next(iter(query.measures.items()))
     if not COLUMN_NAME.fullmatch(label):
         findings.add("DPR-S502", (*here, label), "is no name", NAME_RULE, key=True)
-    if not isinstance(measure, Count) or measure.count != "rows":
+    if measure.counted != "rows":
         findings.add("DPR-S654", (*here, label), "is no count of rows, which alone a workload has", hint, key=True)
     elif measure.where is not None:
         findings.add("DPR-S654", (*here, label, "where"), "chooses rows", "write `where` in the query")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import (
     BeforeValidator,
@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
 
-from dprelease.measures import MEASURES, AskedMeasure
+from dprelease.measures import MEASURES, AskedMeasure, Measure
 from dprelease.spec.advice import EXAMPLES
 from dprelease.spec.fields import (
     Bound,
@@ -56,19 +56,25 @@ __all__ = [
 ]
 
 _ONE: JsonDict = {"minProperties": 1, "maxProperties": 1}
-_LISTS = {"at": "write [0.25, 0.5, 0.75]"}  # what stands in a measure's list of numbers; else a pair of limits
 
 
-def _numbers_of(kind: str) -> set[str]:
-    def exact_inside(annotation: Any) -> bool:
-        return annotation is Fraction or any(exact_inside(part) for part in get_args(annotation))
+def _numbers_of(kind: str) -> dict[str, bool]:
+    """The fields of a measure that hold exact numbers, and whether each holds a list of them."""
 
-    return {name for name, info in MEASURES[kind].model_fields.items() if exact_inside(info.annotation)}
+    def within(annotation: Any) -> Iterator[Any]:
+        yield annotation
+        for part in get_args(annotation):
+            yield from within(part)
+
+    inside = {name: list(within(info.annotation)) for name, info in MEASURES[kind].model_fields.items()}
+    return {
+        name: any(get_origin(each) is tuple for each in types) for name, types in inside.items() if Fraction in types
+    }
 
 
 def _measure(value: Any) -> Any:
     """The mapping of a measure with its numbers exact; which kind it is must be plain."""
-    if isinstance(value, tuple(MEASURES.values())):
+    if isinstance(value, Measure):
         return value
     example = "write one of: " + ", ".join(f"{{{kind}: ...}}" for kind in MEASURES)
     if not isinstance(value, dict):
@@ -78,21 +84,22 @@ def _measure(value: Any) -> Any:
         raise _no_measure(value, kinds, example)
     problems: list[InitErrorDetails] = []
     read = dict(value)
-    for name in _numbers_of(kinds[0]) & set(value):
-        if value[name] is None:  # as canonical JSON writes what was left out; no author can write it
+    for name, is_list in _numbers_of(kinds[0]).items():
+        if value.get(name) is None:  # as canonical JSON writes what was left out; no author can write it
             continue
-        if not isinstance(value[name], list | tuple):
-            hint = _LISTS.get(name, "write [low, high]")
+        if is_list and not isinstance(value[name], list | tuple):
+            examples = MEASURES[kinds[0]].model_fields[name].examples
+            hint = f"write {examples[0]}" if examples else "write [low, high]"
             error = refuse("DPR-S210", f"is {kind_of(value[name])}, not a list of numbers", hint)
             problems.append(InitErrorDetails(type=error, loc=(name,), input=value[name]))
             continue
         items: list[Fraction] = []
-        for at, item in enumerate(value[name]):
+        for at, item in enumerate(value[name] if is_list else (value[name],)):
             try:
                 items.append(exact(item))
             except PydanticCustomError as error:
-                problems.append(InitErrorDetails(type=error, loc=(name, at), input=item))
-        read[name] = tuple(items)
+                problems.append(InitErrorDetails(type=error, loc=(name, at) if is_list else (name,), input=item))
+        read[name] = tuple(items) if is_list else next(iter(items), None)
     if problems:
         raise ValidationError.from_exception_data("measure", problems)
     return read

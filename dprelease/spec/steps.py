@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from dprelease.measures import kind_of
-from dprelease.measures.base import Ranged
 from dprelease.spec.document import ReleaseSpec, TableSpec
 
 __all__ = ["COARSE", "PARTS_OF_A_RANK", "PARTS_OF_A_SUM", "Grid", "Measured", "derived", "grid_of", "measured"]
@@ -67,11 +65,11 @@ def measured(spec: ReleaseSpec, table: str) -> Mapping[str, Measured]:
     found: dict[str, Measured] = {}
     for query in spec.queries.values():
         for measure in query.measures.values() if query.table == table else ():
-            if not isinstance(measure, Ranged):
+            name = measure.column
+            if measure.grid_kind is None or name is None:
                 continue
-            name = str(getattr(measure, kind_of(measure)))
             column = spec.tables[table].columns.get(name) if table in spec.tables else None
-            limits = measure.clip if measure.clip is not None else column.range if column is not None else None
+            limits = measure.limits or (column.range if column is not None else None)
             each = found.setdefault(name, Measured())
             if limits is not None:
                 (each.ranks if measure.grid_kind == "quantile" else each.sums).append(limits)

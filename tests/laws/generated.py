@@ -9,7 +9,9 @@ from typing import Any
 
 import yaml
 
+from dprelease.measures import PARTS
 from tests.accountants import ANY_NOISE
+from tests.measures import asked
 
 __all__ = ["generated_spec", "generated_units_spec"]
 
@@ -112,19 +114,14 @@ def _visit_query(draw: random.Random, bounded: bool) -> dict[str, Any]:
 
 
 def _visit_measure(draw: random.Random) -> dict[str, Any]:
-    kind = draw.choice(["rows", "units", "count", "distinct", "sum", "mean", "variance", "quantiles"])
+    kind = draw.choice(["rows", "units", *PARTS, "quantiles"])
     where = {"where": "paid > 0"} if draw.random() < 0.2 else {}
     if kind in ("rows", "units"):
         return {"count": kind, **where}
-    column = draw.choice(["seconds", "paid"])
-    if kind == "count":
-        return {"count": column, **where}
-    if kind == "distinct":
-        return {"count_distinct": draw.choice(["page", "term"]), **where}
-    if kind == "quantiles":
-        at = sorted(draw.sample([0.05, 0.25, 0.5, 0.75, 0.9], draw.randint(1, 3)))
-        return {"quantiles": column, "at": at, "clip": _VISIT_CLIPS[column], **where}
-    return {kind: column, "clip": _VISIT_CLIPS[column], "clip_per": draw.choice(["row", "unit_cell"]), **where}
+    column = draw.choice(["page", "term"] if kind == "count_distinct" else ["seconds", "paid"])
+    at = {"at": sorted(draw.sample([0.05, 0.25, 0.5, 0.75, 0.9], draw.randint(1, 3)))} if kind == "quantiles" else {}
+    clip = {"clip": _VISIT_CLIPS.get(column), "clip_per": draw.choice(["row", "unit_cell"])}
+    return asked(kind, column, **at, **clip, **where)
 
 
 def _query(draw: random.Random, epsilon: float, size: int) -> dict[str, Any]:
@@ -143,10 +140,8 @@ def _query(draw: random.Random, epsilon: float, size: int) -> dict[str, Any]:
 
 
 def _measure(draw: random.Random) -> dict[str, Any]:
-    kind = draw.choice(["rows", "count", "count", "sum", "mean", "variance"])
+    kind = draw.choice(["rows", "count", *PARTS])
     if kind == "rows":
         return {"count": "rows"}
     column = draw.choice(["age", "income", "hours"])
-    if kind == "count":
-        return {"count": column}
-    return {kind: column, "clip": _CLIPS[column]}
+    return asked(kind, column, clip=_CLIPS[column])

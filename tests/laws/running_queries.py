@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from dprelease.measures import MEASURES
+from tests.measures import asked, of_a_column
+
 __all__ = ["derived_sql", "query_of"]
 
 Names = dict[str, str]
@@ -65,7 +68,8 @@ def _filter(draw: random.Random, names: Names) -> str:
 def _measures(draw: random.Random, names: Names, table: dict[str, Any], query: dict[str, Any]) -> dict[str, Any]:
     labels = [f"m{at}" for at in range(draw.choice([1, 2, 2, 3, 4]))]
     found = {label: _measure(draw, names, table) for label in labels}
-    parts = [name for name in labels if {"count", "count_distinct", "sum"} & set(found[name])]
+    always = {kind for kind, each in MEASURES.items() if each.foreseen == "always"}
+    parts = [name for name in labels if always & set(found[name])]
     if len(parts) > 1:
         found["rate"] = {"ratio": draw.sample(parts, 2)}
     taken = {name.lower() for name in query["by"]}
@@ -82,22 +86,19 @@ def _measures(draw: random.Random, names: Names, table: dict[str, Any], query: d
 
 
 def _measure(draw: random.Random, names: Names, table: dict[str, Any]) -> dict[str, Any]:
-    kinds = ["rows", "units", "count", "distinct", "sum", "mean", "variance", "stddev", "quantiles", "min", "max"]
-    kind = draw.choice(kinds)
+    kind = draw.choice(["rows", "units", *of_a_column()])
     where = {"where": _filter(draw, names)} if draw.random() < 0.2 else {}
     if kind in ("rows", "units"):
         return {"count": kind, **where}
-    if kind in ("count", "distinct"):
+    if MEASURES[kind].is_count:
         column = draw.choice([name for name in names if names[name] in table["columns"]])
-        return {"count" if kind == "count" else "count_distinct": names[column], **where}
+        return asked(kind, names[column], **where)
     column = draw.choice(sorted(_CLIPS))
     clip = {"clip": _CLIPS[column]} if draw.random() < 0.7 else {}
     if kind == "quantiles":
         at = sorted(draw.sample([0, 0.05, 0.125, "1/3", 0.5, 0.75, 0.9, 1], draw.randint(1, 3)), key=_number)
         return {"quantiles": names[column], "at": at, **clip, **where}
-    if kind in ("min", "max"):
-        return {kind: names[column], **clip, **where}
-    return {kind: names[column], **clip, "clip_per": draw.choice(["row", "unit_cell"]), **where}
+    return asked(kind, names[column], **clip, clip_per=draw.choice(["row", "unit_cell"]), **where)
 
 
 def _number(written: Any) -> float:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.estimate import PublishedMeasure, PublishedTable, interval
-from dprelease.measures import Possible, kind_of
+from dprelease.measures import Possible
 from dprelease.noise import CHOICES, JOINT_MECHANISMS, MECHANISMS, Exact, ExactHistogram, Law, Measurement
 from dprelease.noise.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.exponential import ExponentialQuantile
@@ -202,7 +202,7 @@ def _tallied(
         if old & {feed.step for feed in feeds}:
             continue
         if (table.name, measure.name) not in tallies:
-            kind = kind_of(asked) if asked is not None else "derived"
+            kind = asked.kind if asked is not None else "derived"
             tally = Tally(kind)
             if len(feeds) == 1 and kind in {"count", "count_distinct", "sum"}:
                 tally.law = steps[feeds[0].step].law

@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from dprelease.catalog.table import Column, Range, Source, Table
-from dprelease.measures import AnyMeasure, AskedMeasure, Measure, Noisy, kind_of, planned
+from dprelease.measures import AnyMeasure, AskedMeasure, Measure, Noisy, planned
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
 from dprelease.measures.ratio import PlannedRatio, Ratio
@@ -56,7 +56,7 @@ def test_a_plan_spells_out_what_a_ratio_is_of() -> None:
     assert found.of == (ASKED["poor"], ASKED["n"])
     assert TypeAdapter(AnyMeasure).validate_json(found.canonical()) == found
     assert TypeAdapter(AnyMeasure).validate_json(ASKED["rate"].canonical()) == ASKED["rate"]
-    assert (kind_of(found), kind_of(ASKED["rate"])) == ("ratio", "ratio")
+    assert (found.kind, ASKED["rate"].kind) == ("ratio", "ratio")
     with pytest.raises(ValidationError):
         TypeAdapter(AskedMeasure).validate_json(found.canonical())
 

@@ -142,7 +142,7 @@ def test_late_departures_are_among_those_with_a_delay() -> None:
     """It was held for any ratio of counts, and published as -0.536, 1.062 and 0 +- 1,370."""
     plan = plan_of(RATES)
     assert rate(plan).implied
-    assert rate(plan).within(()) == (Fraction(0), Fraction(1))
+    assert rate(plan).bounds(()) == (Fraction(0), Fraction(1))
     check_form(plan)
     for other in ("delay IS NULL", "carrier = 'AA'", "delay > 15 OR carrier = 'AA'"):
         plan = plan_of(RATES.replace("delay > 15", other))

@@ -13,7 +13,6 @@ from dprelease.measures.count import Count
 from dprelease.measures.quantile import Quantile
 from dprelease.plan.grouping import canonical_measures, grouping_of, planned_measures
 from dprelease.plan.resolve import references_needed, resolve
-from dprelease.spec.check_measures import published_names
 from dprelease.spec.load import load
 
 from .spec_example import swapped
@@ -240,7 +239,7 @@ def test_filters_of_measures_are_canonical_and_measures_are_planned() -> None:
 
 def test_names_that_are_checked_are_those_that_are_planned() -> None:
     query = LOADED.spec.queries["by_country"]
-    names = [name for label, measure in query.measures.items() for name in published_names(label, measure)]
+    names = [name for label, measure in query.measures.items() for name in measure.published(label)]
 
     assert names == list(planned_measures(query, VISITS))
 

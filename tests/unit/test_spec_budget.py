@@ -8,7 +8,7 @@ import pytest
 
 from dprelease.errors import Problem, SpecError
 from dprelease.measures import MEASURES
-from dprelease.measures.base import Clipped
+from dprelease.measures.clipped import Clipped
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.spec.document import PinSpec, QuerySpec, ReleaseSpec, TargetSpec
 from dprelease.spec.load import load

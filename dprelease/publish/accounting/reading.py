@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from decimal import Decimal
 from fractions import Fraction
 
 from dprelease.catalog.table import Binned, Computed, Mapped, PrivateJoin, Table, Zeros
+from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
-from dprelease.publish.numbers import at_most, decimal
+from dprelease.publish.numbers import at_most
 
 __all__ = ["after_choices", "how_read", "reconciled", "selections"]
 
@@ -119,38 +119,16 @@ def _selection(query: PlannedQuery, step: Step) -> Iterator[str]:
     )
 
 
-def after_choices(plan: ReleasePlan, kinds: Set[str]) -> Iterator[str]:
-    """What is done after the noise with quantiles, ratios, lists, suppressed rows and derived tables.
-
-    Args:
-        plan: The plan.
-        kinds: The kinds of measures that it publishes.
-    """
-    if "quantile" in kinds:
-        yield (
-            "Quantiles that were asked for together are put in rising order. The margin of one follows from the others "
-            "beside it and a noisy count of the column; it is blank where no such count was measured. It has no "
-            "standard error."
-        )
-    if "ratio" in kinds:
-        yield (
-            "A ratio is one published number over another, blank where the lower one is below one step of its grid; "
-            "a part of a whole is held between 0 and 1. Its margin covers the noise of both, and is blank where the "
-            "lower number might be 0."
-        )
+def after_choices(plan: ReleasePlan) -> Iterator[str]:
+    """What is done after the noise with lists, suppressed rows and derived tables."""
     if any(query.ranking is not None for query in plan.queries):
         yield "A list of the most frequent keys has no numbers: the order itself is what noise decided."
     for query in plan.queries:
         if query.suppress_below is not None:
             name, limit = query.suppress_below
-            yield f"{query.name}: rows whose noisy {name} is below {_exact(limit)}, or unknown, were made blank."
+            yield f"{query.name}: rows whose noisy {name} is below {exact_text(limit)}, or unknown, were made blank."
     if plan.derive:
         yield "Derived tables were made of the published numbers; their margins come from 1,000 further draws of noise."
-
-
-def _exact(limit: Fraction) -> str:
-    text = Decimal(limit.numerator) / limit.denominator
-    return decimal(text) if Fraction(text) == limit else str(limit)
 
 
 _NONNEGATIVE = (

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.estimate import RANK
-from dprelease.measures import Measure, kind_of
-from dprelease.measures.base import Clipped
-from dprelease.measures.count import Count, CountDistinct
-from dprelease.measures.quantile import Quantile
-from dprelease.measures.ratio import PlannedRatio
+from dprelease.measures import MEASURES, PLANNED, Measure
+from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain import unprotected
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.reading import after_choices, reconciled
 from dprelease.publish.base import UNADJUSTED, AccountFacts, moves
-from dprelease.publish.numbers import at_most, decimal, percent
+from dprelease.publish.numbers import at_most, percent
 
 __all__ = [
     "MOVED",
@@ -47,7 +43,6 @@ NOT_COVERED = (
     "A legal opinion: this page is a record of what was done, not a certificate of anonymity.",
 )
 SIGNATURE = "unsigned"
-_SPREADS = {"variance", "stddev"}
 _ADDED_UP = (
     "Sums along a column ({}) are made of noisy combinations of the cells of each line: the cells follow from them by "
     "linear equations, and are added up. Such sums are unbiased, so that they need not be whole numbers, and a longer "
@@ -131,23 +126,8 @@ def suspicion(plan: ReleasePlan) -> str:
 
 def described(measure: Measure, table: Table, unit: str) -> str:
     """What a measure's numbers are, from its own fields and the declared range of its column."""
-    if isinstance(measure, PlannedRatio):
-        return f"{measure.ratio[0]} divided by {measure.ratio[1]}"
     only = f"; only rows where {measure.where}" if measure.where is not None else ""
-    if isinstance(measure, Count):
-        return _counted(measure.count, table, unit) + only
-    if isinstance(measure, CountDistinct):
-        return f"number of different values of {measure.count_distinct}{only}"
-    kind = kind_of(measure)
-    target = str(getattr(measure, kind))
-    limits: tuple[Fraction, Fraction] | None = getattr(measure, "clip", None)
-    declared = table.column(target).range
-    if limits is None and declared is not None:
-        limits = (declared.low, declared.high)
-    together = isinstance(measure, Clipped) and measure.per(table) == "unit_cell"
-    each = f"what one {unit} adds up to in a cell" if together else "each value"
-    within = f", {each} first moved into {_exact(limits[0])} to {_exact(limits[1])}" if limits else ""
-    return f"{_named_kind(measure, kind)} of {target}{_in_unit(kind, table.column(target).measured_in)}{within}{only}"
+    return measure.described(table, unit) + only
 
 
 def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
@@ -175,37 +155,6 @@ def _end(query: PlannedQuery, column: str) -> str:
     return ", the first that is added up" if column == f"{query.ranges.of}_from" else ", the last that is added up"
 
 
-def _counted(target: str, table: Table, unit: str) -> str:
-    if target == "units" and table.unit_id is not None:
-        return f"number of units: each {unit} once in a cell"
-    if target in ("rows", "units"):
-        return "number of rows" if table.unit_id is not None else f"number of rows; a row is declared to be one {unit}"
-    return f"number of rows in which {target} has a value"
-
-
-def _named_kind(measure: Measure, kind: str) -> str:
-    if not isinstance(measure, Quantile):
-        return "standard deviation" if kind == "stddev" else kind
-    if measure.at in (0, 1):
-        return f"{'least' if measure.at == 0 else 'largest'} value, which noise places roughly,"
-    return f"quantile at {_exact(100 * measure.at)} %"
-
-
-def _in_unit(kind: str, unit: str) -> str:
-    """The unit of a measure of a column: squared for a variance."""
-    if not unit:
-        return " in squared units of the column" if kind == "variance" else ""
-    if kind != "variance":
-        return f" in {unit}"
-    return f" in {unit}²" if unit.isalpha() else f" in ({unit})²"
-
-
-def _exact(value: Fraction) -> str:
-    """A decimal where one is exact, else a fraction."""
-    text = Decimal(value.numerator) / value.denominator
-    return decimal(text) if Fraction(text) == value else str(value)
-
-
 def measured(quantity: Quantity) -> str:
     """What is added up in every cell of a step, before the noise.
 
@@ -228,18 +177,18 @@ def _measured(quantity: Quantity) -> str:
     if quantity.kind in counts:
         return counts[quantity.kind]
     if quantity.kind == "quantile":
-        span = f"{_exact(quantity.low * quantity.step)} to {_exact(quantity.high * quantity.step)}"
-        return f"rank at {_exact(100 * (quantity.at or Fraction(0)))} % of {column}, from {span}"
+        span = f"{exact_text(quantity.low * quantity.step)} to {exact_text(quantity.high * quantity.step)}"
+        return f"rank at {exact_text(100 * (quantity.at or Fraction(0)))} % of {column}, from {span}"
     if together:
         column = f"each unit's total of {column}"
-    middle = _exact(abs(quantity.centre) * quantity.step)
+    middle = exact_text(abs(quantity.centre) * quantity.step)
     about = f" {'less' if quantity.centre > 0 else 'plus'} {middle}" if quantity.centre else ""
     if quantity.kind == "sum":
-        return f"{column}{about}, in steps of {_exact(quantity.step)}"
+        return f"{column}{about}, in steps of {exact_text(quantity.step)}"
     grid = quantity.grain * quantity.step**2
-    off = f", less {_exact(quantity.offset * grid)} each" if quantity.offset else ""
+    off = f", less {exact_text(quantity.offset * grid)} each" if quantity.offset else ""
     square = f"({column}{about})²" if about else f"{column}²"
-    return f"{square}{off}, in steps of {_exact(grid)}"
+    return f"{square}{off}, in steps of {exact_text(grid)}"
 
 
 def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
@@ -251,25 +200,14 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
     summed = [query.name for query in plan.queries if query.ranges is not None]
     found += _counts_and_sums(made, bool(plan.workloads or summed))
     found += [_ADDED_UP.format(_named(summed))] if summed else []
-    if "mean" in kinds:
-        found.append(
-            "A mean is the middle of its clip plus a noisy sum of how far the values lie from it over a noisy count. "
-            "It is held within its clip, and blank where the noisy count is below 1."
-        )
-    if kinds & _SPREADS:
-        found.append(
-            "A variance is made of a noisy sum of squares, a noisy sum and a noisy count: the mean square less the "
-            "squared mean, both about the middle of the clip. It is held between 0 and the square of half the clip's "
-            "width, and blank where the noisy count is below 1."
-        )
-    if "stddev" in kinds:
-        found.append("A standard deviation is the square root of such a variance.")
+    found += _methods(MEASURES, kinds)
     if any(quantity.grain > 1 for _, _, fed in made for quantity in fed):
         found.append("Squares were rounded to their grid before they were added up; the margin covers that.")
     if any(len(step.answers) > 1 for step in plan.steps):
         found.append("One draw may serve several numbers, which then err together: the steps say which.")
     found += reconciled(plan)
-    found += after_choices(plan, kinds)
+    found += _methods(PLANNED, kinds)
+    found += after_choices(plan)
     above = plan.publish.unreliable_above
     if above is not None:
         done = "withheld" if plan.publish.unreliable_show == "blank" else "marked unreliable"
@@ -291,30 +229,26 @@ def _made(plan: ReleasePlan) -> Iterator[Made]:
         if query.ranges is not None:  # told by themselves
             continue
         fed = tuple(parts[feed.step][feed.part] for feed in query.inputs[output.measure])
-        yield f"{output.query}.{output.measure}", kind_of(query.measures[output.measure]), fed
+        yield f"{output.query}.{output.measure}", query.measures[output.measure].kind, fed
+
+
+def _methods(models: Mapping[str, type[Measure]], kinds: Set[str]) -> list[str]:
+    """What the kinds of measures that a plan has say of how they are made, each sentence once."""
+    return list(dict.fromkeys(line for each in models.values() if each.kind in kinds for line in each.method))
 
 
 def _counts_and_sums(made: Sequence[Made], workloads: bool) -> Iterator[str]:
     """Which of them are measurements as they stand, and what the others are made of."""
-    single = {kind for _, kind, fed in made if kind in ("count", "sum") and len(fed) == 1}
-    halves = [name for name, kind, fed in made if kind == "count" and len(fed) == 2]
-    centred = [name for name, kind, fed in made if kind == "sum" and len(fed) == 2]
+    models = [each for each in MEASURES.values() if each.direct]
+    fed = {each.kind: [(name, len(parts)) for name, kind, parts in made if kind == each.kind] for each in models}
+    single = [each.plural for each in models if any(size == 1 for _, size in fed[each.kind])]
+    joined = {each.joined: [name for name, size in fed[each.kind] if size == 2] for each in models}
     if single:
-        who = {"count": "Counts", "sum": "Sums"}
-        names = " and ".join(who[kind] for kind in ("count", "sum") if kind in single).replace(" S", " s")
-        but = ", but for those named next," if halves or centred or workloads else ""
+        names = " and ".join([single[0], *(each.lower() for each in single[1:])])
+        but = ", but for those named next," if any(joined.values()) or workloads else ""
         yield f"{names}{but} are the noisy measurements themselves."
-    if halves:
-        yield (
-            "Half the sum of two noisy numbers, the rows and by how many those with a value outnumber those without, "
-            f"so that it may end in a half: {_named(halves)}."
-        )
-    if centred:
-        yield (
-            "A noisy sum of how far the values lie from the middle of the clip, plus the middle times a noisy count: "
-            f"{_named(centred)}."
-        )
-    if single or halves or centred:
+    yield from (sentence.format(_named(names)) for sentence, names in joined.items() if names)
+    if any(fed.values()):
         other = "other " if workloads else ""
         yield f"No {other}count or sum was rounded, made positive or made to add up with others."
 

@@ -1,24 +1,15 @@
 """How every published number is made of the noisy measurements: formulas that a stranger can work out.
 
-They say what ``Measure.estimate`` does; a test works them out and holds them against the tables.
+Each measure says its own beside its estimate; a test works them out and holds them against the tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.table import Table
-from dprelease.measures import Measure
-from dprelease.measures.count import Count, CountDistinct
-from dprelease.measures.mean import Mean
-from dprelease.measures.quantile import Quantile
-from dprelease.measures.ratio import PlannedRatio
-from dprelease.measures.sum import Sum
-from dprelease.measures.variance import Stddev
+from dprelease.measures.text import Term
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.explain import step_facts
@@ -156,92 +147,12 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
             "formula": f"ranges {query.name}",
             "blank": [],
         }
-    made = _made(query.measures[name], table, [_Input(f"x{at}", part) for at, part in enumerate(parts, start=1)])
+    made = query.measures[name].formula([Term(f"x{at}", part) for at, part in enumerate(parts, start=1)])
     return {
         "query": query.name,
         "measure": name,
         "what": described(query.measures[name], table, str(plan.unit)),
         "inputs": [{"step": feed.step, "part": feed.part + 1} for feed in feeds],
-        "formula": made.formula,
+        "formula": made.text,
         "blank": list(made.blank),
     }
-
-
-@dataclass(frozen=True)
-class _Input:
-    name: str
-    quantity: Quantity
-
-
-@dataclass(frozen=True)
-class _Made:
-    formula: str
-    blank: tuple[str, ...] = ()
-
-
-def _made(measure: Measure, table: Table, inputs: Sequence[_Input]) -> _Made:
-    """The formula of a measure and where it is blank, from one of its forms."""
-    first = inputs[0]
-    if isinstance(measure, PlannedRatio):
-        return _ratio(measure, table, inputs)
-    if isinstance(measure, Count | CountDistinct):
-        return _Made(first.name if len(inputs) == 1 else f"({first.name} + {inputs[1].name}) / 2")
-    if isinstance(measure, Sum):
-        more = f" + {_n(first.quantity.centre)} * {inputs[1].name}" if len(inputs) == 2 else ""
-        return _Made(f"({first.name}{more}) * {_n(first.quantity.step)}")
-    if isinstance(measure, Quantile):
-        draws = [each for each in inputs if each.quantity.kind == "quantile"]
-        place = sorted(each.quantity.at or Fraction(0) for each in draws).index(measure.at) + 1
-        names = ", ".join(each.name for each in draws)
-        return _Made(f"smallest({place}, {names}) * {_n(first.quantity.step)}")
-    counted = inputs[-1].name
-    if isinstance(measure, Mean):
-        mean = _mean(first, counted)
-        return _Made(f"({_n(first.quantity.centre)} + {mean}) * {_n(first.quantity.step)}", (f"{counted} < 1",))
-    return _Made(_spread(measure, inputs), (f"{counted} < 1",))
-
-
-def _mean(centred: _Input, counted: str) -> str:
-    """The mean of the values less their centre, in steps."""
-    quantity = centred.quantity
-    low, high = quantity.low - quantity.centre, quantity.high - quantity.centre
-    return f"clip({centred.name} / {counted}, {_n(low)}, {_n(high)})"
-
-
-def _spread(measure: Measure, inputs: Sequence[_Input]) -> str:
-    """A variance, or its root: the mean square less the squared mean, both about the centre."""
-    squares, centred, counted = inputs
-    square = squares.quantity
-    most = square.squares[1] - square.offset
-    mean_square = f"clip({squares.name} / {counted.name}, {_n(-square.offset)}, {_n(most)})"
-    mean_square = f"({mean_square} + {_n(square.offset)}) * {_n(square.grain)}"
-    cap = Fraction(square.high - square.low, 2) ** 2
-    variance = f"clip({mean_square} - {_mean(centred, counted.name)} ** 2, 0, {_n(cap)})"
-    if isinstance(measure, Stddev):
-        return f"sqrt({variance}) * {_n(square.step)}"
-    return f"{variance} * {_n(square.step)} ** 2"
-
-
-def _ratio(measure: PlannedRatio, table: Table, inputs: Sequence[_Input]) -> _Made:
-    quantities = tuple(each.quantity for each in inputs)
-    above, below = measure.of
-    size = next(
-        len(form)
-        for form in above.alternatives(table)
-        if quantities[: len(form)] == form and quantities[len(form) :] in below.alternatives(table)
-    )
-    top, bottom = _made(above, table, inputs[:size]), _made(below, table, inputs[size:])
-    lowest = f"({bottom.formula}) <= 0"
-    if isinstance(below, Count | CountDistinct):
-        lowest = f"({bottom.formula}) < 1"
-    elif isinstance(below, Sum) and quantities[size].low >= 0:
-        lowest = f"({bottom.formula}) < {_n(quantities[size].step)}"
-    formula = f"({top.formula}) / ({bottom.formula})"
-    blank = tuple(dict.fromkeys((*top.blank, *bottom.blank, lowest)))
-    return _Made(f"clip({formula}, 0, 1)" if measure.is_share else formula, blank)
-
-
-def _n(value: int | Fraction) -> str:
-    """A number as an operand of a formula."""
-    text = str(value)
-    return f"({text})" if "/" in text or value < 0 else text

@@ -26,7 +26,6 @@ from dprelease.canonical import sha256
 from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
-from dprelease.measures.quantile import Quantile
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import check_header, header, key_columns, measure_names, moves, safe_path
@@ -146,8 +145,10 @@ def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTa
 
 
 def _lawless(plan: ReleasePlan, used: frozenset[tuple[str, str]]) -> bool:
+    """Whether a number that SQL reads is made of a choice, whose noise has no law to draw again."""
     queries = {query.name: query for query in plan.queries}
-    return any(isinstance(queries[table].measures[measure], Quantile) for table, measure in used)
+    fed = [feed for table, name in used for feed in queries[table].inputs[name]]
+    return any(plan.taken(feed.step).parts[feed.part].kind == "quantile" for feed in fed)
 
 
 def _key_columns(plan: ReleasePlan, found: Derivation) -> tuple[Column, ...]:

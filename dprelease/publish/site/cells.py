@@ -17,9 +17,10 @@ from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.estimate.intervals import was_cut
 from dprelease.estimate.keys import coded
+from dprelease.measures.text import decimal
 from dprelease.publish.base import key_text
 from dprelease.publish.html_text import inert
-from dprelease.publish.numbers import decimal, shown
+from dprelease.publish.numbers import shown
 
 __all__ = ["between", "key_cell", "rows"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.measures.text import decimal
 from dprelease.publish.base import key_text
-from dprelease.publish.numbers import decimal
 
 __all__ = ["Bar", "Chart", "chart"]
 

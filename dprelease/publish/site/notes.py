@@ -7,20 +7,18 @@ chosen by the noise (suppression, private keys), makes numbers wrong on the whol
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from fractions import Fraction
 
 from dprelease.catalog.table import Column, Table
-from dprelease.measures import Measure, kind_of
-from dprelease.measures.base import Clipped, Ranged
+from dprelease.measures import MEASURES, Measure
+from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.rounded import is_rounded
-from dprelease.publish.numbers import at_most, decimal, percent
+from dprelease.publish.numbers import at_most, percent
 
 __all__ = ["about_rows", "not_in_the_margins"]
 
 _MADE = {"sum": "sums, means and spreads", "quantile": "quantiles"}
-_HELD = {"mean": "Means are", "variance": "Variances are", "stddev": "Standard deviations are"}
 
 
 def about_rows(plan: ReleasePlan, query: PlannedQuery | None) -> tuple[str, ...]:
@@ -112,26 +110,27 @@ def _moved(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
     """Clips and ranges, each once, and what is held within them after the noise."""
     told = dict.fromkeys(line for measure in query.measures.values() for line in _limits(measure, table, unit))
     yield from told
-    held = [words for kind, words in _HELD.items() if kind in {kind_of(each) for each in query.measures.values()}]
+    kinds = {each.kind for each in query.measures.values() if each.held}
+    held = [f"{each.plural} are" for kind, each in MEASURES.items() if kind in kinds]
     if held:
         words = " and ".join([held[0], *(each[0].lower() + each[1:] for each in held[1:])])
         yield f"{words} held within what those limits allow: in small cells this draws them inward."
 
 
 def _limits(measure: Measure, table: Table, unit: str) -> Iterator[str]:
-    if not isinstance(measure, Ranged):
+    target = measure.column
+    if measure.grid_kind is None or target is None:
         return
-    target = str(getattr(measure, kind_of(measure)))
     column = table.column(target)
     if column.range is not None and column.outside == "null":
         yield f"A value of {target} outside {_span(column.range.low, column.range.high)} counts as missing."
     yield from _rounding(column, measure.grid_kind, target)
-    limits = measure.clip
+    limits = measure.limits
     if limits is None and column.range is not None and column.outside == "clamp":
         limits = (column.range.low, column.range.high)
     if limits is None:
         return
-    together = isinstance(measure, Clipped) and measure.per(table) == "unit_cell"
+    together = measure.per(table) == "unit_cell"
     what = f"What one {unit} adds up to in {target} in a cell" if together else f"Every value of {target}"
     yield (
         f"{what} was first moved into {_span(*limits)}: what goes further counts as the nearer end, in every number "
@@ -146,8 +145,8 @@ def _rounding(column: Column, kind: str, target: str) -> Iterator[str]:
         return
     every = "Every value" if column.rank_step is None else f"For {_MADE[kind]} every value"
     yield (
-        f"{every} of {target} was first rounded to a multiple of {_exact(step)}: a mean or a quantile of it can be off "
-        "by half of that, beside the noise."
+        f"{every} of {target} was first rounded to a multiple of {exact_text(step)}: a mean or a quantile of it can be "
+        "off by half of that, beside the noise."
     )
 
 
@@ -183,9 +182,4 @@ def _either(names: list[str]) -> str:
 
 
 def _span(low: Fraction, high: Fraction) -> str:
-    return f"{_exact(low)} to {_exact(high)}"
-
-
-def _exact(value: Fraction) -> str:
-    text = Decimal(value.numerator) / value.denominator
-    return decimal(text) if Fraction(text) == value else str(value)
+    return f"{exact_text(low)} to {exact_text(high)}"

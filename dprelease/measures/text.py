@@ -1,0 +1,62 @@
+"""How measures and the pages about them write formulas and exact numbers.
+
+>>> operand(Fraction(1, 3)), operand(-2), operand(5)
+('(1/3)', '(-2)', '5')
+>>> exact_text(Fraction(5, 2)), exact_text(Fraction(-12000)), exact_text(Fraction(1, 3))
+('2.5', '−12,000', '1/3')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from dprelease.catalog.aggregate import Quantity
+
+__all__ = ["Formula", "Term", "decimal", "exact_text", "operand"]
+
+
+@dataclass(frozen=True)
+class Term:
+    """A noisy number in a formula.
+
+    Attributes:
+        name: The name by which the formula calls it, such as ``x1``.
+        quantity: What was measured, in whole steps of its grid.
+    """
+
+    name: str
+    quantity: Quantity
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How a published number is worked out of its terms.
+
+    Attributes:
+        text: The formula. Besides ``+ - * / **`` and parentheses it may call ``clip(x, low, high)``, ``sqrt(x)`` and
+            ``smallest(i, x1, ..., xn)``.
+        blank: The conditions under any of which no number is published.
+    """
+
+    text: str
+    blank: tuple[str, ...] = ()
+
+
+def operand(value: int | Fraction) -> str:
+    """A number as an operand of a formula."""
+    text = str(value)
+    return f"({text})" if "/" in text or value < 0 else text
+
+
+def decimal(number: Decimal) -> str:
+    """Plain digits in groups of three, with a minus sign that is not a hyphen."""
+    text = f"{number:,f}" if number else f"{abs(number):,f}"
+    return text.replace("-", "−")
+
+
+def exact_text(value: Fraction) -> str:
+    """A number as a reader sees it: a decimal where one is exact, else a fraction."""
+    text = Decimal(value.numerator) / value.denominator
+    return decimal(text) if Fraction(text) == value else str(value)
