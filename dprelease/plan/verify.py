@@ -8,28 +8,27 @@ runs it before the reservation, the report prints its number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
+from dprelease.catalog.factor import Factor
 from dprelease.errors import PlanError
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.verify_events import draws_of
 from dprelease.plan.verify_factor import check_factor, check_ranges
 from dprelease.plan.verify_form import check_form
 from dprelease.plan.verify_groups import check_groups
-from dprelease.plan.verify_invariants import check_invariants
 from dprelease.plan.verify_loss import check_losses, cost_within, total_rho
 from dprelease.plan.verify_outputs import check_outputs
 from dprelease.plan.verify_periods import misread, unparted, untied
 from dprelease.plan.verify_pieces import check_pieces
 from dprelease.plan.verify_reach import _check_sensitivity, broken, check_reach, require  # noqa: F401 - for its own test
 from dprelease.plan.verify_residual import check_residual
-from dprelease.plan.verify_room import has_room
-from dprelease.plan.verify_workload import check_workloads, feeds_of_workloads
-from dprelease.plan.verify_zeros import check_zeros
+from dprelease.plan.verify_workload import check_invariants, check_workloads, check_zeros, feeds_of_workloads
 from dprelease.privacy.budget import Loss
 
-__all__ = ["verify"]
+__all__ = ["has_room", "verify"]
 
 _TOLERANCE = 1e-9
 
@@ -167,3 +166,70 @@ def _check_goals(plan: ReleasePlan) -> None:
             require(budget.delta == plan.budget.delta, f"{query.name} reads its budget at another delta")
             within = cost_within(own, budget, plan.budget.delta, plan.accounting)
             require(within, f"{query.name} costs more than its own budget")
+
+
+_LARGEST_TOTAL = 2**62
+
+
+_LARGEST_CONTRAST = 2**61
+
+
+_LEAST_COUNT = 2**32
+
+
+_LARGEST_ANSWER = 2**63 - 1
+
+
+_REACH = {"discrete_laplace": 57, "laplace_threshold": 57, "discrete_gaussian": 11, "gaussian_threshold": 11}
+
+
+_JOINT = ("count_knorm", "linf_knorm")
+
+
+_WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "optimal_selection")
+
+
+def has_room(step: Step) -> bool:
+    """Whether a total and its noise fit into 64 bits, but for a chance of 2^-80 a number; choices always do.
+
+    Totals are clamped to 2^62 in size before noise is added (``engines.steps.MOST``), and answers to 64 bits after it.
+    Clamping an answer is post-processing, and moves it no further from the total, so that neither the loss nor a margin
+    depends on this check. It makes sure that answers are not clamped, and so biased, but by a chance of 2^-80.
+
+    The contrasts of a residual are larger than the counts that they are made of, by up to grain prod 2 (n_i - 1).
+    Counts are clamped so that contrasts are at most 2^61 (``noise.residual``), and a plan where that happens to a count
+    of less than 2^32 rows is refused. The same is done with the sums of a factor (``noise.factor``).
+
+    Of a residual: 2^32 grain prod 2 (n_i - 1) <= 2^61, and 2^61 + 11 scale <= 2^63 - 1. Of a factor, in the same way,
+    with the largest sum of sizes along a row of its matrix.
+    """
+    if step.factor is not None:
+        return _LEAST_COUNT * _row_sum(step.factor) <= _LARGEST_CONTRAST and _contrast_fits(step)
+    if step.residual is None:
+        return _LARGEST_TOTAL + _reach(step) <= _LARGEST_ANSWER
+    growth = step.residual.grain * math.prod(2 * (step.residual.shape[at] - 1) for at in step.residual.axes)
+    return _LEAST_COUNT * growth <= _LARGEST_CONTRAST and _contrast_fits(step)
+
+
+def _contrast_fits(step: Step) -> bool:
+    return _LARGEST_CONTRAST + _reach(step) <= _LARGEST_ANSWER
+
+
+def _row_sum(factor: Factor) -> int:
+    """The largest sum of sizes along a row, for which counts are clamped: one row after the other."""
+    return max(int(sum(map(abs, row.tolist()))) for row in factor.matrix)
+
+
+def _reach(step: Step) -> Fraction:
+    """What the noise on one number exceeds with a probability below 2^-80, in grid steps; 0 without noise.
+
+    P(|X| >= t) is at most 2 exp(-t / scale) for discrete Laplace noise, and at most 2 exp(-t^2 / (2 scale^2)) for
+    discrete Gaussian noise (Canonne, Kamath and Steinke 2020, section 3). A number of a K-norm draw of k is at most
+    the radius, J + G_0 + ... + G_k with J <= k (``noise.knorm``), and E exp(G / (2 scale)) = 1 + exp(-1 / (2 scale))
+    is at most 2 for each geometric G: P(sum >= t) <= 2^(k + 1) exp(-t / (2 scale)), which is 2^-80 at
+    t = 2 ln 2 (k + 81) scale. 7/5 is above 2 ln 2.
+    """
+    if step.mechanism in _JOINT:
+        number = len(step.parts)
+        return number + Fraction(7, 5) * (number + 81) * step.scale
+    return Fraction(0) if step.mechanism in _WITHOUT_NOISE else _REACH[step.mechanism] * step.scale

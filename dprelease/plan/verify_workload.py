@@ -1,4 +1,9 @@
-"""What a plan says of its workloads, held against their steps, tables and goals a second time."""
+"""What a plan says of its workloads, exact tables and impossible combinations, held against the rest a second time.
+
+No sensitivity depends on impossible combinations, for they are left out row by row (``catalog.aggregate.Grouping``);
+but who reads a table must be told the same of it as the engine does, and no cell may be missing that a combination does
+not stand for. What is published exactly are counts of rows in public cells, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,14 @@ import math
 from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.table import Zeros
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.verify_factor import half_width
 from dprelease.plan.verify_loss import cost_within
-from dprelease.plan.verify_outputs import figure
+from dprelease.plan.verify_outputs import figure, worst_variances
 from dprelease.plan.verify_reach import require
-from dprelease.plan.verify_variance import worst_variances
 
-__all__ = ["check_workloads", "feeds_of_workloads"]
+__all__ = ["check_invariants", "check_workloads", "check_zeros", "feeds_of_workloads"]
 
 _TOLERANCE = 1e-9
 
@@ -133,3 +138,91 @@ def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
         for label, target in workload.goal.targets.items():
             met = label == workload.measure and Fraction(reach * error * (1 - _TOLERANCE)) <= target
             require(met, f"{name} misses its target")
+
+
+def check_zeros(plan: ReleasePlan) -> None:
+    """Every list is of a workload without levels, of the columns of its reference, and of rows of that workload alone.
+
+    Raises:
+        BrokenPromiseError: If one is not.
+    """
+    workloads = {each.name: each for each in plan.workloads}
+    for name, zeros in plan.catalog.zeros.items():
+        require(name in workloads, f"{name} has impossible combinations, and is no workload")
+        _check_list(plan, workloads[name], zeros)
+    for query in plan.queries:
+        own = query.workload if query.workload in plan.catalog.zeros else None
+        if query.workload is not None:
+            require(query.zeros == own, f"{query.name} counts rows that its workload does not, or not all of them")
+            within = own is not None and set(plan.catalog.zeros[own].columns) <= set(query.by)
+            require(query.excluding == (own if within else None), f"{query.name} has not the cells that are possible")
+    allowed = {
+        (take.step, each.name) for each in plan.workloads if each.name in plan.catalog.zeros for take in each.takes
+    }
+    for step in plan.measured:
+        asked = step.aggregate
+        own_rows = asked.zeros is None or (step.id, asked.zeros) in allowed
+        require(own_rows, f"{step.id} leaves out rows that are none of its workload's")
+        whole = asked.excluding is None or asked.excluding not in plan.catalog.zeros
+        require(whole, f"{step.id} leaves out impossible cells, which are drawn with the others")
+
+
+def _check_list(plan: ReleasePlan, workload: Workload, zeros: Zeros) -> None:
+    """Cells of columns of the workload, in its order; just the columns that the reference has."""
+    require(not workload.levels, f"{workload.name} has impossible combinations beside levels")
+    require(zeros.reference in plan.catalog.references, f"{workload.name} has impossible combinations of no reference")
+    declared = set(plan.catalog.references[zeros.reference].columns)
+    ordered = tuple(name for name in workload.attributes if name in declared)
+    require(zeros.columns == ordered and set(ordered) == declared, f"{zeros.reference} is of other columns")
+    table = plan.catalog.tables[workload.table]
+    every = math.prod(len(table.column(name).keys or ()) for name in zeros.columns)
+    proper = list(zeros.cells) == sorted(set(zeros.cells)) and all(0 <= cell < every for cell in zeros.cells)
+    require(proper and 0 < len(zeros.cells) < every, f"{zeros.reference} lists what is no cell, or every cell")
+
+
+def check_invariants(plan: ReleasePlan) -> None:
+    """Nothing but the one count of a query of its own is exact, and it is a count of rows that every cell has.
+
+    Raises:
+        BrokenPromiseError: If one is anything else.
+    """
+    if not plan.invariants:
+        return
+    require(bool(plan.steps), "everything is published exactly")
+    paying = {plan.catalog.tables[step.aggregate.table].account for step in plan.steps}
+    names = [each.query for each in plan.invariants]
+    require(len(set(names)) == len(names), "two invariants are one query")
+    for each in plan.invariants:
+        _check(plan, each)
+        account = plan.catalog.tables[each.aggregate.table].account
+        require(account in paying, f"{each.id} is of an account that is charged for nothing")
+    exact = {each.id for each in plan.invariants}
+    for workload in plan.workloads:
+        known = [take for take in workload.takes if take.step in exact]
+        require(len(known) < len(workload.takes), f"{workload.name} draws nothing")
+        # What is done after the noise keeps one exact table, with all that are sums of it; consistency keeps any.
+        sums = (all(a.level <= b.level and {*a.axes} <= {*b.axes} for a in known) for b in known)
+        kept = set(workload.post) <= {"consistent"} or not known or any(sums)
+        require(kept, f"{workload.name} changes what is exact")
+
+
+def _check(plan: ReleasePlan, invariant: Invariant) -> None:
+    grouping, table = invariant.aggregate, plan.catalog.tables[invariant.aggregate.table]
+    require(bool(invariant.why.strip()), f"{invariant.id} does not say why")
+    require(grouping.quantity == Quantity(kind="rows"), f"{invariant.id} is no count of rows")
+    require(table.unit_id is None, f"{invariant.id} counts rows of units that may have several")
+    limits = (grouping.max_groups, grouping.max_rows_per_group, grouping.excluding, grouping.min_units)
+    require(not any(limits) and not grouping.private, f"{invariant.id} has bounds, or keys that are not public")
+    cells = math.prod(len(table.column(name).keys or ()) for name in grouping.by)
+    require(invariant.cells == cells > 0, f"{invariant.id} has another number of cells")
+    found = [query for query in plan.queries if query.name == invariant.query]
+    require(len(found) == 1, f"{invariant.id} is no published table")
+    (query,) = found
+    facts = {label: measure.model_dump() for label, measure in query.measures.items()}
+    only = facts == {invariant.measure: {"count": "rows", "where": None}}
+    fed = [feed.model_dump() for feed in query.inputs.get(invariant.measure, ())]
+    own = only and query.workload is None and fed == [{"step": invariant.id, "part": 0}]
+    require(own, f"{invariant.id} is not the only number of its table")
+    require(query.grouping == invariant.aggregate.grouping, f"{invariant.id} counts other rows than its table")
+    asked = query.goal.budget, query.goal.targets, query.suppress_below, query.ranking, query.selection
+    require(not any(asked), f"{invariant.id} is exact, and something is asked of its noise")

@@ -17,8 +17,7 @@ from dprelease.plan.document import Feed, PlannedRanges, ReleasePlan, Step
 from dprelease.plan.explain import plan_facts
 from dprelease.plan.lower_ranges import has_inverse, near_optimal
 from dprelease.plan.ranges import optimal_gaussian, prefix_gram, range_gram, total_error, tree_information
-from dprelease.plan.verify import verify
-from dprelease.plan.verify_room import has_room
+from dprelease.plan.verify import has_room, verify
 from dprelease.privacy.unit import Neighboring
 from tests.planned import plan_of
 

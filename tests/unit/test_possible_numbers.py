@@ -18,8 +18,7 @@ from dprelease.estimate import interval
 from dprelease.measures.ratio import PlannedRatio
 from dprelease.noise import MECHANISMS
 from dprelease.plan.document import Publish, ReleasePlan
-from dprelease.plan.verify_form import check_form
-from dprelease.plan.verify_known import outcomes
+from dprelease.plan.verify_form import check_form, outcomes
 from dprelease.publish.numbers import shown
 from dprelease.spec.load import load
 from tests.planned import plan_of

@@ -13,9 +13,9 @@ import pytest
 
 from dprelease.catalog.residual import Residual, grain_for, residual_sensitivity
 from dprelease.plan.document import Step
+from dprelease.plan.verify import has_room
 from dprelease.plan.verify_events import draws_of_event
 from dprelease.plan.verify_loss import _holds
-from dprelease.plan.verify_room import has_room
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.pld import _covering, _is_known
 from dprelease.privacy.curves import gaussian, single

@@ -14,10 +14,10 @@ import pytest
 from dprelease.catalog.aggregate import Quantity
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.count import Count
-from dprelease.plan import verify_invariants
+from dprelease.plan import verify_workload
 from dprelease.plan.document import Feed, Goal, ReleasePlan
 from dprelease.plan.verify import verify
-from dprelease.plan.verify_invariants import check_invariants
+from dprelease.plan.verify_workload import check_invariants
 from tests.invariants import exact_states
 from tests.planned import plan_of
 from tests.workloads import GEO
@@ -147,7 +147,7 @@ def test_a_lie_is_caught_by_name(lie: str) -> None:
 
 
 def _messages() -> Iterator[str]:
-    for node in ast.walk(ast.parse(inspect.getsource(verify_invariants))):
+    for node in ast.walk(ast.parse(inspect.getsource(verify_workload))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "require":
             message = node.args[1]
             pieces = message.values if isinstance(message, ast.JoinedStr) else [message]

@@ -11,8 +11,7 @@ from dprelease.engines.steps import MOST
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import CHOICES, JOINT_MECHANISMS, MECHANISMS, SELECTIONS, OptimalSelection
 from dprelease.plan.document import Step
-from dprelease.plan.verify import verify
-from dprelease.plan.verify_room import has_room
+from dprelease.plan.verify import has_room, verify
 from dprelease.privacy.calibrate import LARGEST_SCALE
 from tests.planned import plan_of
 

@@ -10,7 +10,7 @@ import pytest
 from dprelease.estimate.design import Tree
 from dprelease.estimate.hierarchy import passes
 from dprelease.estimate.zeros import cell_variances
-from dprelease.plan.verify_variance import _smoothed, worst_variances
+from dprelease.plan.verify_outputs import _smoothed, worst_variances
 from dprelease.plan.workload_design import design_of
 from tests.planned import plan_of
 from tests.workloads import GEO, areas, crosstabs, ordinary, spec_of
