@@ -24,7 +24,7 @@ def approve(
 ) -> None:
     """Sign a frozen plan, where the policy wants approvals; the signature is written into its file."""
     from dprelease.cli.views import say, say_json
-    from dprelease.ledger.place import utc_now, utc_text
+    from dprelease.ledger.model.process import utc_now, utc_text
     from dprelease.plan.approved import approval_lines
     from dprelease.plan.document import Head
     from dprelease.release.approval import (

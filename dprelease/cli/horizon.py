@@ -8,9 +8,9 @@ from typing import Any
 
 from dprelease.cli.views import columns, say
 from dprelease.ledger import Charge, Ledger
-from dprelease.ledger.history import digest_of
-from dprelease.ledger.judge import require_same
-from dprelease.ledger.tally import Tally
+from dprelease.ledger.model.admission import require_same
+from dprelease.ledger.model.history import digest_of
+from dprelease.ledger.tables.tally import Tally
 from dprelease.plan.allocate import allocate
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.horizon import Horizon, Line, Purse, Series, ahead, coming, in_advance

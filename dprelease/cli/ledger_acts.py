@@ -18,7 +18,7 @@ from dprelease.cli.asking import refusal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dprelease.ledger.incident import Change, Fault, Outcome
+    from dprelease.ledger.tables.incident import Change, Fault, Outcome
     from dprelease.plan.document import Account
     from dprelease.privacy.event import Composed
     from dprelease.release.project import Project
@@ -204,7 +204,7 @@ def create(
             hint="`ledger create` is for `ledger: postgresql://...` in dprelease.yaml",
             code="DPR-L143",
         )
-    from dprelease.ledger.postgres import create as make
+    from dprelease.ledger.stores.postgres import create as make
 
     make(url, role or None)
     say("the tables are there" + (f"; role {role} may read them and add to them" if role else ""))
@@ -239,7 +239,7 @@ def incident(
     as_json: Json = False,
 ) -> None:
     """Record that draws were faulty: charge what they really cost, and write errata beside their bundles."""
-    from dprelease.ledger.fault import ERRATA, Fault
+    from dprelease.ledger.model.fault import ERRATA, Fault
     from dprelease.release.project import Project
 
     if version and not package:
@@ -311,7 +311,7 @@ def _change_facts(change: Change) -> dict[str, Any]:
 def _cost(events: Any, delta: Fraction) -> str:
     """By the best accountant, for people."""
     from dprelease.errors import UnsupportedEvent
-    from dprelease.ledger.incident import is_unprotected
+    from dprelease.ledger.tables.incident import is_unprotected
     from dprelease.privacy.accountants import smallest
     from dprelease.privacy.accountants.reveals import total_reveal
     from dprelease.privacy.budget import round_up

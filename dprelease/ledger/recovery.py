@@ -15,17 +15,17 @@ from functools import partial
 from typing import Any
 
 from dprelease.errors import Corrupt, LedgerError
-from dprelease.ledger import view
-from dprelease.ledger.balance import Actor, Balance, terms_of
-from dprelease.ledger.base import Charge
-from dprelease.ledger.entry import Entry, Recovered, Reserved
-from dprelease.ledger.guard import Guard, sound
-from dprelease.ledger.history import Stand, charged_balance, digest_of
-from dprelease.ledger.known import Known, Line, everything
-from dprelease.ledger.opening import Opening
-from dprelease.ledger.published import Evidence, lacking
-from dprelease.ledger.store import Rows, Store
-from dprelease.ledger.write import Write
+from dprelease.ledger.anchors.guard import Guard, sound
+from dprelease.ledger.model.anchor_lines import Known, Line, everything
+from dprelease.ledger.model.balance import Actor, Balance, terms_of
+from dprelease.ledger.model.entry import Entry, Recovered, Reserved
+from dprelease.ledger.model.history import Stand, charged_balance, digest_of
+from dprelease.ledger.model.reservation import Charge
+from dprelease.ledger.model.store import Rows, Store
+from dprelease.ledger.tables import view
+from dprelease.ledger.tables.opening import Opening
+from dprelease.ledger.tables.published import Evidence, lacking
+from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.filters import Spent, spent_on
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from dprelease.canonical import dumps
 from dprelease.errors import PublishError, UnsupportedEvent
-from dprelease.ledger.balance import terms_of
-from dprelease.ledger.entry import Incident
-from dprelease.ledger.incident import Recorded, is_unprotected, one_copy
+from dprelease.ledger.model.balance import terms_of
+from dprelease.ledger.model.entry import Incident
+from dprelease.ledger.tables.incident import Recorded, is_unprotected, one_copy
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import budget_facts, loss_facts
 from dprelease.privacy.accountants import smallest

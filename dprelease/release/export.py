@@ -41,7 +41,7 @@ from typing import Any
 
 from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger
-from dprelease.ledger.tally import Tally
+from dprelease.ledger.tables.tally import Tally
 from dprelease.plan.document import Account
 from dprelease.plan.explain import budget_facts
 from dprelease.privacy.accountants.base import Atom, atoms, rest_epsilon, zcdp_rho

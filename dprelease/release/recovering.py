@@ -9,7 +9,7 @@ from typing import Any
 from dprelease.canonical import dumps
 from dprelease.errors import DpReleaseError, PublishError
 from dprelease.ledger import Charge, Evidence, Ledger, Published
-from dprelease.ledger.entry import Entry, Recovered
+from dprelease.ledger.model.entry import Entry, Recovered
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import loss_facts
 from dprelease.plan.verify import verify

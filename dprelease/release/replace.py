@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from dprelease.ledger.place import sync_folder
+from dprelease.ledger.model.process import sync_folder
 
 __all__ = ["replace_file"]
 

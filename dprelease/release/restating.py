@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dprelease.errors import DpReleaseError, LedgerError
 from dprelease.ledger import Ledger, Reservation
-from dprelease.ledger.entry import Sourced
-from dprelease.ledger.rules import already_answered, replaces
+from dprelease.ledger.model.entry import Sourced
+from dprelease.ledger.model.lifecycle import already_answered, replaces
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.restated import question, restated
 from dprelease.release.sources import SourceKey

@@ -20,6 +20,7 @@ from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.errors import DpReleaseError, LedgerError
+from dprelease.failpoints import hit
 from dprelease.ledger import Ledger, Lock, Reservation, has_ended
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
 from dprelease.plan.approved import Signed
@@ -27,7 +28,6 @@ from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.restated import asked
 from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
-from dprelease.points import reach
 from dprelease.publish import folder_for, write
 from dprelease.release import public_content
 from dprelease.release.approval import require_approvals
@@ -146,7 +146,7 @@ class Run:
         heard(plan)  # plan_release has verified it
         self._look(plan)
         self._require_public(plan)
-        reach("run.planned")
+        hit("run.planned")
         heads = self._target.frozen.heads if self._target.frozen and not self._rehearsal else None
         self.reservation: Reservation = self._ledger.reserve(
             plan,
@@ -163,7 +163,7 @@ class Run:
         """Find or reserve a planned revision: the plan is that of the publication, and was approved and paid with it.
 
         Raises:
-            LedgerError: It is none that was planned, or not the next one (``ledger.revised``).
+            LedgerError: It is none that was planned, or not the next one (``ledger.model.revisions``).
             PlanError: It is not due yet, or the frozen plan is not the one that was published.
         """
         plan = plan_of_revision(self._ledger, release, period, self._request.revision)
@@ -176,7 +176,7 @@ class Run:
             require_time(self._target.loaded, self._request.revision, self._request.early, datetime.now(UTC))
             self._look(plan)
             self._require_public(plan)
-        reach("run.planned")
+        hit("run.planned")
         self.reservation = self._ledger.reserve(plan, (), None, environment(self._request.sampler), self._command)
         self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
 
@@ -340,11 +340,11 @@ class Run:
         """Render from the committed answers, write the bundle, close the release."""
         reused = len(self._reused)
         self._forget()  # nothing is read any more, and publishing takes memory of its own
-        reach("publish.begun")
+        hit("publish.begun")
         # As it is known now: what was accepted of its data came after the reservation.
         release = self._ledger.find(*self._identity[:2]) or self.reservation
         publication = rendered(self._ledger, release, key=self._key, rehearsal=self._rehearsal is not None)
-        reach("publish.rendered")
+        hit("publish.rendered")
         folder = self._bundle_folder()
         if not self._rehearsal:
             make_way(self._ledger, folder, self.reservation.hash, self.reservation.plan_fingerprint)

@@ -30,8 +30,8 @@ from dprelease.catalog.table import Catalog, Table
 from dprelease.engines import Engine
 from dprelease.engines.fingerprint import KEY_BYTES
 from dprelease.errors import BrokenPromiseError, LedgerError
-from dprelease.ledger.place import sync_folder
-from dprelease.points import reach
+from dprelease.failpoints import hit
+from dprelease.ledger.model.process import sync_folder
 
 __all__ = ["Pinned", "Record", "Records", "SourceKey", "Sources", "read_by"]
 
@@ -304,7 +304,7 @@ class Sources:
             raise _another_key(release, recorded.key, key)  # before an hour of hashing
         self.begun = True
         found = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
-        reach("source.read")
+        hit("source.read")
         if recorded is None:
             self._first(ledger, identity, found, key, accept)
         elif differing := _differing(recorded, found):  # with another key, all of them

@@ -19,7 +19,7 @@ from pathlib import Path
 from dprelease.catalog.table import Table
 from dprelease.engines import Engine
 from dprelease.errors import LedgerError, Problem, SpecError, Where
-from dprelease.ledger.sourcing import require_unpaid
+from dprelease.ledger.tables.sources import require_unpaid
 from dprelease.plan.document import ReleasePlan
 from dprelease.release.books import open_books
 from dprelease.release.project import Project

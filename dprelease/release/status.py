@@ -9,10 +9,10 @@ from typing import Any
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.ledger import Ledger
-from dprelease.ledger.balance import Balance, terms_of
-from dprelease.ledger.entry import Entry
-from dprelease.ledger.history import Stand
-from dprelease.ledger.tally import Part, Taken, Tally
+from dprelease.ledger.model.balance import Balance, terms_of
+from dprelease.ledger.model.entry import Entry
+from dprelease.ledger.model.history import Stand
+from dprelease.ledger.tables.tally import Part, Taken, Tally
 from dprelease.plan.document import Account, Head
 from dprelease.plan.explain import budget_facts
 from dprelease.privacy.accountants import ACCOUNTANTS

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dprelease.points import EVENT
+from dprelease.failpoints import EVENT
 
 __all__ = ["FAILED", "Orders", "append", "run"]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import pytest
 
 from dprelease.ledger import Reservation, SQLiteLedger
-from dprelease.ledger.balance import Actor
+from dprelease.ledger.model.balance import Actor
 from dprelease.plan.document import ReleasePlan
 from dprelease.release.due import Slot, coverage, due_facts, find_scheduled, first_period
 from dprelease.release.project import Project

@@ -11,9 +11,9 @@ import pytest
 
 from dprelease.errors import PlanError
 from dprelease.ledger import Charge, SQLiteLedger
-from dprelease.ledger.balance import AccountFacts, Balance
-from dprelease.ledger.history import Stand, State, charged_balance
-from dprelease.ledger.judge import judge
+from dprelease.ledger.model.admission import assess_charges
+from dprelease.ledger.model.balance import AccountFacts, Balance
+from dprelease.ledger.model.history import Stand, State, charged_balance
 from dprelease.plan.allocate import allocate
 from dprelease.plan.document import Account, Head, ReleasePlan
 from dprelease.plan.horizon import Horizon, Purse, Series, ahead, coming, in_advance
@@ -40,7 +40,7 @@ def granted(
     totals: dict[tuple[str, int], Fraction] = {}
     for number, period in enumerate(periods, 1):
         state = State(accounts={account.name: Stand(account=account, balance=balance, head=Head())})
-        (charged,), refused = judge(state, [charge], period)
+        (charged,), refused = assess_charges(state, [charge], period)
         for facts in (charged.facts, *charged.windows):
             totals[facts.window, number] = _amount(facts, charged.spent, balance)
         if refused:

@@ -14,13 +14,24 @@ import pytest
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.audit import Index, Line, audit
-from dprelease.ledger.entry import BODIES, Body, Closed, Entry, Measured, Opened, Recovered, Reserved, Sourced, Voided
-from dprelease.ledger.history import digest_of, replay
-from dprelease.ledger.judge import judge
-from dprelease.ledger.place import this_process
-from dprelease.ledger.planned import Planned, Plans
-from dprelease.ledger.schema import identity
+from dprelease.ledger.audit.audit import Index, Line, audit
+from dprelease.ledger.model.admission import assess_charges
+from dprelease.ledger.model.entry import (
+    BODIES,
+    Body,
+    Closed,
+    Entry,
+    Measured,
+    Opened,
+    Recovered,
+    Reserved,
+    Sourced,
+    Voided,
+)
+from dprelease.ledger.model.history import digest_of, replay
+from dprelease.ledger.model.process import this_process
+from dprelease.ledger.model.store import identity
+from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.plan.document import Head, ReleasePlan
 from dprelease.privacy.event import Composed
 from tests.ledgers import CELLS, account, answer, charges, fill, key, plan
@@ -72,7 +83,7 @@ def opened(epsilon: str = "1", replaces: int | None = None, unit: str = "person"
 
 def reserved(made: ReleasePlan, before: Sequence[Body] = (opened(),)) -> Reserved:
     asked = charges(made)
-    charged, _ = judge(replay(chained(before), nothing), asked, made.release.period)
+    charged, _ = assess_charges(replay(chained(before), nothing), asked, made.release.period)
     old = [
         each.model_copy(update={"events": charge.events, "digest": "", "spent": None})
         for each, charge in zip(charged, asked, strict=True)

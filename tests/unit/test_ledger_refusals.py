@@ -10,8 +10,8 @@ import pytest
 
 from dprelease.errors import BudgetExceeded, LedgerError
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.balance import AccountFacts
-from dprelease.ledger.entry import Refused
+from dprelease.ledger.model.balance import AccountFacts
+from dprelease.ledger.model.entry import Refused
 from dprelease.plan.document import Account, ReleasePlan, Selecting
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed

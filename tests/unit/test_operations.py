@@ -25,9 +25,9 @@ from dprelease.flows.database import claim
 from dprelease.flows.hanging import hanging
 from dprelease.flows.settings import make_home, prepared
 from dprelease.ledger import open_ledger
-from dprelease.ledger.anchors import Anchor
-from dprelease.ledger.known import Line
-from dprelease.ledger.lock import break_lock, holders
+from dprelease.ledger.anchors.anchors import Anchor
+from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.stores.file_lock import break_lock, holders
 from dprelease.signature import new_key_files, read_private
 from tests.ledgers import charges, plan
 from tests.project import SPEC, command, small_project
@@ -145,7 +145,7 @@ def test_a_key_of_root_for_the_group_of_this_process_alone(
 HOLD = """
 import sys, time
 from pathlib import Path
-from dprelease.ledger.lock import ReleaseLock
+from dprelease.ledger.stores.file_lock import ReleaseLock
 lock = ReleaseLock(Path(sys.argv[1]), "survey", "2024", "measuring")
 lock.acquire()
 print("held", flush=True)

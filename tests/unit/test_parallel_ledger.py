@@ -11,9 +11,9 @@ import pytest
 
 from dprelease.errors import BudgetExceeded, LedgerError
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.audit import audit
-from dprelease.ledger.entry import Opened
-from dprelease.ledger.incident import Fault
+from dprelease.ledger.audit.audit import audit
+from dprelease.ledger.model.entry import Opened
+from dprelease.ledger.tables.incident import Fault
 from dprelease.plan.document import Account, Parallel, ReleasePlan
 from dprelease.plan.horizon import Purse, ahead, coming
 from dprelease.privacy.budget import Budget

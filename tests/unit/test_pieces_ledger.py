@@ -99,6 +99,6 @@ def test_a_check_finds_data_that_changed_between_pieces(monkeypatch: pytest.Monk
     step, (first, _) = next(iter(plan.pieces.items()))
     ledger.source(*identity(plan), {"persons": ("a",)}, "key")
     committed(plan, ledger, [first.id(step)])
-    monkeypatch.setattr("dprelease.ledger.sourcing.require_whole_steps", lambda *_: None)
+    monkeypatch.setattr("dprelease.ledger.tables.sources.require_whole_steps", lambda *_: None)
     ledger.source(*identity(plan), {"persons": ("b",)}, "key", accepted="why")
     assert [each for each in ledger.check() if "between the pieces of one step" in each]

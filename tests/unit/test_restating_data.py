@@ -10,7 +10,7 @@ import pytest
 from dprelease.engines import DuckDBEngine
 from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger
-from dprelease.ledger.entry import Reserved
+from dprelease.ledger.model.entry import Reserved
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.restated import asked, question, restated
 from dprelease.release import direct

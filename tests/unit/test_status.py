@@ -129,7 +129,7 @@ def test_spend_that_a_recovery_added_is_shown_without_draws(tmp_path: Path) -> N
 def test_releases_that_do_not_add_up_to_the_balance_are_an_error(tmp_path: Path, monkeypatch: Any) -> None:
     ledger = SQLiteLedger(tmp_path / "l.db")
     finish(ledger, plan(cost="1/8"))
-    monkeypatch.setattr("dprelease.ledger.tally._GRAIN", Fraction(-1))
+    monkeypatch.setattr("dprelease.ledger.tables.tally._GRAIN", Fraction(-1))
     with pytest.raises(Corrupt, match="balance of account people"):
         ledger.tally()
 
