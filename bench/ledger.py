@@ -153,7 +153,7 @@ def reserve(ledger: SQLiteLedger, plans: Iterator[ReleasePlan]) -> None:
 
 
 def measure(folder: Path, releases: int, steps: int, *, sourced: bool, rounds: int) -> None:
-    from dprelease.release.status import status_facts
+    from dprelease.release.records.status import status_facts
 
     path, anchor = folder / "state" / "ledger.db", folder / "anchors" / "head.json"
     ledger = SQLiteLedger(path, [anchor])

@@ -33,8 +33,8 @@ from pydantic import Field
 
 from dprelease.flows.guard import refuse_what_is_no_product, refuse_what_runs_before, refuse_what_stores
 from dprelease.flows.pages import Listener
-from dprelease.flows.steps import walk_steps
-from dprelease.flows.work import THREADS, Work, given, giving
+from dprelease.flows.run_context import THREADS, Work, given, giving
+from dprelease.flows.tasks import walk_steps
 
 __all__ = ["dprelease", "walk"]
 
@@ -92,7 +92,7 @@ def dprelease(target: Target, period: OnePeriod = "", most: Most = 0, synthetic:
             return Completed(message=walk_steps(opened, opened.run.plan.release.period, Listener()))
     refuse_what_runs_before()
     refuse_what_is_no_product(target)
-    from dprelease.flows.due import release_due
+    from dprelease.flows.due_runs import release_due
 
     return Completed(message=release_due(target, period, most, synthetic=synthetic))
 

@@ -27,9 +27,9 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
 if TYPE_CHECKING:
-    from dprelease.flows.work import Work
+    from dprelease.flows.run_context import Work
     from dprelease.plan.document import ReleasePlan
-    from dprelease.release.publishing import Outcome
+    from dprelease.release.publishing.rendering import Outcome
 
 __all__ = ["LOST", "Listener", "Pages", "plan_rows", "rename_run"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from dprelease.release.publishing import Outcome
+from dprelease.release.publishing.rendering import Outcome
 from dprelease.release.run import Progress, Request, open_run
 
 __all__ = ["execute"]

@@ -38,7 +38,7 @@ from dprelease.noise.factor import draw_factor
 from dprelease.noise.residual import draw_residual
 from dprelease.noise.unprotected import as_they_are
 from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
-from dprelease.release.sources import Pinned, read_by
+from dprelease.release.data.sources import Pinned, read_by
 
 __all__ = ["Source", "draw"]
 

@@ -21,7 +21,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
 from dprelease.regular import TooLarge, read_regular
-from dprelease.release.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
+from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
 from dprelease.signature import PrivateKey, read_private
 from dprelease.spec.check_parallel import untied
 from dprelease.spec.load import Loaded, load

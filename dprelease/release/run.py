@@ -29,21 +29,21 @@ from dprelease.plan.restated import asked
 from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
 from dprelease.publish import folder_for, write
-from dprelease.release import public_content
 from dprelease.release.approval import require_approvals
 from dprelease.release.books import open_books, open_rehearsal_books
+from dprelease.release.data import public_content
+from dprelease.release.data.restating import data_told, nothing_to_restate, replacement
+from dprelease.release.data.sources import SourceKey, Sources
 from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
-from dprelease.release.facts import looks_of
-from dprelease.release.overview import write_overview
 from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
 from dprelease.release.project import reference_tables
-from dprelease.release.published import make_way, require_accounted
-from dprelease.release.publishing import Outcome, outcome, rendered, tuned_told
+from dprelease.release.publishing.facts import looks_of
+from dprelease.release.publishing.overview import write_overview
+from dprelease.release.publishing.published import make_way, require_accounted
+from dprelease.release.publishing.rendering import Outcome, outcome, rendered, tuned_told
 from dprelease.release.rehearsal import Rehearsal
-from dprelease.release.restating import data_told, nothing_to_restate, replacement
 from dprelease.release.revisions import other_frozen, plan_of_revision, require_time
-from dprelease.release.sources import SourceKey, Sources
 from dprelease.signature import PrivateKey
 
 __all__ = ["Executor", "Outcome", "Progress", "Request", "Run", "open_run"]

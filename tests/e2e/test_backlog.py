@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.cli.catchup import run_due
+from dprelease.cli.views.due_runs import run_due
 from dprelease.errors import CheckFailed, DpReleaseError, LedgerError
 from dprelease.ledger import Ledger
 from dprelease.release.books import open_books

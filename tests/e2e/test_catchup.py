@@ -13,10 +13,10 @@ from dprelease.errors import LedgerError, PlanError
 from dprelease.ledger import Ledger
 from dprelease.release import run as module
 from dprelease.release.books import open_books
-from dprelease.release.catchup import agenda
 from dprelease.release.direct import execute
 from dprelease.release.project import Project
 from dprelease.release.run import Request
+from dprelease.release.schedule.due_runs import agenda
 from tests.project import SPEC, command, small_project
 
 YEAR = datetime.now(UTC).year

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.flows.settings import PROJECTS, run_environment
+from dprelease.flows.server.settings import PROJECTS, run_environment
 from dprelease.release.books import open_books
 from dprelease.release.project import Project
 from tests.e2e.prefect_server import Household

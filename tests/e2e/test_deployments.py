@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.flows.settings import run_environment
+from dprelease.flows.server.settings import run_environment
 from dprelease.release.books import open_books
 from dprelease.release.project import Project
 from tests.e2e.prefect_server import Household
@@ -237,7 +237,7 @@ def test_a_stuck_slot_of_an_account_delays_a_run_and_does_not_stop_it(place: Pla
         house.ask("POST", "/v2/concurrency_limits/", {"name": "dprelease-account-people", "limit": 1})
     house.ask("PATCH", "/v2/concurrency_limits/dprelease-account-people", {"active_slots": 1})
     (house.folder / "waits.py").write_text(
-        "import sys, dprelease.flows.limits as limits\n"
+        "import sys, dprelease.flows.concurrency as limits\n"
         "limits.PATIENCE = 1.0\n"
         "with limits.one_at_a_time(['dprelease-account-people']):\n"
         "    print('went on')\n"

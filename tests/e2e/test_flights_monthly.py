@@ -27,10 +27,10 @@ import pytest
 from dprelease.ledger import StepKey
 from dprelease.plan.document import ReleasePlan
 from dprelease.release.books import open_books
-from dprelease.release.catchup import agenda
 from dprelease.release.direct import execute
 from dprelease.release.project import Project
-from dprelease.release.publishing import Outcome
+from dprelease.release.publishing.rendering import Outcome
+from dprelease.release.schedule.due_runs import agenda
 from tests.e2e.prefect_server import Household
 from tests.e2e.real_data import DATA, FILES, ROOT
 from tests.project import command, environment

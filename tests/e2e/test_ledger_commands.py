@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from dprelease.cli.commands import app
+from dprelease.cli.app import app
 from dprelease.errors import DpReleaseError
 from dprelease.ledger import SQLiteLedger
 from dprelease.plan.document import FrozenPlan

@@ -23,8 +23,8 @@ from dprelease.publish import render
 from dprelease.release import draw
 from dprelease.release.books import open_books
 from dprelease.release.direct import execute
-from dprelease.release.facts import facts_of
 from dprelease.release.project import Project
+from dprelease.release.publishing.facts import facts_of
 from dprelease.release.run import Request
 from tests.project import small_project, writable_formats
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from dprelease.errors import Locked, OrchestratorError, TableMismatch
-from dprelease.flows.work import StepFailed, Work
+from dprelease.flows.run_context import StepFailed, Work
 
 CANARY = "canary-" + "83519"  # in two parts: the source line in a traceback is not a leak
 STORING = {
@@ -39,7 +39,7 @@ def guarded() -> dict[str, Any]:
 
 def turns() -> dict[str, Any]:
     """Three periods, of which the first fails, and one is held by another process when its turn comes."""
-    import dprelease.flows.due as due
+    import dprelease.flows.due_runs as due
     from dprelease.flows.pages import Listener
 
     tried: list[str] = []

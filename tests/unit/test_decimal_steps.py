@@ -24,7 +24,7 @@ from dprelease.release.direct import execute
 from dprelease.release.project import Project
 from dprelease.release.rounding import rounded_releases
 from dprelease.release.run import Request
-from dprelease.release.utility import unrounded, utility
+from dprelease.release.tuning.utility import unrounded, utility
 from dprelease.spec.load import load
 from dprelease.spec.steps import Grid
 from tests.planned import plan_of

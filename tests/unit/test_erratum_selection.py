@@ -23,7 +23,7 @@ from dprelease.privacy.event import Approximate, Composed, DiscreteLaplace, KeyS
 from dprelease.privacy.filters import Spent, Terms, series_loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import folder_for
-from dprelease.release.errata import errata, write_errata
+from dprelease.release.records.errata import errata, write_errata
 from tests.ledgers import charges, key
 from tests.planned import plan_of
 

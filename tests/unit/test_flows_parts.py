@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BrokenPromiseError, TableMismatch, Unavailable
-from dprelease.flows.database import claim, copy, provide
-from dprelease.flows.settings import FOLDER, api_in_use, prepared, without_prefect
-from dprelease.flows.work import StepFailed, Work
+from dprelease.flows.run_context import StepFailed, Work
+from dprelease.flows.server.database import claim, copy, provide
+from dprelease.flows.server.settings import FOLDER, api_in_use, prepared, without_prefect
 
 
 def work() -> Work:

@@ -21,7 +21,7 @@ from dprelease.plan.largest import CLOSE, Largest, largest_budget
 from dprelease.plan.resolve import resolve
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.filters import Spent, series_loss
-from dprelease.release.status import UNBOUNDED, accounts_of, draws_of
+from dprelease.release.records.status import UNBOUNDED, accounts_of, draws_of
 from dprelease.spec.document import ReleaseSpec
 from dprelease.spec.load import load
 from tests.ledgers import account, charges, plan

@@ -23,9 +23,9 @@ from dprelease.plan.document import Account, Composition, ReleaseInfo, ReleasePl
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.event import Composed, Repeated
 from dprelease.privacy.filters import series_loss, spent_on
-from dprelease.release.errata import errata
+from dprelease.release.records.errata import errata
+from dprelease.release.records.status import accounts_of
 from dprelease.release.revisions import revisions_of, vintages
-from dprelease.release.status import accounts_of
 from tests.ledgers import World, account, answer, charges, key, plan
 
 STEPS = {"one": "people", "two": "people"}

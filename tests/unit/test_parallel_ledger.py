@@ -19,9 +19,9 @@ from dprelease.plan.horizon import Purse, ahead, coming
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.filters import Spent
 from dprelease.privacy.unit import Neighboring
-from dprelease.release.errata import errata
-from dprelease.release.export import export
-from dprelease.release.status import accounts_of
+from dprelease.release.records.errata import errata
+from dprelease.release.records.export import export
+from dprelease.release.records.status import accounts_of
 from tests.ledgers import account, answer, charges, key
 from tests.ledgers import plan as bare_plan
 from tests.unit.test_ledger_audit import Kept, chained, forged, index_of, lines, put

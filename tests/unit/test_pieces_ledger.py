@@ -10,7 +10,7 @@ import pytest
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.ledger import StepKey
 from dprelease.noise import Measurement
-from dprelease.release.sources import SourceKey
+from dprelease.release.data.sources import SourceKey
 from tests.pieces import KINDS, committed, identity, planned
 from tests.unit.test_draw import reserved
 

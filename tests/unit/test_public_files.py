@@ -12,8 +12,9 @@ from dprelease.engines import DuckDBEngine
 from dprelease.errors import DpReleaseError, EngineError, LedgerError, SpecError
 from dprelease.ledger import open_ledger
 from dprelease.publish.bundle.package import Manifest
-from dprelease.release import direct, public_content, public_files
+from dprelease.release import direct
 from dprelease.release.check import check_release
+from dprelease.release.data import public_content, public_files
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import Project
 from dprelease.release.run import Request

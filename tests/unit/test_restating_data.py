@@ -17,7 +17,7 @@ from dprelease.release import direct
 from dprelease.release.books import open_books
 from dprelease.release.check import check_release
 from dprelease.release.project import Project
-from dprelease.release.publishing import Outcome
+from dprelease.release.publishing.rendering import Outcome
 from dprelease.release.run import Request
 from tests.planned import plan_of
 from tests.project import small_project

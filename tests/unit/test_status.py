@@ -17,7 +17,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
 from dprelease.release.planning import charges as charges_of
 from dprelease.release.planning import open_target, plan_release
-from dprelease.release.status import accounts_of, log_lines, policy_accounts, status_facts
+from dprelease.release.records.status import accounts_of, log_lines, policy_accounts, status_facts
 from tests.ledgers import account, answer, charges, key, plan
 from tests.project import SPEC, small_project
 

@@ -17,7 +17,7 @@ from dprelease.plan.verify_periods import misread
 from dprelease.privacy.stretches import EVERY
 from dprelease.release.planning import plan_release
 from dprelease.release.project import Project
-from dprelease.release.status import status_facts
+from dprelease.release.records.status import status_facts
 from dprelease.spec.load import load
 from dprelease.spec.project import load_policy, load_project
 from tests.fixtures.write_windows import read_by

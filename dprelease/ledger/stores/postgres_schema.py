@@ -2,8 +2,8 @@
 
 The tables are those of `sqlite_schema`, name by name. Entries are the truth; the other tables index them so that the
 server, and not only this program, refuses a second reservation of a release, a second measurement of a step, and any
-change to what was written. Rules are triggers that fire ALWAYS: `session_replication_role` does not turn them off. Beyond what
-SQLite can do, the server works out the hash of each entry and the digest of each content itself.
+change to what was written. Rules are triggers that fire ALWAYS: `session_replication_role` does not turn them off.
+Beyond what SQLite can do, the server works out the hash of each entry and the digest of each content itself.
 
 Every definition is written as PostgreSQL prints it, so that what makes a ledger also says what is wrong with one.
 """
