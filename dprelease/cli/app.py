@@ -1,18 +1,26 @@
-"""The commands. Each reads its arguments, calls one function of the floors below, and hands the result to a view."""
+"""The command line: the table of its commands, and what becomes of an error."""
 
 from __future__ import annotations
 
 import sys
-from fractions import Fraction
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from dprelease.cli.commands.approve import approve
-from dprelease.cli.commands.due import due
+from dprelease.cli.commands.approve import approve_command
+from dprelease.cli.commands.diff import diff_command
+from dprelease.cli.commands.due import due_command
+from dprelease.cli.commands.init import init_command
 from dprelease.cli.commands.keys import keys_app
-from dprelease.cli.commands.schedule import schedule, serve
+from dprelease.cli.commands.plan import plan_command
+from dprelease.cli.commands.publish import publish_command
+from dprelease.cli.commands.run import run_command
+from dprelease.cli.commands.schedule import schedule_command, serve_command
+from dprelease.cli.commands.schema import schema_command
+from dprelease.cli.commands.utility import utility_command
+from dprelease.cli.commands.validate import validate_command
+from dprelease.cli.commands.verify import verify_command
 from dprelease.cli.ledger.show import ledger_app
 from dprelease.errors import DpReleaseError
 
@@ -28,16 +36,25 @@ app = typer.Typer(
 )
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(keys_app, name="keys")
-app.command()(approve)
-app.command()(due)
-app.command()(schedule)
-app.command()(serve)
+# In the order in which the help lists them.
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "approve": approve_command,
+    "due": due_command,
+    "schedule": schedule_command,
+    "serve": serve_command,
+    "init": init_command,
+    "validate": validate_command,
+    "plan": plan_command,
+    "run": run_command,
+    "publish": publish_command,
+    "verify": verify_command,
+    "diff": diff_command,
+    "utility": utility_command,
+    "schema": schema_command,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
 _INTERRUPTED = 130
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Period = Annotated[
-    str | None, typer.Option("--period", metavar="PERIOD", help="Takes the place of `release.period`: 2024-03.")
-]
 
 
 def run_app() -> None:
@@ -88,248 +105,3 @@ def options(
     ] = False,
 ) -> None:
     """Plan, measure once and publish differentially private statistics from one YAML file."""
-
-
-@app.command()
-def init(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")]) -> None:
-    """Write a project to start from: spec, policy, reference tables, made-up data, pipeline."""
-    from dprelease.cli.views import say
-    from dprelease.starter import create_project
-
-    written = create_project(folder)
-    for path in written:
-        say(f"  {path}")
-    say(f"\nNext:  cd {folder} && dprelease plan quickstart.yaml")
-
-
-@app.command()
-def validate(
-    spec: Annotated[Path, typer.Argument(help="A spec file.")], period: Period = None, as_json: Json = False
-) -> None:
-    """Check a spec and its references; every problem at once, with line and column."""
-    from dprelease.cli.views import say, say_json, warn
-    from dprelease.release.planning import open_target
-
-    target = open_target(spec, period)
-    target.project.resolve(target.loaded)
-    target.project.accounts(target.loaded)
-    warn(target.loaded.warnings)
-    read = target.loaded.spec
-    if as_json:
-        say_json({"valid": True, "release": read.release.name, "period": read.release.period})
-        return
-    say(
-        f"{spec}: valid. {read.release.name}/{read.release.period}, "
-        f"{len(read.tables)} table(s), {len(read.queries)} queries"
-    )
-
-
-def _epsilons(text: str) -> tuple[Fraction, ...]:
-    """The budgets of ``--what-if epsilon=0.5,1,2``, exact."""
-    name, _, values = text.partition("=")
-    if not text:
-        return ()
-    try:
-        found = tuple(Fraction(value.strip()) for value in values.split(","))
-    except (ValueError, ZeroDivisionError):
-        found = ()
-    if name.strip() != "epsilon" or not found or min(found) <= 0:
-        raise typer.BadParameter("write epsilons above 0, such as epsilon=0.5,1,2", param_hint="--what-if")
-    return found
-
-
-def _confidence(text: str) -> Fraction:
-    try:
-        found = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        found = Fraction(0)
-    if not 0 < found < 1:
-        raise typer.BadParameter("write a share between 0 and 1, such as 0.95", param_hint="--confidence")
-    return found
-
-
-@app.command()
-def plan(
-    spec: Annotated[Path, typer.Argument(help="A spec file.")],
-    out: Annotated[Path | None, typer.Option(help="Freeze the plan in this file for review.")] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Every accountant side by side.")] = False,
-    solve: Annotated[bool, typer.Option("--solve", help="The smallest epsilon that meets every target.")] = False,
-    what_if: Annotated[
-        str, typer.Option("--what-if", metavar="epsilon=E,E,...", help="Margins at other budgets: epsilon=0.5,1,2.")
-    ] = "",
-    horizon: Annotated[
-        int | None,
-        typer.Option("--horizon", metavar="N", min=1, max=1000, help="How N coming releases like it add up."),
-    ] = None,
-    period: Period = None,
-    as_json: Json = False,
-) -> None:
-    """Show what each query will cost and how accurate it will be; reads no data."""
-    from dprelease.cli.views.plan import show_plan
-
-    show_plan(
-        spec,
-        out,
-        compare=compare,
-        solve=solve,
-        epsilons=_epsilons(what_if),
-        as_json=as_json,
-        period=period,
-        horizon=horizon or 0,
-    )
-
-
-@app.command()
-def run(
-    target: Annotated[Path, typer.Argument(help="A spec, or a plan frozen by `plan --out`.")],
-    period: Period = None,
-    direct: Annotated[bool, typer.Option("--direct", help="Without Prefect, in this process.")] = False,
-    synthetic: Annotated[bool, typer.Option("--synthetic", help="Rehearse on made-up rows; spends nothing.")] = False,
-    restate: Annotated[
-        str, typer.Option("--restate", metavar="REASON", help="Replace what was released; charged again, and linked.")
-    ] = "",
-    accept_changed_data: Annotated[
-        str, typer.Option("--accept-changed-data", metavar="REASON", help="Go on with other data; the report says so.")
-    ] = "",
-    as_planned: Annotated[
-        bool, typer.Option("--as-planned", help="Finish what was begun by its own plan, though the spec has changed.")
-    ] = False,
-    revision: Annotated[
-        int, typer.Option("--revision", min=0, metavar="K", help="A planned revision, paid with the first publication.")
-    ] = 0,
-    early: Annotated[
-        str, typer.Option("--early", metavar="REASON", help="Release a period before its data are complete.")
-    ] = "",
-    sampler: Annotated[
-        str,
-        typer.Option("--sampler", metavar="NAME", help="What draws integer noise: native, or opendp (slow; an extra)."),
-    ] = "native",
-    all_due: Annotated[
-        bool, typer.Option("--due", help="Every period that is due, the earliest first; what was begun is finished.")
-    ] = False,
-    give_up: Annotated[
-        str, typer.Option("--give-up", metavar="REASON", help="End a release that was begun; its cost stays charged.")
-    ] = "",
-    as_json: Json = False,
-) -> None:
-    """Plan, reserve the budget, measure every step once, publish. The same command resumes after any crash."""
-    from dprelease.cli.views.run import give_up_release, run_all_due, run_release
-    from dprelease.noise import SAMPLERS
-
-    if revision and (restate or synthetic):
-        other = "--restate" if restate else "--synthetic"
-        raise typer.BadParameter(f"not together with {other}", param_hint="--revision")
-    if as_planned and restate:
-        raise typer.BadParameter("not together with --restate, which plans anew", param_hint="--as-planned")
-    chosen = next((name for name in SAMPLERS if name == sampler), None)
-    if chosen is None:
-        raise typer.BadParameter(" or ".join(SAMPLERS), param_hint="--sampler")
-    if all_due:
-        if chosen != "native":
-            raise typer.BadParameter("not together with --due", param_hint="--sampler")
-        if period or synthetic or restate or accept_changed_data or as_planned or revision or early or give_up:
-            raise typer.BadParameter("only together with --direct and --json", param_hint="--due")
-        run_all_due(target, direct=direct, as_json=as_json)
-        return
-    if give_up:
-        give_up_release(target, give_up, period, as_json=as_json)
-        return
-    run_release(
-        target,
-        period=period,
-        direct=direct,
-        synthetic=synthetic,
-        restate=restate,
-        accept_changed_data=accept_changed_data,
-        as_planned=as_planned,
-        revision=revision,
-        early=early,
-        sampler=chosen,
-        as_json=as_json,
-    )
-
-
-@app.command()
-def publish(
-    release: Annotated[str, typer.Argument(help="NAME or NAME/PERIOD.")],
-    look: Annotated[
-        Path | None, typer.Option("--look", metavar="SPEC", help="Take titles, labels, formats and `derive` from it.")
-    ] = None,
-    project: Annotated[Path, typer.Option(help="A folder of the project.")] = Path(),
-    as_json: Json = False,
-) -> None:
-    """Render a measured release again from the ledger: free, byte-identical, or with another look."""
-    from dprelease.cli.views import complain_of, say, say_json
-    from dprelease.release.project import Project
-    from dprelease.release.publishing.rendering import publish_again
-
-    name, _, period = release.partition("/")
-    outcome = publish_again(Project.find(project), name, period or None, look)
-    if as_json:
-        say_json(outcome.model_dump(mode="json"))
-        return
-    say(f"rendered again from {outcome.reused} stored answers; nothing drawn, nothing spent\n{outcome.folder}")
-    if outcome.warning:
-        complain_of(outcome.warning)
-
-
-@app.command()
-def verify(
-    bundle: Annotated[Path, typer.Argument(help="The folder of a published release.")],
-    key: Annotated[
-        str, typer.Option(metavar="FILE|ed25519:...", help="Whose signature it must have: a key file, or its text.")
-    ] = "",
-    as_json: Json = False,
-) -> None:
-    """Check the files, signature and numbers of a bundle and derive its loss again; needs no data and no ledger."""
-    from dprelease.cli.views.verify import verify_bundle
-
-    verify_bundle(bundle, key=key, as_json=as_json)
-
-
-@app.command()
-def diff(
-    first: Annotated[
-        str, typer.Argument(help="A bundle's folder, NAME/PERIOD, a plan frozen by `plan --out`, or a spec.")
-    ],
-    second: Annotated[str, typer.Argument(help="A later one; a spec is planned as it is now.")],
-    confidence: Annotated[
-        str, typer.Option(help="That no number is named that did not change, for all of them together.")
-    ] = "0.95",
-    period: Period = None,
-    as_json: Json = False,
-) -> None:
-    """What changed between two releases, or plans, beyond what their noise explains; needs no data and no ledger."""
-    from dprelease.cli.views.diff import show_diff
-
-    show_diff(first, second, _confidence(confidence), as_json=as_json, period=period)
-
-
-@app.command()
-def utility(
-    spec: Annotated[Path, typer.Argument(help="A spec file that reads stand-in data: public or made up.")],
-    allowed: Annotated[
-        bool,
-        typer.Option("--i-can-see-the-data", help="Needed, for the figures are confidential: no noise hides them."),
-    ] = False,
-    repeat: Annotated[int, typer.Option("--repeat", min=1, max=1000, help="How often the plan is measured.")] = 5,
-    synthetic: Annotated[bool, typer.Option("--synthetic", help="On made-up rows; reads no source.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="A new file, outside of the releases; else printed.")
-    ] = None,
-    period: Period = None,
-    as_json: Json = False,
-) -> None:
-    """Compare what a plan would publish with the truth, to tune a spec on stand-in data; confidential, no release."""
-    from dprelease.cli.views.utility import show_utility
-
-    show_utility(spec, out, allowed=allowed, repeat=repeat, synthetic=synthetic, period=period, as_json=as_json)
-
-
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of a spec, for editors."""
-    from dprelease.cli.views import say_json
-    from dprelease.spec.schema import json_schema
-
-    say_json(json_schema())

@@ -199,11 +199,10 @@ def kept_plans(product: Product) -> Kept:
     Raises:
         LedgerError: If the ledger cannot be read.
     """
-    from dprelease.release.books import open_books
     from dprelease.release.records.status import policy_accounts
     from dprelease.release.schedule.due import due_facts
 
-    ledger = open_books(product.project)
+    ledger = product.project.open_ledger()
     latest = {each.period: each for each in ledger.reservations() if each.release == product.name}
     other = {period: each for period, each in latest.items() if _differs(product, period, each.spec_fingerprint)}
     facts = due_facts(product.scheduled, ledger, policy_accounts(product.project), datetime.now(UTC))

@@ -14,7 +14,7 @@ from prefect import runtime
 
 from dprelease.flows.concurrency import limit_names, one_at_a_time
 from dprelease.flows.pages import Listener, rename_run
-from dprelease.flows.run_context import StepFailed, Work, attempted
+from dprelease.flows.run_context import RunContext, StepFailed, attempted
 from dprelease.flows.tasks import walk_steps
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _released(
             waiting.append(name)
             continue
         try:
-            work = Work(request, leaves=True, doing=doing)
+            work = RunContext(request, leaves=True, doing=doing)
             told.append(f"{name}: {_one(work, name, release, listener)}")
         except StepFailed as error:
             failed.append(f"{name}: {error.kind}")
@@ -134,7 +134,7 @@ def _released(
     raise StepFailed(f"{len(failed)} of {len(told) + len(failed)} failed ({', '.join(failed)}){stays}")
 
 
-def _one(work: Work, name: str, release: str, listener: Listener) -> str:
+def _one(work: RunContext, name: str, release: str, listener: Listener) -> str:
     """Release one period; what became of it."""
     with work:
         try:

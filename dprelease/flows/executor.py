@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dprelease.errors import OrchestratorError
-from dprelease.flows.run_context import StepFailed, Work
+from dprelease.flows.run_context import RunContext, StepFailed
 from dprelease.flows.server.server import HINT, TemporaryServer
 from dprelease.flows.server.settings import api_in_use, prepared, refused_by_server
 
@@ -44,7 +44,7 @@ def execute(
     with TemporaryServer() as server:
         folder = (home or _home(request)).resolve()
         server.use(folder)
-        with Work(request, progress) as work:
+        with RunContext(request, progress) as work:
             _open(work)
             with prepared(folder, server.api, verbose=verbose):
                 _walk(work, server)
@@ -59,7 +59,7 @@ def _home(request: Request) -> Path:
     return Project.find(Path(request.target).parent).prefect_home
 
 
-def _open(work: Work) -> None:
+def _open(work: RunContext) -> None:
     work.show("starting", 0, 0)
     try:
         work.attempt("open", work.open)
@@ -82,7 +82,7 @@ def _imported() -> Callable[..., None]:
     raise OrchestratorError("Prefect could not be imported", detail=broken, hint=HINT, code="DPR-O102")
 
 
-def _walk(work: Work, server: TemporaryServer) -> None:
+def _walk(work: RunContext, server: TemporaryServer) -> None:
     lost, refused = "", None
     walk = _imported()  # a second: while the server boots
     server.wait()

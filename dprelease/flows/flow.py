@@ -33,7 +33,7 @@ from pydantic import Field
 
 from dprelease.flows.guard import refuse_what_is_no_product, refuse_what_runs_before, refuse_what_stores
 from dprelease.flows.pages import Listener
-from dprelease.flows.run_context import THREADS, Work, given, giving
+from dprelease.flows.run_context import THREADS, RunContext, current, using
 from dprelease.flows.tasks import walk_steps
 
 __all__ = ["dprelease", "walk"]
@@ -53,7 +53,7 @@ Most = Annotated[int, Field(ge=0, le=1000)]
 
 def _name() -> str:
     """``monthly-visits/2024-03``, or ``monthly-visits: what is due`` until that is known."""
-    if (opened := given()) is not None:
+    if (opened := current()) is not None:
         return f"{opened.run.plan.release.name}/{opened.run.plan.release.period}"
     parameters = runtime.flow_run.parameters
     named = None
@@ -85,7 +85,7 @@ def dprelease(target: Target, period: OnePeriod = "", most: Most = 0, synthetic:
     """
     # A served flow may be pickled by value with every global that it names: only what can be imported may stand here.
     refuse_what_stores()
-    if (opened := given()) is not None:
+    if (opened := current()) is not None:
         # Tags are the run's, not its tasks': for a tag Prefect asks its server for a limit before each task begins, and
         # waits two seconds if the server is just writing down how the last one ended (it answers 503 meanwhile).
         with TagsContext(current_tags=set()):
@@ -97,7 +97,7 @@ def dprelease(target: Target, period: OnePeriod = "", most: Most = 0, synthetic:
     return Completed(message=release_due(target, period, most, synthetic=synthetic))
 
 
-def _settle(work: Work) -> None:
+def _settle(work: RunContext) -> None:
     """Wait until the server has written how every task ended: it learns it from events, a little later.
 
     Only for a server that is about to be stopped, and at most for some seconds: Prefect's record is not the audit
@@ -116,7 +116,7 @@ def _settle(work: Work) -> None:
             time.sleep(0.1)
 
 
-def walk(work: Work, *, settle: bool = False) -> None:
+def walk(work: RunContext, *, settle: bool = False) -> None:
     """Run the flow here, on work that is open, and hand its last events to the server.
 
     Without a heartbeat, which would add a second to each run: whoever typed the command sees whether it lives.
@@ -138,7 +138,7 @@ def walk(work: Work, *, settle: bool = False) -> None:
     accounts = [f"account:{account.name}" for account in plan.accounts]
     with temporary_settings(here):
         try:
-            with giving(work), tags("dprelease", plan.release.name, *accounts):
+            with using(work), tags("dprelease", plan.release.name, *accounts):
                 dprelease(target=work.request.target, period=plan.release.period, synthetic=work.request.synthetic)
         finally:
             EventsWorker.drain_all(timeout=_LAST_EVENTS, at_exit=False)

@@ -27,7 +27,7 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
 if TYPE_CHECKING:
-    from dprelease.flows.run_context import Work
+    from dprelease.flows.run_context import RunContext
     from dprelease.plan.document import ReleasePlan
     from dprelease.release.publishing.rendering import Outcome
 
@@ -79,7 +79,7 @@ class Listener:
 class Pages:
     """The artifacts of one release."""
 
-    def __init__(self, work: Work, listener: Listener) -> None:
+    def __init__(self, work: RunContext, listener: Listener) -> None:
         self._work, self._tell, self._say = work, listener.tell, listener.say
         self._name = f"{work.run.plan.release.name}/{work.run.plan.release.period}"
         self._key = work.run.plan.release.name

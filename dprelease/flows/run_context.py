@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dprelease.release.publishing.rendering import Outcome
     from dprelease.release.run import Progress, Request, Run
 
-__all__ = ["THREADS", "StepFailed", "Work", "attempted", "given", "giving"]
+__all__ = ["THREADS", "RunContext", "StepFailed", "attempted", "current", "using"]
 
 THREADS = 4
 """That measure at once; what they do is up to the engine."""
@@ -31,7 +31,7 @@ THREADS = 4
 Result = TypeVar("Result")
 
 _HELD = "DPR-L200"  # somebody else works on this very release; a busy ledger has other codes
-_GIVEN: ContextVar[Work | None] = ContextVar("the work that a command has opened for its flow", default=None)
+_CURRENT: ContextVar[RunContext | None] = ContextVar("the work that a command has opened for its flow", default=None)
 
 
 class StepFailed(Exception):
@@ -42,7 +42,7 @@ class StepFailed(Exception):
         self.kind, self.retryable = kind, retryable
 
 
-class Work:
+class RunContext:
     """A request, the run that is open for it, and what became of its steps.
 
     ``doing`` is what others are told who find its lock; it ``leaves`` a release that they work on to them. Handed to
@@ -214,16 +214,16 @@ def _place(error: Exception) -> str:
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown line"
 
 
-def given() -> Work | None:
+def current() -> RunContext | None:
     """The work that the command which calls the flow has opened; None in a served flow, which opens its own."""
-    return _GIVEN.get()
+    return _CURRENT.get()
 
 
 @contextmanager
-def giving(work: Work) -> Iterator[None]:
+def using(work: RunContext) -> Iterator[None]:
     """Let a flow that is called here find ``work``: its parameters are stored in clear, and this is not public."""
-    token = _GIVEN.set(work)
+    token = _CURRENT.set(work)
     try:
         yield
     finally:
-        _GIVEN.reset(token)
+        _CURRENT.reset(token)

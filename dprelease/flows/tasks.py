@@ -15,7 +15,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import as_completed
 
 from dprelease.flows.pages import Listener, Pages
-from dprelease.flows.run_context import StepFailed, Work
+from dprelease.flows.run_context import RunContext, StepFailed
 
 __all__ = ["walk_steps"]
 
@@ -42,27 +42,27 @@ _TASK: Mapping[str, Any] = {
 
 
 @task(name="open", task_run_name="open {period}", **_TASK)
-def _open(work: Work, period: str) -> bool:
+def _open(work: RunContext, period: str) -> bool:
     return _attempt(work, f"open {period}", work.open)
 
 
 @task(name="measure", task_run_name="measure {label} ({period})", **_TASK)
-def _measure(work: Work, index: int, label: str, period: str) -> int:
+def _measure(work: RunContext, index: int, label: str, period: str) -> int:
     return _attempt(work, f"measure {label} ({period})", lambda: work.measure(index))
 
 
 @task(name="publish", task_run_name="publish {period}", **_TASK)
-def _publish(work: Work, period: str) -> None:
+def _publish(work: RunContext, period: str) -> None:
     _attempt(work, f"publish {period}", work.publish)
 
 
-def _attempt(work: Work, step: str, do: Callable[[], Result]) -> Result:
+def _attempt(work: RunContext, step: str, do: Callable[[], Result]) -> Result:
     """What a task does, counted: the server's record is complete once it knows how every one of them ended."""
     work.tasks.add(step)
     return work.attempt(step, do)
 
 
-def walk_steps(work: Work, period: str, listener: Listener) -> str:
+def walk_steps(work: RunContext, period: str, listener: Listener) -> str:
     """Open, measure, publish and show. What can be measured is, also after a chunk has failed.
 
     Args:

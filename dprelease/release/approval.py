@@ -12,8 +12,8 @@ from pathlib import Path
 from dprelease.errors import PlanError, StalePlan
 from dprelease.plan.approved import Approval, Signed, Statement, sign, stands
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
+from dprelease.regular import replace_file
 from dprelease.release.planning import Target, check_fresh, open_target, plan_release
-from dprelease.release.replace import replace_file
 from dprelease.signature import PrivateKey, PublicKey
 from dprelease.spec.names import listed
 from dprelease.spec.project import PolicySpec
@@ -144,7 +144,7 @@ def open_frozen(path: Path) -> tuple[Target, FrozenPlan, ReleasePlan]:
     if target is None or target.frozen is None:
         hint = f"type `dprelease plan {path} --out plan.json`, then `dprelease approve plan.json --key KEYFILE`"
         raise PlanError(f"{path} is no frozen plan, and nothing else can be approved", hint=hint, code="DPR-K110")
-    plan = plan_release(target.project, target.loaded)
+    plan = plan_release(target)
     check_fresh(target, plan)
     return target, target.frozen, plan
 

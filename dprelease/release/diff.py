@@ -75,7 +75,7 @@ def open_side(given: str, period: str | None = None) -> Side:
         return Side(given, "plan", read_frozen(path).plan)
     if path.is_file() or path.suffix in (".yaml", ".yml"):
         target = open_target(path, period)
-        return Side(given, "spec", plan_release(target.project, target.loaded))
+        return Side(given, "spec", plan_release(target))
     if not path.exists() and not path.is_absolute() and len(path.parts) == 2:
         path = Project.find(Path()).releases / path
     released = _released(path, given)

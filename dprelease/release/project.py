@@ -10,11 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dprelease.canonical import fingerprint, sha256
 from dprelease.catalog.reference import ReferenceTable, RefusedFile, read_reference
 from dprelease.catalog.table import Catalog
-from dprelease.errors import PlanError, Problem, SpecError, TableMismatch, Where
+from dprelease.errors import LedgerError, PlanError, Problem, SpecError, TableMismatch, Where
 from dprelease.plan.document import Account, Parallel, Window
 from dprelease.plan.resolve import references_needed, resolve
 from dprelease.privacy.budget import Budget
@@ -27,7 +28,10 @@ from dprelease.spec.check_parallel import untied
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span
 from dprelease.spec.place import ledger_resolved
-from dprelease.spec.project import AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
+from dprelease.spec.project import HOST, AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
+
+if TYPE_CHECKING:
+    from dprelease.ledger import Ledger
 
 __all__ = ["Project", "account_of", "read_text", "reference_tables"]
 
@@ -192,6 +196,41 @@ class Project:
         if problems:
             raise SpecError(list(dict.fromkeys(problems)))
         return tuple(found[name] for name in sorted(found))
+
+    def open_ledger(self) -> Ledger:
+        """The ledger that ``dprelease.yaml`` names, with its anchors; nothing is created until the first reservation.
+
+        Raises:
+            LedgerError: If its URL has an unknown scheme, a variable in it is not set, this host has no name
+                (DPR-L327), or the policy demands an anchor that all hosts share and there is none (DPR-L326).
+            MissingExtra: If its driver is not installed.
+        """
+        from dprelease.ledger import open_ledger  # many commands open none
+
+        settings = self.settings
+        if self.policy.shared_anchor == "required" and not settings.shared_anchors:
+            raise LedgerError(
+                f"the policy ({settings.policy}) demands a shared anchor, and dprelease.yaml lists none",
+                detail="without it a ledger that lost its end can look whole to a host that did not write it",
+                hint="write `shared_anchors: [/mnt/shared/head.json]`: a file that every host sees under this path",
+                code="DPR-L326",
+            )
+        url = self.ledger_url(os.environ)
+        host = _host(settings.host or "", os.environ)
+        return open_ledger(url, self.folder, settings.anchors, host, settings.shared_anchors)
+
+
+def _host(written: str, environment: Mapping[str, str]) -> str:
+    """The name of this host with variables filled in; empty where none is written."""
+    name = _VARIABLE.sub(lambda found: environment.get(found[1], ""), written)
+    if written and not HOST.fullmatch(name):
+        raise LedgerError(
+            f"`host: {written}` gives no name of a host",
+            detail="it stands in the ledger, before the anchors that this host alone has",
+            hint="set its environment variable to a name of letters, digits, dots, - and _ that stays: worker-1",
+            code="DPR-L327",
+        )
+    return name
 
 
 def account_of(name: str, account: AccountSpec) -> Account:

@@ -21,7 +21,7 @@ from dprelease.catalog.table import Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.errors import DpReleaseError, LedgerError
 from dprelease.failpoints import hit
-from dprelease.ledger import Ledger, Lock, Reservation, has_ended
+from dprelease.ledger import Ledger, Lock, Reservation, has_ended, open_ledger
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Batch, ReleasePlan
@@ -30,7 +30,6 @@ from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
 from dprelease.publish import folder_for, write
 from dprelease.release.approval import require_approvals
-from dprelease.release.books import open_books, open_rehearsal_books
 from dprelease.release.data import public_content
 from dprelease.release.data.restating import data_told, nothing_to_restate, replacement
 from dprelease.release.data.sources import SourceKey, Sources
@@ -138,14 +137,13 @@ class Run:
             raise nothing_to_restate(release.name, release.period, self._ledger)
         if not self._rehearsal:
             require_time(self._target.loaded, 0, self._request.early, datetime.now(UTC))
-        plan = plan_release(self._target.project, self._target.loaded)
+        plan = plan_release(self._target)
         check_fresh(self._target, plan)
         approvals = self._approvals(plan)
         if known is not None:
             plan = replacement(self._ledger, known, plan, self._request.restate, lambda: self._hashed(plan))
         heard(plan)  # plan_release has verified it
-        self._look(plan)
-        self._require_public(plan)
+        self._preflight(plan)
         hit("run.planned")
         heads = self._target.frozen.heads if self._target.frozen and not self._rehearsal else None
         self.reservation: Reservation = self._ledger.reserve(
@@ -174,8 +172,7 @@ class Run:
         known = self._ledger.find(release, period)
         if known is None or known.plan_fingerprint != mark:  # it is begun now
             require_time(self._target.loaded, self._request.revision, self._request.early, datetime.now(UTC))
-            self._look(plan)
-            self._require_public(plan)
+            self._preflight(plan)
         hit("run.planned")
         self.reservation = self._ledger.reserve(plan, (), None, environment(self._request.sampler), self._command)
         self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
@@ -186,8 +183,11 @@ class Run:
         early = " ".join(self._request.early.split())
         return f"dprelease run --early: {early}" if early else "dprelease run"
 
-    def _look(self, plan: ReleasePlan) -> None:
-        """Let the sampler, the sources, their key and the engine refuse now, before anything is reserved."""
+    def _preflight(self, plan: ReleasePlan) -> None:
+        """Let everything refuse now, before anything is reserved, that would refuse once it is.
+
+        That is the sampler, the sources, their key, the engine, and references that are confidential files.
+        """
         require_sampler(self._request.sampler)
         tables = self._tables(plan)
         for table in tables.values():
@@ -196,6 +196,7 @@ class Run:
         if not self._rehearsal:
             accept = self._request.accept_changed_data
             self._sources.look(self._ledger, tables, self._engine, self._source_key(), accept)
+        self._require_public(plan)
 
     def _require_public(self, plan: ReleasePlan) -> None:
         """No reference is a confidential file; of a rehearsal, which reads no source, it was told by its path alone."""
@@ -215,7 +216,7 @@ class Run:
         """Whether to plan anew: it was asked for, and what is there is not this very restatement."""
         if not self._request.restate:
             return False  # the spec of one that is gone on with may have references that are no longer there
-        _, fingerprint = self._target.project.resolve(self._target.loaded)
+        _, fingerprint = self._target.resolved
         if known.restates is None or known.revision or fingerprint != known.spec_fingerprint:
             return True
         return known.state == "given_up" or (known.state == "closed" and bool(self._data_told(known)))
@@ -288,7 +289,7 @@ class Run:
             self._note = self._data_told(known)
 
     def _require_same_spec(self, known: Reservation) -> None:
-        _, fingerprint = self._target.project.resolve(self._target.loaded)
+        _, fingerprint = self._target.resolved
         frozen, first = self._target.frozen, known.plan_fingerprint
         if frozen:
             first = asked(ReleasePlan.from_canonical(known.plan)).fingerprint()
@@ -381,7 +382,7 @@ def open_run(request: Request, doing: str) -> Run:
     # Read before anything is planned or charged: a release that cannot be signed must not be paid for.
     key = None if request.synthetic else target.project.signing_key(os.environ)
     rehearsal = Rehearsal.begin() if request.synthetic else None
-    ledger = open_rehearsal_books(rehearsal.folder) if rehearsal else open_books(target.project)
+    ledger = open_ledger("sqlite:///ledger.db", rehearsal.folder) if rehearsal else target.project.open_ledger()
     release = target.loaded.spec.release
     lock = ledger.lock(release.name, release.period, doing)
     lock.acquire()

@@ -162,7 +162,7 @@ def twelve(folder: Path) -> tuple[list[ReleasePlan], Mapping[str, Account], SQLi
         spec.write_text(SPEC.replace("period: 2024", f'period: "2024-{month:02}"'))
         target = open_target(spec)
         if month in (1, 12):
-            whole = plan_release(target.project, target.loaded)
+            whole = plan_release(target)
         named = {"release": whole.release.model_copy(update={"period": target.loaded.spec.release.period})}
         made.append(whole.model_copy(update={**named, "spec_fingerprint": target.loaded.fingerprint}))
         ledger.reserve(made[-1], charges_of(made[-1], target.loaded))

@@ -15,7 +15,7 @@ from dprelease.ledger import Ledger, open_ledger
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.verify_periods import misread
 from dprelease.privacy.stretches import EVERY
-from dprelease.release.planning import plan_release
+from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.release.records.status import status_facts
 from dprelease.spec.load import load
@@ -48,7 +48,8 @@ NAMED = account(epsilon="9", window=("year", "1/2"))
 
 def planned(spec: str, policy: str = POLICY) -> ReleasePlan:
     settings = load_project("ledger: sqlite:///state/ledger.db\n", "dprelease.yaml")
-    return plan_release(Project(Path("/somewhere"), settings, load_policy(policy, "policy.yaml")), load(spec, "s.yaml"))
+    project = Project(Path("/somewhere"), settings, load_policy(policy, "policy.yaml"))
+    return plan_release(Target(project, Path("s.yaml"), load(spec, "s.yaml")))
 
 
 def unnamed(terms: Account = NAMED) -> Account:

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dprelease.cli.asking import refusal
+from dprelease.cli.options import Json
 
 if TYPE_CHECKING:
     from dprelease.plan.document import FrozenPlan, ReleasePlan
 
-__all__ = ["approve"]
+__all__ = ["approve_command"]
 
 
-def approve(
+def approve_command(
     plan: Annotated[Path, typer.Argument(help="A plan frozen by `plan --out`.")],
     key: Annotated[Path, typer.Option(help="Your private key, made by `keys new`.")],
     name: Annotated[str, typer.Option(help="Your name in the policy; left out: whose key it is.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Sign without asking.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Sign a frozen plan, where the policy wants approvals; the signature is written into its file."""
     from dprelease.cli.views import say, say_json
@@ -35,13 +36,12 @@ def approve(
         open_frozen,
         signed,
     )
-    from dprelease.release.books import open_books
     from dprelease.signature import read_private
 
     private = read_private(key)
     target, frozen, fresh = open_frozen(plan)
     policy = target.project.policy
-    heads = open_books(target.project).heads([account.name for account in fresh.accounts])
+    heads = target.project.open_ledger().heads([account.name for account in fresh.accounts])
     check_heads(frozen, {account.name: heads.get(account.name, Head()) for account in fresh.accounts})
     before = signed(policy, frozen, fresh)
     signer, role = approver_of(policy, private.public, name, before)

@@ -10,15 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["due"]
+from dprelease.cli.options import Json
+
+__all__ = ["due_command"]
 
 
-def due(
+def due_command(
     specs: Annotated[
         list[Path] | None, typer.Argument(metavar="[SPEC]...", help="Specs; else every one with a schedule.")
     ] = None,
     project: Annotated[Path, typer.Option(help="A folder of the project, where no spec is named.")] = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Periods of every schedule that are not published; exits with 7 where one is due, late, left open or lost."""
     from datetime import UTC
@@ -55,7 +57,6 @@ def _told(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str
     import os
 
     from dprelease.errors import SpecError
-    from dprelease.release.books import open_books
     from dprelease.release.project import Project
     from dprelease.release.records.status import policy_accounts
     from dprelease.release.schedule.due import due_facts, find_scheduled, read_scheduled, same_name
@@ -76,7 +77,7 @@ def _told(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str
     twice = {project.folder: same_name(_of(project.folder, found)) for project, _ in found.values()}
     problems += [problem for each in twice.values() for problem in each.values()]
     found = {path: (project, each) for path, (project, each) in found.items() if each.name not in twice[project.folder]}
-    books = {project.folder: (open_books(project), policy_accounts(project)) for project, _ in found.values()}
+    books = {project.folder: (project.open_ledger(), policy_accounts(project)) for project, _ in found.values()}
     told = []
     for path, (project, each) in found.items():
         facts = due_facts(each, *books[project.folder], now)
@@ -150,7 +151,7 @@ def _times(slot: Mapping[str, Any], zone: str, now: datetime) -> list[str]:
     if slot["gone"] and slot["state"] in ("open", "due", "late"):
         hours = int((datetime.fromisoformat(slot["gone"]) - now).total_seconds() // 3600)
         left = f", {hours // 24} day(s) left" if hours >= 48 else f", {hours} hour(s) left" if hours >= 0 else ""
-    return [_local(slot["due"], zone), _local(slot["gone"], zone) + left]
+    return [_local(slot["due_command"], zone), _local(slot["gone"], zone) + left]
 
 
 def _local(moment: str | None, zone: str) -> str:

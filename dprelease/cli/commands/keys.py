@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from dprelease.cli.options import Json
+
 __all__ = ["keys_app"]
 
 keys_app = typer.Typer(help="Keys to sign with: make one, show its public half.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 @keys_app.command()

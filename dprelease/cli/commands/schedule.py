@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dprelease.cli.options import Json
+
 if TYPE_CHECKING:
     from dprelease.flows.deployment import Kept, Registered
 
-__all__ = ["schedule", "serve"]
+__all__ = ["schedule_command", "serve_command"]
 
 
-def schedule(
+def schedule_command(
     specs: Annotated[list[Path], typer.Argument(metavar="SPEC...", help="Specs with a schedule, or folders of them.")],
     pool: Annotated[
         str | None, typer.Option(metavar="NAME", help="A work pool whose workers run it; else `dprelease serve` does.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Register a Prefect deployment for each spec, with its cron; says what is new and what has changed."""
     from dprelease.cli.views import complain_of, say, say_json
@@ -41,7 +43,7 @@ def schedule(
         say(f"\nrun them on any host with:  prefect worker start --pool {pool}")
 
 
-def serve(
+def serve_command(
     places: Annotated[
         list[Path] | None, typer.Argument(metavar="[SPEC|FOLDER]...", help="Specs or folders; else this folder.")
     ] = None,

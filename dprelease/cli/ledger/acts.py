@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dprelease.cli.asking import refusal
+from dprelease.cli.options import Folder, Json, Why, Yes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["create", "incident", "open_account", "recover", "unlock"]
 
-Folder = Annotated[Path, typer.Option("--project", help="A folder of the project.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
-Why = Annotated[str, typer.Option(help="The reason; it is kept in the entry.")]
 
 _RECOVERY = """\
 what recovery does: it raises every balance to what the anchors know, charges what the published bundles cost that the
@@ -75,7 +72,6 @@ def open_account(
     """Record an account as policy.yaml has it; a pld account with every release that it will ever have."""
     from dprelease.cli.views import say, say_json
     from dprelease.errors import LedgerError
-    from dprelease.release.books import open_books
     from dprelease.release.project import Project
     from dprelease.release.records.status import policy_accounts
 
@@ -92,7 +88,7 @@ def open_account(
             code="DPR-L115",
         )
     kinds = _series(accounts[account], plans, times)
-    ledger = open_books(found)
+    ledger = found.open_ledger()
     ledger.open_account(accounts[account], _said(why), kinds, "dprelease ledger open")
     body = next(entry for entry in reversed(list(ledger.entries())) if entry.kind == "open")
     if as_json:
@@ -131,10 +127,9 @@ def unlock(
     """Show who holds the lock of a release, ask, and end that."""
     from dprelease.cli.views import say
     from dprelease.errors import LedgerError
-    from dprelease.release.books import open_books
     from dprelease.release.project import Project
 
-    ledger = open_books(Project.find(project))
+    ledger = Project.find(project).open_ledger()
     name, _, period = release.partition("/")
     held = [each for each in ledger.holders() if (each.release, each.period) == (name, period)]
     if not held:
@@ -163,14 +158,13 @@ def recover(
 ) -> None:
     """Make a ledger usable that its anchors or bundles contradict, or that was moved; it only ever adds spend."""
     from dprelease.cli.views import say
-    from dprelease.release.books import open_books
     from dprelease.release.project import Project
     from dprelease.release.publishing.published import told_apart
     from dprelease.release.records.recovering import recover as recovered
 
     reason = _said(why)
     found = Project.find(project)
-    ledger = open_books(found)
+    ledger = found.open_ledger()
     wrong = [*ledger.check(), *told_apart(ledger, found.releases)]
     if not wrong:
         say("nothing is wrong; nothing was written")
@@ -263,10 +257,9 @@ def incident(
 def _record(project: Project, fault: Fault, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Show what would change, ask, record it, and write the errata."""
     from dprelease.cli.views import say, say_json
-    from dprelease.release.books import open_books
     from dprelease.release.records.errata import errata, write_errata
 
-    ledger = open_books(project)
+    ledger = project.open_ledger()
     outcome = ledger.incident(fault, dry=True)
     if not as_json:
         for line in _change_lines(outcome):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dprelease.cli.ledger.acts import create, incident, open_account, recover, unlock
+from dprelease.cli.options import Folder, Json
 
 __all__ = ["ledger_app"]
 
@@ -21,8 +22,6 @@ ledger_app.command()(recover)
 ledger_app.command()(create)
 ledger_app.command()(incident)
 
-Folder = Annotated[Path, typer.Option("--project", help="A folder of the project.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 _KINDS = ("open", "reserve", "source", "measure", "close", "void", "refuse", "anchor", "recover", "incident")
 
 # What to do about a finding of the check, by words in it; the first that fits.
@@ -54,12 +53,11 @@ _HINT = "do not release from it; restore the newest backup that passes this chec
 def status(project: Folder = Path(), as_json: Json = False) -> None:
     """Spent, reserved and left per account and window, open releases, locks and incidents."""
     from dprelease.cli.views import columns, say, say_json
-    from dprelease.release.books import open_books
     from dprelease.release.project import Project
     from dprelease.release.records.status import policy_accounts, status_facts
 
     found = Project.find(project)
-    facts = status_facts(open_books(found), policy_accounts(found))
+    facts = status_facts(found.open_ledger(), policy_accounts(found))
     if as_json:
         say_json(facts)
         return
@@ -156,13 +154,12 @@ def log(
 ) -> None:
     """Entries in order; with --json their full bodies."""
     from dprelease.cli.views import columns, say, say_json
-    from dprelease.release.books import open_books
     from dprelease.release.project import Project
     from dprelease.release.records.status import log_lines
 
     if kind and kind not in _KINDS:
         raise typer.BadParameter(f"there are: {', '.join(_KINDS)}", param_hint="--kind")
-    lines = log_lines(open_books(Project.find(project)), account, release, kind, since, last)
+    lines = log_lines(Project.find(project).open_ledger(), account, release, kind, since, last)
     if as_json:
         say_json({"entries": lines})
         return
@@ -175,14 +172,13 @@ def check(project: Folder = Path(), as_json: Json = False) -> None:
     """Chain, anchors, published bundles, measurements and sums; exits with 7 where something does not hold."""
     from dprelease.cli.views import complain_of, say, say_json
     from dprelease.errors import CheckFailed
-    from dprelease.release.books import open_books
     from dprelease.release.data.public_content import published_sources
     from dprelease.release.project import Project
     from dprelease.release.publishing.published import told_apart
     from dprelease.release.rounding import rounded_releases
 
     found = Project.find(project)
-    ledger = open_books(found)
+    ledger = found.open_ledger()
     findings = [*ledger.check(), *told_apart(ledger, found.releases)]
     if not findings:  # of a ledger that is not sound nothing can be read with certainty
         findings = [
@@ -228,11 +224,10 @@ def export(
 
     from dprelease.cli.views import say, say_json
     from dprelease.errors import LedgerError
-    from dprelease.release.books import open_books
     from dprelease.release.project import Project
     from dprelease.release.records.export import export as exported
 
-    facts = exported(open_books(Project.find(project)), account)
+    facts = exported(Project.find(project).open_ledger(), account)
     if out is None:
         say_json(facts)
         return

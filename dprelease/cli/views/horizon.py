@@ -96,7 +96,7 @@ def _line(line: Line, periods: Sequence[str]) -> dict[str, Any]:
 
 def _budget(target: Target, plan: ReleasePlan, purses: Sequence[Purse], seen: Horizon) -> dict[str, Any]:
     project, loaded = target.project, target.loaded
-    catalog, fingerprint = project.resolve(loaded)
+    catalog, fingerprint = target.resolved
     ceilings = project.policy.ceilings
     ceiling = Loss(epsilon=ceilings.epsilon, delta=ceilings.delta) if ceilings is not None else None
     found = largest_budget(

@@ -22,7 +22,6 @@ from dprelease.plan.rounded import grid_texts
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.solve import WhatIf
 from dprelease.privacy.budget import round_up
-from dprelease.release.books import open_books
 from dprelease.release.planning import Target, charges, freeze, open_target, plan_at_least, plan_release, plans_at
 from dprelease.release.revisions import payer_of
 
@@ -56,14 +55,14 @@ def show_plan(
             hint="write the epsilon that --solve finds into the spec, then use --out",
             code="DPR-P303",
         )
-    plan = plan_at_least(target.project, target.loaded) if solve else plan_release(target.project, target.loaded)
+    plan = plan_at_least(target) if solve else plan_release(target)
     warn(target.loaded.warnings)
-    ledger = open_books(target.project)
+    ledger = target.project.open_ledger()
     known = ledger.find(plan.release.name, plan.release.period)
     known = payer_of(ledger, known) if known is not None else None
     frozen = freeze(target, plan, ledger.heads([account.name for account in plan.accounts]))
     accounts = _accounts(target, plan, ledger, known)
-    tried = plans_at(target.project, target.loaded, epsilons) if epsilons else ()
+    tried = plans_at(target, epsilons) if epsilons else ()
     seen = horizon_facts(target, plan, ledger, horizon) if horizon else {}
     if out is not None:
         out.write_text(frozen.canonical() + "\n", encoding="utf-8")

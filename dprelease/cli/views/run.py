@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from dprelease.cli.views import complain_of, say, say_json
 from dprelease.release.publishing.rendering import Outcome
@@ -15,54 +15,26 @@ from dprelease.release.run import Progress, Request
 __all__ = ["give_up_release", "run_all_due", "run_release"]
 
 
-def run_release(
-    target: Path,
-    *,
-    period: str | None,
-    direct: bool,
-    synthetic: bool,
-    restate: str,
-    accept_changed_data: str,
-    as_planned: bool,
-    revision: int,
-    early: str,
-    sampler: Literal["native", "opendp"],
-    as_json: bool,
-) -> None:
+def run_release(request: Request, *, direct: bool, as_json: bool) -> None:
     """Run a spec or a frozen plan, and say how it ended."""
-    request = Request(
-        target=str(target.resolve()),
-        synthetic=synthetic,
-        restate=restate,
-        accept_changed_data=accept_changed_data,
-        period=period,
-        as_planned=as_planned,
-        revision=revision,
-        early=early,
-        sampler=sampler,
-    )
-    with _progress() as show:
-        outcome = _direct(request, show) if direct else _with_prefect(request, show)
+    outcome = _run(request, direct=direct)
     if as_json:
         say_json(outcome.model_dump(mode="json"))
         return
-    _report(outcome, rehearsal=synthetic)
+    _report(outcome, rehearsal=request.synthetic)
 
 
 def run_all_due(target: Path, *, direct: bool, as_json: bool) -> None:
     """Run every period of a schedule that is due, each as if it had been typed."""
     from dprelease.cli.views.due_runs import run_due
 
-    def execute(request: Request) -> Outcome:
-        with _progress() as show:
-            return _direct(request, show) if direct else _with_prefect(request, show)
-
-    run_due(target, execute, lambda outcome: _report(outcome, rehearsal=False), as_json=as_json)
+    one, report = partial(_run, direct=direct), partial(_report, rehearsal=False)
+    run_due(target, one, report, as_json=as_json)
 
 
 def give_up_release(target: Path, why: str, period: str | None, *, as_json: bool) -> None:
     """End a release that was begun and is not to be finished; say what it cost."""
-    from dprelease.release.end import give_up
+    from dprelease.release.direct import give_up
 
     ended = give_up(target, why, period)
     if as_json:
@@ -73,18 +45,18 @@ def give_up_release(target: Path, why: str, period: str | None, *, as_json: bool
         say(f"  account  {account['name']}: epsilon {account['after']} with it, {account['before']} before; charged")
 
 
-def _direct(request: Request, show: Progress | None) -> Outcome:
-    from dprelease.release.direct import execute
+def _run(request: Request, *, direct: bool) -> Outcome:
+    """Run a request to its end, in this process alone or through Prefect."""
+    with _progress() as show:
+        if direct:
+            from dprelease.release.direct import run_directly
 
-    return execute(request, show)
+            return run_directly(request, show)
+        from dprelease.flows import api_in_use, execute
 
-
-def _with_prefect(request: Request, show: Progress | None) -> Outcome:
-    from dprelease.flows import api_in_use, execute
-
-    if api := api_in_use():
-        sys.stderr.write(f"Prefect API: {api}\n")
-    return execute(request, show)
+        if api := api_in_use():
+            sys.stderr.write(f"Prefect API: {api}\n")
+        return execute(request, show)
 
 
 @contextmanager

@@ -21,8 +21,9 @@ from typing import NamedTuple
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.failpoints import hit
 from dprelease.ledger.model.anchor_lines import Known, Line, known_from, merged
-from dprelease.ledger.model.process import make_folder, sync_folder
+from dprelease.ledger.model.process import make_folder
 from dprelease.plan.document import Head
+from dprelease.regular import sync_folder
 
 __all__ = ["Anchor", "Journal"]
 

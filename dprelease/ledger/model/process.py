@@ -13,7 +13,7 @@ from dprelease import __version__
 from dprelease.errors import LedgerError
 from dprelease.ledger.model.entry import Actor
 
-__all__ = ["cannot_use", "make_folder", "require_owner", "sync_folder", "this_process", "utc_now", "utc_text"]
+__all__ = ["cannot_use", "make_folder", "require_owner", "this_process", "utc_now", "utc_text"]
 
 
 def utc_now() -> datetime:
@@ -100,12 +100,3 @@ def _require_unshared(path: Path, mode: int, folder: int) -> None:
         hint=f"`dprelease ledger check` once it is closed to them: {hint}",
         code="DPR-L181",
     )
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names of the files in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

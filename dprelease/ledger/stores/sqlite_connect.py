@@ -13,8 +13,9 @@ from urllib.parse import quote
 
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
 from dprelease.ledger.model.entry import RESTORE
-from dprelease.ledger.model.process import cannot_use, make_folder, require_owner, sync_folder
+from dprelease.ledger.model.process import cannot_use, make_folder, require_owner
 from dprelease.ledger.stores.sqlite_schema import APPLICATION, VERSION, create
+from dprelease.regular import sync_folder
 
 __all__ = ["Connections", "translated"]
 

@@ -31,7 +31,7 @@ from dprelease.engines import Engine
 from dprelease.engines.fingerprint import KEY_BYTES
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.failpoints import hit
-from dprelease.ledger.model.process import sync_folder
+from dprelease.regular import sync_folder
 
 __all__ = ["Pinned", "Record", "Records", "SourceKey", "Sources", "read_by"]
 

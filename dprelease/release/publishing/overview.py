@@ -10,8 +10,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.publish import Facts
 from dprelease.publish.bundle.package import MANIFEST_FILE, Manifest
 from dprelease.publish.site.releases import Listed, releases_page
-from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, read_regular
-from dprelease.release.replace import replace_file
+from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, read_regular, replace_file
 
 __all__ = ["OVERVIEW", "write_overview"]
 

@@ -16,8 +16,7 @@ from dprelease.plan.explain import left_text, loss_facts, unprotected
 from dprelease.plan.pieces import assembled
 from dprelease.plan.presented import Presentation, presentation
 from dprelease.publish import Looked, Publication, folder_for, render, write
-from dprelease.release.books import open_books
-from dprelease.release.planning import plan_release
+from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.release.publishing.facts import facts_of
 from dprelease.release.publishing.overview import write_overview
@@ -181,7 +180,7 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
         SpecError: If the project's signing key cannot be read.
     """
     signer = project.signing_key(os.environ)
-    ledger = open_books(project)
+    ledger = project.open_ledger()
     every = {(each.release, each.period): each for each in ledger.reservations()}  # the last one of each counts
     found = [key for key in every if key[0] == release and period in (None, key[1])]
     if len(found) != 1:
@@ -197,7 +196,9 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
         raise has_ended(every[found[0]])
     folder = folder_for(project.releases, reservation.release, reservation.period)
     plan = ReleasePlan.from_canonical(reservation.plan)
-    look = None if spec is None else presentation(plan, plan_release(project, project.load(spec, reservation.period)))
+    look = None
+    if spec is not None:
+        look = presentation(plan, plan_release(Target(project, spec, project.load(spec, reservation.period))))
     publication = rendered(ledger, reservation, key=signer, look=look)
     make_way(ledger, folder, reservation.hash, reservation.plan_fingerprint)
     write(publication, folder)

@@ -22,8 +22,8 @@ from dprelease.privacy.budget import round_up
 from dprelease.privacy.filters import Spent, read
 from dprelease.publish import folder_for
 from dprelease.publish.accounting.semantics import semantics
+from dprelease.regular import replace_file
 from dprelease.release.records.status import UNBOUNDED
-from dprelease.release.replace import replace_file
 
 __all__ = ["FORMAT", "errata", "erratum_path", "write_errata"]
 

@@ -14,9 +14,8 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import loss_facts
 from dprelease.plan.verify import verify
 from dprelease.publish import check_bundle
-from dprelease.regular import LARGEST_PLAN, read_regular
+from dprelease.regular import LARGEST_PLAN, read_regular, replace_file
 from dprelease.release.publishing.published import shelf_of
-from dprelease.release.replace import replace_file
 
 __all__ = ["FORMAT", "evidence_of", "recover"]
 

@@ -19,7 +19,6 @@ from typing import Literal
 
 from dprelease.errors import DpReleaseError, PlanError
 from dprelease.ledger import Holder, Reservation
-from dprelease.release.books import open_books
 from dprelease.release.project import Project
 from dprelease.release.revisions import revisions_of
 from dprelease.release.run import Request
@@ -111,7 +110,7 @@ def agenda(target: Path, now: datetime, most: int = 0) -> Agenda:
         LedgerError: If the ledger cannot be read.
     """
     scheduled = read_scheduled(target)
-    ledger = open_books(Project.find(target.parent))
+    ledger = Project.find(target.parent).open_ledger()
     # In this order: a release that ends in between is open and not held, and its turn then finds it published.
     every = [each for each in ledger.reservations() if each.release == scheduled.name]
     held = at_work(ledger, scheduled.name)
@@ -169,7 +168,7 @@ def stays_charged(target: Path, release: str, turn: Turn) -> bool:
     A ledger that cannot be asked is taken to say so: nothing more is charged then.
     """
     try:
-        found = open_books(Project.find(target.parent)).find(release, turn.period)
+        found = Project.find(target.parent).open_ledger().find(release, turn.period)
     except DpReleaseError:
         return True
     return found is not None and found.state == "open"

@@ -21,7 +21,6 @@ from dprelease.engines import Engine
 from dprelease.errors import LedgerError, Problem, SpecError, Where
 from dprelease.ledger.tables.sources import require_unpaid
 from dprelease.plan.document import ReleasePlan
-from dprelease.release.books import open_books
 from dprelease.release.data.sources import SourceKey
 from dprelease.release.project import Project
 from dprelease.release.publishing.published import require_accounted
@@ -100,7 +99,7 @@ def stand_in(project: Project, plan: ReleasePlan, tables: Mapping[str, Table], e
             or none (DPR-L171); or the ledger, or some of it, is gone (as of ``published.require_accounted``).
         Unavailable: A source cannot be read.
     """
-    ledger = open_books(project)
+    ledger = project.open_ledger()
     require_accounted(ledger, project.releases, plan.release.name, plan.release.period)
     found = [body for body in ledger.files_read() if body.reservation]
     # Made by the first that reads; one that is made now would recognise nothing of what was read before.

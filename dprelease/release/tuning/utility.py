@@ -118,7 +118,7 @@ def utility(
     require_told(allowed or synthetic)
     target = open_target(path, period)
     require_outside(target.project, out)
-    plan = plan_release(target.project, target.loaded)
+    plan = plan_release(target)
     references = reference_tables(plan.catalog, target.project.folder)
     rehearsal = Rehearsal.begin() if synthetic else None
     engine = ENGINES["duckdb"](rehearsal.folder if rehearsal else target.project.folder, os.environ)
