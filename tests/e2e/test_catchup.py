@@ -47,11 +47,11 @@ class Killed(BaseException):
 
 
 def kill_at(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def reach(here: str) -> None:
-        if here == point:
+    def hit(failpoint: str) -> None:
+        if failpoint == point:
             raise Killed
 
-    monkeypatch.setattr(module, "reach", reach)
+    monkeypatch.setattr(module, "hit", hit)
 
 
 def test_old_periods_keep_their_plan_and_every_period_is_released_once(

@@ -14,6 +14,7 @@ from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.model.entry import Reserved
 from dprelease.ledger.model.fault import ERRATA, Fault, events_corrected, is_unprotected
 from dprelease.ledger.model.repriced import cost_before, misstated, repriced
+from dprelease.ledger.tables import reserving
 from dprelease.ledger.tables.incident import spent_more
 from dprelease.noise import Measurement
 from dprelease.plan.document import Account, ReleasePlan
@@ -81,7 +82,7 @@ def close_as_before(ledger: SQLiteLedger, plan: ReleasePlan) -> None:
     with pytest.MonkeyPatch.context() as patch:
         right = ReleasePlan.cost_of
         patch.setattr(ReleasePlan, "cost_of", lambda plan, account: cost_before(plan, account) or right(plan, account))
-        patch.setattr(ledger, "ERRATA", {})
+        patch.setattr(reserving, "ERRATA", {})
         close(ledger, plan)
 
 

@@ -151,7 +151,7 @@ def _times(slot: Mapping[str, Any], zone: str, now: datetime) -> list[str]:
     if slot["gone"] and slot["state"] in ("open", "due", "late"):
         hours = int((datetime.fromisoformat(slot["gone"]) - now).total_seconds() // 3600)
         left = f", {hours // 24} day(s) left" if hours >= 48 else f", {hours} hour(s) left" if hours >= 0 else ""
-    return [_local(slot["due_command"], zone), _local(slot["gone"], zone) + left]
+    return [_local(slot["due"], zone), _local(slot["gone"], zone) + left]
 
 
 def _local(moment: str | None, zone: str) -> str:

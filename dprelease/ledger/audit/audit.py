@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from json.encoder import encode_basestring
+from json.encoder import encode_basestring as _quoted
 from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
@@ -44,8 +44,6 @@ from dprelease.plan.document import Head
 from dprelease.privacy.event import Composed
 
 __all__ = ["Contents", "Index", "Line", "audit"]
-
-_quoted = encode_basestring
 
 Line = tuple[int, str, str, str, str]  # an entry: sequence, previous, hash, kind, text
 Name = tuple[str, str, str]  # release, period, plan
