@@ -46,7 +46,7 @@ class Product:
 
     @property
     def name(self) -> str:
-        """Of the release, and of the deployment."""
+        """The name of the release, and of the deployment."""
         return self.scheduled.name
 
     @property
@@ -75,7 +75,7 @@ class Registered(Value):
         schedule: When a run starts.
         pool: The work pool whose workers run it; empty: ``serve``.
         paused: Whether somebody has stopped its schedule in Prefect; left as it is.
-        page: Of the deployment.
+        page: The deployment's page.
         kept: Where another spec was registered before: which periods keep their plan.
     """
 
@@ -118,7 +118,7 @@ def is_product(project: Project, target: Path) -> bool:
     """Whether a spec is one that runs of Prefect may release: it has a schedule, and the project lists it.
 
     Args:
-        project: Of the machine that would release it.
+        project: The project, on the machine that would release it.
         target: An absolute path; it need not exist.
     """
     from dprelease.release.schedule.due import find_scheduled

@@ -20,7 +20,7 @@ from pathlib import Path
 from dprelease.errors import LedgerError
 from dprelease.ledger.ledger import Ledger
 from dprelease.ledger.model.admission import NO_SERIES
-from dprelease.ledger.model.balance import AccountFacts, Actor
+from dprelease.ledger.model.balance import Actor
 from dprelease.ledger.model.entry import Entry
 from dprelease.ledger.model.lifecycle import has_ended
 from dprelease.ledger.model.reservation import Charge, Reservation, Sources, StepKey
@@ -28,11 +28,12 @@ from dprelease.ledger.model.store import Holder, Lock
 from dprelease.ledger.stores.file_lock import ReleaseLock
 from dprelease.ledger.stores.sqlite import SQLiteLedger
 from dprelease.ledger.tables.published import Evidence, Published
+from dprelease.plan.account import AccountLosses
 
 __all__ = [
     "LEDGERS",
     "NO_SERIES",
-    "AccountFacts",
+    "AccountLosses",
     "Actor",
     "Charge",
     "Entry",

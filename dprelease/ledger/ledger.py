@@ -18,7 +18,6 @@ from dprelease.ledger.model.entry import RESTORE, Measured
 from dprelease.ledger.model.lifecycle import not_reserved, require_measured, require_same_manifest
 from dprelease.ledger.model.process import this_process
 from dprelease.ledger.model.reservation import Charge, Reservation, Sources, StepKey
-from dprelease.ledger.model.revisions import revises
 from dprelease.ledger.model.store import Rows
 from dprelease.ledger.reader import Reader
 from dprelease.ledger.recovery import recover
@@ -91,10 +90,8 @@ class Ledger(Reader):
         hit("reserve.begun")
         with self._writing(make=True, by=by, point="reserve") as write:
             existing = view.find(write.rows, release, period)
-            if existing and not is_new(write.rows, existing, plan, mark, restates):
+            if not is_new(write.rows, existing, plan, mark, restates) and existing:
                 return view.with_plan(write.rows, existing)
-            if plan.release.revision and not existing:
-                revises((), plan, mark)
             require_plan(plan, charges)
             if heads is not None:
                 require_heads(write.state, [charge.account.name for charge in charges], heads)

@@ -14,7 +14,7 @@ from dprelease.ledger.anchors.guard import Guard, sound
 from dprelease.ledger.anchors.hosts import Hosts
 from dprelease.ledger.audit.check import check
 from dprelease.ledger.model.admission import assess_charges
-from dprelease.ledger.model.balance import AccountFacts, Charged
+from dprelease.ledger.model.balance import Charged
 from dprelease.ledger.model.entry import Entry, Opened, Sourced
 from dprelease.ledger.model.history import State
 from dprelease.ledger.model.process import utc_now, utc_text
@@ -25,6 +25,7 @@ from dprelease.ledger.tables.published import Published, lacking
 from dprelease.ledger.tables.sources import Read, files_read, require_readable
 from dprelease.ledger.tables.windowed import named
 from dprelease.noise import Measurement
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import AccountStanding, Head, ReleasePlan, Standing
 
 __all__ = ["Reader"]
@@ -117,12 +118,12 @@ class Reader:
             found = view.state(rows).accounts if rows else {}
         return {name: found[name].head for name in accounts if name in found}
 
-    def quote(self, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountFacts, ...]]:
+    def quote(self, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountLosses, ...]]:
         """What these charges would come to now, and the facts of accounts that could not pay; nothing is charged.
 
         Args:
             charges: As for :meth:`reserve`; errors as there, but for ``BudgetExceeded``.
-            period: Of the release.
+            period: The release's period.
         """
         with self._reading() as rows:
             state = view.state(rows) if rows else State()

@@ -44,7 +44,7 @@ def recover(
     """Add what the anchors and the published bundles know and the ledger lacks, and record its place and anchors anew.
 
     Args:
-        store: Of the ledger; made where it is gone and an anchor or a bundle knows it.
+        store: The store of the ledger; made where it is gone and an anchor or a bundle knows it.
         guard: With its anchors.
         why: What the operator said.
         at: When, in UTC.

@@ -168,8 +168,8 @@ def approver_of(policy: PolicySpec, key: PublicKey, name: str = "", before: Sequ
     """Name and role of whoever has this key in the policy and may sign now.
 
     Args:
-        policy: Of the project.
-        key: Of the one who wants to sign.
+        policy: The project's policy.
+        key: The key of the one who wants to sign.
         name: Who that says to be; empty: whoever has the key.
         before: The approvals that count already.
 
@@ -211,10 +211,10 @@ def add_approval(path: Path, shown: FrozenPlan, policy: PolicySpec, key: Private
     Two approvers at once each leave theirs: the file is read again under a lock of its folder.
 
     Args:
-        path: Of the file.
+        path: The file's path.
         shown: What the approver has looked at.
-        policy: Of the project.
-        key: Of the approver.
+        policy: The project's policy.
+        key: The approver's key.
         at: The time, in UTC, for the record.
 
     Raises:

@@ -38,7 +38,7 @@ def check_release(bundle: Path, key: PublicKey | None = None) -> tuple[Check, ..
 
     Args:
         bundle: Its folder.
-        key: Of the one who should have signed it; None: it is not compared with any.
+        key: The key of the one who should have signed it; None: it is not compared with any.
     """
     checks = list(check_bundle(bundle, key))
     try:

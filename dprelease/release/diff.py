@@ -1,4 +1,7 @@
-"""What `dprelease diff` is given: two of bundles, names of releases, frozen plans and specs; every one has a plan."""
+"""The two arguments of `dprelease diff`.
+
+Each may be a bundle folder, NAME/PERIOD, a frozen plan or a spec; all are resolved to a plan.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class Side:
     Attributes:
         given: As the user wrote it.
         kind: What it is.
-        plan: Of the bundle, as it is shown; the one that was frozen; or the one that the spec has now.
+        plan: The plan of the bundle, as it is shown; the one that was frozen; or the one that the spec has now.
         released: What was measured, of a bundle.
     """
 

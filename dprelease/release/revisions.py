@@ -119,7 +119,7 @@ def require_time(loaded: Loaded, number: int, early: str, now: datetime) -> None
 
     Args:
         loaded: The spec, of the period that is to be released.
-        number: Of the revision; 0: the first publication, once the period is over and its data are complete. A
+        number: Which revision; 0: the first publication, once the period is over and its data are complete. A
             revision that the spec no longer has a time for may be released at any time.
         early: Why it is released all the same; empty: it is not.
         now: With a time zone.

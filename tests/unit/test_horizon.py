@@ -12,8 +12,9 @@ import pytest
 from dprelease.errors import PlanError
 from dprelease.ledger import Charge, SQLiteLedger
 from dprelease.ledger.model.admission import assess_charges
-from dprelease.ledger.model.balance import AccountFacts, Balance
+from dprelease.ledger.model.balance import Balance
 from dprelease.ledger.model.history import Stand, State, charged_balance
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.allocate import allocate
 from dprelease.plan.document import Account, Head, ReleasePlan
 from dprelease.plan.horizon import Horizon, Purse, Series, ahead, coming, in_advance
@@ -49,7 +50,7 @@ def granted(
     return len(periods), totals
 
 
-def _amount(facts: AccountFacts, asked: Spent | None, balance: Balance) -> Fraction:
+def _amount(facts: AccountLosses, asked: Spent | None, balance: Balance) -> Fraction:
     assert asked is not None
     return facts.after.epsilon if facts.cap.rho is None else balance.spent.loss + asked.loss
 

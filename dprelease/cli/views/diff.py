@@ -28,7 +28,7 @@ def show_diff(first: str, second: str, confidence: Fraction, *, as_json: bool, p
         second: The later one.
         confidence: That no number is named that did not change.
         as_json: For machines.
-        period: Of specs, in the place of their own.
+        period: The period of specs, in the place of their own.
 
     Raises:
         PublishError, PlanError, SpecError: If one of them is none of these.

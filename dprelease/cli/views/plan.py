@@ -12,7 +12,7 @@ from dprelease.cli.views import columns, say, say_json, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.cli.views.workloads import workload_rows
 from dprelease.errors import BudgetExceeded, LedgerError, MissingExtra, PlanError, Problem, UnsupportedEvent
-from dprelease.ledger import NO_SERIES, AccountFacts, Ledger, Reservation
+from dprelease.ledger import NO_SERIES, AccountLosses, Ledger, Reservation
 from dprelease.measures.quantile import Quantile
 from dprelease.plan.compare import compare as compare_plan
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan
@@ -149,7 +149,7 @@ def _accounts(target: Target, plan: ReleasePlan, ledger: Ledger, known: Reservat
     return found
 
 
-def _account(facts: AccountFacts, *, fits: bool) -> dict[str, Any]:
+def _account(facts: AccountLosses, *, fits: bool) -> dict[str, Any]:
     return {
         "name": facts.name,
         "composition": facts.composition,

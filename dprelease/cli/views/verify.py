@@ -22,7 +22,7 @@ def verify_bundle(bundle: Path, *, key: str = "", as_json: bool) -> None:
 
     Args:
         bundle: Its folder.
-        key: Of the one who should have signed it: a file, or the text of the public key; empty: none.
+        key: The key of the one who should have signed it: a file, or the text of the public key; empty: none.
         as_json: Print JSON.
 
     Raises:

@@ -19,7 +19,7 @@ def hanging(release: str, runs: Sequence[tuple[str, str, datetime]], now: dateti
     """What to tell of the runs that have been in a state of `UNFINISHED` for long; nothing: there are none.
 
     Args:
-        release: Of the deployment.
+        release: The deployment's release.
         runs: Prefect's id, the name of the state, and since when, with a time zone.
         now: With a time zone.
     """

@@ -30,7 +30,7 @@ class Guard:
     """Lets a ledger be used only where nothing that was ever handed on is missing from it.
 
     Args:
-        store: Of the ledger.
+        store: The ledger's store.
         journal: Its anchors, as the project lists them.
         hosts: Whose an anchor is.
     """
@@ -219,7 +219,7 @@ class Guard:
     def _require_known_once(
         self, rows: Rows, head: Head, told: Anchored | Recovered, path: str, line: Line | None
     ) -> None:
-        """Of an anchor that was left out of the list: what it knows, if it is still there and still of this ledger."""
+        """What an anchor knows that was left out of the list, if it is still there and still of this ledger."""
         if line is not None and line.ledger == told.ledger:
             self._require_known(rows, head, told, path, line)
 

@@ -19,7 +19,7 @@ class Hosts:
 
     Args:
         several: Whether several hosts can use the ledger.
-        name: Of this host; empty: the one that the operating system has.
+        name: The name of this host; empty: the one that the operating system has.
         shared: Paths of anchors that every host sees under the same path.
     """
 

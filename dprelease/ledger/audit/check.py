@@ -118,7 +118,7 @@ class _Kept:
 
 
 def _first_line(head: bytes) -> tuple[str, int] | None:
-    """Of which step a measurement says that it is, and how many cells it says that it has."""
+    """The step that a measurement says that it is of, and the number of cells that it says it has."""
     try:
         facts = json.loads(head.decode("utf-8", "surrogatepass"))
         return facts["step"], facts["cells"]

@@ -11,7 +11,8 @@ from json import JSONEncoder
 from pydantic_core import from_json
 
 from dprelease.canonical import dumps
-from dprelease.ledger.model.balance import AccountFacts, Balance, Charged
+from dprelease.ledger.model.balance import Balance, Charged
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import Account
 from dprelease.privacy.accountants.zcdp import rough_rho_to_epsilon
 from dprelease.privacy.budget import Budget, Loss
@@ -44,7 +45,7 @@ def is_canonical(text: str) -> bool:
 
 def totals_of(
     account: Account, before: Balance, charge: Charged, price: Spent
-) -> Iterator[tuple[AccountFacts, tuple[Spent, Spent]]]:
+) -> Iterator[tuple[AccountLosses, tuple[Spent, Spent]]]:
     """What an account and each of its stretches of time had before a charge, and have with it, beside what was told."""
     touched = [facts.window for facts in charge.windows]
     now = {name: before.windows.get(name, Spent()) for name in (*before.windows, *touched)}
@@ -104,7 +105,7 @@ class Memo:
         """Whether a total is inside a cap.
 
         Args:
-            terms: Of the account.
+            terms: The account's terms.
             spent: The total.
             told: Its loss at some delta, which was found to agree.
             cap: In epsilon at a delta, or in rho.

@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, StalePlan, UnsupportedEvent
-from dprelease.ledger.model.balance import AccountFacts, Balance, Charged, terms_of
+from dprelease.ledger.model.balance import Balance, Charged, terms_of
 from dprelease.ledger.model.history import Stand, State, digest_of
 from dprelease.ledger.model.reservation import Charge
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import Account, Head, Parallel, ReleasePlan
 from dprelease.plan.verify_periods import mistimed, untied
 from dprelease.privacy.budget import Budget, Loss, round_up
@@ -191,9 +192,9 @@ class _Case:
     def terms(self) -> Terms:
         return terms_of(self.charge.account)
 
-    def facts(self, sums: Sums, cap: Budget, window: str = "") -> AccountFacts:
+    def facts(self, sums: Sums, cap: Budget, window: str = "") -> AccountLosses:
         account = self.charge.account
-        return AccountFacts(
+        return AccountLosses(
             name=account.name,
             composition=account.composition,
             cap=cap,
@@ -209,13 +210,13 @@ class _Case:
 
 def assess_charges(
     state: State, charges: Sequence[Charge], period: str
-) -> tuple[tuple[Charged, ...], tuple[AccountFacts, ...]]:
+) -> tuple[tuple[Charged, ...], tuple[AccountLosses, ...]]:
     """Price every charge against everything that stands charged.
 
     Args:
-        state: Of the ledger.
+        state: The ledger's state.
         charges: What is asked.
-        period: Of the release; it says which windows, or stretches of a parallel account, are touched.
+        period: The release's period; it says which windows, or stretches of a parallel account, are touched.
 
     Returns:
         What each account would be charged, and the facts of the accounts that cannot pay (at the cap that
@@ -227,7 +228,7 @@ def assess_charges(
         UnsupportedEvent: An account's composition has no theorem for one of the events.
     """
     charged: list[Charged] = []
-    refused: list[AccountFacts] = []
+    refused: list[AccountLosses] = []
     for charge in charges:
         account, past = charge.account, state.accounts.get(charge.account.name)
         if past:
@@ -240,7 +241,7 @@ def assess_charges(
     return tuple(charged), tuple(refused)
 
 
-def _assess_sum(case: _Case, period: str) -> tuple[Charged, list[AccountFacts]]:
+def _assess_sum(case: _Case, period: str) -> tuple[Charged, list[AccountLosses]]:
     charge, account = case.charge, case.charge.account
     balance = case.past.balance if case.past else Balance(account=account.name, opened=0)
     caps = tuple(dict.fromkeys((charge.cap, account.lifetime)))
@@ -263,7 +264,7 @@ def _assess_sum(case: _Case, period: str) -> tuple[Charged, list[AccountFacts]]:
     return Charged(facts=facts, digest=case.digest, spent=asked, windows=tuple(by_window)), broken
 
 
-def _assess_series(case: _Case) -> tuple[Charged, list[AccountFacts]]:
+def _assess_series(case: _Case) -> tuple[Charged, list[AccountLosses]]:
     account, past = case.charge.account, case.past
     if past is None or past.loss is None:
         raise LedgerError(
@@ -285,7 +286,7 @@ def _assess_series(case: _Case) -> tuple[Charged, list[AccountFacts]]:
     for cap in caps:
         _require_cap(account, cap)
     told = [
-        AccountFacts(name=account.name, composition="pld", cap=cap, before=loss, after=loss)
+        AccountLosses(name=account.name, composition="pld", cap=cap, before=loss, after=loss)
         for cap in dict.fromkeys(caps)
     ]
     over = [facts for facts in told if loss.epsilon > facts.cap.limit or loss.delta > facts.cap.delta]
@@ -293,7 +294,7 @@ def _assess_series(case: _Case) -> tuple[Charged, list[AccountFacts]]:
 
 
 def out_of_budget(
-    plan: ReleasePlan, state: State, charges: Sequence[Charge], facts: Sequence[AccountFacts]
+    plan: ReleasePlan, state: State, charges: Sequence[Charge], facts: Sequence[AccountLosses]
 ) -> BudgetExceeded:
     """The error for accounts that cannot pay: asked, already charged, allowed and left, for each."""
     asked = {charge.account.name: charge for charge in charges}
@@ -316,7 +317,7 @@ _NO_KEYS = "give the keys in the spec, or release from an account that keeps mor
 _NO_NOISE = "ask for a larger delta: in `at_most` of the spec, or from whoever keeps policy.yaml"
 
 
-def _line(charge: Charge, past: Stand | None, facts: AccountFacts, period: str) -> tuple[str, str]:
+def _line(charge: Charge, past: Stand | None, facts: AccountLosses, period: str) -> tuple[str, str]:
     """Why an account cannot pay, and what to do about it."""
     cap, account = facts.cap, charge.account
     where = f"account {facts.name}" + (f", {account.stretch} {facts.window}" if facts.window else "")

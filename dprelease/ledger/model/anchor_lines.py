@@ -23,9 +23,9 @@ class Line(Value):
 
     Attributes:
         ledger: The id of the ledger.
-        sequence: Of its last entry; 0: it is about to be made.
-        hash: Of that entry.
-        balances: Of the accounts that the write changed.
+        sequence: The number of its last entry; 0: it is about to be made.
+        hash: The hash of that entry.
+        balances: The balances of the accounts that the write changed.
         terms: Accounts that it opened, or whose caps it changed.
         release: With ``period`` and ``plan``: what it reserved.
         ended: With them: how that release ended.
@@ -153,7 +153,7 @@ def since(rows: Rows, state: State, sequence: int) -> tuple[Line, ...]:
     Args:
         rows: The transaction.
         state: As it stands.
-        sequence: Of the entry; 0: the anchor is new.
+        sequence: The number of the entry; 0: the anchor is new.
     """
     known = everything(rows, state)
     begun = {key: line for key, line in known.releases.items() if line.sequence > sequence}
@@ -169,7 +169,7 @@ def since(rows: Rows, state: State, sequence: int) -> tuple[Line, ...]:
 
 
 def _names(rows: Rows) -> list[tuple[int, str, str, str, str]]:
-    """Of every reservation that was not given back: its entry, the hash of that, release, period and plan."""
+    """Entry, hash of the entry, release, period and plan of every reservation that was not given back."""
     query = """
         SELECT r.sequence, s.hash, r.release, r.period, r.plan FROM reservations AS r
         JOIN entries AS s ON s.sequence = r.sequence LEFT JOIN endings AS e ON e.reservation = r.sequence

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dprelease.canonical import Value
-from dprelease.plan.document import Account, Composition
-from dprelease.privacy.budget import Budget, Loss
+from dprelease.plan.account import AccountLosses
+from dprelease.plan.document import Account
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms
 
-__all__ = ["AccountFacts", "Actor", "Balance", "Charged", "Marks", "terms_of"]
+__all__ = ["Actor", "Balance", "Charged", "Marks", "terms_of"]
 
 
 class Actor(Value):
@@ -19,21 +19,6 @@ class Actor(Value):
     process: int
     version: str
     command: str = ""
-
-
-class AccountFacts(Value):
-    """What an account had lost before a release and has lost with it, both read at the delta of ``cap``.
-
-    ``window`` names the stretch of time that ``cap`` is about, such as ``2024``; empty: for ever. Of a parallel account
-    that replaces units it may name two, ``2024-03 and 2024-01``: the two that lost most together.
-    """
-
-    name: str
-    composition: Composition
-    cap: Budget
-    before: Loss
-    after: Loss
-    window: str = ""
 
 
 class Charged(Value):
@@ -48,14 +33,14 @@ class Charged(Value):
             its stretches, and ``facts`` are then what counts of them (``privacy.stretches``).
     """
 
-    facts: AccountFacts
+    facts: AccountLosses
     events: Composed | None = None
     digest: str = ""
     spent: Spent | None = None
-    windows: tuple[AccountFacts, ...] = ()
+    windows: tuple[AccountLosses, ...] = ()
 
     @property
-    def further(self) -> tuple[AccountFacts, ...]:
+    def further(self) -> tuple[AccountLosses, ...]:
         """The facts of windows that ``facts`` do not say already, as they do where a parallel account pays for one."""
         return tuple(each for each in self.windows if each != self.facts)
 

@@ -21,8 +21,9 @@ from pydantic import ValidationError
 
 from dprelease.canonical import Value, sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger.model.balance import AccountFacts, Actor, Balance, Charged, Marks, Spread
+from dprelease.ledger.model.balance import Actor, Balance, Charged, Marks, Spread
 from dprelease.ledger.model.placed import Anchored, Recovered
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Account, Composition, Head, Parallel, Window
 from dprelease.privacy.budget import Budget, Loss
@@ -33,7 +34,7 @@ __all__ = [
     "BODIES",
     "KINDS",
     "RESTORE",
-    "AccountFacts",
+    "AccountLosses",
     "Accounting",
     "Actor",
     "Anchored",
@@ -213,7 +214,7 @@ class Refused(Value):
     release: str
     period: str
     plan: str
-    exceeded: tuple[AccountFacts, ...]
+    exceeded: tuple[AccountLosses, ...]
     books: int = 0
     at: str
     by: Actor

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dprelease.canonical import Value
-from dprelease.ledger.model.balance import AccountFacts, Actor
+from dprelease.ledger.model.balance import Actor
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Account
 from dprelease.privacy.budget import Budget
@@ -33,8 +34,8 @@ class Reservation(Value):
     Attributes:
         release: Name of the release.
         period: Its period.
-        plan_fingerprint: Of the plan.
-        spec_fingerprint: Of the spec that the plan was made from.
+        plan_fingerprint: The plan's fingerprint.
+        spec_fingerprint: The fingerprint of the spec that the plan was made from.
         plan: The plan as canonical JSON; ``ReleasePlan.from_canonical`` reads it. Empty in lists of reservations.
         sequence: The ledger entry that charged it.
         hash: The hash of that entry.
@@ -64,8 +65,8 @@ class Reservation(Value):
     reserved_by: Actor
     environment: dict[str, str]
     state: Literal["open", "closed", "given_up", "lost"]
-    accounts: tuple[AccountFacts, ...]
-    windows: tuple[AccountFacts, ...] = ()
+    accounts: tuple[AccountLosses, ...]
+    windows: tuple[AccountLosses, ...] = ()
     manifest: str | None = None
     ended: str = ""
     restates: int | None = None

@@ -27,7 +27,7 @@ class Past(NamedTuple):
 
     Attributes:
         plan: Fingerprint of its plan.
-        state: Of the reservation.
+        state: The reservation's state.
         revision: Which planned revision it is; 0: a first publication, one that replaced it by hand, or a lost one.
     """
 
@@ -48,8 +48,8 @@ def revises(past: Sequence[Past], plan: ReleasePlan, mark: str) -> bool:
     """Whether the plan of a revision is to be reserved; False: it is the last one, and is found again.
 
     Args:
-        past: Of its release and period, in the order of the ledger.
-        plan: Of the revision.
+        past: The reservations of its release and period, in the order of the ledger.
+        plan: The revision's plan.
         mark: Its fingerprint.
 
     Raises:
@@ -85,7 +85,7 @@ def misfit(past: Sequence[Past], first: str, number: int, planned: int) -> str:
     Args:
         past: What was reserved before it for its release and period.
         first: The fingerprint of its plan as that of a first publication.
-        number: Of the revision.
+        number: The revision's number.
         planned: How many its plan has.
     """
     bases = [at for at, each in enumerate(past) if not each.revision]

@@ -306,7 +306,7 @@ def break_lock(folder: Path, holder: Holder) -> None:
     another process.
 
     Args:
-        folder: Of the lock files.
+        folder: The lock files' folder.
         holder: As it was told.
 
     Raises:

@@ -293,7 +293,7 @@ def create(url: str, role: str | None = None) -> None:
     """Make a ledger in a database, and let a role use it; each is done once, so saying it again is safe.
 
     Args:
-        url: Of the role that is to own the tables. It needs CREATE on the database, and runs nothing later.
+        url: The URL of the role that is to own the tables. It needs CREATE on the database, and runs nothing later.
         role: Who may run releases: it may look and add. Left out, only the owner can use the ledger, and the owner
             could also drop it.
 

@@ -220,7 +220,7 @@ class Session:
     """One connection; of its transaction it is the `Rows`.
 
     Attributes:
-        connection: Of the driver.
+        connection: The driver's connection.
         fresh: Whether no transaction has ended well on it yet.
         there: Whether a ledger was seen on it.
         cluster: The system identifier of the server's data, where the role may read it.

@@ -49,7 +49,7 @@ class AdvisoryLock:
     holder's host vanishes, within a minute. Exactly-once does not rest on it but on the ledger's keys.
 
     Args:
-        address: Of the database.
+        address: The database's address.
         release: Name of the release.
         period: Its period.
         doing: What the holder is doing, in a word that a loser is told.

@@ -178,14 +178,14 @@ def _draws(found: Tally, taken: Taken, paid: Taken, account: str) -> Composed:
 
 
 def one_copy(draws: Composed, copies: int) -> Composed:
-    """Of the draws that so many publications were charged for at once, those of the first one."""
+    """The draws of the first one of several publications that were charged for at once."""
     if copies == 1:
         return draws
     return Composed(events=tuple(_copies(each)[0] for each in draws.events))
 
 
 def _copies(event: Event) -> tuple[Event, Event]:
-    """Of a draw that is charged for several publications: that of the first one, and of each other one."""
+    """The draw of the first one, and of each other one, of several publications that one draw is charged for."""
     match event:
         case Repeated():
             return event.event, event.event

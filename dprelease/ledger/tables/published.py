@@ -41,7 +41,7 @@ class Evidence:
 
     Attributes:
         published: The bundle.
-        charges: Of each account; none of a planned revision whose first publication ``paid`` for it.
+        charges: The charge of each account; none of a planned revision whose first publication ``paid`` for it.
         paid: The plan of that first publication, and what it costs, for where the ledger lacks that one, too.
         wrong: Why the plan cannot be believed; empty: it can.
     """

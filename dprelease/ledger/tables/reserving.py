@@ -9,7 +9,7 @@ from typing import Any
 from dprelease.errors import BrokenPromiseError
 from dprelease.failpoints import hit
 from dprelease.ledger.model.admission import assess_charges
-from dprelease.ledger.model.balance import AccountFacts, Actor
+from dprelease.ledger.model.balance import Actor
 from dprelease.ledger.model.entry import Closed, Refused, Reserved, Voided
 from dprelease.ledger.model.fault import ERRATA
 from dprelease.ledger.model.history import State
@@ -21,17 +21,18 @@ from dprelease.ledger.tables import view
 from dprelease.ledger.tables.opening import Opening
 from dprelease.ledger.tables.restating import repeated
 from dprelease.ledger.tables.write import Write
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import ReleasePlan
 
 __all__ = ["is_new", "record_closing", "record_reservation", "record_void"]
 
 
-def is_new(rows: Rows, existing: Reservation, plan: ReleasePlan, mark: str, why: str) -> bool:
-    """Whether a plan is to be reserved beside what is there; False: it is the one that is there.
+def is_new(rows: Rows, existing: Reservation | None, plan: ReleasePlan, mark: str, why: str) -> bool:
+    """Whether a plan is to be reserved; False: it is the one that is there.
 
     Args:
         rows: The transaction.
-        existing: The last reservation of the plan's release and period.
+        existing: The last reservation of the plan's release and period; None: there is none.
         plan: The plan.
         mark: Its fingerprint.
         why: The reason for replacing what is there; empty: none is given.
@@ -39,10 +40,12 @@ def is_new(rows: Rows, existing: Reservation, plan: ReleasePlan, mark: str, why:
     Raises:
         LedgerError: Neither.
     """
-    release, period = existing.release, existing.period
+    release, period = plan.release.name, plan.release.period
     if plan.release.revision:
         past = [Past(each.plan_fingerprint, each.state, each.revision) for each in view.history(rows, release, period)]
         return revises(past, plan, mark)
+    if existing is None:
+        return True
     used = view.was_planned(rows, release, period, mark) or (bool(why) and repeated(rows, existing, plan))
     return replaces(existing, mark, why, used=used)
 
@@ -54,7 +57,7 @@ def record_reservation(
     facts: Mapping[str, Any],
     now: Callable[[], str],
     by: Actor,
-) -> tuple[State, tuple[AccountFacts, ...]]:
+) -> tuple[State, tuple[AccountLosses, ...]]:
     """Charge a plan to its accounts, or record that they cannot pay.
 
     Args:

@@ -98,7 +98,7 @@ def require_readable(
     """What :func:`record_source` would refuse, for a release that is not charged yet.
 
     Args:
-        rows: Of the ledger; None: there is none yet.
+        rows: The transaction; None: there is none yet.
         tables: As there; None: only the key is looked at, before an hour of hashing.
         accounts: By table, which one pays.
         key: As there.

@@ -33,7 +33,7 @@ class Part(NamedTuple):
     """What one release costs one account.
 
     Attributes:
-        digest: Of its draws, as corrected by incidents.
+        digest: The digest of its draws, as corrected by incidents.
         spent: What they add to the account.
         windows: That they touch.
         asked: The digest of the draws that were reserved; empty: none, for an earlier publication paid.

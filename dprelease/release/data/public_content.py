@@ -39,10 +39,10 @@ def require_public(
 
     Args:
         plan: With references that are pinned, and were read.
-        folder: Of the project.
+        folder: The project's folder.
         confidential: The files that the project's specs name.
         ledger: That knows files of the past.
-        key_file: Of the key of their hashes.
+        key_file: The file of the key of their hashes.
 
     Raises:
         EngineError: If it is one of those files, or a copy of one (DPR-E320).
@@ -121,10 +121,10 @@ def published_sources(
     what the plan has pinned.
 
     Args:
-        ledger: Of the project.
-        folder: Of the project.
+        ledger: The project's ledger.
+        folder: The project's folder.
         confidential: The files that its specs name.
-        key_file: Of the key of the ledger's hashes.
+        key_file: The file of the key of the ledger's hashes.
         releases: The folder of the bundles, as the project has it.
     """
     known, hashes, found = _Known(ledger, key_file), _Hashes(confidential), []

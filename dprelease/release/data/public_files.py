@@ -66,7 +66,7 @@ def spec_files(folder: Path, apart: Sequence[Path]) -> Iterator[Path]:
     Folders of other projects and of published releases, hidden ones, and those named are not looked into.
 
     Args:
-        folder: Of the project.
+        folder: The project's folder.
         apart: Folders in it that hold none: of the releases, of Prefect.
     """
     for at, folders, files in os.walk(folder):
@@ -91,7 +91,7 @@ def confidential_files(
     nothing that could be found.
 
     Args:
-        folder: Of the project.
+        folder: The project's folder.
         apart: See :func:`spec_files`.
         environment: What ``${env:NAME}`` may name.
     """
@@ -155,7 +155,7 @@ def read_reference_file(path: Path, confidential: Mapping[Identity, Confidential
     """The bytes of a reference; why it is refused; None where there is no file that can be read.
 
     Args:
-        path: Of the file.
+        path: The file's path.
         confidential: The files that it may not be; such a file is not opened.
     """
     identity = identity_of(path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal
 
-from dprelease.ledger import AccountFacts as Charged
 from dprelease.ledger import Ledger, Reservation
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.restated import question
 from dprelease.publish import AccountFacts, AccountPoint, CapChange, Facts, Looked, Restated
@@ -66,16 +66,8 @@ def looks_of(ledger: Ledger, reservation: Reservation) -> tuple[Looked, ...]:
     return tuple(found.values())
 
 
-def _account(facts: Charged, units: dict[str, str]) -> AccountFacts:
-    return AccountFacts(
-        name=facts.name,
-        unit=units[facts.name],
-        composition=facts.composition,
-        cap=facts.cap,
-        before=facts.before,
-        after=facts.after,
-        window=facts.window,
-    )
+def _account(losses: AccountLosses, units: dict[str, str]) -> AccountFacts:
+    return AccountFacts(**dict(losses), unit=units[losses.name])
 
 
 def _restated(ledger: Ledger, reservation: Reservation) -> Restated | None:

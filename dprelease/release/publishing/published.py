@@ -95,10 +95,10 @@ def require_accounted(ledger: Ledger, releases: Path, release: str, period: str)
     """Refuse to begin where something was published that the ledger was never charged for.
 
     Args:
-        ledger: Of the project.
+        ledger: The project's ledger.
         releases: Its folder of releases.
         release: What is to be released.
-        period: Of it.
+        period: Its period.
 
     Returns:
         What the user should know: what this host could not notice.
@@ -140,8 +140,8 @@ def make_way(ledger: Ledger, folder: Path, entry: str, plan: str) -> None:
     """Before a bundle is written: keep one of another entry of the ledger aside, and refuse to touch one of no entry.
 
     Args:
-        ledger: Of the project.
-        folder: Of the bundle.
+        ledger: The project's ledger.
+        folder: The bundle's folder.
         entry: The hash of the entry that charged what is to be written.
         plan: The fingerprint of its plan.
 

@@ -29,7 +29,7 @@ def recover(
     """Make a ledger usable, with what its anchors and the bundles of its project know.
 
     Args:
-        ledger: Of the project.
+        ledger: The project's ledger.
         releases: Its folder of releases.
         why: What the operator says.
         gone: Hosts that are gone for good with their anchors.

@@ -82,7 +82,7 @@ def coverage(
     begun and not finished is listed although a spec that was changed has no such period any more.
 
     Args:
-        schedule: Of the release.
+        schedule: The release's schedule.
         first: The first period.
         reservations: All of this release that were not given back, in the order of the ledger.
         now: With a time zone.
@@ -133,7 +133,7 @@ def _passed_over(schedule: ScheduleSpec, period: str, end: date, now: datetime, 
 
 
 def _begun(taken: Sequence[Reservation]) -> State:
-    """Of a period that was begun, perhaps several times: each time replaces the one before it."""
+    """The state of a period that was begun, perhaps several times: each time replaces the one before it."""
     if taken[-1].state == "open":
         return "open"
     # One that a recovery ended was published all the same where it has found the bundle.
@@ -153,7 +153,7 @@ class Revision:
     """A planned revision that may be released now; of several that one period has missed it is the last.
 
     Attributes:
-        period: Of a release that was published.
+        period: The period of a release that was published.
         number: Which one, from 1.
         due: When it became due, in UTC.
         gone: From when on the data may be gone, in UTC; None: they are kept.
@@ -179,7 +179,7 @@ def late_revisions(
     spec says now. None is due of a period that the author skips.
 
     Args:
-        schedule: Of the release.
+        schedule: The release's schedule.
         reservations: All of this release that were not given back, in the order of the ledger.
         planned: The number of revisions in the plan of a first publication.
         now: With a time zone.
@@ -263,7 +263,7 @@ def due_facts(scheduled: Scheduled, ledger: Ledger, policy: Mapping[str, Account
 
     Args:
         scheduled: The release.
-        ledger: Of its project.
+        ledger: Its project's ledger.
         policy: The accounts of the policy, by name.
         now: With a time zone.
     """

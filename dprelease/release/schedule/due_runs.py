@@ -1,4 +1,4 @@
-"""What a scheduled run has to do now: told by the ledger, whatever a scheduler remembers.
+"""What a scheduled run has to do now. The ledger says it, whatever a scheduler remembers.
 
 The promise: a period that is complete is published, skipped by the author's word, given up by hand, or it is in this
 list at every run until it is one of these; or its data are gone, and that is an alarm. A run that failed, was killed
@@ -45,7 +45,7 @@ class Turn:
     """One release to run.
 
     Attributes:
-        period: Of the schedule.
+        period: The schedule's period.
         revision: 0 is the first publication; from 1 on a planned revision.
         resumes: It was begun by a process that is gone.
     """
@@ -67,7 +67,7 @@ class Left:
     """What is not attempted. Public.
 
     Attributes:
-        period: Of the schedule, or of an earlier form of it.
+        period: A period of the schedule, or of an earlier form of it.
         revision: As of a turn.
         why: ``held``: somebody works on it; ``lost``: its data may be gone; ``skipped``: by the author or by the rule
             of ``catch_up``; ``given_up``: ended by hand; ``most``: it has to wait for another run; ``outside``: it was

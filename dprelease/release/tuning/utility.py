@@ -71,7 +71,7 @@ class Utility:
     Attributes:
         release: Name of the release; ``period``: its period.
         repeat: How often the plan was measured.
-        confidence: Of the margins.
+        confidence: The margins' confidence.
         synthetic: The rows were made up from the declarations.
         errors: In published order, then by size.
         left_out: Tables that have no numbers to compare, and why.
@@ -101,7 +101,7 @@ def utility(
     The ledger keeps that these files were looked at; of made-up rows it keeps nothing.
 
     Args:
-        path: Of a spec or a frozen plan.
+        path: The path of a spec or a frozen plan.
         allowed: Whether the caller has said that he may see the data; needed unless ``synthetic``.
         repeat: How often, at least 1.
         synthetic: Read made-up rows, and no source at all.
@@ -174,8 +174,8 @@ def compare(
 
     Args:
         plan: Verified.
-        catalog: Of the plan, with sources as the engine shall read them.
-        references: Of the plan.
+        catalog: The catalog of the plan, with sources as the engine shall read them.
+        references: The plan's references.
         engine: What reads.
         repeat: How often, at least 1.
         show: Called after every repetition.
