@@ -136,12 +136,12 @@ class Ledger(Reader):
         """
         with self._reading() as rows:
             live = self._open(rows, release, period, plan)
-            found = view.sources(rows, live.sequence) if rows else None
-            self._read[live.hash] = (found.tables, found.key) if found else None
+            sources = view.sources(rows, live.sequence) if rows else None
+            self._read[live.hash] = (sources.tables, sources.key) if sources else None
             entry = Head(sequence=live.sequence, hash=live.hash)
             lines = self._guard.lacking(rows, entry, (release, period, plan)) if rows else ()
         self._guard.anchor(*lines)
-        return found
+        return sources
 
     def source(
         self,
@@ -226,17 +226,17 @@ class Ledger(Reader):
         """
         hit("close.begun")
         with self._writing(point="close") as write:
-            found = view.find(write.rows, release, period)
-            if found is None or found.plan_fingerprint != plan:
+            reservation = view.find(write.rows, release, period)
+            if reservation is None or reservation.plan_fingerprint != plan:
                 raise BrokenPromiseError(f"{release} {period} is published and was not reserved", code="DPR-L901")
-            if found.state == "closed":
-                require_same_manifest(found, manifest_digest)
+            if reservation.state == "closed":
+                require_same_manifest(reservation, manifest_digest)
                 return
             measured = view.measured(write.rows, release, period, plan)
             # Of a lost one nothing is known.
-            steps = self._known_steps(write.rows, found) if found.state == "open" else {}
-            require_measured(found, steps, measured)
-            record_closing(write, found, self._now(), manifest=manifest_digest)
+            steps = self._known_steps(write.rows, reservation) if reservation.state == "open" else {}
+            require_measured(reservation, steps, measured)
+            record_closing(write, reservation, self._now(), manifest=manifest_digest)
         self._store.after_close()
         self._guard.journal.shorten()
         hit("close.shortened")
@@ -248,10 +248,10 @@ class Ledger(Reader):
             LedgerError: That plan is not reserved, or has ended.
         """
         with self._writing(point="close") as write:
-            found = view.find(write.rows, release, period)
-            if found is None or found.plan_fingerprint != plan or found.state != "open":
+            reservation = view.find(write.rows, release, period)
+            if reservation is None or reservation.plan_fingerprint != plan or reservation.state != "open":
                 raise not_reserved(release, period, plan)
-            record_closing(write, found, self._now(), gave_up=why or "no reason given")
+            record_closing(write, reservation, self._now(), gave_up=why or "no reason given")
 
     def void(self, release: str, period: str, plan: str, why: str, command: str = "") -> None:
         """Give a reservation back; only for failures before anything was read, so that they cannot depend on data.
@@ -262,10 +262,10 @@ class Ledger(Reader):
         """
         by = this_process(command)
         with self._writing(by=by, point="close") as write:
-            found = view.find(write.rows, release, period)
-            if found is None or found.plan_fingerprint != plan:
+            reservation = view.find(write.rows, release, period)
+            if reservation is None or reservation.plan_fingerprint != plan:
                 raise not_reserved(release, period, plan)
-            record_void(write, found, why, self._now(), by)
+            record_void(write, reservation, why, self._now(), by)
 
     def open_account(
         self, account: Account, why: str, series: Sequence[tuple[Composed, int]] = (), command: str = ""
@@ -317,10 +317,10 @@ class Ledger(Reader):
                 return Outcome(changes(rows, fault), recorded(rows, fault)) if rows else Outcome(())
         by = this_process(command)
         with self._writing(by=by, point="incident") as write:
-            found = changes(write.rows, fault)
-            if found:
-                record(write, fault, found, self._now(), by)
-            return Outcome(found, recorded(write.rows, fault))
+            changed = changes(write.rows, fault)
+            if changed:
+                record(write, fault, changed, self._now(), by)
+            return Outcome(changed, recorded(write.rows, fault))
 
     def tally(self) -> Tally:
         """Everything that stands charged, release by release, quickly; for people who ask, not for a decision."""
@@ -352,25 +352,25 @@ class Ledger(Reader):
 
     def _open(self, rows: Rows | None, release: str, period: str, plan: str) -> Reservation:
         """The open reservation of a plan."""
-        found = view.find(rows, release, period) if rows else None
-        if found is None or found.plan_fingerprint != plan or found.state != "open":
+        reservation = view.find(rows, release, period) if rows else None
+        if reservation is None or reservation.plan_fingerprint != plan or reservation.state != "open":
             raise BrokenPromiseError(
                 f"{release} {period} is measured without an open reservation of its plan",
                 hint="nothing was stored; please report this",
                 code="DPR-L901",
             )
-        return found
+        return reservation
 
-    def _plan(self, rows: Rows, found: Reservation) -> ReleasePlan:
-        return ReleasePlan.from_canonical(view.plan_text(rows, found))
+    def _plan(self, rows: Rows, reservation: Reservation) -> ReleasePlan:
+        return ReleasePlan.from_canonical(view.plan_text(rows, reservation))
 
-    def _known_steps(self, rows: Rows, found: Reservation) -> Mapping[str, int | None]:
+    def _known_steps(self, rows: Rows, reservation: Reservation) -> Mapping[str, int | None]:
         """How many numbers each measurement of a reservation has: one of a step, or of a piece of one."""
-        if found.hash not in self._steps:
-            plan = self._plan(rows, found)
-            self._cut[found.hash] = frozenset(p.id(step) for step, pieces in plan.pieces.items() for p in pieces)
-            self._steps[found.hash] = plan.numbers
-        return self._steps[found.hash]
+        if reservation.hash not in self._steps:
+            plan = self._plan(rows, reservation)
+            self._cut[reservation.hash] = frozenset(p.id(step) for step, pieces in plan.pieces.items() for p in pieces)
+            self._steps[reservation.hash] = plan.numbers
+        return self._steps[reservation.hash]
 
     def _require_step(self, rows: Rows, live: Reservation, key: StepKey, measurement: Measurement) -> None:
         steps = self._known_steps(rows, live)

@@ -70,8 +70,8 @@ class Reader:
     def id(self) -> str:
         """What it is called, for ever: random, said in every bundle; empty where there is none yet."""
         with self._reading() as rows:
-            told = view.place(rows, view.head(rows)) if rows else None
-        return told.ledger if told else ""
+            place = view.place(rows, view.head(rows)) if rows else None
+        return place.ledger if place else ""
 
     @property
     def exists(self) -> bool:
@@ -101,22 +101,22 @@ class Reader:
         A head is the last entry that opened, charged or gave back to the account.
         """
         with self._reading() as rows:
-            found = view.whole_state(rows).accounts if rows else {}
+            stands = view.whole_state(rows).accounts if rows else {}
         return Standing(
             accounts={
                 name: AccountStanding(
-                    head=found[name].head, charged=tuple(paid.events for paid in found[name].charged.values())
+                    head=stands[name].head, charged=tuple(paid.events for paid in stands[name].charged.values())
                 )
                 for name in accounts
-                if name in found
+                if name in stands
             }
         )
 
     def heads(self, accounts: Sequence[str]) -> dict[str, Head]:
         """The last entry that changed each of these accounts; unknown ones are left out. Quick."""
         with self._reading() as rows:
-            found = view.state(rows).accounts if rows else {}
-        return {name: found[name].head for name in accounts if name in found}
+            stands = view.state(rows).accounts if rows else {}
+        return {name: stands[name].head for name in accounts if name in stands}
 
     def quote(self, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountLosses, ...]]:
         """What these charges would come to now, and the facts of accounts that could not pay; nothing is charged.
@@ -138,8 +138,8 @@ class Reader:
     def find(self, release: str, period: str) -> Reservation | None:
         """The reservation of a release and period, open or closed; None if none or if it was given back."""
         with self._reading() as rows:
-            found = view.find(rows, release, period) if rows else None
-            return view.with_plan(rows, found) if rows and found else None
+            reservation = view.find(rows, release, period) if rows else None
+            return view.with_plan(rows, reservation) if rows and reservation else None
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Every reservation that was not given back, in ledger order."""
@@ -149,10 +149,10 @@ class Reader:
     def stored(self, key: StepKey) -> Measurement | None:
         """The committed measurement of a step, checked against its entry; None if there is none."""
         with self._reading() as rows:
-            found = view.stored(rows, key) if rows else None
-            lines = self._guard.lacking(rows, Head(sequence=found[0])) if rows and found else ()
+            measured = view.stored(rows, key) if rows else None
+            lines = self._guard.lacking(rows, Head(sequence=measured[0])) if rows and measured else ()
         self._guard.anchor(*lines)  # whoever wrote it may have died before that
-        return found[1] if found else None
+        return measured[1] if measured else None
 
     def require_readable(
         self, tables: Mapping[str, tuple[str, ...]] | None, accounts: Mapping[str, str], key_id: str, *, accepted: bool
@@ -198,19 +198,19 @@ class Reader:
                 return
             last = page[-1].sequence
 
-    def lacks(self, found: Sequence[Published], *, admitted: bool = True) -> tuple[Published, ...]:
+    def lacks(self, bundles: Sequence[Published], *, admitted: bool = True) -> tuple[Published, ...]:
         """The published bundles whose charge is not in it; ``admitted=False``: though its anchors contradict it."""
         with self._reading() if admitted else self._store.reading() as rows:
             if rows is None:
-                return tuple(found)
+                return tuple(bundles)
             sound(rows)
-            return lacking(rows, found)
+            return lacking(rows, bundles)
 
     def warnings(self, *, every: bool = False) -> tuple[str, ...]:
         """What could be lost unnoticed by this host; ``every``: also what is no news to it."""
         with self._reading() as rows:
-            told = view.place(rows, view.head(rows)) if rows else None
-        return self._guard.hosts.warnings(told.anchors if told else (), every=every)
+            place = view.place(rows, view.head(rows)) if rows else None
+        return self._guard.hosts.warnings(place.anchors if place else (), every=every)
 
     def check(self) -> tuple[str, ...]:
         """Every finding of a full check, one line each; empty: the ledger is sound."""
@@ -218,8 +218,8 @@ class Reader:
             # The database's own checks run beside ours: they are long, and wait for the disk.
             with ThreadPoolExecutor(1) as beside, self._store.reading() as rows:
                 stored = beside.submit(self._store.findings)
-                found = check(rows) if rows else []
-                return (*stored.result(), *self._guard.wrong(), *found)
+                findings = check(rows) if rows else []
+                return (*stored.result(), *self._guard.wrong(), *findings)
         except LedgerError as error:
             return (error.summary,)
 

@@ -228,15 +228,15 @@ class _Recovery:
             for charge in body.charges if isinstance(body, Reserved) else ():
                 if (name := charge.facts.name) in balances:
                     balances[name] = charged_balance(balances[name], self.write.priced(charge))
-        found = {}
+        missing = {}
         for name, balance in balances.items():
             if name not in self.write.state.accounts:
                 raise Corrupt(f"the anchors know account {name}, and nothing of its terms", code="DPR-L314")
             base = before[name].balance if name in before else Balance(account=name, opened=0)
             more = _above(balance, base)
             if more.spent != Spent() or more.windows or more.series:
-                found[name] = more
-        return found
+                missing[name] = more
+        return missing
 
     def _raised(self, name: str, more: Balance) -> Stand:
         stand = self.write.state.accounts[name]
@@ -313,12 +313,12 @@ def _given_back_since(rows: Rows, common: int, known: Known) -> list[int]:
         SELECT r.sequence, r.release, r.period, r.plan, e.kind FROM reservations AS r
         LEFT JOIN endings AS e ON e.reservation = r.sequence
         WHERE r.sequence <= ? AND (e.kind IS NULL OR e.kind <> 'void' OR e.sequence > ?) ORDER BY r.sequence"""
-    found = []
+    given_back = []
     for sequence, release, period, plan, kind in rows.execute(query, (common, common)):
         line = known.releases.get(f"{release}/{period}/{plan}")
         if kind == "void" or (line is not None and line.sequence > common):
-            found.append(sequence)
-    return found
+            given_back.append(sequence)
+    return given_back
 
 
 def _above(one: Balance, other: Balance) -> Balance:

@@ -71,8 +71,8 @@ def require_approvals(
                 code="DPR-K120",
             )
         return ()
-    found, left_out = _judged(policy, frozen, plan)
-    missing = policy.approvals.missing([each.role for each in found])
+    approvals, left_out = _judged(policy, frozen, plan)
+    missing = policy.approvals.missing([each.role for each in approvals])
     if needed and missing:
         raise PlanError(
             f"the plan of {plan.release.name}/{plan.release.period} is not approved: it lacks {listed(missing)}",
@@ -80,7 +80,7 @@ def require_approvals(
             hint="an approver types `dprelease approve plan.json --key KEYFILE`",
             code="DPR-K121",
         )
-    return found
+    return approvals
 
 
 def signed(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[Signed, ...]:
@@ -98,10 +98,10 @@ def _judged(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[
     fingerprint = plan.fingerprint()
     if frozen.plan_fingerprint != fingerprint:
         raise StalePlan("the frozen plan is not the one that would be made now", hint="freeze and approve a new one")
-    found: list[Signed] = []
+    approvals: list[Signed] = []
     left_out: list[str] = []
     for approval in frozen.approvals:
-        why = _uncounted(policy, approval, found)
+        why = _uncounted(policy, approval, approvals)
         if why:
             left_out.append(f"the approval of {approval.name} does not count: {why}")
             continue
@@ -113,8 +113,8 @@ def _judged(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[
                 hint="freeze the plan again with `dprelease plan SPEC --out plan.json` and have that file approved",
                 code="DPR-K122",
             )
-        found.append(record)
-    return tuple(found), left_out
+        approvals.append(record)
+    return tuple(approvals), left_out
 
 
 def _uncounted(policy: PolicySpec, approval: Approval, found: list[Signed]) -> str:
@@ -246,8 +246,8 @@ def _with_approval(policy: PolicySpec, frozen: FrozenPlan, key: PrivateKey, at: 
         key=key.public.text,
         at=at,
     )
-    kept = tuple(each for each in frozen.approvals if each.name != name)  # such as one with a key since replaced
-    return frozen.model_copy(update={"approvals": (*kept, sign(statement, key))})
+    others = tuple(each for each in frozen.approvals if each.name != name)  # such as one with a key since replaced
+    return frozen.model_copy(update={"approvals": (*others, sign(statement, key))})
 
 
 @contextmanager

@@ -96,14 +96,14 @@ def compare_sides(first: Side, second: Side, confidence: Fraction) -> Compared:
     numbers = None
     if first.released is not None and second.released is not None:
         numbers = compare(first.released, second.released, confidence)
-    told = moved(first.plan, second.plan) if numbers is None else numbers.moved
+    changes = moved(first.plan, second.plan) if numbers is None else numbers.moved
     files = [planned_files(side.plan) for side in (first, second)]
     before, after = (set(each) for each in files)
     changed = [path for path in union(*files) if (path in before) != (path in after)]
     return Compared(
         first,
         second,
-        told,
+        changes,
         numbers,
         dropped=tuple(path for path in changed if path in before),
         added=tuple(path for path in changed if path in after),

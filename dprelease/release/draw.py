@@ -146,10 +146,10 @@ class _Run:
         source, batch = self.source, self.batch
         within = None if batch.piece is None else batch.piece.within
         with source.pinned.reading(read_by(source.catalog, batch.table)):
-            found = source.engine.aggregate(
+            exact = source.engine.aggregate(
                 source.catalog, batch.grouping, asked, source.references, secret=secret, keys=keys, within=within
             )
-        return dict(zip(asked, found, strict=True))
+        return dict(zip(asked, exact, strict=True))
 
     def _select(self, step: Step, secret: bytes) -> Measurement:
         """Which keys appear; the ones that do not are known to nobody afterwards."""

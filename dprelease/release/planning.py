@@ -195,13 +195,13 @@ def charges(plan: ReleasePlan, loaded: Loaded) -> tuple[Charge, ...]:
     from dprelease.ledger import Charge
 
     at_most = loaded.spec.privacy.at_most
-    found = []
+    owed = []
     for account in plan.accounts:
         cap = account.lifetime
         if at_most is not None and cap.epsilon is not None:
             cap = Budget(epsilon=min(cap.epsilon, at_most.epsilon), delta=min(cap.delta, at_most.delta))
-        found.append(Charge(account=account, events=plan.cost_of(account), cap=cap))
-    return tuple(found)
+        owed.append(Charge(account=account, events=plan.cost_of(account), cap=cap))
+    return tuple(owed)
 
 
 def freeze(target: Target, plan: ReleasePlan, heads: Mapping[str, Head]) -> FrozenPlan:

@@ -261,8 +261,8 @@ def account_of(name: str, account: AccountSpec) -> Account:
 
 def _of_stretches(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:
     """A spec that reads more than units of one stretch, on a parallel account."""
-    found = untied(loaded.spec, name, account)
-    return [Problem("DPR-S417", each.says, each.hint, loaded.where(*each.at)) for each in found]
+    mixed = untied(loaded.spec, name, account)
+    return [Problem("DPR-S417", each.says, each.hint, loaded.where(*each.at)) for each in mixed]
 
 
 def _of_unit(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:
@@ -318,13 +318,17 @@ def _of_window(loaded: Loaded, table: str, name: str, account: AccountSpec) -> l
     if account.window is None or account.time is None:
         return []
     problems, per, time, own = [], account.window.per, account.time, loaded.spec.tables[table].time
-    told = f"`time: {{column: {time.column}, type: {time.type}}}`"
+    written = f"`time: {{column: {time.column}, type: {time.type}}}`"
     if own is None:
         says = f"table {table!r} has no `time`, and account {name!r} has a cap per {per} of its rows"
-        problems.append(Problem("DPR-S414", says, f"write {told}, as its policy has it", loaded.where("tables", table)))
+        problems.append(
+            Problem("DPR-S414", says, f"write {written}, as its policy has it", loaded.where("tables", table))
+        )
     elif own != time:
-        says = f"table {table!r} has another `time` than account {name!r}, whose cap per {per} goes by {told}"
-        hint = f"write {told}: a row that is in one {per} by one column and in another one by the other would pay twice"
+        says = f"table {table!r} has another `time` than account {name!r}, whose cap per {per} goes by {written}"
+        hint = (
+            f"write {written}: a row that is in one {per} by one column and in another one by the other would pay twice"
+        )
         problems.append(Problem("DPR-S419", says, hint, loaded.where("tables", table, "time")))
     if span(loaded.spec.release.period) is None:
         period = loaded.spec.release.period
@@ -341,7 +345,7 @@ def reference_tables(catalog: Catalog, folder: Path) -> Mapping[str, ReferenceTa
     Raises:
         TableMismatch: If a file is gone or is no longer what the plan was made with.
     """
-    found = {}
+    tables = {}
     for name, reference in catalog.references.items():
         try:
             data = read_regular(folder / reference.file, LARGEST_REFERENCE)
@@ -353,5 +357,5 @@ def reference_tables(catalog: Catalog, folder: Path) -> Mapping[str, ReferenceTa
                 hint=f"put back the file with SHA-256 {reference.sha256[:12]}..., or release under another period",
                 code="DPR-E301",
             )
-        found[name] = read_reference(data, reference.columns)
-    return found
+        tables[name] = read_reference(data, reference.columns)
+    return tables

@@ -79,10 +79,10 @@ def revisions_of(ledger: Ledger, base: Reservation) -> int:
         ledger: That has it.
         base: The current publication of its period, as :func:`vintages` finds it.
     """
-    found = ledger.find(base.release, base.period)  # the publication, or the last revision of it: the same number
-    if found is None or not found.plan or base.state != "closed":
+    reservation = ledger.find(base.release, base.period)  # the publication, or the last revision of it: the same number
+    if reservation is None or not reservation.plan or base.state != "closed":
         return 0
-    return ReleasePlan.from_canonical(found.plan).release.revisions
+    return ReleasePlan.from_canonical(reservation.plan).release.revisions
 
 
 def payer_of(ledger: Ledger, reservation: Reservation) -> Reservation:

@@ -356,9 +356,9 @@ class Run:
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
         drawn = len(self.plan.numbers) - reused
-        made = outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
-        told = () if self._rehearsal else looks_of(self._ledger, release)
-        return made.model_copy(update={"note": "; ".join(filter(None, (self._note, tuned_told(told))))})
+        ended = outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
+        looks = () if self._rehearsal else looks_of(self._ledger, release)
+        return ended.model_copy(update={"note": "; ".join(filter(None, (self._note, tuned_told(looks))))})
 
     def _bundle_folder(self) -> Path:
         return folder_for(self._releases, self.reservation.release, self.reservation.period)

@@ -65,10 +65,10 @@ class Anchor:
             # Opened first: a file that is shortened meanwhile is another one behind the same name.
             file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                found = os.fstat(file)
-                key = (found.st_ino, found.st_size, found.st_mtime_ns)
+                facts = os.fstat(file)
+                key = (facts.st_ino, facts.st_size, facts.st_mtime_ns)
                 if key != self._seen:
-                    self._last = self._highest(file, found.st_ino, found.st_size)
+                    self._last = self._highest(file, facts.st_ino, facts.st_size)
                     self._seen = key
             finally:
                 os.close(file)
@@ -312,8 +312,8 @@ class Journal:
         went on by themselves, know two.
         """
         courses: list[Known] = []
-        found = [known for anchor in (*self.anchors, *beside) if (known := anchor.all()) is not None]
-        for known in sorted(found, key=lambda known: -known.head.sequence):
+        states = [known for anchor in (*self.anchors, *beside) if (known := anchor.all()) is not None]
+        for known in sorted(states, key=lambda known: -known.head.sequence):
             same = [each for each in courses if each.ledger == known.ledger and known.head in (*each.heads, Head())]
             if same:
                 courses[courses.index(same[0])] = merged(same[0], known)

@@ -65,19 +65,19 @@ class Guard:
         if self._beside is None:
             try:
                 with self._store.reading() as rows:
-                    told = view.place(rows, sound(rows)) if rows is not None else None
-                    ever = _ever_named(rows) if rows is not None and told is not None else ()
+                    place = view.place(rows, sound(rows)) if rows is not None else None
+                    ever = _ever_named(rows) if rows is not None and place is not None else ()
             except Corrupt:
                 return (), ()  # whoever reads it next, on a new connection, says so
-            last = told.anchors if told else ()
+            last = place.anchors if place else ()
             left = list(self._not_listed(name for name in ever if name not in last))
-            self._beside = self._not_listed(last), tuple(each for each in left if self._is_ours(each, told))
+            self._beside = self._not_listed(last), tuple(each for each in left if self._is_ours(each, place))
         return self._beside
 
     @staticmethod
-    def _is_ours(anchor: Anchor, told: Anchored | Recovered | None) -> bool:
+    def _is_ours(anchor: Anchor, place: Anchored | Recovered | None) -> bool:
         line = anchor.last() if _is_usable(anchor) else None
-        return line is not None and told is not None and line.ledger == told.ledger
+        return line is not None and place is not None and line.ledger == place.ledger
 
     def _not_listed(self, names: Iterable[str]) -> tuple[Anchor, ...]:
         paths = [path for name in names if (path := self.hosts.path(name))]
@@ -94,49 +94,49 @@ class Guard:
             self._require_never(looked, Head())
             return
         head = sound(rows)
-        told = view.place(rows, head)
-        self._admit(rows, head, told, looked)
-        self._follow(rows, head, told, looked)
+        place = view.place(rows, head)
+        self._admit(rows, head, place, looked)
+        self._follow(rows, head, place, looked)
 
     def admit_writer(self, rows: Rows, looked: Looked) -> State:
         """The same, and what stands: read once, for everybody else waits meanwhile."""
         state = view.state(rows, sound(rows))
-        told = state.place[1] if state.place else None
-        self._admit(rows, state.head, told, looked)
-        self._follow(rows, state.head, told, looked)
+        place = state.place[1] if state.place else None
+        self._admit(rows, state.head, place, looked)
+        self._follow(rows, state.head, place, looked)
         return state
 
-    def _admit(self, rows: Rows, head: Head, told: Anchored | Recovered | None, looked: Looked) -> None:
+    def _admit(self, rows: Rows, head: Head, place: Anchored | Recovered | None, looked: Looked) -> None:
         self.admitted = True
-        if told is None:
+        if place is None:
             self._require_never(looked, head)
             return
-        if told.place != self._store.place:
-            raise _copied(told.place, self._store.place)
+        if place.place != self._store.place:
+            raise _copied(place.place, self._store.place)
         # Of a list that was changed since this process learned it: those are asked now.
-        late = {str(each.path): each.last() for each in self._not_listed(told.anchors) if str(each.path) not in looked}
+        late = {str(each.path): each.last() for each in self._not_listed(place.anchors) if str(each.path) not in looked}
         for path, line in {**looked, **late}.items():
-            if path not in self.journal.paths and self.hosts.name(path) not in told.anchors:
-                self._require_known_once(rows, head, told, path, line)
+            if path not in self.journal.paths and self.hosts.name(path) not in place.anchors:
+                self._require_known_once(rows, head, place, path, line)
                 continue
-            if (line is None or line.ledger != told.ledger) and self._is_of(path, told):
+            if (line is None or line.ledger != place.ledger) and self._is_of(path, place):
                 continue  # it was made between the look and the snapshot, which is not behind anything seen there
-            self._require_known(rows, head, told, path, line)
-        self.hosts.require_shared(told.anchors)
-        self.hosts.require_asked(told, self._store.server)
+            self._require_known(rows, head, place, path, line)
+        self.hosts.require_shared(place.anchors)
+        self.hosts.require_asked(place, self._store.server)
 
-    def _follow(self, rows: Rows, head: Head, told: Anchored | Recovered | None, looked: Looked) -> None:
+    def _follow(self, rows: Rows, head: Head, place: Anchored | Recovered | None, looked: Looked) -> None:
         """Let the anchors of this host know what other hosts wrote, before anything is read or handed on here.
 
         What only another host has seen could be lost with the server, and nobody here would know.
         """
-        if told is None or not self.hosts.several:
+        if place is None or not self.hosts.several:
             return
         lines = {path: looked.get(path) for path in self.journal.paths}
         behind = {
             path: line.sequence if line else 0
             for path, line in lines.items()
-            if line is None or (line.ledger == told.ledger and line.sequence < head.sequence)
+            if line is None or (line.ledger == place.ledger and line.sequence < head.sequence)
         }
         if behind:
             missed = since(rows, view.state(rows, head), min(behind.values()))
@@ -144,10 +144,10 @@ class Guard:
                 if str(anchor.path) in behind:
                     anchor.write(*missed)
 
-    def _is_of(self, path: str, told: Anchored | Recovered) -> bool:
+    def _is_of(self, path: str, place: Anchored | Recovered) -> bool:
         """Whether an anchor, looked at once more, belongs to this ledger; it may know more than the snapshot by now."""
         now = Anchor(Path(path)).last()
-        return self.hosts.name(path) in told.anchors and now is not None and now.ledger == told.ledger
+        return self.hosts.name(path) in place.anchors and now is not None and now.ledger == place.ledger
 
     def _require_never(self, looked: Looked, head: Head) -> None:
         for path, line in looked.items():
@@ -159,9 +159,9 @@ class Guard:
                     code="DPR-L305",
                 )
 
-    def _require_known(self, rows: Rows, head: Head, told: Anchored | Recovered, path: str, line: Line | None) -> None:
+    def _require_known(self, rows: Rows, head: Head, place: Anchored | Recovered, path: str, line: Line | None) -> None:
         if line is None:
-            if self.hosts.name(path) in told.anchors:
+            if self.hosts.name(path) in place.anchors:
                 raise Corrupt(
                     f"the anchor {path} is missing, and this ledger was anchored there",
                     detail="whether the ledger was rolled back can no longer be told",
@@ -169,8 +169,8 @@ class Guard:
                     code="DPR-L312",
                 )
             return
-        if line.ledger != told.ledger:
-            if line.sequence == 0 and self.hosts.name(path) not in told.anchors:
+        if line.ledger != place.ledger:
+            if line.sequence == 0 and self.hosts.name(path) not in place.anchors:
                 return
             raise Corrupt(
                 f"the anchor {path} belongs to another ledger than {self._store.place}",
@@ -196,8 +196,8 @@ class Guard:
                 self.admit(rows, looked)
                 if rows is not None:
                     self._require_ever(rows, looked)
-                    told = view.place(rows, view.head(rows))
-                    if told is not None and told.unasked:  # by this host alone, or it would not have been admitted
+                    place = view.place(rows, view.head(rows))
+                    if place is not None and place.unasked:  # by this host alone, or it would not have been admitted
                         return [
                             f"the server was restored or failed over, and host {self.hosts.here} was not asked since"
                         ]
@@ -211,43 +211,43 @@ class Guard:
         One that was left out of the list knows less, and may be deleted. A recovery begins all anchors anew.
         """
         head = view.head(rows)
-        told = view.place(rows, head)
+        place = view.place(rows, head)
         for path in filter(None, map(self.hosts.path, _ever_named(rows))):
-            if told is not None and path not in looked:
-                self._require_known_once(rows, head, told, path, Anchor(Path(path)).last())
+            if place is not None and path not in looked:
+                self._require_known_once(rows, head, place, path, Anchor(Path(path)).last())
 
     def _require_known_once(
-        self, rows: Rows, head: Head, told: Anchored | Recovered, path: str, line: Line | None
+        self, rows: Rows, head: Head, place: Anchored | Recovered, path: str, line: Line | None
     ) -> None:
         """What an anchor knows that was left out of the list, if it is still there and still of this ledger."""
-        if line is not None and line.ledger == told.ledger:
-            self._require_known(rows, head, told, path, line)
+        if line is not None and line.ledger == place.ledger:
+            self._require_known(rows, head, place, path, line)
 
     def settle(self, write: Write, at: str, by: Actor) -> None:
         """Say where the ledger is, where that was never said, and which anchors it has, where that changed.
 
         The anchors of a new ledger hold its id, and a new anchor holds everything, before there is anything to lose.
         """
-        told = write.state.place[1] if write.state.place else None
-        names, server = self.named(told), self._store.server or (told.server if told else "")
-        if told is not None and set(told.anchors) == set(names) and told.server == server and not told.unasked:
+        place = write.state.place[1] if write.state.place else None
+        names, server = self.named(place), self._store.server or (place.server if place else "")
+        if place is not None and set(place.anchors) == set(names) and place.server == server and not place.unasked:
             return
-        if told is None:
+        if place is None:
             ledger, why = self.journal.begin(os.urandom(16).hex()), "a new ledger"
         else:
-            ledger, why = told.ledger, "the server's data have a name"
-            if set(told.anchors) != set(names):
+            ledger, why = place.ledger, "the server's data have a name"
+            if set(place.anchors) != set(names):
                 why = "the list of anchors changed"
                 self._require_ever(write.rows, {})
-            elif told.unasked:
+            elif place.unasked:
                 why = "the anchors of every host were asked"
-            elif told.server:
+            elif place.server:
                 why = "the server was restored or failed over, and nothing is missing"
-            fresh = [path for path in self.journal.paths if self.hosts.name(path) not in told.anchors]
+            fresh = [path for path in self.journal.paths if self.hosts.name(path) not in place.anchors]
             self.journal.join(fresh, everything(write.rows, write.state))
         facts = {"ledger": ledger, "place": self._store.place, "anchors": names, "at": at, "by": by}
         write.account(partial(Anchored, **facts, why=why, server=server), {}, tells_place=True)
-        self._leaving = self._not_listed(told.anchors if told else ())
+        self._leaving = self._not_listed(place.anchors if place else ())
 
     def named(self, told: Anchored | Recovered | None) -> tuple[str, ...]:
         """Its anchors as entries name them: those of this host, and those that other hosts of the same server have."""
@@ -278,8 +278,8 @@ class Guard:
         if release is None:
             return (last,)
         name, period, plan = release
-        told = {"release": name, "period": period, "plan": plan}
-        return Line(ledger=ledger, sequence=entry.sequence, hash=entry.hash, **told), last
+        facts = {"release": name, "period": period, "plan": plan}
+        return Line(ledger=ledger, sequence=entry.sequence, hash=entry.hash, **facts), last
 
     def anchor(self, *lines: Line) -> None:
         """Write what a transaction added to every anchor."""

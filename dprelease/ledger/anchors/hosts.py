@@ -117,17 +117,17 @@ class Hosts:
         """
         if not self.several or self.shared:
             return ()
-        found = []
+        warnings = []
         if told and not any(self.path(name) for name in told):
-            found.append(
+            warnings.append(
                 f"host {self.here} is new to this ledger, whose anchors are each of one host: it cannot know what was "
                 "lost before it came; list a file that every host sees under `shared_anchors` in dprelease.yaml, or "
                 "let `host` be a name that stays"
             )
         if every:
-            found.append(
+            warnings.append(
                 "no anchor of this ledger is shared by its hosts: what only another host has seen, and its server has "
                 "lost, is noticed here only if the server tells that it was restored; list a file that every host sees "
                 "under `shared_anchors` in dprelease.yaml"
             )
-        return tuple(found)
+        return tuple(warnings)

@@ -245,9 +245,9 @@ def _revise(walked: _Walked, at: int, body: Reserved, plan: Planned) -> None:
         walked.say(at, "it is another revision than its plan")
     past: list[Past] = []
     while number and last is not None:
-        found = walked.reservations[last]
-        past.insert(0, Past(found.name[2], STATES[found.ended], found.revision))
-        last = found.restates
+        base = walked.reservations[last]
+        past.insert(0, Past(base.name[2], STATES[base.ended], base.revision))
+        last = base.restates
     if number and (wrong := misfit(past, plan.first, number, plan.revisions)):
         walked.say(at, wrong)
 
@@ -290,9 +290,9 @@ def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
         walked.say(at, f"account {name} is not charged to what the period {period} touches")
         return
     for facts, totals in totals_of(stand.account, stand.balance, charge, price):
-        told = (facts.before, facts.after)
+        losses = (facts.before, facts.after)
         same = (facts.name, facts.composition) == (name, terms.composition) and all(
-            worked.agrees(terms, spent, loss, facts.cap.delta) for spent, loss in zip(totals, told, strict=True)
+            worked.agrees(terms, spent, loss, facts.cap.delta) for spent, loss in zip(totals, losses, strict=True)
         )
         if not same:
             walked.say(at, f"the losses of account {name} do not add up")
@@ -308,15 +308,17 @@ def _source(walked: _Walked, at: int, body: Sourced | PlainSourced) -> None:
         if body.accepted:
             walked.say(at, f"a look at {body.release} {body.period} has accepted data")
         return
-    found = walked.reservations.get(body.reservation)
-    if found is None or found.ended or found.name != (body.release, body.period, body.plan):
+    reservation = walked.reservations.get(body.reservation)
+    if reservation is None or reservation.ended or reservation.name != (body.release, body.period, body.plan):
         walked.say(at, f"{body.release} {body.period} is read without an open reservation")
         return
-    if found.read and not body.accepted:
+    if reservation.read and not body.accepted:
         walked.say(at, f"{body.release} {body.period} is read anew, and nobody accepted that")
-    if found.read and any(0 < len(found.measured.keys() & pieces) < len(pieces) for pieces in found.cut):
+    if reservation.read and any(
+        0 < len(reservation.measured.keys() & pieces) < len(pieces) for pieces in reservation.cut
+    ):
         walked.say(at, f"{body.release} {body.period} is read anew between the pieces of one step")
-    found.read = True
+    reservation.read = True
     walked.sources[at] = (body.reservation,)
 
 
@@ -324,51 +326,56 @@ def _measure(walked: _Walked, at: int, body: Measured | PlainMeasured) -> None:
     release, period, plan = body.release, body.period, body.plan
     step, cells, digest = body.step, body.cells, body.digest
     walked.steps[at] = (release, period, plan, step, digest, identity(release, period, plan, step))
-    found = walked.reservations.get(walked.live.get((release, period), 0))
-    if found is None or found.ended or found.name[2] != plan:
+    reservation = walked.reservations.get(walked.live.get((release, period), 0))
+    if reservation is None or reservation.ended or reservation.name[2] != plan:
         walked.say(at, f"step {step} of {release} {period} is measured without an open reservation")
         return
-    if step not in found.cells or found.cells[step] not in (None, cells):
+    if step not in reservation.cells or reservation.cells[step] not in (None, cells):
         walked.say(at, f"step {step} of {release} {period} is not a step of the reserved plan")
     if walked.contents.cells(digest) not in (None, cells):
         walked.say(at, f"the measurement of step {step} is of another step or shape")
-    if step in found.measured:
+    if step in reservation.measured:
         walked.say(at, f"step {step} of {release} {period} is measured twice")
-    found.measured[step] = at
+    reservation.measured[step] = at
 
 
 def _end(walked: _Walked, at: int, body: Closed | Voided | PlainClosed) -> None:
     name = f"{body.release} {body.period}"
     kind = "void" if isinstance(body, Voided) else "give_up" if body.gave_up else "close"
     walked.endings[at] = (body.reservation, kind)
-    found = walked.reservations.get(body.reservation)
+    reservation = walked.reservations.get(body.reservation)
     key = (body.release, body.period)
-    if found is None or found.ended or found.name != (*key, body.plan) or walked.live.get(key) != body.reservation:
+    if (
+        reservation is None
+        or reservation.ended
+        or reservation.name != (*key, body.plan)
+        or walked.live.get(key) != body.reservation
+    ):
         walked.say(at, f"{name} ends without an open reservation")
         return
-    found.ended = kind
+    reservation.ended = kind
     if kind != "void":
-        for step in sorted(found.cells.keys() - found.measured) if kind == "close" else ():
+        for step in sorted(reservation.cells.keys() - reservation.measured) if kind == "close" else ():
             walked.say(at, f"{name} is closed and its step {step} has no measurement")
         return
-    if found.measured or found.read:
+    if reservation.measured or reservation.read:
         walked.say(at, f"{name} is given back after it was read or measured")
-    walked.planned.discard(found.name)
-    if found.restates is None:
+    walked.planned.discard(reservation.name)
+    if reservation.restates is None:
         del walked.live[key]
     else:
-        walked.live[key] = found.restates
+        walked.live[key] = reservation.restates
 
 
 def _recover(walked: _Walked, at: int, body: Recovered) -> None:
     if body.release:
         name = (body.release, body.period, body.plan)
         last = walked.live.get(name[:2])
-        found = walked.reservations.get(last or 0)
-        if found is not None and last is not None and found.ended is None:  # it was open, and ends here
-            if found.name != name:
+        reservation = walked.reservations.get(last or 0)
+        if reservation is not None and last is not None and reservation.ended is None:  # it was open, and ends here
+            if reservation.name != name:
                 walked.say(at, f"{body.release} {body.period} ends without an open reservation")
-            found.ended = "give_up"
+            reservation.ended = "give_up"
             walked.endings[at] = (last, "give_up")
             return
         if name in walked.planned:

@@ -38,16 +38,16 @@ def check(rows: Rows) -> list[str]:
 
 def _undercharged(rows: Rows) -> list[str]:
     """What stands charged at a price that an erratum is about, and that no incident has corrected."""
-    found = []
+    findings = []
     for name, why in ERRATA.items():
         with suppress(DpReleaseError, ValueError, KeyError, TypeError):  # of a damaged book, which is said elsewhere
-            found += [
+            findings += [
                 f"entry {each.taken.sequence}: account {each.account} was charged too little for {each.taken.release} "
                 f"{each.taken.period}, erratum {name}: {why}; `dprelease ledger incident --erratum {name}` charges it"
                 for each in changes(rows, Fault(why=why, erratum=name, factor=Fraction(1)))
                 if each.after != each.before
             ]
-    return found
+    return findings
 
 
 def _lines(rows: Rows) -> Iterator[Line]:
@@ -89,7 +89,7 @@ class _Kept:
             measured: The entry and step of each measurement, by digest.
             planned: The digests of plans.
         """
-        found, waiting, last = [], dict(measured), ""
+        findings, waiting, last = [], dict(measured), ""
         first_lines = lru_cache(1000)(_first_line)  # those of all measurements of a step are the same
         query = "SELECT digest, payload FROM contents WHERE digest > ? ORDER BY digest LIMIT 500"
         while page := self._rows.execute(query, (last,)):
@@ -98,18 +98,18 @@ class _Kept:
                 at, step = waiting.pop(digest, _NOWHERE)
                 if sha256(payload) != digest:
                     what = f"entry {at}: the measurement of step {step}" if at else f"what is kept as {digest[:16]}"
-                    found.append(f"{what} was altered")
+                    findings.append(f"{what} was altered")
                 elif at:
                     head, _, body = payload.partition(b"\n")
                     if first_lines(head) == (step, len(body) / 8):
                         self._cells[digest] = len(body) // 8
                     else:
-                        found.append(f"entry {at}: the measurement of step {step} is of another step or shape")
+                        findings.append(f"entry {at}: the measurement of step {step} is of another step or shape")
                 elif digest in planned:
                     self._remember(digest, payload)
             last = page[-1][0]
         missing = sorted(waiting.values())
-        return found + [f"entry {at}: the measurement of step {step} is missing" for at, step in missing]
+        return findings + [f"entry {at}: the measurement of step {step} is missing" for at, step in missing]
 
     def _remember(self, digest: str, payload: bytes) -> None:
         # One that cannot be read is said at its reservation.

@@ -98,8 +98,8 @@ class Memo:
             rough = _rough_epsilon(float(spent.loss), log_of(delta - terms.selecting))
             if abs(rough - float(told.epsilon)) <= _SURE * rough:
                 return True
-        found = self.loss(terms, spent, delta).epsilon
-        return abs(told.epsilon - found) <= SLACK * found
+        epsilon = self.loss(terms, spent, delta).epsilon
+        return abs(told.epsilon - epsilon) <= SLACK * epsilon
 
     def inside(self, terms: Terms, spent: Spent, told: Loss, cap: Budget) -> bool:
         """Whether a total is inside a cap.

@@ -299,12 +299,12 @@ def out_of_budget(
     """The error for accounts that cannot pay: asked, already charged, allowed and left, for each."""
     asked = {charge.account.name: charge for charge in charges}
     period = plan.release.period
-    told = [_line(asked[each.name], state.accounts.get(each.name), each, period) for each in facts]
+    lines = [_line(asked[each.name], state.accounts.get(each.name), each, period) for each in facts]
     names = ", ".join(dict.fromkeys(each.name for each in facts))
     return BudgetExceeded(
         f"{plan.release.name} {plan.release.period} costs more than is left in account {names}",
-        detail="\n    ".join(line for line, _ in told),
-        hint="; ".join(("nothing was charged", *dict.fromkeys(hint for _, hint in told))),
+        detail="\n    ".join(line for line, _ in lines),
+        hint="; ".join(("nothing was charged", *dict.fromkeys(hint for _, hint in lines))),
     )
 
 

@@ -180,10 +180,10 @@ def replay(entries: Iterable[Entry], contents: Contents, state: State | None = N
         contents: Draws by their digest.
         state: Behind the entry before the first one.
     """
-    found = state or State()
+    stands = state or State()
     for entry in entries:
-        found = _step(found, entry, contents)
-    return found
+        stands = _step(stands, entry, contents)
+    return stands
 
 
 def _step(state: State, entry: Entry, contents: Contents) -> State:

@@ -87,31 +87,32 @@ def replaces(existing: Reservation, mark: str, why: str, *, used: bool) -> bool:
     )
 
 
-def require_same_manifest(found: Reservation, digest: str) -> None:
+def require_same_manifest(reservation: Reservation, digest: str) -> None:
     """A release is published once.
 
     Raises:
         LedgerError: It was published with another manifest.
     """
-    if found.manifest != digest:
+    if reservation.manifest != digest:
         raise LedgerError(
-            f"{found.release} {found.period} was published with manifest {found.manifest}, not {digest}",
+            f"{reservation.release} {reservation.period} was published with manifest {reservation.manifest}, "
+            f"not {digest}",
             hint="the first publication stands; render it again with the version that made it",
             code="DPR-L131",
         )
 
 
-def require_measured(found: Reservation, steps: Mapping[str, int | None], measured: frozenset[str]) -> None:
+def require_measured(reservation: Reservation, steps: Mapping[str, int | None], measured: frozenset[str]) -> None:
     """A release is closed once it is measured.
 
     Raises:
         BrokenPromiseError: It is not, or it has ended otherwise.
     """
     missing = [step for step in steps if step not in measured]
-    if found.state != "open" or missing:
-        what = f"{len(missing)} steps have no measurement, the first is {missing[0]}" if missing else found.state
+    if reservation.state != "open" or missing:
+        what = f"{len(missing)} steps have no measurement, the first is {missing[0]}" if missing else reservation.state
         raise BrokenPromiseError(
-            f"{found.release} {found.period} cannot be closed: {what}",
+            f"{reservation.release} {reservation.period} cannot be closed: {what}",
             hint="run the release again: it goes on where it stopped",
             code="DPR-L903",
         )

@@ -68,17 +68,17 @@ def require_owner(path: Path) -> os.stat_result | None:
             another could then not read.
     """
     try:
-        found = path.stat()
+        facts = path.stat()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise cannot_use(path, str(error.strerror)) from error
     if not path.is_file():
         raise cannot_use(path, "it is not a file")
-    if found.st_uid != os.geteuid():
-        raise cannot_use(path, f"it belongs to user {found.st_uid}, and this process is user {os.geteuid()}")
-    _require_unshared(path, found.st_mode, path.parent.stat().st_mode)
-    return found
+    if facts.st_uid != os.geteuid():
+        raise cannot_use(path, f"it belongs to user {facts.st_uid}, and this process is user {os.geteuid()}")
+    _require_unshared(path, facts.st_mode, path.parent.stat().st_mode)
+    return facts
 
 
 def _require_unshared(path: Path, mode: int, folder: int) -> None:

@@ -241,11 +241,11 @@ def holders(folder: Path) -> tuple[Holder, ...]:
 
     Words without a lock were left behind by a process that was killed: they lock nothing.
     """
-    found = []
+    held = []
     for path in sorted(folder.glob("release-*.lock")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # half-written words describe nobody
-            found.append(_read(path))
-    return tuple(found)
+            held.append(_read(path))
+    return tuple(held)
 
 
 class _Handle:

@@ -133,23 +133,23 @@ class Address:
 
     def __init__(self, url: str) -> None:
         try:
-            told = {key: str(value) for key, value in conninfo_to_dict(url).items()}
+            parameters = {key: str(value) for key, value in conninfo_to_dict(url).items()}
         except psycopg.Error:  # its words quote the URL
-            told = {}
-        if not told or not url.startswith(("postgresql://", "postgres://")):
+            parameters = {}
+        if not parameters or not url.startswith(("postgresql://", "postgres://")):
             raise LedgerError(
                 "`ledger:` is no URL of a PostgreSQL database",
                 hint="write postgresql://user@host:5432/database, and the password in ~/.pgpass",
                 code="DPR-L143",
             )
-        if any("," in told.get(part, "") for part in ("host", "hostaddr", "port")):
+        if any("," in parameters.get(part, "") for part in ("host", "hostaddr", "port")):
             raise LedgerError(
                 "`ledger:` names several servers, and a ledger is in one place",
                 hint="name the one server, or one name that always leads to the server that takes writes",
                 code="DPR-L143",
             )
-        self._parts = {**_DEFAULTS, **told}
-        self.place = _place(told.get("host", ""), told.get("port", "5432"), told.get("dbname", ""))
+        self._parts = {**_DEFAULTS, **parameters}
+        self.place = _place(parameters.get("host", ""), parameters.get("port", "5432"), parameters.get("dbname", ""))
 
     def __repr__(self) -> str:
         return f"Address({self.place})"

@@ -117,9 +117,9 @@ _PATH = f"{SCHEMA}, pg_temp"  # a temporary table never stands in for one of our
 
 def _bodies() -> dict[str, str]:
     """Name to source of every trigger function."""
-    made = {}
+    bodies = {}
     for (table, why), broken in _RULES.items():
-        made[f"{table}_rule"] = f"""
+        bodies[f"{table}_rule"] = f"""
 BEGIN
     IF current_setting('transaction_isolation') <> 'serializable' THEN
         RAISE EXCEPTION '{table}: a ledger is only written in a serializable transaction';
@@ -129,18 +129,18 @@ BEGIN
     END IF;
     RETURN NEW;
 END"""
-    made["kept"] = """
+    bodies["kept"] = """
 BEGIN
     RAISE EXCEPTION '%: a ledger is only ever added to', TG_TABLE_NAME;
 END"""
-    made["secrets_ended"] = """
+    bodies["secrets_ended"] = """
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM endings WHERE reservation = OLD.reservation) THEN
         RAISE EXCEPTION 'secrets: this is of an open reservation';
     END IF;
     RETURN OLD;
 END"""
-    return made
+    return bodies
 
 
 # A release's key dies with the release. Whoever may only add rows calls this, and it takes no open release's key.
@@ -153,12 +153,12 @@ END"""
 
 def _triggers() -> dict[tuple[str, str], tuple[int, str]]:
     """Table and name to bits and function of every trigger."""
-    made = {(table, f"{table}_rule"): (_ROW | _BEFORE | _INSERT, f"{table}_rule") for table, _ in _RULES}
+    triggers = {(table, f"{table}_rule"): (_ROW | _BEFORE | _INSERT, f"{table}_rule") for table, _ in _RULES}
     for table in _TABLES:
         verbs = _UPDATE | _TRUNCATE | (0 if table == "secrets" else _DELETE)
-        made[table, f"{table}_kept"] = (_BEFORE | verbs, "kept")
-    made["secrets", "secrets_ended"] = (_ROW | _BEFORE | _DELETE, "secrets_ended")
-    return made
+        triggers[table, f"{table}_kept"] = (_BEFORE | verbs, "kept")
+    triggers["secrets", "secrets_ended"] = (_ROW | _BEFORE | _DELETE, "secrets_ended")
+    return triggers
 
 
 def statements() -> Iterator[str]:
@@ -271,12 +271,12 @@ def findings(ask: Callable[[str], list[tuple[object, ...]]]) -> list[str]:
     Args:
         ask: Runs a query with `dprelease` as the search path.
     """
-    found = []
+    wrong = []
     for sort, expected in _expected().items():
         actual = {(str(row[0]), str(row[1])): str(row[2]) for row in ask(_ASKED[sort])}
-        found += [f"{sort} `{name}` {how}" for name, how in _differences(expected, actual)]
-    found += [f"{who} may {verb} `{table}` of the ledger: a ledger is only added to" for table, who, verb in ask(_MAY)]
-    return found
+        wrong += [f"{sort} `{name}` {how}" for name, how in _differences(expected, actual)]
+    wrong += [f"{who} may {verb} `{table}` of the ledger: a ledger is only added to" for table, who, verb in ask(_MAY)]
+    return wrong
 
 
 def _differences(

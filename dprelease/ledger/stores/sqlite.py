@@ -154,8 +154,8 @@ class SQLiteLedger(Ledger):
 
 
 def _findings(connection: sqlite3.Connection) -> list[str]:
-    found = [f"the file is damaged: {row[0]}" for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
-    found += [
+    wrong = [f"the file is damaged: {row[0]}" for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
+    wrong += [
         f"row {row[1]} of {row[0]} points at a row of {row[2]} that is missing"
         for row in connection.execute("PRAGMA foreign_key_check")
     ]
@@ -164,5 +164,5 @@ def _findings(connection: sqlite3.Connection) -> list[str]:
         expected, actual = sqlite_schema.objects(fresh), sqlite_schema.objects(connection)
     for name in sorted(expected.keys() | actual.keys()):
         if expected.get(name) != actual.get(name):
-            found.append(f"`{name}` of the database is missing or is not as dprelease makes it")
-    return found
+            wrong.append(f"`{name}` of the database is missing or is not as dprelease makes it")
+    return wrong

@@ -155,18 +155,18 @@ _RULES = {
 
 
 def _triggers() -> list[str]:
-    made = []
+    triggers = []
     for (table, why), broken in _RULES.items():
-        made.append(
+        triggers.append(
             f"CREATE TRIGGER {table}_rule BEFORE INSERT ON {table} WHEN {broken}\n"
             f"BEGIN SELECT RAISE(ABORT, '{table}: this {why}'); END"
         )
-        made += [
+        triggers += [
             f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb.upper()} ON {table}\n"
             f"BEGIN SELECT RAISE(ABORT, '{table}: a ledger is only ever added to'); END"
             for verb in ("update", "delete")
         ]
-    return made
+    return triggers
 
 
 def migrate(connection: sqlite3.Connection, record: Callable[[int], None]) -> None:
@@ -178,15 +178,15 @@ def migrate(connection: sqlite3.Connection, record: Callable[[int], None]) -> No
     """
     connection.execute("PRAGMA foreign_keys = OFF")  # cannot be changed inside; checked before the end
     connection.execute("BEGIN IMMEDIATE")
-    found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found < VERSION:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version < VERSION:
         for name in [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]:
             connection.execute(f'DROP TRIGGER "{name}"')
-        _walk(connection, found)
+        _walk(connection, version)
         broken = connection.execute("PRAGMA foreign_key_check").fetchall()
         if broken:
             raise sqlite3.DatabaseError(f"{len(broken)} rows point nowhere")
-        record(found)
+        record(version)
     connection.execute("COMMIT")
     connection.execute("PRAGMA foreign_keys = ON")
 

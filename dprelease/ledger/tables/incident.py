@@ -127,16 +127,16 @@ def spent_more(terms: Terms, before: Composed, after: Composed) -> Spent:
 
 def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
     """What the fault changes that no entry has recorded under it yet. Releases without any answer drew nothing."""
-    found = tally(rows)
+    charged = tally(rows)
     known = {
         (each.reservation, each.account)
-        for body in found.incidents.values()
+        for body in charged.incidents.values()
         if fault.is_of(body)
         for each in body.corrected
     }
     changed = []
     payer: dict[tuple[str, str], Taken] = {}
-    for taken in found.taken:
+    for taken in charged.taken:
         if not taken.revision:
             payer[taken.release, taken.period] = taken
         paid = payer.get((taken.release, taken.period), taken)
@@ -153,8 +153,8 @@ def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
         for name in todo:
             if fault.erratum and taken.revision and name not in taken.parts:
                 continue  # the first publication has paid for it, and is corrected as a whole
-            account = found.state.accounts[name].account
-            before = _draws(found, taken, paid, name)
+            account = charged.state.accounts[name].account
+            before = _draws(charged, taken, paid, name)
             after = _after(fault, plan, account, before)
             if after != before or told_wrong:
                 terms = terms_of(account)
@@ -167,14 +167,14 @@ def _plan(rows: Rows, body: Reserved) -> ReleasePlan:
     return ReleasePlan.from_canonical(body.plan or view.content(rows, body.plan_fingerprint).decode())
 
 
-def _draws(found: Tally, taken: Taken, paid: Taken, account: str) -> Composed:
+def _draws(charged: Tally, taken: Taken, paid: Taken, account: str) -> Composed:
     """What an account was charged for a release; of a revision one of the copies that the first publication paid for.
 
     A revision that another incident corrected has draws of its own since then.
     """
     if not taken.revision or account in taken.parts:
-        return found.draws[taken.parts[account].digest]
-    return one_copy(found.draws[paid.parts[account].asked], paid.copies)
+        return charged.draws[taken.parts[account].digest]
+    return one_copy(charged.draws[paid.parts[account].asked], paid.copies)
 
 
 def one_copy(draws: Composed, copies: int) -> Composed:
@@ -210,12 +210,12 @@ def _after(fault: Fault, plan: ReleasePlan, account: Account, before: Composed) 
     if len(steps) != len(before.events):
         raise Corrupt(f"the draws of {plan.release.name} are not those of its plan", hint=RESTORE, code="DPR-L304")
     copies = 1 if plan.release.revision else 1 + plan.release.revisions
-    found = []
+    events = []
     for step, event in zip(steps, before.events, strict=True):
         meant = fault.mechanism in ("", step.mechanism)
         now = repriced(event, step, plan, account) if meant else event
-        found.append(_corrected_once(now, step, plan, fault.factor, copies) if meant and not fault.erratum else now)
-    return Composed(events=tuple(found))
+        events.append(_corrected_once(now, step, plan, fault.factor, copies) if meant and not fault.erratum else now)
+    return Composed(events=tuple(events))
 
 
 def _corrected_once(event: Event, step: Step, plan: ReleasePlan, factor: Fraction, copies: int) -> Event:
@@ -233,9 +233,9 @@ def _whole(event: Event, step: Step, plan: ReleasePlan) -> Event:
     return whole if event == converted(whole, 1) else event
 
 
-def record(write: Write, fault: Fault, found: Sequence[Change], at: str, by: Actor) -> None:
+def record(write: Write, fault: Fault, changed: Sequence[Change], at: str, by: Actor) -> None:
     """Charge what was found: one entry, and one more for each ``pld`` account, whose series costs more now."""
-    after = {digest_of(change.after): change.after for change in found}
+    after = {digest_of(change.after): change.after for change in changed}
     for events in after.values():
         write.keep(events.canonical().encode())
     corrected = tuple(
@@ -246,14 +246,14 @@ def record(write: Write, fault: Fault, found: Sequence[Change], at: str, by: Act
             spent=change.spent,
             paid_by=change.paid_by,
         )
-        for change in found
+        for change in changed
     )
     facts = {"why": fault.why, "mechanism": fault.mechanism, "package": fault.package, "version": fault.version}
     make = partial(Incident, **facts, factor=fault.factor, erratum=fault.erratum, corrected=corrected, at=at, by=by)
     # Worked out by the very rules by which the full check works it out again.
     entry = Entry.after(write.state.head, make())
     behind = replay([entry], after.__getitem__, view.whole_state(write.rows))
-    names = {change.account for change in found}
+    names = {change.account for change in changed}
     write.account(make, {name: behind.accounts[name] for name in names})
     for name in sorted(names):
         if write.state.accounts[name].account.composition == "pld":
@@ -262,9 +262,9 @@ def record(write: Write, fault: Fault, found: Sequence[Change], at: str, by: Act
 
 def _reprice(write: Write, name: str, fault: Fault, at: str, by: Actor) -> None:
     """A series in which some releases were not what was fixed: it costs what all of it costs as it is."""
-    stand, found = write.state.accounts[name], tally(write.rows)
-    parts = Counter(taken.parts[name].digest for taken in found.taken if name in taken.parts)
-    known = dict(found.draws)
+    stand, charged = write.state.accounts[name], tally(write.rows)
+    parts = Counter(taken.parts[name].digest for taken in charged.taken if name in taken.parts)
+    known = dict(charged.draws)
     for slot in stand.series:
         rest = slot.times - stand.balance.series.get(slot.digest, 0)
         view.events(write.rows, known, slot.digest)
@@ -302,10 +302,10 @@ def _reprice(write: Write, name: str, fault: Fault, at: str, by: Actor) -> None:
 
 def recorded(rows: Rows, fault: Fault) -> tuple[Recorded, ...]:
     """Everything that entries hold under this fault, and that it asks about; the same for ever."""
-    found = tally(rows)
-    by_entry = {taken.sequence: taken for taken in found.taken}
+    charged = tally(rows)
+    by_entry = {taken.sequence: taken for taken in charged.taken}
     shown = []
-    for at, body in found.incidents.items():
+    for at, body in charged.incidents.items():
         if not fault.is_of(body):
             continue
         balances = {balance.account: balance for balance in body.balances}
@@ -314,9 +314,9 @@ def recorded(rows: Rows, fault: Fault) -> tuple[Recorded, ...]:
             if fault.release in ("", taken.release) and fault.period in ("", taken.period):
                 terms = _terms(rows, balances[each.account])
                 sums = _sums_around(body, by_entry, balances[each.account], terms)
-                now = found.draws.get(each.digest) or view.events(rows, {}, each.digest)
-                kept = view.at(rows, taken.sequence).facts() if body.erratum else None
-                plan = _plan(rows, kept) if isinstance(kept, Reserved) else None
+                now = charged.draws.get(each.digest) or view.events(rows, {}, each.digest)
+                reserved = view.at(rows, taken.sequence).facts() if body.erratum else None
+                plan = _plan(rows, reserved) if isinstance(reserved, Reserved) else None
                 shown.append(Recorded(view.at(rows, at), taken, terms, now, each.spent, *sums, plan))
     return tuple(shown)
 

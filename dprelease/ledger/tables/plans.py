@@ -91,8 +91,8 @@ class Plans:
         # What is charged depends on the number of revisions, and on which of them it is.
         bare = ReleaseInfo(name="", period="", revisions=release.revisions, revision=release.revision)
         rest = f"{_SPEC}{text[end:]}"
-        found = self._planned(f"{text[:start]}{_RELEASE}{bare.canonical()}{rest}")
-        return replace(found, name=(release.name, release.period, spec), first=_first(text, parts))
+        planned = self._planned(f"{text[:start]}{_RELEASE}{bare.canonical()}{rest}")
+        return replace(planned, name=(release.name, release.period, spec), first=_first(text, parts))
 
 
 class _Parts(NamedTuple):

@@ -52,18 +52,18 @@ class Evidence:
     wrong: str = ""
 
 
-def lacking(rows: Rows, found: Sequence[Published]) -> tuple[Published, ...]:
+def lacking(rows: Rows, bundles: Sequence[Published]) -> tuple[Published, ...]:
     """The bundles whose charge is not in a ledger: neither the entry itself, nor a recovery that took its place.
 
     An entry that was given back charges nothing, so that a bundle of it is not accounted for.
     """
-    if not found:
+    if not bundles:
         return ()
     query = """
         SELECT r.sequence, s.hash FROM reservations AS r JOIN entries AS s ON s.sequence = r.sequence
         LEFT JOIN endings AS e ON e.reservation = r.sequence WHERE e.kind IS NULL OR e.kind <> 'void'"""
     here = {(int(row[0]), str(row[1])) for row in rows.execute(query)}
-    missing = [each for each in found if (each.entry.sequence, each.entry.hash) not in here]
+    missing = [each for each in bundles if (each.entry.sequence, each.entry.hash) not in here]
     if not missing:
         return ()
     query = """

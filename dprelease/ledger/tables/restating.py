@@ -52,8 +52,8 @@ def _same(rows: Rows, past: Sequence[Reservation], plan: ReleasePlan) -> list[Re
 
 
 def _records(rows: Rows, reservation: int) -> Iterator[Sourced]:
-    found = rows.execute("SELECT sequence FROM sources WHERE reservation = ? ORDER BY sequence", (reservation,))
-    for (sequence,) in found:
+    sequences = rows.execute("SELECT sequence FROM sources WHERE reservation = ? ORDER BY sequence", (reservation,))
+    for (sequence,) in sequences:
         body = view.at(rows, sequence).facts()
         if isinstance(body, Sourced):
             yield body

@@ -230,13 +230,13 @@ def require_unpaid(read: Iterable[Sourced], tables: Tables, key: str) -> None:
 
 def files_read(rows: Rows) -> tuple[Sourced, ...]:
     """Every record of files that were read, in ledger order."""
-    found = rows.execute("SELECT sequence FROM entries WHERE kind = 'source' ORDER BY sequence")
-    return tuple(body for (sequence,) in found if isinstance(body := view.at(rows, sequence).facts(), Sourced))
+    sequences = rows.execute("SELECT sequence FROM entries WHERE kind = 'source' ORDER BY sequence")
+    return tuple(body for (sequence,) in sequences if isinstance(body := view.at(rows, sequence).facts(), Sourced))
 
 
 def _last_key(rows: Rows) -> str:
-    found = rows.execute("SELECT max(sequence) FROM sources")
-    body = view.at(rows, found[0][0]).facts() if found and found[0][0] is not None else None
+    last = rows.execute("SELECT max(sequence) FROM sources")
+    body = view.at(rows, last[0][0]).facts() if last and last[0][0] is not None else None
     return body.key if isinstance(body, Sourced) else ""
 
 

@@ -134,9 +134,9 @@ class _Walk:
             elif isinstance(body, Incident):
                 incidents[at] = body
                 self._correct(body)
-        found = Tally(self._state, tuple(self._taken.values()), opened, recovered, incidents, self._draws)
-        _require_sums(found)
-        return found
+        tally = Tally(self._state, tuple(self._taken.values()), opened, recovered, incidents, self._draws)
+        _require_sums(tally)
+        return tally
 
     def _reserve(self, at: int, text: str) -> None:
         body = from_json(text)
@@ -193,18 +193,18 @@ class _Walk:
             self._taken[each.reservation] = taken._replace(parts={**taken.parts, each.account: changed})
 
 
-def _require_sums(found: Tally) -> None:
+def _require_sums(tally: Tally) -> None:
     """Hold what the releases add up to against the balances."""
-    for name, stand in found.state.accounts.items():
-        total = Counter(taken.parts[name].spent for taken in found.taken if name in taken.parts)
-        for body in found.recovered.values():
+    for name, stand in tally.state.accounts.items():
+        total = Counter(taken.parts[name].spent for taken in tally.taken if name in taken.parts)
+        for body in tally.recovered.values():
             if name in body.added:
                 total[body.added[name]] += 1
         loss = sum((n * spent.loss for spent, n in total.items()), Fraction(0))
         reveals = sum((n * spent.reveals for spent, n in total.items()), Fraction(0))
         if not (_near(stand.balance.spent.loss, loss) and _near(stand.balance.spent.reveals, reveals)):
             raise _apart(stand)
-        if stand.balance.releases != sum(name in taken.parts and not taken.revision for taken in found.taken):
+        if stand.balance.releases != sum(name in taken.parts and not taken.revision for taken in tally.taken):
             raise _apart(stand)
 
 

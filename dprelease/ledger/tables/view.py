@@ -68,8 +68,8 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 def head(rows: Rows) -> Head:
     """Sequence number and hash of the last entry."""
-    found = rows.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1")
-    return Head(sequence=found[0][0], hash=found[0][1]) if found else Head()
+    last = rows.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1")
+    return Head(sequence=last[0][0], hash=last[0][1]) if last else Head()
 
 
 def require_head(rows: Rows) -> Head:
@@ -78,10 +78,10 @@ def require_head(rows: Rows) -> Head:
     Raises:
         Corrupt: Names the entry.
     """
-    found = rows.execute("SELECT * FROM entries ORDER BY sequence DESC LIMIT 2")
-    if not found:
+    newest = rows.execute("SELECT * FROM entries ORDER BY sequence DESC LIMIT 2")
+    if not newest:
         return Head()
-    last, before = _entry(found[0]), _entry(found[1]).head if len(found) > 1 else Head()
+    last, before = _entry(newest[0]), _entry(newest[1]).head if len(newest) > 1 else Head()
     count = rows.execute("SELECT count(*) FROM entries")[0][0] if rows.fresh else last.sequence
     if not last.is_whole or not last.follows(before) or count != last.sequence:
         raise Corrupt(
@@ -99,10 +99,10 @@ def at(rows: Rows, sequence: int) -> Entry:
     Raises:
         Corrupt: It is not there.
     """
-    found = rows.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)) if type(sequence) is int else []
-    if not found:
+    matches = rows.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)) if type(sequence) is int else []
+    if not matches:
         raise Corrupt(f"entry {sequence} of the ledger is missing", hint=RESTORE, code="DPR-L302")
-    return _entry(found[0])
+    return _entry(matches[0])
 
 
 def state(rows: Rows, last: Head | None = None) -> State:
@@ -128,17 +128,17 @@ def state(rows: Rows, last: Head | None = None) -> State:
     accounts = {name: _stand(rows, name, sequence) for name, sequence in marks.heads.items()}
     place = None
     if marks.place:
-        told = at(rows, marks.place).facts()
-        if not isinstance(told, Anchored | Recovered):
+        body_of_place = at(rows, marks.place).facts()
+        if not isinstance(body_of_place, Anchored | Recovered):
             raise Corrupt(f"entry {marks.place} of the ledger does not say where it is", hint=RESTORE, code="DPR-L303")
-        place = (marks.place, told)
+        place = (marks.place, body_of_place)
     return State(head=last, books=books, place=place, accounts=accounts)
 
 
 def hash_at(rows: Rows, sequence: int) -> str:
     """The hash of an entry; empty where there is none."""
-    found = rows.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,))
-    return str(found[0][0]) if found else ""
+    matches = rows.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,))
+    return str(matches[0][0]) if matches else ""
 
 
 def place(rows: Rows, last: Head) -> Anchored | Recovered | None:
@@ -147,8 +147,8 @@ def place(rows: Rows, last: Head) -> Anchored | Recovered | None:
         return None
     books = _books(rows, last.sequence)
     marks = getattr(at(rows, books).facts(), "marks", None) if books else None
-    told = at(rows, marks.place).facts() if marks and marks.place else None
-    return told if isinstance(told, Anchored | Recovered) else None
+    body = at(rows, marks.place).facts() if marks and marks.place else None
+    return body if isinstance(body, Anchored | Recovered) else None
 
 
 def _books(rows: Rows, sequence: int) -> int:
@@ -170,15 +170,15 @@ def _stand(rows: Rows, name: str, sequence: int) -> Stand:
 def openings(rows: Rows, account: str) -> tuple[tuple[int, Opened], ...]:
     """The entries that opened an account or changed its caps, back along what each of them replaces."""
     stand = state(rows).accounts.get(account)
-    found: list[tuple[int, Opened]] = []
+    entries: list[tuple[int, Opened]] = []
     sequence = stand.balance.opened if stand else None
     while sequence is not None:
         body = at(rows, sequence).facts()
         if not isinstance(body, Opened) or body.account != account:
             raise Corrupt(f"entry {sequence} of the ledger does not open account {account}", hint=RESTORE)
-        found.append((sequence, body))
+        entries.append((sequence, body))
         sequence = body.replaces
-    return tuple(reversed(found))
+    return tuple(reversed(entries))
 
 
 def content(rows: Rows, digest: str) -> bytes:
@@ -187,11 +187,11 @@ def content(rows: Rows, digest: str) -> bytes:
     Raises:
         Corrupt: They are missing, or are others.
     """
-    found = rows.execute("SELECT payload FROM contents WHERE digest = ?", (digest,))
-    if not found or sha256(bytes(found[0][0])) != digest:
-        what = "was altered" if found else "is missing"
+    payloads = rows.execute("SELECT payload FROM contents WHERE digest = ?", (digest,))
+    if not payloads or sha256(bytes(payloads[0][0])) != digest:
+        what = "was altered" if payloads else "is missing"
         raise Corrupt(f"{_LOST}what it keeps as {digest[:16]} {what}", hint=RESTORE, code="DPR-L304")
-    return bytes(found[0][0])
+    return bytes(payloads[0][0])
 
 
 def events(rows: Rows, known: dict[str, Composed], digest: str) -> Composed:
@@ -213,8 +213,8 @@ def replayed(rows: Rows) -> State:
     query = """
         SELECT * FROM entries WHERE kind IN ('open', 'reserve', 'void', 'anchor', 'recover', 'incident')
         ORDER BY sequence"""
-    found = replay(map(_entry, rows.execute(query)), lambda digest: events(rows, known, digest))
-    return replace(found, head=head(rows))
+    stands = replay(map(_entry, rows.execute(query)), lambda digest: events(rows, known, digest))
+    return replace(stands, head=head(rows))
 
 
 def whole_state(rows: Rows) -> State:
@@ -223,18 +223,18 @@ def whole_state(rows: Rows) -> State:
     Raises:
         Corrupt: The sums and the balances differ.
     """
-    found, quick = replayed(rows), state(rows)
-    for name, stand in found.accounts.items():
+    summed, quick = replayed(rows), state(rows)
+    for name, stand in summed.accounts.items():
         other = quick.accounts.get(name)
         if quick.books and (other is None or (other.balance, other.head) != (stand.balance, stand.head)):
             raise Corrupt(f"{_LOST}the balance of account {name} is not the sum of its charges", hint=RESTORE)
-    return found
+    return summed
 
 
 def find(rows: Rows, release: str, period: str) -> Reservation | None:
     """The last reservation of a release and period that was not given back."""
-    found = _standing(rows, release, period)
-    return _reservation(rows, *found[-1]) if found else None
+    standing = _standing(rows, release, period)
+    return _reservation(rows, *standing[-1]) if standing else None
 
 
 def history(rows: Rows, release: str, period: str) -> tuple[Reservation, ...]:
@@ -316,32 +316,34 @@ def was_planned(rows: Rows, release: str, period: str, plan: str) -> bool:
     return bool(rows.execute(query, (release, period, plan)))
 
 
-def with_plan(rows: Rows, found: Reservation) -> Reservation:
+def with_plan(rows: Rows, reservation: Reservation) -> Reservation:
     """The reservation with its plan, and with what was accepted of its data; a lost one has neither."""
-    if found.state == "lost":
-        return found
-    read = sources(rows, found.sequence)
-    return found.model_copy(update={"plan": plan_text(rows, found), "accepted": read.accepted if read else ()})
+    if reservation.state == "lost":
+        return reservation
+    read = sources(rows, reservation.sequence)
+    return reservation.model_copy(
+        update={"plan": plan_text(rows, reservation), "accepted": read.accepted if read else ()}
+    )
 
 
-def plan_text(rows: Rows, found: Reservation) -> str:
+def plan_text(rows: Rows, reservation: Reservation) -> str:
     """The canonical JSON of the plan of a reservation, checked against its fingerprint.
 
     Raises:
         Corrupt: It is missing or altered.
     """
-    body = at(rows, found.sequence).facts()
+    body = at(rows, reservation.sequence).facts()
     if isinstance(body, Reserved) and body.plan:  # an entry of an older schema
         return body.plan
-    return content(rows, found.plan_fingerprint).decode()
+    return content(rows, reservation.plan_fingerprint).decode()
 
 
 def sources(rows: Rows, reservation: int) -> Sources | None:
     """What was last fingerprinted for a reservation; None where nothing was read for it."""
     query = "SELECT sequence FROM sources WHERE reservation = ? ORDER BY sequence"
-    found = [at(rows, row[0]).facts() for row in rows.execute(query, (reservation,))]
-    bodies = [body for body in found if isinstance(body, Sourced) and body.reservation == reservation]
-    if len(bodies) != len(found):
+    facts = [at(rows, row[0]).facts() for row in rows.execute(query, (reservation,))]
+    bodies = [body for body in facts if isinstance(body, Sourced) and body.reservation == reservation]
+    if len(bodies) != len(facts):
         raise Corrupt(f"{_LOST}the index of sources does not fit the entries", hint=RESTORE, code="DPR-L302")
     if not bodies:
         return None
@@ -351,13 +353,13 @@ def sources(rows: Rows, reservation: int) -> Sources | None:
 
 def secret(rows: Rows, reservation: int) -> bytes | None:
     """The random bytes of an open reservation; None where they were not made yet."""
-    found = rows.execute("SELECT secret FROM secrets WHERE reservation = ?", (reservation,))
-    return bytes(found[0][0]) if found else None
+    secrets = rows.execute("SELECT secret FROM secrets WHERE reservation = ?", (reservation,))
+    return bytes(secrets[0][0]) if secrets else None
 
 
-def has_measurements(rows: Rows, found: Reservation) -> bool:
+def has_measurements(rows: Rows, reservation: Reservation) -> bool:
     """Whether any step of a reservation was measured."""
-    return bool(measured(rows, found.release, found.period, found.plan_fingerprint))
+    return bool(measured(rows, reservation.release, reservation.period, reservation.plan_fingerprint))
 
 
 def measured(rows: Rows, release: str, period: str, plan: str) -> frozenset[str]:
@@ -374,13 +376,13 @@ def stored(rows: Rows, key: StepKey) -> tuple[int, Measurement] | None:
     """
     names = (key.release, key.period, key.plan, key.step)
     query = "SELECT sequence, digest FROM measurements WHERE "
-    found = rows.execute(f"{query} release = ? AND period = ? AND plan = ? AND step = ?", names)
-    again = rows.execute(f"{query} identity = ?", (identity(*names),))
-    if found != again:
+    by_name = rows.execute(f"{query} release = ? AND period = ? AND plan = ? AND step = ?", names)
+    by_identity = rows.execute(f"{query} identity = ?", (identity(*names),))
+    if by_name != by_identity:
         raise _altered(key, "is hidden: its index contradicts itself")
-    if not found:
+    if not by_name:
         return None
-    sequence, digest = found[0]
+    sequence, digest = by_name[0]
     body = at(rows, sequence).facts()
     same = isinstance(body, Measured) and (body.release, body.period, body.plan, body.step) == names
     if not same or not isinstance(body, Measured) or body.digest != digest:

@@ -54,9 +54,9 @@ def spread_of(rows: Rows, account: Account) -> tuple[Spread, ...]:
     """
     if account.window is None or account.window.time is None:
         return ()
-    found, plans, name = tally(rows), Plans(), account.name
-    spent = {at: body.added[name] for at, body in found.recovered.items() if name in body.added}
-    for taken in found.taken:
+    charged, plans, name = tally(rows), Plans(), account.name
+    spent = {at: body.added[name] for at, body in charged.recovered.items() if name in body.added}
+    for taken in charged.taken:
         if name in taken.parts and _times(rows, plans, taken.sequence, taken.plan, name) != {account.window.time}:
             spent[taken.sequence] = taken.parts[name].spent
     return tuple(Spread(reservation=at, spent=each) for at, each in sorted(spent.items()))

@@ -121,9 +121,9 @@ class Write:
         place = (
             body.ledger if isinstance(body, Anchored | Recovered) else self.state.place and self.state.place[1].ledger
         )
-        told = self.line or Line(ledger=place or "", sequence=0, hash="")
+        line = self.line or Line(ledger=place or "", sequence=0, hash="")
         update = {"ledger": place or "", "sequence": entry.sequence, "hash": entry.hash}
-        self.line = told.model_copy(update=update)
+        self.line = line.model_copy(update=update)
         return entry
 
     def _tell(self, balances: tuple[Balance, ...], terms: tuple[Account, ...]) -> None:

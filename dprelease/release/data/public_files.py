@@ -95,7 +95,7 @@ def confidential_files(
         apart: See :func:`spec_files`.
         environment: What ``${env:NAME}`` may name.
     """
-    found: dict[Identity, Confidential] = {}
+    files: dict[Identity, Confidential] = {}
     for path in spec_files(folder, apart):
         shown = path.relative_to(folder).as_posix()
         for source in _sources_of(path):
@@ -103,8 +103,8 @@ def confidential_files(
             for name in () if pattern is None else _matches(pattern, folder):
                 identity = identity_of(name)
                 if identity is not None:
-                    found.setdefault(identity, Confidential(name, source, shown))
-    return found
+                    files.setdefault(identity, Confidential(name, source, shown))
+    return files
 
 
 def _sources_of(path: Path) -> tuple[str, ...]:
@@ -145,10 +145,10 @@ def _matches(pattern: str, folder: Path) -> list[Path]:
 def identity_of(path: Path) -> Identity | None:
     """Which file a path leads to; None: to none."""
     try:
-        found = path.stat()
+        facts = path.stat()
     except (OSError, ValueError):
         return None
-    return None if stat.S_ISDIR(found.st_mode) else (found.st_dev, found.st_ino)
+    return None if stat.S_ISDIR(facts.st_mode) else (facts.st_dev, facts.st_ino)
 
 
 def read_reference_file(path: Path, confidential: Mapping[Identity, Confidential]) -> bytes | RefusedFile | None:

@@ -269,8 +269,8 @@ class Sources:
             engine.present(table)
         accounts = {name: table.account for name, table in tables.items()}
         ledger.require_readable(None, accounts, key.id, accepted=bool(accept))  # before an hour of hashing
-        found = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
-        ledger.require_readable(found, accounts, key.id, accepted=bool(accept))
+        hashes = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        ledger.require_readable(hashes, accounts, key.id, accepted=bool(accept))
 
     def pin(
         self,
@@ -303,23 +303,23 @@ class Sources:
         if recorded is not None and recorded.key != key.id and not accept:
             raise _another_key(release, recorded.key, key)  # before an hour of hashing
         self.begun = True
-        found = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        hashes = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
         hit("source.read")
         if recorded is None:
-            self._first(ledger, identity, found, key, accept)
-        elif differing := _differing(recorded, found):  # with another key, all of them
+            self._first(ledger, identity, hashes, key, accept)
+        elif differing := _differing(recorded, hashes):  # with another key, all of them
             if not accept:
                 raise _changed(release, differing)
-            ledger.source(*identity, found, key.id, accepted=accept)
+            ledger.source(*identity, hashes, key.id, accepted=accept)
         # Another process may have recorded its own at the same moment: what stands in the ledger counts.
         recorded = ledger.sourced(*identity)
         if recorded is None:
             raise BrokenPromiseError(f"the sources of {release} were recorded and are not in the ledger")
         if recorded.key != key.id:
             raise _another_key(release, recorded.key, key)
-        if differing := _differing(recorded, found):
+        if differing := _differing(recorded, hashes):
             raise _changed(release, differing)
-        return Pinned(engine, dict(tables), key, found, release)
+        return Pinned(engine, dict(tables), key, hashes, release)
 
     def _first(
         self, ledger: Records, identity: Identity, found: Mapping[str, tuple[str, ...]], key: SourceKey, accept: str

@@ -56,14 +56,14 @@ def looks_of(ledger: Ledger, reservation: Reservation) -> tuple[Looked, ...]:
     """
     every = ledger.files_read()
     read = [body for body in every if body.reservation == reservation.sequence]
-    found: dict[tuple[str, tuple[str, ...]], Looked] = {}
+    looks: dict[tuple[str, tuple[str, ...]], Looked] = {}
     for look in (body for body in every if not body.reservation):
         seen = {file for files in look.tables.values() for file in files}
         tables = {name for body in read if body.key == look.key for name, mine in body.tables.items() if seen & {*mine}}
         if tables:
-            told = Looked(at=look.at, tables=tuple(sorted(tables)))
-            found.setdefault((told.at, told.tables), told)
-    return tuple(found.values())
+            looked = Looked(at=look.at, tables=tuple(sorted(tables)))
+            looks.setdefault((looked.at, looked.tables), looked)
+    return tuple(looks.values())
 
 
 def _account(losses: AccountLosses, units: dict[str, str]) -> AccountFacts:
@@ -113,12 +113,12 @@ def _history(ledger: Ledger, reservation: Reservation) -> tuple[AccountPoint, ..
 
 
 def _cap_changes(ledger: Ledger, reservation: Reservation) -> tuple[CapChange, ...]:
-    found = []
+    changed = []
     for name in sorted({each.name for each in reservation.accounts}):
         known = [each for each in ledger.openings(name) if each[0] < reservation.sequence]
         for (_, before), (sequence, after) in pairwise(known):
             if before.cap != after.cap:
-                found.append(
+                changed.append(
                     CapChange(account=name, sequence=sequence, at=after.at, before=before.cap, after=after.cap)
                 )
-    return tuple(found)
+    return tuple(changed)

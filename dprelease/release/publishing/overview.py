@@ -47,13 +47,13 @@ def write_overview(releases: Path) -> str:
 
 def _bundles(releases: Path) -> dict[Path, int]:
     """Folders that have a manifest, and when it was written; not those that are being written."""
-    found = {}
+    times = {}
     for path in sorted(releases.glob("*/*")):
         hidden = any(part.startswith(".") for part in path.relative_to(releases).parts)
         if not hidden and (path / MANIFEST_FILE).is_file():
             with suppress(FileNotFoundError):  # replaced at this very moment; it is looked at again
-                found[path] = (path / MANIFEST_FILE).stat().st_mtime_ns
-    return found
+                times[path] = (path / MANIFEST_FILE).stat().st_mtime_ns
+    return times
 
 
 def _page(releases: Path, bundles: dict[Path, int]) -> bytes:
@@ -77,11 +77,11 @@ def _listed(path: Path, name: str) -> Listed:
         raise ValueError("a link")
     manifest = Manifest.from_canonical(read_regular(path / MANIFEST_FILE, LARGEST_MANIFEST))
     facts, plan = (_sound(path, each, manifest) for each in _READ)
-    found = Listed(name, manifest, Facts.from_canonical(facts), ReleasePlan.from_canonical(plan))
-    same = found.facts.plan_fingerprint == manifest.plan_fingerprint and found.facts.signer == manifest.signer
-    if not same or found.facts.rehearsal != manifest.rehearsal:
+    listed = Listed(name, manifest, Facts.from_canonical(facts), ReleasePlan.from_canonical(plan))
+    same = listed.facts.plan_fingerprint == manifest.plan_fingerprint and listed.facts.signer == manifest.signer
+    if not same or listed.facts.rehearsal != manifest.rehearsal:
         raise ValueError("of another release")
-    return found
+    return listed
 
 
 def _sound(path: Path, name: str, manifest: Manifest) -> bytes:

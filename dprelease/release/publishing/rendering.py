@@ -182,18 +182,18 @@ def publish_again(project: Project, release: str, period: str | None, spec: Path
     signer = project.signing_key(os.environ)
     ledger = project.open_ledger()
     every = {(each.release, each.period): each for each in ledger.reservations()}  # the last one of each counts
-    found = [key for key in every if key[0] == release and period in (None, key[1])]
-    if len(found) != 1:
-        known = ", ".join("/".join(key) for key in found or every) or "none"
-        what = "several periods of" if found else "no release"
+    names = [key for key in every if key[0] == release and period in (None, key[1])]
+    if len(names) != 1:
+        known = ", ".join("/".join(key) for key in names or every) or "none"
+        what = "several periods of" if names else "no release"
         raise LedgerError(
             f"{what} {release if period is None else f'{release}/{period}'} in the ledger",
             hint=f"name one as NAME/PERIOD; the ledger has: {known}",
             code="DPR-L112",
         )
-    reservation = ledger.find(*found[0])
+    reservation = ledger.find(*names[0])
     if reservation is None or reservation.state in ("given_up", "lost"):
-        raise has_ended(every[found[0]])
+        raise has_ended(every[names[0]])
     folder = folder_for(project.releases, reservation.release, reservation.period)
     plan = ReleasePlan.from_canonical(reservation.plan)
     look = None

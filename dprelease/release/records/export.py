@@ -76,27 +76,27 @@ def export(ledger: Ledger, account: str = "") -> dict[str, Any]:
     Raises:
         LedgerError: The ledger has no such account.
     """
-    found = ledger.tally()
-    if account and account not in found.state.accounts:
-        known = ", ".join(sorted(found.state.accounts)) or "none"
+    tally = ledger.tally()
+    if account and account not in tally.state.accounts:
+        known = ", ".join(sorted(tally.state.accounts)) or "none"
         raise LedgerError(f"the ledger has no account {account}", hint=f"it has: {known}", code="DPR-L115")
-    names = [account] if account else sorted(found.state.accounts)
-    head = found.state.head
+    names = [account] if account else sorted(tally.state.accounts)
+    head = tally.state.head
     return {
         "format": FORMAT,
         "ledger": ledger.place,
         "head": {"sequence": head.sequence, "hash": head.hash},
-        "accounts": {name: _account(found, name) for name in names},
+        "accounts": {name: _account(tally, name) for name in names},
     }
 
 
-def _account(found: Tally, name: str) -> dict[str, Any]:
-    stand = found.state.accounts[name]
-    taken = [each for each in found.taken if name in each.parts]
+def _account(tally: Tally, name: str) -> dict[str, Any]:
+    stand = tally.state.accounts[name]
+    taken = [each for each in tally.taken if name in each.parts]
     counted = Counter(each.parts[name].digest for each in taken)
-    draws = {digest: events_of(found.draws[digest]) for digest in counted}
+    draws = {digest: events_of(tally.draws[digest]) for digest in counted}
     notes = sorted({note for digest in counted for note in draws[digest].pop("notes")})
-    extra = [body.added[name] for body in found.recovered.values() if name in body.added]
+    extra = [body.added[name] for body in tally.recovered.values() if name in body.added]
     if any(spent.loss for spent in extra):
         notes.append("a recovery added spend whose draws nobody knows: only a zcdp account can write it, under zcdp")
     reveals = sum((n * Fraction(draws[digest]["reveals"]) for digest, n in counted.items()), Fraction(0))
@@ -184,11 +184,11 @@ def _pair(atom: Atom) -> tuple[dict[str, Any], int]:
     if isinstance(atom, DiscreteLaplace) and len(atom.sensitivity.shifts) == 1:
         (worst,) = atom.sensitivity.shifts
         each = Counter(worst)
-        made = [
+        events = [
             _times(_event("DiscreteLaplaceDpEvent", noise_parameter=_up(1 / atom.scale), sensitivity=change), n)
             for change, n in each.items()
         ]
-        return _composed(made), 0
+        return _composed(events), 0
     if isinstance(atom, DiscreteGaussian):
         return _gaussian(atom.scale * atom.scale - _ROUND, atom.sensitivity.l2_squared), atom.sensitivity.l0
     if isinstance(atom, Gaussian):

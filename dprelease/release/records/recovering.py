@@ -42,11 +42,11 @@ def recover(
         LedgerError: As of ``ledger.recovery``.
         PublishError: An erratum cannot be written (DPR-W210).
     """
-    found = shelf_of(releases).found
-    missing = {each.folder for each in ledger.lacks(found, admitted=False)}
-    evidence = [evidence_of(each) if each.folder in missing else Evidence(each) for each in found]
+    bundles = shelf_of(releases).found
+    missing = {each.folder for each in ledger.lacks(bundles, admitted=False)}
+    evidence = [evidence_of(each) if each.folder in missing else Evidence(each) for each in bundles]
     done = ledger.recover(why, command, published=evidence, gone=gone)
-    return done, _write_errata(ledger, found) if done else ()
+    return done, _write_errata(ledger, bundles) if done else ()
 
 
 def evidence_of(published: Published) -> Evidence:

@@ -56,12 +56,12 @@ def status_facts(ledger: Ledger, policy: Mapping[str, Account]) -> dict[str, Any
     ``hypothetical`` are what the same draws would have cost had they all been fixed before the first one; they grant
     nothing. ``plain_sum`` adds up what the releases' plans claim; it is shown to be compared, and charges nothing.
     """
-    found = ledger.tally()
+    tally = ledger.tally()
     return {
         "ledger": ledger.place,
-        "entries": found.state.head.sequence,
-        "accounts": accounts_of(found, policy),
-        "open": [_release(taken) for taken in found.taken if not taken.ended],
+        "entries": tally.state.head.sequence,
+        "accounts": accounts_of(tally, policy),
+        "open": [_release(taken) for taken in tally.taken if not taken.ended],
         "locks": [holder.model_dump(mode="json") for holder in ledger.holders()],
         "incidents": [
             {
@@ -70,25 +70,25 @@ def status_facts(ledger: Ledger, policy: Mapping[str, Account]) -> dict[str, Any
                 "why": body.why,
                 "corrected": len({each.reservation for each in body.corrected}),
             }
-            for at, body in found.incidents.items()
+            for at, body in tally.incidents.items()
         ],
     }
 
 
-def accounts_of(found: Tally, policy: Mapping[str, Account]) -> list[dict[str, Any]]:
+def accounts_of(tally: Tally, policy: Mapping[str, Account]) -> list[dict[str, Any]]:
     """Every account of the policy, and every one that only the ledger knows, by name."""
-    stands = found.state.accounts
+    stands = tally.state.accounts
     known = {**{name: stand.account for name, stand in stands.items()}, **policy}
     shown = []
     for name, account in sorted(known.items()):
         empty = Stand(account=account, balance=Balance(account=name, opened=0), head=Head())
-        shown.append({**_account_facts(found, account, stands.get(name, empty)), "in_policy": name in policy})
+        shown.append({**_account_facts(tally, account, stands.get(name, empty)), "in_policy": name in policy})
     return shown
 
 
-def _account_facts(found: Tally, account: Account, stand: Stand) -> dict[str, Any]:
+def _account_facts(tally: Tally, account: Account, stand: Stand) -> dict[str, Any]:
     name = account.name
-    terms, cap, releases = terms_of(account), account.lifetime, _parts(found, name)
+    terms, cap, releases = terms_of(account), account.lifetime, _parts(tally, name)
     still = [taken.parts[name] for taken in releases if not taken.ended]
     spent, settled = _counted(account, stand, still)
     months = leading(stand.balance.windows, stand.balance.windows, account.neighboring) if account.parallel else ()
@@ -103,21 +103,21 @@ def _account_facts(found: Tally, account: Account, stand: Stand) -> dict[str, An
         "counts": list(months),
         **_amounts(terms, stand, spent, settled, cap),
         "plain_sum": _plain_sum(releases),
-        "hypothetical": _hypothetical(found, name, cap.delta),
+        "hypothetical": _hypothetical(tally, name, cap.delta),
         "fits": _fits(terms, stand, releases[-1] if releases else None, account),
         "windows": _windows(terms, stand, releases, account),
-        "raised": _raised(found, name),
-        "recovered": _recovered(found, terms, name, cap.delta),
+        "raised": _raised(tally, name),
+        "recovered": _recovered(tally, terms, name, cap.delta),
         "incidents": [
             {"entry": at, "why": body.why, "corrected": sum(each.account == name for each in body.corrected)}
-            for at, body in found.incidents.items()
+            for at, body in tally.incidents.items()
             if any(each.account == name for each in body.corrected)
         ],
     }
 
 
-def _parts(found: Tally, name: str) -> list[Taken]:
-    return [taken for taken in found.taken if name in taken.parts]
+def _parts(tally: Tally, name: str) -> list[Taken]:
+    return [taken for taken in tally.taken if name in taken.parts]
 
 
 def _sum(spent: list[Spent]) -> Spent:
@@ -198,14 +198,14 @@ def _plain_sum(releases: list[Taken]) -> dict[str, Any]:
     }
 
 
-def draws_of(found: Tally, name: str) -> Composed:
+def draws_of(tally: Tally, name: str) -> Composed:
     """Everything that stands charged to an account, equal releases as one repeated event."""
-    counted = Counter(taken.parts[name].digest for taken in _parts(found, name))
-    return Composed(events=tuple(Repeated(event=found.draws[digest], count=n) for digest, n in counted.items()))
+    counted = Counter(taken.parts[name].digest for taken in _parts(tally, name))
+    return Composed(events=tuple(Repeated(event=tally.draws[digest], count=n) for digest, n in counted.items()))
 
 
-def _hypothetical(found: Tally, name: str, delta: Fraction) -> dict[str, str]:
-    draws = draws_of(found, name)
+def _hypothetical(tally: Tally, name: str, delta: Fraction) -> dict[str, str]:
+    draws = draws_of(tally, name)
     shown = {}
     for kind, accountant in ACCOUNTANTS.items() if draws.events else ():
         try:
@@ -340,8 +340,8 @@ def log_lines(
         since: Only from this entry on.
         last: Only so many, the newest ones; 0: all.
     """
-    found = [line for entry in ledger.entries() for line in _line(entry, account, release, kind, since)]
-    return found[-last:] if last else found
+    lines = [line for entry in ledger.entries() for line in _line(entry, account, release, kind, since)]
+    return lines[-last:] if last else lines
 
 
 def _line(entry: Entry, account: str, release: str, kind: str, since: int) -> Iterator[dict[str, Any]]:

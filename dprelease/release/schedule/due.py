@@ -188,7 +188,7 @@ def late_revisions(
     for each in reservations:
         if is_a(schedule.period, each.period) and each.period not in schedule.skip:
             known[each.period].append(each)
-    found: list[Revision] = []
+    late: list[Revision] = []
     for period, taken in sorted(known.items()) if schedule.revisions else ():
         whole, state = span(period), vintages(taken, planned)
         if whole is None or state is None:
@@ -199,8 +199,8 @@ def late_revisions(
         ripe = [number for number, due in times.items() if due <= now]
         if ripe:
             gone = schedule.gone(whole[1])
-            found.append(Revision(period, ripe[-1], times[ripe[-1]], gone, gone is not None and gone <= now))
-    return tuple(found)
+            late.append(Revision(period, ripe[-1], times[ripe[-1]], gone, gone is not None and gone <= now))
+    return tuple(late)
 
 
 def read_scheduled(path: Path) -> Scheduled:
@@ -209,11 +209,11 @@ def read_scheduled(path: Path) -> Scheduled:
     Raises:
         SpecError: If it cannot be read, is wrong in this part, or has none.
     """
-    found = read_schedule(read_text(path, str(path)), str(path))
-    if found is None:
+    scheduled = read_schedule(read_text(path, str(path)), str(path))
+    if scheduled is None:
         hint = 'write `schedule: {cron: "0 6 5 * *", timezone: Europe/Paris, period: month, not_before: 4d}`'
         raise SpecError([Problem("DPR-S635", "the spec has no `schedule`", hint, Where(str(path)))])
-    return found
+    return scheduled
 
 
 def find_scheduled(project: Project) -> tuple[dict[Path, Scheduled], tuple[Problem, ...]]:
@@ -222,7 +222,7 @@ def find_scheduled(project: Project) -> tuple[dict[Path, Scheduled], tuple[Probl
     Folders of other projects, of published releases and of Prefect, and hidden ones, are not looked into. Specs that
     release under one name are left out, and told as a problem: the ledger could not tell their periods apart.
     """
-    found: dict[Path, Scheduled] = {}
+    scheduled_files: dict[Path, Scheduled] = {}
     problems: list[Problem] = []
     for path in spec_files(project.folder, (project.releases, project.prefect_home)):
         try:
@@ -231,9 +231,9 @@ def find_scheduled(project: Project) -> tuple[dict[Path, Scheduled], tuple[Probl
             problems += error.problems
             continue
         if scheduled is not None:
-            found[path] = scheduled
-    twice = same_name(found)
-    alone = {path: each for path, each in found.items() if each.name not in twice}
+            scheduled_files[path] = scheduled
+    twice = same_name(scheduled_files)
+    alone = {path: each for path, each in scheduled_files.items() if each.name not in twice}
     return alone, (*problems, *twice.values())
 
 
@@ -345,10 +345,10 @@ def _cannot_pay(ledger: Ledger, policy: Mapping[str, Account], reservations: Seq
     An estimate for a reader, by the very check of a reservation: what is asked is known once a plan is made.
     """
     last = next((each for each in reversed(reservations) if each.state != "lost"), None)
-    found = ledger.find(last.release, last.period) if last else None
-    if found is None or not found.plan:
+    reservation = ledger.find(last.release, last.period) if last else None
+    if reservation is None or not reservation.plan:
         return ""
-    plan = ReleasePlan.from_canonical(found.plan).at_revision(0)  # a revision was paid for before it
+    plan = ReleasePlan.from_canonical(reservation.plan).at_revision(0)  # a revision was paid for before it
     missing = [account.name for account in plan.accounts if account.name not in policy]
     if missing:
         return f"the policy has no account {', '.join(missing)}"
@@ -360,5 +360,5 @@ def _cannot_pay(ledger: Ledger, policy: Mapping[str, Account], reservations: Seq
         raise
     except (LedgerError, PlanError) as error:
         return error.summary
-    told = [each.name + (f" ({each.window})" if each.window else "") for each in short]
-    return f"account {', '.join(told)} cannot pay for another release like the last one" if told else ""
+    names = [each.name + (f" ({each.window})" if each.window else "") for each in short]
+    return f"account {', '.join(names)} cannot pay for another release like the last one" if names else ""

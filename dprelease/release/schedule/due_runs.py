@@ -152,14 +152,14 @@ def turns(
     late = late_revisions(schedule, reservations, planned, now)
     begun = {each.period: each.revision for each in reservations if each.state == "open"}
     ours = [slot for slot in slots if slot.period not in held and _is_ours(scheduled, slot)]
-    found = [Turn(slot.period, begun[slot.period], resumes=True) for slot in ours if slot.state == "open"]
-    found += [Turn(slot.period) for slot in ours if slot.state in ("due", "late")]
-    found += [Turn(each.period, each.number) for each in late if each.period not in held and not each.lost]
-    most = most or len(found)
+    waiting = [Turn(slot.period, begun[slot.period], resumes=True) for slot in ours if slot.state == "open"]
+    waiting += [Turn(slot.period) for slot in ours if slot.state in ("due", "late")]
+    waiting += [Turn(each.period, each.number) for each in late if each.period not in held and not each.lost]
+    most = most or len(waiting)
     left = [each for slot in slots if (each := _left(scheduled, slot, begun.get(slot.period, 0), held))]
     left += [each for revision in late if (each := _left_revision(revision, held))]
-    left += [Left(turn.period, turn.revision, "most", "waits for another run") for turn in found[most:]]
-    return Agenda(scheduled.name, tuple(found[:most]), tuple(left))
+    left += [Left(turn.period, turn.revision, "most", "waits for another run") for turn in waiting[most:]]
+    return Agenda(scheduled.name, tuple(waiting[:most]), tuple(left))
 
 
 def stays_charged(target: Path, release: str, turn: Turn) -> bool:
@@ -168,10 +168,10 @@ def stays_charged(target: Path, release: str, turn: Turn) -> bool:
     A ledger that cannot be asked is taken to say so: nothing more is charged then.
     """
     try:
-        found = Project.find(target.parent).open_ledger().find(release, turn.period)
+        reservation = Project.find(target.parent).open_ledger().find(release, turn.period)
     except DpReleaseError:
         return True
-    return found is not None and found.state == "open"
+    return reservation is not None and reservation.state == "open"
 
 
 def not_begun(turn: Turn, after: Turn) -> Left:

@@ -41,8 +41,8 @@ class Listening:
         chosen = None if keys is None else tuple(keys)
         missing = [each for each in quantities if (grouping, chosen, each) not in self._boxes]
         if missing:
-            found = self._engine.aggregate(catalog, grouping, missing, references, secret=secret, keys=keys)
-            self._boxes.update({(grouping, chosen, each): box for each, box in zip(missing, found, strict=True)})
+            exact = self._engine.aggregate(catalog, grouping, missing, references, secret=secret, keys=keys)
+            self._boxes.update({(grouping, chosen, each): box for each, box in zip(missing, exact, strict=True)})
         return tuple(self._boxes[grouping, chosen, each] for each in quantities)
 
     def box(self, grouping: Grouping, keys: Keys, quantity: Quantity) -> Box:

@@ -101,11 +101,11 @@ def stand_in(project: Project, plan: ReleasePlan, tables: Mapping[str, Table], e
     """
     ledger = project.open_ledger()
     require_accounted(ledger, project.releases, plan.release.name, plan.release.period)
-    found = [body for body in ledger.files_read() if body.reservation]
+    read = [body for body in ledger.files_read() if body.reservation]
     # Made by the first that reads; one that is made now would recognise nothing of what was read before.
     apart = [project.releases, *([ledger.folder] if ledger.folder else [])]
-    key = SourceKey.of(project.source_key, apart) if project.source_key.exists() or not found else None
-    if key is None or any(fact.key != key.id for fact in found):
+    key = SourceKey.of(project.source_key, apart) if project.source_key.exists() or not read else None
+    if key is None or any(fact.key != key.id for fact in read):
         raise LedgerError(
             "whether an account has paid for these data cannot be told: the ledger knows files by another key",
             detail=f"the key of source fingerprints is read from {project.settings.source_key}",
@@ -113,7 +113,7 @@ def stand_in(project: Project, plan: ReleasePlan, tables: Mapping[str, Table], e
             code="DPR-L171",
         )
     files = {name: _of(engine, table, key) for name, table in tables.items()}
-    require_unpaid(found, files, key.id)
+    require_unpaid(read, files, key.id)
     ledger.look(plan, files, key.id, "dprelease utility")
     return StandIn(engine, tables, key, files)
 
