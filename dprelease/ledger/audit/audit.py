@@ -308,17 +308,15 @@ def _source(walked: _Walked, at: int, body: Sourced | PlainSourced) -> None:
         if body.accepted:
             walked.say(at, f"a look at {body.release} {body.period} has accepted data")
         return
-    reservation = walked.reservations.get(body.reservation)
-    if reservation is None or reservation.ended or reservation.name != (body.release, body.period, body.plan):
+    live = walked.reservations.get(body.reservation)
+    if live is None or live.ended or live.name != (body.release, body.period, body.plan):
         walked.say(at, f"{body.release} {body.period} is read without an open reservation")
         return
-    if reservation.read and not body.accepted:
+    if live.read and not body.accepted:
         walked.say(at, f"{body.release} {body.period} is read anew, and nobody accepted that")
-    if reservation.read and any(
-        0 < len(reservation.measured.keys() & pieces) < len(pieces) for pieces in reservation.cut
-    ):
+    if live.read and any(0 < len(live.measured.keys() & pieces) < len(pieces) for pieces in live.cut):
         walked.say(at, f"{body.release} {body.period} is read anew between the pieces of one step")
-    reservation.read = True
+    live.read = True
     walked.sources[at] = (body.reservation,)
 
 
@@ -326,45 +324,40 @@ def _measure(walked: _Walked, at: int, body: Measured | PlainMeasured) -> None:
     release, period, plan = body.release, body.period, body.plan
     step, cells, digest = body.step, body.cells, body.digest
     walked.steps[at] = (release, period, plan, step, digest, identity(release, period, plan, step))
-    reservation = walked.reservations.get(walked.live.get((release, period), 0))
-    if reservation is None or reservation.ended or reservation.name[2] != plan:
+    live = walked.reservations.get(walked.live.get((release, period), 0))
+    if live is None or live.ended or live.name[2] != plan:
         walked.say(at, f"step {step} of {release} {period} is measured without an open reservation")
         return
-    if step not in reservation.cells or reservation.cells[step] not in (None, cells):
+    if step not in live.cells or live.cells[step] not in (None, cells):
         walked.say(at, f"step {step} of {release} {period} is not a step of the reserved plan")
     if walked.contents.cells(digest) not in (None, cells):
         walked.say(at, f"the measurement of step {step} is of another step or shape")
-    if step in reservation.measured:
+    if step in live.measured:
         walked.say(at, f"step {step} of {release} {period} is measured twice")
-    reservation.measured[step] = at
+    live.measured[step] = at
 
 
 def _end(walked: _Walked, at: int, body: Closed | Voided | PlainClosed) -> None:
     name = f"{body.release} {body.period}"
     kind = "void" if isinstance(body, Voided) else "give_up" if body.gave_up else "close"
     walked.endings[at] = (body.reservation, kind)
-    reservation = walked.reservations.get(body.reservation)
+    live = walked.reservations.get(body.reservation)
     key = (body.release, body.period)
-    if (
-        reservation is None
-        or reservation.ended
-        or reservation.name != (*key, body.plan)
-        or walked.live.get(key) != body.reservation
-    ):
+    if live is None or live.ended or live.name != (*key, body.plan) or walked.live.get(key) != body.reservation:
         walked.say(at, f"{name} ends without an open reservation")
         return
-    reservation.ended = kind
+    live.ended = kind
     if kind != "void":
-        for step in sorted(reservation.cells.keys() - reservation.measured) if kind == "close" else ():
+        for step in sorted(live.cells.keys() - live.measured) if kind == "close" else ():
             walked.say(at, f"{name} is closed and its step {step} has no measurement")
         return
-    if reservation.measured or reservation.read:
+    if live.measured or live.read:
         walked.say(at, f"{name} is given back after it was read or measured")
-    walked.planned.discard(reservation.name)
-    if reservation.restates is None:
+    walked.planned.discard(live.name)
+    if live.restates is None:
         del walked.live[key]
     else:
-        walked.live[key] = reservation.restates
+        walked.live[key] = live.restates
 
 
 def _recover(walked: _Walked, at: int, body: Recovered) -> None:
