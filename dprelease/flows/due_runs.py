@@ -54,16 +54,16 @@ def release_due(target: str, period: str, most: int, *, synthetic: bool) -> str:
         first, last = agenda.turns[0], agenda.turns[: most or None][-1]
         rename_run(f"{agenda.release}/{first}" + (f" to {last}" if last != first else ""), listener)
         turns = [(str(turn), turn.request(target), turn.resumes) for turn in agenda.turns]
-        kept = partial(_stays_charged, target, agenda)
-        return _released(turns, listener, most, release=agenda.release, charged=kept)
+        stays = partial(_stays_charged, target, agenda)
+        return _released(turns, listener, most, release=agenda.release, charged=stays)
 
 
 def _agenda(target: str) -> Agenda:
     from dprelease.release.schedule.due_runs import agenda
 
     # All of it: a turn that fails for ever is the first one of every run, and must not be the only one.
-    told = partial(_tell, Path(target).stem)
-    return attempted("what is due", lambda: agenda(Path(target), datetime.now(UTC)), told)
+    tell = partial(_tell, Path(target).stem)
+    return attempted("what is due", lambda: agenda(Path(target), datetime.now(UTC)), tell)
 
 
 def _nothing_to_do(agenda: Agenda, listener: Listener) -> str:
@@ -110,28 +110,28 @@ def _released(
         doing: What others are told who find the lock.
         charged: Whether one that has failed stays charged: after that no new one is begun.
     """
-    told: list[str] = []
+    done: list[str] = []
     failed: list[str] = []
-    kept: list[str] = []
+    charged_names: list[str] = []
     waiting: list[str] = []
     for name, request, resumes in turns:
-        if most and len(told) + len(kept) == most:
+        if most and len(done) + len(charged_names) == most:
             break
-        if kept and not resumes:
+        if charged_names and not resumes:
             waiting.append(name)
             continue
         try:
             work = RunContext(request, leaves=True, doing=doing)
-            told.append(f"{name}: {_one(work, name, release, listener)}")
+            done.append(f"{name}: {_one(work, name, release, listener)}")
         except StepFailed as error:
             failed.append(f"{name}: {error.kind}")
             if charged(name):
-                kept.append(name)
+                charged_names.append(name)
             listener.say(f"{name} failed: {error.kind}; the process that ran it says more", logging.ERROR)
     if not failed:
-        return ", ".join(told)
-    stays = f"; {kept[0]} stays charged, and {len(waiting)} more were not begun" if waiting else ""
-    raise StepFailed(f"{len(failed)} of {len(told) + len(failed)} failed ({', '.join(failed)}){stays}")
+        return ", ".join(done)
+    stays = f"; {charged_names[0]} stays charged, and {len(waiting)} more were not begun" if waiting else ""
+    raise StepFailed(f"{len(failed)} of {len(done) + len(failed)} failed ({', '.join(failed)}){stays}")
 
 
 def _one(work: RunContext, name: str, release: str, listener: Listener) -> str:

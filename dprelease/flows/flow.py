@@ -130,13 +130,13 @@ def walk(work: RunContext, *, settle: bool = False) -> None:
         Exception: Whatever Prefect raises when it loses its server.
     """
     plan = work.run.plan
-    here = {
+    settings = {
         PREFECT_API_URL: os.environ["PREFECT_API_URL"],
         PREFECT_API_AUTH_STRING: os.environ.get("PREFECT_API_AUTH_STRING"),
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
     }
     accounts = [f"account:{account.name}" for account in plan.accounts]
-    with temporary_settings(here):
+    with temporary_settings(settings):
         try:
             with using(work), tags("dprelease", plan.release.name, *accounts):
                 dprelease(target=work.request.target, period=plan.release.period, synthetic=work.request.synthetic)

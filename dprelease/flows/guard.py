@@ -91,8 +91,8 @@ def refuse_what_runs_before() -> None:
     if not deployment:
         return
     with get_client(sync_client=True) as client:
-        found = client.read_deployment(deployment)
-    if found.pull_steps:
+        registered = client.read_deployment(deployment)
+    if registered.pull_steps:
         raise OrchestratorError(
             "this run's deployment has pull steps, which dprelease never writes: they ran on this machine already",
             detail="nothing was read by this run",

@@ -111,8 +111,8 @@ class Pages:
         self._tell(lambda: create_markdown_artifact(key=f"{self._key}-release", markdown=text, description=about))
 
     def _begin_bar(self) -> UUID:
-        made = create_progress_artifact(0.0, f"{self._key}-progress", self._told())
-        return cast(UUID, made)  # and not its coroutine, for no loop runs here
+        artifact = create_progress_artifact(0.0, f"{self._key}-progress", self._told())
+        return cast(UUID, artifact)  # and not its coroutine, for no loop runs here
 
     def _move(self) -> None:
         bar, total = self._bar, self._work.total

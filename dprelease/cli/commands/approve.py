@@ -52,13 +52,13 @@ def approve_command(
             say(f"  approved   by {line}")
         say(f"  signing    {signer} as {role}, key {private.public.fingerprint}")
     _confirm(yes=yes, as_json=as_json)
-    made = add_approval(plan, frozen, policy, private, utc_text(utc_now()))
-    found = signed(policy, made, fresh)
-    missing = policy.approvals.missing([each.role for each in found]) if approval_needed(policy, fresh) else ()
+    approved = add_approval(plan, frozen, policy, private, utc_text(utc_now()))
+    approvals = signed(policy, approved, fresh)
+    missing = policy.approvals.missing([each.role for each in approvals]) if approval_needed(policy, fresh) else ()
     if as_json:
-        say_json({**_facts(made, fresh), "approvals": approval_lines(found), "missing": list(missing)})
+        say_json({**_facts(approved, fresh), "approvals": approval_lines(approvals), "missing": list(missing)})
         return
-    say(f"\nsigned: {plan} now has {len(found)} approval(s)")
+    say(f"\nsigned: {plan} now has {len(approvals)} approval(s)")
     say(f"still missing: {', '.join(missing)}" if missing else f"nothing is missing: `dprelease run {plan}`")
 
 

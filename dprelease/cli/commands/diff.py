@@ -14,12 +14,12 @@ __all__ = ["diff_command"]
 
 def _confidence(text: str) -> Fraction:
     try:
-        found = Fraction(text)
+        share = Fraction(text)
     except (ValueError, ZeroDivisionError):
-        found = Fraction(0)
-    if not 0 < found < 1:
+        share = Fraction(0)
+    if not 0 < share < 1:
         raise typer.BadParameter("write a share between 0 and 1, such as 0.95", param_hint="--confidence")
-    return found
+    return share
 
 
 def diff_command(

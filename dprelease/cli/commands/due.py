@@ -29,23 +29,23 @@ def due_command(
     from dprelease.errors import CheckFailed, SpecError
 
     now = datetime.now(UTC)
-    told, problems = _told(specs or [], project, now)
+    schedules, problems = _told(specs or [], project, now)
     if as_json:
-        say_json({"now": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "schedules": told})
+        say_json({"now": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "schedules": schedules})
     else:
-        for each in told:
+        for each in schedules:
             say("\n".join(_lines(each, now)))
-        if not told and not problems:
+        if not schedules and not problems:
             say("no spec of this project has a schedule")
     if problems:
         raise SpecError(problems)
-    waiting = sorted((each for each in told if each["alarm"]), key=lambda each: not _last_chances(each))
+    waiting = sorted((each for each in schedules if each["alarm"]), key=lambda each: not _last_chances(each))
     if waiting:
         last = [
             f"last chance for {each['release']} {slot['period']}" for each in waiting for slot in _last_chances(each)
         ]
         raise CheckFailed(
-            f"{len(waiting)} of {len(told)} schedule(s) lack a release",
+            f"{len(waiting)} of {len(schedules)} schedule(s) lack a release",
             detail=", ".join([*last, *(each["release"] for each in waiting if not _last_chances(each))]),
             hint=_hint(waiting[0]),
             code="DPR-C110",
@@ -63,28 +63,30 @@ def _told(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str
 
     problems: list[Any] = []
     if specs:
-        found = {}
+        by_path = {}
         for path in specs:
             try:
-                found[path] = (Project.find(path.parent), read_scheduled(path))
+                by_path[path] = (Project.find(path.parent), read_scheduled(path))
             except SpecError as error:
                 problems += error.problems
     else:
         project = Project.find(folder)
         scheduled, wrong = find_scheduled(project)
         problems += wrong
-        found = {Path(os.path.relpath(path)): (project, each) for path, each in scheduled.items()}
-    twice = {project.folder: same_name(_of(project.folder, found)) for project, _ in found.values()}
+        by_path = {Path(os.path.relpath(path)): (project, each) for path, each in scheduled.items()}
+    twice = {project.folder: same_name(_of(project.folder, by_path)) for project, _ in by_path.values()}
     problems += [problem for each in twice.values() for problem in each.values()]
-    found = {path: (project, each) for path, (project, each) in found.items() if each.name not in twice[project.folder]}
-    books = {project.folder: (project.open_ledger(), policy_accounts(project)) for project, _ in found.values()}
-    told = []
-    for path, (project, each) in found.items():
+    by_path = {
+        path: (project, each) for path, (project, each) in by_path.items() if each.name not in twice[project.folder]
+    }
+    books = {project.folder: (project.open_ledger(), policy_accounts(project)) for project, _ in by_path.values()}
+    schedules = []
+    for path, (project, each) in by_path.items():
         facts = due_facts(each, *books[project.folder], now)
         invalid = _invalid(project, path, each, facts)
         problems += invalid
-        told.append({"spec": str(path), **facts, "invalid": [problem.code for problem in invalid]})
-    return told, problems
+        schedules.append({"spec": str(path), **facts, "invalid": [problem.code for problem in invalid]})
+    return schedules, problems
 
 
 def _invalid(project: Any, path: Path, scheduled: Any, facts: Mapping[str, Any]) -> list[Any]:
@@ -105,8 +107,8 @@ def _invalid(project: Any, path: Path, scheduled: Any, facts: Mapping[str, Any])
     return []
 
 
-def _of(folder: Path, found: Mapping[Path, tuple[Any, Any]]) -> dict[Path, Any]:
-    return {path: each for path, (project, each) in found.items() if project.folder == folder}
+def _of(folder: Path, by_path: Mapping[Path, tuple[Any, Any]]) -> dict[Path, Any]:
+    return {path: each for path, (project, each) in by_path.items() if project.folder == folder}
 
 
 def _last_chances(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:

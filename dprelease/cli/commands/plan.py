@@ -19,12 +19,12 @@ def _epsilons(text: str) -> tuple[Fraction, ...]:
     if not text:
         return ()
     try:
-        found = tuple(Fraction(value.strip()) for value in values.split(","))
+        epsilons = tuple(Fraction(value.strip()) for value in values.split(","))
     except (ValueError, ZeroDivisionError):
-        found = ()
-    if name.strip() != "epsilon" or not found or min(found) <= 0:
+        epsilons = ()
+    if name.strip() != "epsilon" or not epsilons or min(epsilons) <= 0:
         raise typer.BadParameter("write epsilons above 0, such as epsilon=0.5,1,2", param_hint="--what-if")
-    return found
+    return epsilons
 
 
 def plan_command(

@@ -93,14 +93,14 @@ def _lines(each: Registered) -> list[str]:
     return [*lines, f"  page     {each.page}", *(_kept(each.kept) if each.kept else [])]
 
 
-def _kept(kept: Kept) -> list[str]:
+def _kept(served: Kept) -> list[str]:
     """What an earlier spec still holds for."""
     lines = [
         f"  {state:8} {_range(periods)}: {'keeps' if len(periods) == 1 else 'keep'} the plan of an earlier spec"
-        for state, periods in (("released", kept.published), ("open", kept.open))
+        for state, periods in (("released", served.published), ("open", served.open))
         if periods
     ]
-    return [*lines, f"  from     {kept.holds_from or 'the next one'} on the spec holds as it is now"]
+    return [*lines, f"  from     {served.holds_from or 'the next one'} on the spec holds as it is now"]
 
 
 def _range(periods: tuple[str, ...]) -> str:

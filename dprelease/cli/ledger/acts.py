@@ -78,17 +78,17 @@ def open_account(
     plans, times = series or [], releases or []
     if len(plans) != len(times):
         raise typer.BadParameter("give --releases N once for each --series PLAN", param_hint="--series")
-    found = Project.find(project)
-    accounts = policy_accounts(found)
+    opened_project = Project.find(project)
+    accounts = policy_accounts(opened_project)
     if account not in accounts:
         known = ", ".join(sorted(accounts)) or "none"
         raise LedgerError(
             f"the policy has no account {account}",
-            hint=f"it has: {known}; whoever keeps {found.settings.policy} can add one",
+            hint=f"it has: {known}; whoever keeps {opened_project.settings.policy} can add one",
             code="DPR-L115",
         )
     kinds = _series(accounts[account], plans, times)
-    ledger = found.open_ledger()
+    ledger = opened_project.open_ledger()
     ledger.open_account(accounts[account], _said(why), kinds, "dprelease ledger open")
     body = next(entry for entry in reversed(list(ledger.entries())) if entry.kind == "open")
     if as_json:

@@ -209,8 +209,8 @@ def check(project: Folder = Path(), as_json: Json = False) -> None:
 
 def advice(findings: Sequence[str]) -> list[str]:
     """What to do about these findings: one line for each kind of them."""
-    found = [next((hint for words, hint in _HINTS if words in finding), _HINT) for finding in findings]
-    return list(dict.fromkeys(found))
+    hints = [next((hint for words, hint in _HINTS if words in finding), _HINT) for finding in findings]
+    return list(dict.fromkeys(hints))
 
 
 @ledger_app.command()

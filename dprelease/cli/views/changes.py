@@ -62,11 +62,11 @@ def _number_facts(number: Number) -> dict[str, Any]:
 
 def _pair_facts(pair: Pair, *, ratio: bool = False) -> dict[str, str | None]:
     before, after = pair
-    found: dict[str, str | None] = {"before": before or None, "after": after or None}
+    facts: dict[str, str | None] = {"before": before or None, "after": after or None}
     if ratio:
         known = before and after and Fraction(before)
-        found["times"] = _times(Fraction(after) / Fraction(before)) if known else None
-    return found
+        facts["times"] = _times(Fraction(after) / Fraction(before)) if known else None
+    return facts
 
 
 def _times(times: Fraction) -> str:
@@ -86,8 +86,8 @@ def print_moved(moved: Moved) -> None:
         say()
     shared = [block for block in moved.blocks if _other_share(block) and not block.other_noise]
     if shared:
-        told = [f"{block.name} {_percent(block.shares[0])} to {_percent(block.shares[1])}" for block in shared]
-        say(f"the same noise for another share of the budget: {_named(told)}")
+        lines = [f"{block.name} {_percent(block.shares[0])} to {_percent(block.shares[1])}" for block in shared]
+        say(f"the same noise for another share of the budget: {_named(lines)}")
     if moved.unmoved:
         say(f"{_queries(len(moved.unmoved))}: nothing moved ({_named(moved.unmoved)})")
 

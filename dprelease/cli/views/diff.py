@@ -37,42 +37,46 @@ def show_diff(first: str, second: str, confidence: Fraction, *, as_json: bool, p
     """
     from dprelease.release.diff import compare_sides, open_side
 
-    found = compare_sides(open_side(first, period), open_side(second, period), confidence)
+    compared = compare_sides(open_side(first, period), open_side(second, period), confidence)
     if as_json:
-        say_json(_facts(found, confidence))
+        say_json(_facts(compared, confidence))
     else:
-        _show(found)
-    _check(found)
+        _show(compared)
+    _check(compared)
 
 
-def _check(found: Compared) -> None:
-    asked = [each for each in found.moved.differences if each.what not in _NAMES]
-    noise = sum(bool(block.other_noise) for block in found.moved.blocks)
-    changes = found.numbers.changes if found.numbers is not None else ()
+def _check(compared: Compared) -> None:
+    asked = [each for each in compared.moved.differences if each.what not in _NAMES]
+    noise = sum(bool(block.other_noise) for block in compared.moved.blocks)
+    changes = compared.numbers.changes if compared.numbers is not None else ()
     if not asked and not noise and not changes:
         return
-    told = [f"{len(asked)} difference(s) in what was asked"]
-    if found.numbers is not None:
-        told.insert(0, f"{len(changes)} of {found.numbers.compared} numbers moved by more than noise explains")
+    differences = [f"{len(asked)} difference(s) in what was asked"]
+    if compared.numbers is not None:
+        differences.insert(
+            0, f"{len(changes)} of {compared.numbers.compared} numbers moved by more than noise explains"
+        )
     if noise:
-        told.append(f"the noise of {noise} of {len(found.moved.blocks)} queries moved")
-    raise CheckFailed("; ".join(told), hint="that is what was asked for: exit code 7 says that the two are not alike")
+        differences.append(f"the noise of {noise} of {len(compared.moved.blocks)} queries moved")
+    raise CheckFailed(
+        "; ".join(differences), hint="that is what was asked for: exit code 7 says that the two are not alike"
+    )
 
 
-def _facts(found: Compared, confidence: Fraction) -> dict[str, Any]:
-    numbers = found.numbers
+def _facts(compared: Compared, confidence: Fraction) -> dict[str, Any]:
+    numbers = compared.numbers
     return {
-        "first": _side_facts(found.first),
-        "second": _side_facts(found.second),
+        "first": _side_facts(compared.first),
+        "second": _side_facts(compared.second),
         "confidence": str(confidence),
         "compared": numbers.compared if numbers is not None else 0,
         "left_out": numbers.left_out if numbers is not None else 0,
         "differences": [
-            {"what": each.what, "before": each.before, "after": each.after} for each in found.moved.differences
+            {"what": each.what, "before": each.before, "after": each.after} for each in compared.moved.differences
         ],
         "changes": _changes(numbers) if numbers is not None else [],
-        "plan": moved_facts(found.moved),
-        "files": {"added": list(found.added), "dropped": list(found.dropped)},
+        "plan": moved_facts(compared.moved),
+        "files": {"added": list(compared.added), "dropped": list(compared.dropped)},
     }
 
 
@@ -82,7 +86,7 @@ def _side_facts(side: Side) -> dict[str, str]:
     return {"given": side.given, "kind": side.kind, **named, "plan_fingerprint": side.plan.fingerprint()}
 
 
-def _changes(found: Comparison) -> list[dict[str, Any]]:
+def _changes(compared: Comparison) -> list[dict[str, Any]]:
     return [
         {
             "query": each.query,
@@ -92,47 +96,48 @@ def _changes(found: Comparison) -> list[dict[str, Any]]:
             "after": each.after,
             "noise": each.noise,
         }
-        for each in found.changes
+        for each in compared.changes
     ]
 
 
-def _show(found: Compared) -> None:
-    one, two = found.first.plan.release, found.second.plan.release
+def _show(compared: Compared) -> None:
+    one, two = compared.first.plan.release, compared.second.plan.release
     if one.name != two.name:
         say(f"two releases: {one.name}/{one.period} beside {two.name}/{two.period}\n")
-    differences = found.moved.differences
+    differences = compared.moved.differences
     if differences:
         rows = [[each.what, each.before or "-", each.after or "-"] for each in differences]
         say(columns(["what was asked", "before", "after"], rows))
         say()
-    print_moved(found.moved)
-    _show_files(found)
-    if found.numbers is not None:
+    print_moved(compared.moved)
+    _show_files(compared)
+    if compared.numbers is not None:
         say()
-        _show_numbers(found.numbers)
-        if any({"nonnegative", "integer"} & set(each.post) for each in found.first.plan.workloads):
+        _show_numbers(compared.numbers)
+        if any({"nonnegative", "integer"} & set(each.post) for each in compared.first.plan.workloads):
             say("of numbers that were made non-negative or whole the estimates before are compared")
 
 
-def _show_files(found: Compared) -> None:
-    files = [f"  + {path}" for path in found.added] + [f"  - {path}" for path in found.dropped]
+def _show_files(compared: Compared) -> None:
+    files = [f"  + {path}" for path in compared.added] + [f"  - {path}" for path in compared.dropped]
     if not files:
         return
-    say(f"files of the bundle, but for its pages: {len(found.added)} come, {len(found.dropped)} go")
+    say(f"files of the bundle, but for its pages: {len(compared.added)} come, {len(compared.dropped)} go")
     for line in files[:_MOST_SHOWN]:
         say(line)
     if len(files) > _MOST_SHOWN:
         say(f"  ... and {len(files) - _MOST_SHOWN} more: --json has all of them")
 
 
-def _show_numbers(found: Comparison) -> None:
-    left_out = f" ({found.left_out} more are withheld, blank or have no margin)" if found.left_out else ""
-    say(f"{found.compared} numbers compared{left_out}")
-    percent = f"{float(found.confidence) * 100:.4g}"
-    if not found.changes:
+def _show_numbers(compared: Comparison) -> None:
+    left_out = f" ({compared.left_out} more are withheld, blank or have no margin)" if compared.left_out else ""
+    say(f"{compared.compared} numbers compared{left_out}")
+    percent = f"{float(compared.confidence) * 100:.4g}"
+    if not compared.changes:
         say(f"none moved by more than noise explains, at {percent} % confidence for all of them together")
         return
-    say(f"{len(found.changes)} moved by more than noise explains, at {percent} % confidence for all of them together\n")
+    count = len(compared.changes)
+    say(f"{count} moved by more than noise explains, at {percent} % confidence for all of them together\n")
     rows = [
         [
             f"{each.query}.{each.measure}",
@@ -142,9 +147,9 @@ def _show_numbers(found: Comparison) -> None:
             f"{each.after - each.before:+,.6g}",
             f"{each.noise:,.6g}",
         ]
-        for each in found.changes[:_MOST_SHOWN]
+        for each in compared.changes[:_MOST_SHOWN]
     ]
     header = ["number", "cell", "before", "after", "change", "noise explains"]
     say(columns(header, rows, right=frozenset({2, 3, 4, 5})))
-    if len(found.changes) > _MOST_SHOWN:
-        say(f"... and {len(found.changes) - _MOST_SHOWN} more: --json has all of them")
+    if len(compared.changes) > _MOST_SHOWN:
+        say(f"... and {len(compared.changes) - _MOST_SHOWN} more: --json has all of them")

@@ -35,18 +35,18 @@ def run_due(
     """
     from datetime import UTC, datetime
 
-    found = agenda(target, datetime.now(UTC))
+    listed = agenda(target, datetime.now(UTC))
     if not as_json:
-        for each in found.left:
+        for each in listed.left:
             if each.alarm or each.why == "held":
-                say(f"left {_named(found.release, each)}: {each.says}")
-        if not found.turns:
-            say(f"nothing of {found.release} is due")
+                say(f"left {_named(listed.release, each)}: {each.says}")
+        if not listed.turns:
+            say(f"nothing of {listed.release} is due")
     done: list[Outcome] = []
     failed: dict[Turn, DpReleaseError] = {}
     stopped: Turn | None = None
-    left = list(found.left)
-    for turn in found.turns:
+    left = list(listed.left)
+    for turn in listed.turns:
         if stopped is not None and not turn.resumes:
             left.append(not_begun(turn, stopped))
             continue
@@ -55,13 +55,13 @@ def run_due(
             done.append(outcome)
             if not as_json:
                 report(outcome)
-        elif turn in failed and stays_charged(target, found.release, turn):
+        elif turn in failed and stays_charged(target, listed.release, turn):
             stopped = turn
     waiting = [each for each in left if each.why == "stopped"]
     if as_json:
         say_json(
             {
-                "release": found.release,
+                "release": listed.release,
                 "released": [each.model_dump(mode="json") for each in done],
                 "failed": [_failure(turn, error) for turn, error in failed.items()],
                 "left": [{**vars(each)} for each in left],
@@ -69,7 +69,7 @@ def run_due(
         )
     if failed:
         raise CheckFailed(
-            f"{len(failed)} of {len(found.turns)} release(s) of {found.release} failed"
+            f"{len(failed)} of {len(listed.turns)} release(s) of {listed.release} failed"
             + (f", and {len(waiting)} were not begun" if waiting else ""),
             detail=", ".join(f"{turn}: {error.code}" for turn, error in failed.items())
             + (

@@ -32,9 +32,9 @@ def horizon_facts(target: Target, plan: ReleasePlan, ledger: Ledger, releases: i
         LedgerError: An account was opened with other terms than the policy now says.
         PlanError: The calendar ends before so many periods, or no plan can be made.
     """
-    found = ledger.tally()
+    tally = ledger.tally()
     asked = charges(plan, target.loaded)
-    purses = [_purse(found, charge) for charge in asked]
+    purses = [_purse(tally, charge) for charge in asked]
     name = plan.release.name
     taken = {each.period for each in ledger.reservations() if each.release == name}
     seen = ahead(plan, purses, coming(plan.release.period, releases, taken), releases)
@@ -42,13 +42,13 @@ def horizon_facts(target: Target, plan: ReleasePlan, ledger: Ledger, releases: i
         "releases": releases,
         "periods": list(seen.periods),
         "fit": seen.fit,
-        "accounts": [_account(found, charge, seen) for charge in asked],
+        "accounts": [_account(tally, charge, seen) for charge in asked],
         "budget": _budget(target, plan, purses, seen),
     }
 
 
-def _purse(found: Tally, charge: Charge) -> Purse:
-    account, stand = charge.account, found.state.accounts.get(charge.account.name)
+def _purse(tally: Tally, charge: Charge) -> Purse:
+    account, stand = charge.account, tally.state.accounts.get(charge.account.name)
     if stand is None:
         return Purse(account, charge.cap)
     hint = "an account keeps these for ever: use another account name for another promise"
@@ -61,12 +61,12 @@ def _purse(found: Tally, charge: Charge) -> Purse:
     return Purse(account, charge.cap, stand.balance.spent, stand.balance.windows, series)
 
 
-def _account(found: Tally, charge: Charge, seen: Horizon) -> dict[str, Any]:
+def _account(tally: Tally, charge: Charge, seen: Horizon) -> dict[str, Any]:
     account, delta = charge.account, charge.account.lifetime.delta
     lines = [line for line in seen.lines if line.capped.purse.account.name == account.name]
     # What a recovery added has no draws, so that nothing could be said of it under another accountant.
-    lost = any(account.name in body.added for body in found.recovered.values())
-    total = {} if lost else in_advance(draws_of(found, account.name), charge.events, seen.releases, delta)
+    lost = any(account.name in body.added for body in tally.recovered.values())
+    total = {} if lost else in_advance(draws_of(tally, account.name), charge.events, seen.releases, delta)
     return {
         "name": account.name,
         "composition": account.composition,
@@ -99,7 +99,7 @@ def _budget(target: Target, plan: ReleasePlan, purses: Sequence[Purse], seen: Ho
     catalog, fingerprint = target.resolved
     ceilings = project.policy.ceilings
     ceiling = Loss(epsilon=ceilings.epsilon, delta=ceilings.delta) if ceilings is not None else None
-    found = largest_budget(
+    largest = largest_budget(
         loaded.spec,
         lambda spec: allocate(spec, catalog, plan.accounts, fingerprint),
         purses,
@@ -107,14 +107,14 @@ def _budget(target: Target, plan: ReleasePlan, purses: Sequence[Purse], seen: Ho
         seen.releases,
         ceiling,
     )
-    if found.plan is not None:
-        verify(found.plan)
+    if largest.plan is not None:
+        verify(largest.plan)
     budget = loaded.spec.privacy.budget
     return {
-        "limit": None if found.limit is None else _exact(found.limit),
+        "limit": None if largest.limit is None else _exact(largest.limit),
         "currency": "epsilon" if budget.epsilon is not None else "rho",
         "delta": round_up(budget.delta),
-        "why": found.why,
+        "why": largest.why,
     }
 
 
@@ -189,11 +189,11 @@ def _account_lines(account: Mapping[str, Any], number: int) -> list[str]:
             limit = f"each {cap['parallel']}, of {limit}" if cap["parallel"] else limit
             lines.append(f"account {account['name']} ({account['composition']}): {room} {limit}")
     if account["hypothetical"]:
-        told = ", ".join(f"{kind} {epsilon}" for kind, epsilon in account["hypothetical"].items())
+        epsilons = ", ".join(f"{kind} {epsilon}" for kind, epsilon in account["hypothetical"].items())
         apart = account["caps"][0]["parallel"]
         lines += [f"  {APART.format(per=apart)}"] if apart else []
         lines.append(f"  all {number} had they been fixed in advance (grants nothing), at delta {account['delta']}:")
-        lines.append(f"  {told}")
+        lines.append(f"  {epsilons}")
     return lines
 
 

@@ -141,12 +141,12 @@ def _accounts(target: Target, plan: ReleasePlan, ledger: Ledger, known: Reservat
             raise
         warn([Problem(error.code, error.summary, error.hint)])  # to be opened with this very plan
         return []
-    found = []
+    accounts = []
     for charge in charged:
         no = {(each.name, each.window) for each in refused}
         for facts in (charge.facts, *charge.further):
-            found.append(_account(facts, fits=(facts.name, facts.window) not in no))
-    return found
+            accounts.append(_account(facts, fits=(facts.name, facts.window) not in no))
+    return accounts
 
 
 def _account(facts: AccountLosses, *, fits: bool) -> dict[str, Any]:
@@ -205,21 +205,21 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
 
 def _print_memory(plan: ReleasePlan) -> None:
     """What a large release takes; of others it is the libraries that do."""
-    found = memory_of(plan)
-    if max(found.draw, found.publish) >= _WORTH_A_WORD:
+    memory = memory_of(plan)
+    if max(memory.draw, memory.publish) >= _WORTH_A_WORD:
         say(
-            f"memory: about {found.draw / 1000:.1f} GB to draw the largest answers, and what the rows take; "
-            f"{found.publish / 1000:.1f} GB to publish"
+            f"memory: about {memory.draw / 1000:.1f} GB to draw the largest answers, and what the rows take; "
+            f"{memory.publish / 1000:.1f} GB to publish"
         )
 
 
 def _rows(plan: ReleasePlan) -> list[list[str]]:
     rows = []
-    told = {(output.query, output.measure): output for output in plan.outputs}
+    outputs = {(output.query, output.measure): output for output in plan.outputs}
     for query in (each for each in plan.queries if each.workload is None):
         rows += _key_rows(plan, query)
         for label in query.inputs:
-            output = told[query.name, label]
+            output = outputs[query.name, label]
             relative = relative_error(query, output)
             for k, feed in enumerate(_own(plan, query, label)):
                 step = plan.taken(feed.step)
@@ -329,8 +329,8 @@ def _print_what_if(plan: ReleasePlan, tried: tuple[WhatIf, ...]) -> None:
     rows = []
     for at, output in enumerate(plan.outputs):
         margins = [each.outputs[at].margin if each.outputs else None for each in tried]
-        told = [_told(margin) if margin else "-" for margin in margins]
-        rows.append([output.query, output.measure, *told])
+        texts = [_told(margin) if margin else "-" for margin in margins]
+        rows.append([output.query, output.measure, *texts])
     say(f"\nmargins of error at {float(plan.publish.confidence):.0%}, against the budget")
     say(columns(header, rows, right=frozenset(range(2, 2 + len(tried)))))
     for each in tried:

@@ -26,8 +26,10 @@ def show_utility(
     spec: Path, out: Path | None, *, allowed: bool, repeat: int, synthetic: bool, period: str | None, as_json: bool
 ) -> None:
     """Compare, and print or write the figures; every line and every object says that they are confidential."""
-    found = utility(spec, allowed=allowed, repeat=repeat, synthetic=synthetic, period=period, out=out, show=_progress())
-    text = json.dumps(_facts(found), indent=2, ensure_ascii=False) if as_json else _text(found)
+    figures = utility(
+        spec, allowed=allowed, repeat=repeat, synthetic=synthetic, period=period, out=out, show=_progress()
+    )
+    text = json.dumps(_facts(figures), indent=2, ensure_ascii=False) if as_json else _text(figures)
     if out is None:
         say(text)
         return
@@ -59,19 +61,19 @@ def _write(out: Path, text: str) -> None:
         ) from None
 
 
-def _facts(found: Utility) -> dict[str, Any]:
+def _facts(figures: Utility) -> dict[str, Any]:
     return {
         "notice": WATERMARK,
-        "release": found.release,
-        "period": found.period,
-        "repeat": found.repeat,
-        "confidence": str(found.confidence),
-        "synthetic": found.synthetic,
+        "release": figures.release,
+        "period": figures.period,
+        "repeat": figures.repeat,
+        "confidence": str(figures.confidence),
+        "synthetic": figures.synthetic,
         "errors": [
             {"notice": WATERMARK, **{name: _known(value) for name, value in asdict(each).items()}}
-            for each in found.errors
+            for each in figures.errors
         ],
-        "left_out": list(found.left_out),
+        "left_out": list(figures.left_out),
     }
 
 
@@ -80,16 +82,17 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _text(found: Utility) -> str:
-    percent = f"{float(found.confidence) * 100:.4g}"
-    rows = "made-up rows" if found.synthetic else "the spec's own sources"
+def _text(figures: Utility) -> str:
+    percent = f"{float(figures.confidence) * 100:.4g}"
+    rows = "made-up rows" if figures.synthetic else "the spec's own sources"
     lines = [
-        f"{found.release}/{found.period} measured {found.repeat} times from {rows}; margins at {percent} % confidence",
+        f"{figures.release}/{figures.period} measured {figures.repeat} times from {rows}; "
+        f"margins at {percent} % confidence",
         "",
     ]
     table: list[list[str]] = []
     before = ("", "")
-    for each in found.errors:
+    for each in figures.errors:
         name = f"{each.table} ({each.tables} tables)" if each.tables > 1 else each.table
         same = (each.table, each.measure) == before
         before = (each.table, each.measure)
@@ -108,7 +111,7 @@ def _text(found: Utility) -> str:
             ]
         )
     lines += columns(_HEADER, table, right=frozenset(range(2, len(_HEADER)))).splitlines()
-    lines += [f"left out  {each}" for each in found.left_out]
+    lines += [f"left out  {each}" for each in figures.left_out]
     return "\n".join([WATERMARK, *(f"CONFIDENTIAL  {line}".rstrip() for line in lines), WATERMARK])
 
 

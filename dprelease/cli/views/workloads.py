@@ -12,7 +12,7 @@ __all__ = ["workload_rows"]
 
 def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
     """Query, measure, cells, how, draws, share, margin and nothing relative; margins are the least and the largest."""
-    told = {output.query: output for output in plan.outputs}
+    outputs = {output.query: output for output in plan.outputs}
     groups: dict[tuple[int, int], list[str]] = {}
     for name in workload.tables:
         level, axes = workload.place(name)
@@ -22,9 +22,9 @@ def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
     rows: list[list[str]] = []
     for (level, ways), names in groups.items():
         first = f"{workload.levels[level]}, " if workload.levels else ""
-        here = [take for take in workload.takes if (take.level, len(take.axes)) == (level, ways)]
-        takes = [take for take in here if take.step in share]
-        exact = f", {len(here) - len(takes)} exact" if len(here) > len(takes) else ""
+        in_group = [take for take in workload.takes if (take.level, len(take.axes)) == (level, ways)]
+        takes = [take for take in in_group if take.step in share]
+        exact = f", {len(in_group) - len(takes)} exact" if len(in_group) > len(takes) else ""
         rows.append(
             [
                 workload.name if not rows else "",
@@ -33,7 +33,7 @@ def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
                 f"{workload.strategy}, {len(takes)} draws{exact}",
                 "",
                 f"{float(sum(share[take.step] for take in takes)):.1%}",
-                _margins([told[name] for name in names]),
+                _margins([outputs[name] for name in names]),
                 "",
             ]
         )

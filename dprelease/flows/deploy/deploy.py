@@ -57,12 +57,12 @@ def register(
     """
     make_limits(sorted({name for product in products for name in limit_names(product.tags)}))
     takes_environment = pool is not None and _takes_environment(pool)
-    found = []
+    registered = []
     for product in products:
         environment = run_environment(product.home, [product.project.folder])
         variables = {"env": environment} if takes_environment else None
-        found.append(_register(product, _deployment(product, pool, every, most, variables)))
-    return tuple(found)
+        registered.append(_register(product, _deployment(product, pool, every, most, variables)))
+    return tuple(registered)
 
 
 def _takes_environment(pool: str) -> bool:
@@ -83,7 +83,7 @@ def _deployment(
     schedule = Interval(timedelta(seconds=every)) if every else Cron(when.cron, timezone=when.timezone)
     parameters: dict[str, Any] = {"target": str(product.target), "period": "", "most": most}
     simple: Any = "prefect:simple"  # nothing of a git repository that happens to be here
-    made = RunnerDeployment.from_flow(
+    deployment = RunnerDeployment.from_flow(
         dprelease,
         name=product.name,
         schedule=schedule,
@@ -99,8 +99,8 @@ def _deployment(
     )
     # Whoever may start a run in Prefect may not point it at another file: shown, and not to be changed. Assigned now,
     # for Prefect looks for what is frozen when there is a schema that it can be written into.
-    made.parameters = {**parameters, "target": freeze(str(product.target))}
-    return made
+    deployment.parameters = {**parameters, "target": freeze(str(product.target))}
+    return deployment
 
 
 def _register(product: Product, wanted: RunnerDeployment) -> Registered:

@@ -95,10 +95,10 @@ def main() -> None:
     if not first:
         return
     threading.Thread(target=_die_at_end_of, args=(0,), daemon=True).start()
-    told = json.loads(first)
-    home = Path(told["home"])
+    orders = json.loads(first)
+    home = Path(orders["home"])
     held = claim(home)
-    os.environ.update(server_environment(home, held.path, told["secret"]))
+    os.environ.update(server_environment(home, held.path, orders["secret"]))
     ended: int | str | None = 0
     try:
         _serve(listening, home, held)

@@ -91,10 +91,10 @@ def empty_database(home: Path) -> Path:
 def copy(source: Path, target: Path) -> None:
     """Copy a database; the target is whole or not there, whenever the process is killed."""
     with tempfile.TemporaryDirectory(prefix="run-", dir=target.parent) as folder:
-        made = Path(folder) / "made.db"
-        with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(made)) as new:
+        copied = Path(folder) / "made.db"
+        with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(copied)) as new:
             old.backup(new)
-        made.replace(target)
+        copied.replace(target)
 
 
 def provide(path: Path, empty: Path) -> None:

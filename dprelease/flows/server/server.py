@@ -88,9 +88,9 @@ class TemporaryServer:
         """Say where the database is; the server has begun to load without it."""
         if self._process is None or self._process.stdin is None:
             return
-        told = {"home": str(home.resolve()), "secret": self._secret}
+        orders = {"home": str(home.resolve()), "secret": self._secret}
         try:
-            self._process.stdin.write(json.dumps(told).encode() + b"\n")
+            self._process.stdin.write(json.dumps(orders).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._failed() from None

@@ -39,30 +39,30 @@ class Hosts:
         host, _, path = name.partition(":")
         return path if host == self.here else ""
 
-    def named(self, told: Sequence[str], paths: Sequence[str]) -> tuple[str, ...]:
+    def named(self, names: Sequence[str], paths: Sequence[str]) -> tuple[str, ...]:
         """The names that the ledger has from now on: those of other hosts, and what this project lists."""
-        kept = [name for name in told if self.several and not self.path(name)]
+        kept = [name for name in names if self.several and not self.path(name)]
         return (*kept, *map(self.name, paths))
 
-    def others(self, told: Sequence[str]) -> tuple[str, ...]:
+    def others(self, names: Sequence[str]) -> tuple[str, ...]:
         """The other hosts that have anchors of their own."""
-        return tuple(dict.fromkeys(name.partition(":")[0] for name in told if self.several and not self.path(name)))
+        return tuple(dict.fromkeys(name.partition(":")[0] for name in names if self.several and not self.path(name)))
 
-    def proven(self, told: Sequence[str]) -> bool:
+    def proven(self, names: Sequence[str]) -> bool:
         """Whether an anchor that every host writes to has all that was ever handed on."""
-        return any(name.startswith("/") for name in told)
+        return any(name.startswith("/") for name in names)
 
-    def moved(self, told: Anchored | Recovered, server: str) -> bool:
+    def moved(self, place: Anchored | Recovered, server: str) -> bool:
         """Whether the server was restored or failed over since this was said."""
-        return bool(told.server and server and told.server != server)
+        return bool(place.server and server and place.server != server)
 
-    def require_shared(self, told: Sequence[str]) -> None:
+    def require_shared(self, names: Sequence[str]) -> None:
         """Refuse to go on without a shared anchor that the ledger has: what is written here would be missing in it.
 
         Raises:
             LedgerError: Names it.
         """
-        for name in told:
+        for name in names:
             if self.several and name.startswith("/") and name not in self.shared:
                 raise LedgerError(
                     f"the ledger has the shared anchor {name}, and this project does not list it",
@@ -72,7 +72,7 @@ class Hosts:
                     code="DPR-L325",
                 )
 
-    def require_asked(self, told: Anchored | Recovered, server: str) -> None:
+    def require_asked(self, place: Anchored | Recovered, server: str) -> None:
         """Refuse a server whose data were put back or failed over until the anchors of every host were asked.
 
         What was lost may be known to one host alone. An anchor that every host writes to knows it as well, and was
@@ -81,10 +81,10 @@ class Hosts:
         Raises:
             LedgerError: Names the hosts.
         """
-        if self.proven(told.anchors):
+        if self.proven(place.anchors):
             return
-        moved = self.moved(told, server)
-        missing = self.others(told.anchors) if moved else tuple(host for host in told.unasked if host != self.here)
+        moved = self.moved(place, server)
+        missing = self.others(place.anchors) if moved else tuple(host for host in place.unasked if host != self.here)
         if missing:
             raise LedgerError(
                 "the server of the ledger was restored or failed over, and may have lost what only these hosts know: "
@@ -95,30 +95,30 @@ class Hosts:
                 code="DPR-L324",
             )
 
-    def unasked(self, told: Anchored | Recovered | None, server: str, gone: Collection[str]) -> tuple[str, ...]:
+    def unasked(self, place: Anchored | Recovered | None, server: str, gone: Collection[str]) -> tuple[str, ...]:
         """The hosts that must still be asked once this one was, in a recovery.
 
         Args:
-            told: What the ledger last said.
+            place: What the ledger last said.
             server: What its server's data are called now.
             gone: Hosts that are gone for good.
         """
-        if told is None or self.proven(told.anchors):
+        if place is None or self.proven(place.anchors):
             return ()
-        left = self.others(told.anchors) if self.moved(told, server) else told.unasked
+        left = self.others(place.anchors) if self.moved(place, server) else place.unasked
         return tuple(host for host in left if host != self.here and host not in gone)
 
-    def warnings(self, told: Sequence[str], *, every: bool) -> tuple[str, ...]:
+    def warnings(self, names: Sequence[str], *, every: bool) -> tuple[str, ...]:
         """What this host could not notice; one sentence each.
 
         Args:
-            told: The names that the ledger has; none where nothing was ever written.
+            names: The names that the ledger has; none where nothing was ever written.
             every: Also what is no news to a host that has used the ledger before.
         """
         if not self.several or self.shared:
             return ()
         warnings = []
-        if told and not any(self.path(name) for name in told):
+        if names and not any(self.path(name) for name in names):
             warnings.append(
                 f"host {self.here} is new to this ledger, whose anchors are each of one host: it cannot know what was "
                 "lost before it came; list a file that every host sees under `shared_anchors` in dprelease.yaml, or "
