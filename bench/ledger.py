@@ -24,10 +24,10 @@ from dprelease.canonical import sha256
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.ledger import Charge, SQLiteLedger, StepKey
-from dprelease.ledger.entry import Closed, Measured, Reserved, Sourced
-from dprelease.ledger.judge import judge
-from dprelease.ledger.place import this_process
-from dprelease.ledger.write import Write
+from dprelease.ledger.model.admission import assess_charges
+from dprelease.ledger.model.entry import Closed, Measured, Reserved, Sourced
+from dprelease.ledger.model.process import this_process
+from dprelease.ledger.tables.write import Write
 from dprelease.noise import Measurement
 from dprelease.plan.document import Account, Publish, ReleaseInfo, ReleasePlan, Step
 from dprelease.privacy.budget import Budget, Loss
@@ -102,7 +102,7 @@ def add(write: Write, like: ReleasePlan, asked: Charge, name: str, *, sourced: b
     info = like.release.model_copy(update={"name": name})
     text = like.model_copy(update={"release": info}).canonical()
     mark = sha256(text.encode())
-    charged, refused = judge(write.state, [asked], "0")
+    charged, refused = assess_charges(write.state, [asked], "0")
     if refused:
         raise RuntimeError("the cap of the bench is too low")
     body = partial(
@@ -153,7 +153,7 @@ def reserve(ledger: SQLiteLedger, plans: Iterator[ReleasePlan]) -> None:
 
 
 def measure(folder: Path, releases: int, steps: int, *, sourced: bool, rounds: int) -> None:
-    from dprelease.release.status import status_facts
+    from dprelease.release.records.status import status_facts
 
     path, anchor = folder / "state" / "ledger.db", folder / "anchors" / "head.json"
     ledger = SQLiteLedger(path, [anchor])

@@ -42,7 +42,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dprelease.points import EVENT
+from dprelease.failpoints import EVENT
 
 COLUMNS = 20
 KEYS = 3

@@ -1,7 +1,8 @@
-"""A file read whole: a regular one alone, opened without waiting, and no longer than a limit.
+"""Files, read whole and written whole.
 
-What stands in the place of a file may be a pipe that nobody writes to, a device without an end, or more than memory
-holds. Each is told at once, before a byte of it is taken.
+A file that is read is a regular one, opened without waiting, and no longer than a limit. What stands in its place may
+be a pipe that nobody writes to, a device without an end, or more than memory holds: each is told at once, before a byte
+of it is taken. A file that is written takes the place of what is there in one step.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from pathlib import Path
 
-__all__ = ["LARGEST_MANIFEST", "LARGEST_PLAN", "NotRegular", "TooLarge", "read_regular"]
+__all__ = ["LARGEST_MANIFEST", "LARGEST_PLAN", "NotRegular", "TooLarge", "read_regular", "replace_file", "sync_folder"]
 
 LARGEST_MANIFEST = 64 << 20  # bytes: some hundred thousand files
 LARGEST_PLAN = 256 << 20  # bytes: a plan spells out up to ten million cells by the keys of their columns
@@ -31,7 +33,7 @@ def read_regular(path: Path, most: int, *, links: bool = True) -> bytes:
     """The bytes of a file.
 
     Args:
-        path: Of the file.
+        path: The path of the file.
         most: How many bytes it may have.
         links: Whether the last part of the path may be a symbolic link.
 
@@ -58,3 +60,37 @@ def read_regular(path: Path, most: int, *, links: bool = True) -> bytes:
     if len(data) > most:  # it grew meanwhile, or has no size that could be told
         raise TooLarge(errno.EFBIG, f"it has more than {most} bytes")
     return bytes(data)
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Put a file in the place of what is there, in one step: a reader sees the old one or the new one.
+
+    Args:
+        path: The path of the file; its folder exists.
+        data: What it holds then.
+        mode: Who may read it.
+
+    Raises:
+        OSError: It cannot be written; nothing is left behind.
+    """
+    handle, temporary = tempfile.mkstemp(prefix=".dprelease-", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of the files in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

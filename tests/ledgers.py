@@ -13,8 +13,9 @@ import numpy as np
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table, TimeFilter
-from dprelease.ledger import Charge, Ledger, Reservation, SQLiteLedger, StepKey, view
-from dprelease.ledger.balance import Balance
+from dprelease.ledger import Charge, Ledger, Reservation, SQLiteLedger, StepKey
+from dprelease.ledger.model.balance import Balance
+from dprelease.ledger.tables import view
 from dprelease.noise import Measurement
 from dprelease.plan.document import Account, Composition, Publish, ReleaseInfo, ReleasePlan, Step
 from dprelease.privacy.budget import Budget, Loss

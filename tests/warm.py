@@ -38,11 +38,11 @@ IMPORTED = (
     "sqlglot.dialects.duckdb",
 )
 _COMMANDS = (
-    "dprelease.cli.commands",
-    "dprelease.cli.ledger_acts",
-    "dprelease.cli.plan",
-    "dprelease.cli.run",
-    "dprelease.cli.verify",
+    "dprelease.cli.app",
+    "dprelease.cli.ledger.acts",
+    "dprelease.cli.views.plan",
+    "dprelease.cli.views.run",
+    "dprelease.cli.views.verify",
     "dprelease.plan.second_opinion",
     "dp_accounting.pld.privacy_loss_distribution",
     "dp_accounting.rdp",

@@ -10,6 +10,6 @@ __all__ = ["main"]
 
 def main() -> None:
     """Entry point of the ``dprelease`` command."""
-    from dprelease.cli.commands import run_app
+    from dprelease.cli.app import run_app
 
     run_app()

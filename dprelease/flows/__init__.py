@@ -11,8 +11,8 @@ commands never need it).
 
 from __future__ import annotations
 
-from dprelease.flows.release import execute
-from dprelease.flows.schedules import exposed, schedule, serve
-from dprelease.flows.settings import api_in_use
+from dprelease.flows.deploy.schedules import exposed, schedule, serve
+from dprelease.flows.executor import execute
+from dprelease.flows.server.settings import api_in_use
 
 __all__ = ["api_in_use", "execute", "exposed", "schedule", "serve"]

@@ -77,27 +77,27 @@ def chunks(batches: Sequence[Batch], threads: int) -> tuple[Chunk, ...]:
 
 def _units(batches: Sequence[Batch]) -> list[list[Batch]]:
     """The batches of each top-level unit together, wherever they stand: what is left of a unit is one task again."""
-    found: dict[tuple[str, str, int], list[Batch]] = {}
+    units: dict[tuple[str, str, int], list[Batch]] = {}
     for batch in batches:
         if batch.piece is not None:
-            found.setdefault((batch.table, batch.piece.column, batch.piece.unit), []).append(batch)
-    return list(found.values())
+            units.setdefault((batch.table, batch.piece.column, batch.piece.unit), []).append(batch)
+    return list(units.values())
 
 
 def _cut(batches: Sequence[Batch], largest: int, threads: int) -> list[list[Batch]]:
-    found: list[list[Batch]] = []
+    parts: list[list[Batch]] = []
     left = sum(len(batch.steps) for batch in batches)
     for _, of_table in groupby(batches, key=lambda batch: batch.table):
         room = 0
         for batch in of_table:
             size = len(batch.steps)
             if size > room:
-                found.append([])
+                parts.append([])
                 room = min(largest, max(_LEAST, -(-left // (2 * threads))))
-            found[-1].append(batch)
+            parts[-1].append(batch)
             room -= size
             left -= size
-    return found
+    return parts
 
 
 def _label(batches: Sequence[Batch]) -> str:

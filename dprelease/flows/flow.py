@@ -33,8 +33,8 @@ from pydantic import Field
 
 from dprelease.flows.guard import refuse_what_is_no_product, refuse_what_runs_before, refuse_what_stores
 from dprelease.flows.pages import Listener
-from dprelease.flows.steps import walk_steps
-from dprelease.flows.work import THREADS, Work, given, giving
+from dprelease.flows.run_context import THREADS, RunContext, current, using
+from dprelease.flows.tasks import walk_steps
 
 __all__ = ["dprelease", "walk"]
 
@@ -53,7 +53,7 @@ Most = Annotated[int, Field(ge=0, le=1000)]
 
 def _name() -> str:
     """``monthly-visits/2024-03``, or ``monthly-visits: what is due`` until that is known."""
-    if (opened := given()) is not None:
+    if (opened := current()) is not None:
         return f"{opened.run.plan.release.name}/{opened.run.plan.release.period}"
     parameters = runtime.flow_run.parameters
     named = None
@@ -85,19 +85,19 @@ def dprelease(target: Target, period: OnePeriod = "", most: Most = 0, synthetic:
     """
     # A served flow may be pickled by value with every global that it names: only what can be imported may stand here.
     refuse_what_stores()
-    if (opened := given()) is not None:
+    if (opened := current()) is not None:
         # Tags are the run's, not its tasks': for a tag Prefect asks its server for a limit before each task begins, and
         # waits two seconds if the server is just writing down how the last one ended (it answers 503 meanwhile).
         with TagsContext(current_tags=set()):
             return Completed(message=walk_steps(opened, opened.run.plan.release.period, Listener()))
     refuse_what_runs_before()
     refuse_what_is_no_product(target)
-    from dprelease.flows.due import release_due
+    from dprelease.flows.due_runs import release_due
 
     return Completed(message=release_due(target, period, most, synthetic=synthetic))
 
 
-def _settle(work: Work) -> None:
+def _settle(work: RunContext) -> None:
     """Wait until the server has written how every task ended: it learns it from events, a little later.
 
     Only for a server that is about to be stopped, and at most for some seconds: Prefect's record is not the audit
@@ -116,7 +116,7 @@ def _settle(work: Work) -> None:
             time.sleep(0.1)
 
 
-def walk(work: Work, *, settle: bool = False) -> None:
+def walk(work: RunContext, *, settle: bool = False) -> None:
     """Run the flow here, on work that is open, and hand its last events to the server.
 
     Without a heartbeat, which would add a second to each run: whoever typed the command sees whether it lives.
@@ -130,15 +130,15 @@ def walk(work: Work, *, settle: bool = False) -> None:
         Exception: Whatever Prefect raises when it loses its server.
     """
     plan = work.run.plan
-    here = {
+    settings = {
         PREFECT_API_URL: os.environ["PREFECT_API_URL"],
         PREFECT_API_AUTH_STRING: os.environ.get("PREFECT_API_AUTH_STRING"),
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
     }
     accounts = [f"account:{account.name}" for account in plan.accounts]
-    with temporary_settings(here):
+    with temporary_settings(settings):
         try:
-            with giving(work), tags("dprelease", plan.release.name, *accounts):
+            with using(work), tags("dprelease", plan.release.name, *accounts):
                 dprelease(target=work.request.target, period=plan.release.period, synthetic=work.request.synthetic)
         finally:
             EventsWorker.drain_all(timeout=_LAST_EVENTS, at_exit=False)

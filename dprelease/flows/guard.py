@@ -16,7 +16,7 @@ from prefect import get_client, runtime
 from prefect.settings import get_current_settings
 
 from dprelease.errors import OrchestratorError
-from dprelease.flows.settings import PROJECTS
+from dprelease.flows.server.settings import PROJECTS
 
 __all__ = ["refuse_what_is_no_product", "refuse_what_runs_before", "refuse_what_stores"]
 
@@ -57,7 +57,7 @@ def refuse_what_is_no_product(target: str) -> None:
         OrchestratorError: If this process was not told its project (DPR-O302), or the target is no product of it
             (DPR-O303).
     """
-    from dprelease.flows.product import is_product
+    from dprelease.flows.deployment import is_product
     from dprelease.release.project import Project
 
     folders = [Path(each) for each in os.environ.get(PROJECTS, "").split(os.pathsep) if each]
@@ -91,8 +91,8 @@ def refuse_what_runs_before() -> None:
     if not deployment:
         return
     with get_client(sync_client=True) as client:
-        found = client.read_deployment(deployment)
-    if found.pull_steps:
+        registered = client.read_deployment(deployment)
+    if registered.pull_steps:
         raise OrchestratorError(
             "this run's deployment has pull steps, which dprelease never writes: they ran on this machine already",
             detail="nothing was read by this run",

@@ -27,9 +27,9 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
 if TYPE_CHECKING:
-    from dprelease.flows.work import Work
+    from dprelease.flows.run_context import RunContext
     from dprelease.plan.document import ReleasePlan
-    from dprelease.release.publishing import Outcome
+    from dprelease.release.publishing.rendering import Outcome
 
 __all__ = ["LOST", "Listener", "Pages", "plan_rows", "rename_run"]
 
@@ -79,7 +79,7 @@ class Listener:
 class Pages:
     """The artifacts of one release."""
 
-    def __init__(self, work: Work, listener: Listener) -> None:
+    def __init__(self, work: RunContext, listener: Listener) -> None:
         self._work, self._tell, self._say = work, listener.tell, listener.say
         self._name = f"{work.run.plan.release.name}/{work.run.plan.release.period}"
         self._key = work.run.plan.release.name
@@ -111,8 +111,8 @@ class Pages:
         self._tell(lambda: create_markdown_artifact(key=f"{self._key}-release", markdown=text, description=about))
 
     def _begin_bar(self) -> UUID:
-        made = create_progress_artifact(0.0, f"{self._key}-progress", self._told())
-        return cast(UUID, made)  # and not its coroutine, for no loop runs here
+        artifact = create_progress_artifact(0.0, f"{self._key}-progress", self._told())
+        return cast(UUID, artifact)  # and not its coroutine, for no loop runs here
 
     def _move(self) -> None:
         bar, total = self._bar, self._work.total

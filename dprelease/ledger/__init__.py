@@ -19,22 +19,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dprelease.errors import LedgerError
-from dprelease.ledger import postgres_url
-from dprelease.ledger.balance import AccountFacts, Actor
-from dprelease.ledger.base import Charge, Ledger, Reservation, Sources, StepKey
-from dprelease.ledger.entry import Entry
-from dprelease.ledger.judge import NO_SERIES
-from dprelease.ledger.lock import ReleaseLock
-from dprelease.ledger.published import Evidence, Published
-from dprelease.ledger.rules import has_ended
-from dprelease.ledger.sqlite import SQLiteLedger
-from dprelease.ledger.store import Holder, Lock
+from dprelease.ledger.ledger import Ledger
+from dprelease.ledger.model.admission import NO_SERIES
+from dprelease.ledger.model.balance import Actor
+from dprelease.ledger.model.entry import Entry
+from dprelease.ledger.model.lifecycle import has_ended
+from dprelease.ledger.model.reservation import Charge, Reservation, Sources, StepKey
+from dprelease.ledger.model.store import Holder, Lock
+from dprelease.ledger.stores import postgres_url
+from dprelease.ledger.stores.file_lock import ReleaseLock
+from dprelease.ledger.stores.sqlite import SQLiteLedger
+from dprelease.ledger.tables.published import Evidence, Published
+from dprelease.plan.account import AccountLosses
 from dprelease.spec.place import Scheme
 
 __all__ = [
     "LEDGERS",
     "NO_SERIES",
-    "AccountFacts",
+    "AccountLosses",
     "Actor",
     "Charge",
     "Entry",
@@ -60,7 +62,7 @@ def _sqlite(url: str, folder: Path, anchors: Sequence[Path], host: str, shared: 
 
 
 def _postgres(url: str, folder: Path, anchors: Sequence[Path], host: str, shared: Sequence[Path]) -> Ledger:
-    from dprelease.ledger.postgres import PostgresLedger  # a driver that not every installation has
+    from dprelease.ledger.stores.postgres import PostgresLedger  # a driver that not every installation has
 
     return PostgresLedger(url, anchors, host=host, shared=shared)
 

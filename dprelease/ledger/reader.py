@@ -9,22 +9,23 @@ from datetime import datetime
 from pathlib import Path
 
 from dprelease.errors import LedgerError
-from dprelease.ledger import view
-from dprelease.ledger.anchors import Journal
-from dprelease.ledger.balance import AccountFacts, Charged
-from dprelease.ledger.base import Charge, Reservation, StepKey
-from dprelease.ledger.check import check
-from dprelease.ledger.entry import Entry, Opened, Sourced
-from dprelease.ledger.guard import Guard, sound
-from dprelease.ledger.history import State
-from dprelease.ledger.hosts import Hosts
-from dprelease.ledger.judge import judge
-from dprelease.ledger.place import utc_now, utc_text
-from dprelease.ledger.published import Published, lacking
-from dprelease.ledger.sourcing import Read, files_read, require_readable
-from dprelease.ledger.store import Holder, Lock, Rows, Store
-from dprelease.ledger.windowed import named
+from dprelease.ledger.anchors.anchors import Journal
+from dprelease.ledger.anchors.guard import Guard, sound
+from dprelease.ledger.anchors.hosts import Hosts
+from dprelease.ledger.audit.check import check
+from dprelease.ledger.model.admission import assess_charges
+from dprelease.ledger.model.balance import Charged
+from dprelease.ledger.model.entry import Entry, Opened, Sourced
+from dprelease.ledger.model.history import State
+from dprelease.ledger.model.process import utc_now, utc_text
+from dprelease.ledger.model.reservation import Charge, Reservation, StepKey
+from dprelease.ledger.model.store import Holder, Lock, Rows, Store
+from dprelease.ledger.tables import view
+from dprelease.ledger.tables.published import Published, lacking
+from dprelease.ledger.tables.sources import Read, files_read, require_readable
+from dprelease.ledger.tables.windowed import named
 from dprelease.noise import Measurement
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import AccountStanding, Head, ReleasePlan, Standing
 
 __all__ = ["Reader"]
@@ -33,7 +34,7 @@ _PAGE = 500
 
 
 class Reader:
-    """The methods of a `Ledger` that read. They are described there.
+    """The methods of a `Ledger` that read: each is one snapshot, and holds nothing when it returns.
 
     Args:
         store: Where its tables are.
@@ -67,10 +68,10 @@ class Reader:
 
     @property
     def id(self) -> str:
-        """The id of the ledger; empty where there is none, and in one that no anchor was ever asked of."""
+        """What it is called, for ever: random, said in every bundle; empty where there is none yet."""
         with self._reading() as rows:
-            told = view.place(rows, view.head(rows)) if rows else None
-        return told.ledger if told else ""
+            place = view.place(rows, view.head(rows)) if rows else None
+        return place.ledger if place else ""
 
     @property
     def exists(self) -> bool:
@@ -79,7 +80,7 @@ class Reader:
             return rows is not None
 
     def lock(self, release: str, period: str, doing: str) -> Lock:
-        """The lock of a release."""
+        """The lock of a release; not taken yet."""
         return self._store.lock(release, period, doing, self._clock)
 
     def holders(self) -> tuple[Holder, ...]:
@@ -87,85 +88,107 @@ class Reader:
         return self._store.holders()
 
     def break_lock(self, holder: Holder) -> None:
-        """End what holds a lock."""
+        """End what holds a lock.
+
+        Raises:
+            LedgerError: It cannot be done from here.
+        """
         self._store.break_lock(holder)
 
     def standing(self, accounts: Sequence[str]) -> Standing:
-        """Heads and charged events of these accounts."""
+        """Heads and charged events of these accounts; unknown ones are left out. Creates nothing.
+
+        A head is the last entry that opened, charged or gave back to the account.
+        """
         with self._reading() as rows:
-            found = view.whole_state(rows).accounts if rows else {}
+            stands = view.whole_state(rows).accounts if rows else {}
         return Standing(
             accounts={
                 name: AccountStanding(
-                    head=found[name].head, charged=tuple(paid.events for paid in found[name].charged.values())
+                    head=stands[name].head, charged=tuple(paid.events for paid in stands[name].charged.values())
                 )
                 for name in accounts
-                if name in found
+                if name in stands
             }
         )
 
     def heads(self, accounts: Sequence[str]) -> dict[str, Head]:
-        """The last entry that changed each of these accounts; unknown ones are left out."""
+        """The last entry that changed each of these accounts; unknown ones are left out. Quick."""
         with self._reading() as rows:
-            found = view.state(rows).accounts if rows else {}
-        return {name: found[name].head for name in accounts if name in found}
+            stands = view.state(rows).accounts if rows else {}
+        return {name: stands[name].head for name in accounts if name in stands}
 
-    def quote(self, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountFacts, ...]]:
-        """What these charges would come to now, and the facts of accounts that could not pay; nothing is charged."""
+    def quote(self, charges: Sequence[Charge], period: str) -> tuple[tuple[Charged, ...], tuple[AccountLosses, ...]]:
+        """What these charges would come to now, and the facts of accounts that could not pay; nothing is charged.
+
+        Args:
+            charges: As for :meth:`reserve`; errors as there, but for ``BudgetExceeded``.
+            period: The release's period.
+        """
         with self._reading() as rows:
             state = view.state(rows) if rows else State()
             state = named(rows, state, [charge.account for charge in charges])
-        return judge(state, charges, period)
+        return assess_charges(state, charges, period)
 
     def openings(self, account: str) -> tuple[tuple[int, Opened], ...]:
-        """The entries that opened an account or changed its caps, in order."""
+        """The entries that opened an account or changed its caps, in order, with their sequence numbers."""
         with self._reading() as rows:
             return view.openings(rows, account) if rows else ()
 
     def find(self, release: str, period: str) -> Reservation | None:
-        """The last reservation of a release and period that was not given back."""
+        """The reservation of a release and period, open or closed; None if none or if it was given back."""
         with self._reading() as rows:
-            found = view.find(rows, release, period) if rows else None
-            return view.with_plan(rows, found) if rows and found else None
+            reservation = view.find(rows, release, period) if rows else None
+            return view.with_plan(rows, reservation) if rows and reservation else None
 
     def reservations(self) -> tuple[Reservation, ...]:
-        """Every reservation that was not given back."""
+        """Every reservation that was not given back, in ledger order."""
         with self._reading() as rows:
             return view.reservations(rows) if rows else ()
 
     def stored(self, key: StepKey) -> Measurement | None:
-        """The committed measurement of a step, checked, and in every anchor."""
+        """The committed measurement of a step, checked against its entry; None if there is none."""
         with self._reading() as rows:
-            found = view.stored(rows, key) if rows else None
-            lines = self._guard.lacking(rows, Head(sequence=found[0])) if rows and found else ()
+            measured = view.stored(rows, key) if rows else None
+            lines = self._guard.lacking(rows, Head(sequence=measured[0])) if rows and measured else ()
         self._guard.anchor(*lines)  # whoever wrote it may have died before that
-        return found[1] if found else None
+        return measured[1] if measured else None
 
     def require_readable(
         self, tables: Mapping[str, tuple[str, ...]] | None, accounts: Mapping[str, str], key_id: str, *, accepted: bool
     ) -> None:
-        """Refuse, before anything is charged, files that could not be read once it is."""
+        """Refuse, before anything is charged, what :meth:`source` would refuse once it is. Writes nothing.
+
+        Args:
+            tables: As there; None: only the key is looked at.
+            accounts: By table, the account that is to pay.
+            key_id: As there.
+            accepted: Whether another key than before is accepted.
+
+        Raises:
+            LedgerError: Another key was used before (DPR-L151), or a file was read for another account (DPR-L153).
+        """
         with self._reading() as rows:
             require_readable(rows, tables, accounts, key_id, accepted=accepted)
 
     def measured(self, release: str, period: str, plan: str) -> frozenset[str]:
-        """The steps of a plan that have a measurement."""
+        """The ids of the measurements of a plan that are there: of its steps, and of the pieces of those in pieces."""
         with self._reading() as rows:
             return view.measured(rows, release, period, plan) if rows else frozenset()
 
     def plan_of(self, reservation: Reservation) -> ReleasePlan | None:
-        """The plan of a reservation; None of one that was lost."""
+        """The plan of a reservation, checked against its fingerprint; None of one that was lost."""
         with self._reading() as rows:
             text = view.with_plan(rows, reservation).plan if rows else ""
         return ReleasePlan.from_canonical(text) if text else None
 
     def files_read(self) -> tuple[Sourced, ...]:
-        """Every record of files that were read, in ledger order."""
+        """Every record of files that were read for a release, or (reservation 0) looked at, in ledger order."""
         with self._reading() as rows:
             return files_read(rows) if rows else ()
 
     def entries(self, *, admitted: bool = True) -> Iterator[Entry]:
-        """Every entry, in order; read in pages, so that a slow reader holds nothing open."""
+        """Every entry, in order; ``admitted`` as of :meth:`lacks`."""
         last = 0
         while True:
             with self._reading() if admitted else self._store.reading() as rows:
@@ -175,38 +198,38 @@ class Reader:
                 return
             last = page[-1].sequence
 
-    def lacks(self, found: Sequence[Published], *, admitted: bool = True) -> tuple[Published, ...]:
-        """The published bundles whose charge is not in the ledger."""
+    def lacks(self, bundles: Sequence[Published], *, admitted: bool = True) -> tuple[Published, ...]:
+        """The published bundles whose charge is not in it; ``admitted=False``: though its anchors contradict it."""
         with self._reading() if admitted else self._store.reading() as rows:
             if rows is None:
-                return tuple(found)
+                return tuple(bundles)
             sound(rows)
-            return lacking(rows, found)
+            return lacking(rows, bundles)
 
     def warnings(self, *, every: bool = False) -> tuple[str, ...]:
-        """What could be lost and not be noticed by this host."""
+        """What could be lost unnoticed by this host; ``every``: also what is no news to it."""
         with self._reading() as rows:
-            told = view.place(rows, view.head(rows)) if rows else None
-        return self._guard.hosts.warnings(told.anchors if told else (), every=every)
+            place = view.place(rows, view.head(rows)) if rows else None
+        return self._guard.hosts.warnings(place.anchors if place else (), every=every)
 
     def check(self) -> tuple[str, ...]:
-        """Every finding of a full check."""
+        """Every finding of a full check, one line each; empty: the ledger is sound."""
         try:
             # The database's own checks run beside ours: they are long, and wait for the disk.
             with ThreadPoolExecutor(1) as beside, self._store.reading() as rows:
                 stored = beside.submit(self._store.findings)
-                found = check(rows) if rows else []
-                return (*stored.result(), *self._guard.wrong(), *found)
+                findings = check(rows) if rows else []
+                return (*stored.result(), *self._guard.wrong(), *findings)
         except LedgerError as error:
             return (error.summary,)
 
     def disconnect(self) -> None:
-        """Close idle connections."""
+        """Close idle connections; the ledger stays usable and connects again when it must."""
         self._store.disconnect()
 
     @property
     def folder(self) -> Path | None:
-        """Of a ledger in a file: the folder that it is in."""
+        """The folder that contains the ledger file, or None for a database server."""
         return self._store.folder
 
     def _now(self) -> str:

@@ -15,17 +15,17 @@ from functools import partial
 from typing import Any
 
 from dprelease.errors import Corrupt, LedgerError
-from dprelease.ledger import view
-from dprelease.ledger.balance import Actor, Balance, terms_of
-from dprelease.ledger.base import Charge
-from dprelease.ledger.entry import Entry, Recovered, Reserved
-from dprelease.ledger.guard import Guard, sound
-from dprelease.ledger.history import Stand, charged_balance, digest_of
-from dprelease.ledger.known import Known, Line, everything
-from dprelease.ledger.opening import Opening
-from dprelease.ledger.published import Evidence, lacking
-from dprelease.ledger.store import Rows, Store
-from dprelease.ledger.write import Write
+from dprelease.ledger.anchors.guard import Guard, sound
+from dprelease.ledger.model.anchor_lines import Known, Line, everything
+from dprelease.ledger.model.balance import Actor, Balance, terms_of
+from dprelease.ledger.model.entry import Entry, Recovered, Reserved
+from dprelease.ledger.model.history import Stand, charged_balance, digest_of
+from dprelease.ledger.model.reservation import Charge
+from dprelease.ledger.model.store import Rows, Store
+from dprelease.ledger.tables import view
+from dprelease.ledger.tables.opening import Opening
+from dprelease.ledger.tables.published import Evidence, lacking
+from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.filters import Spent, spent_on
 
@@ -44,7 +44,7 @@ def recover(
     """Add what the anchors and the published bundles know and the ledger lacks, and record its place and anchors anew.
 
     Args:
-        store: Of the ledger; made where it is gone and an anchor or a bundle knows it.
+        store: The store of the ledger; made where it is gone and an anchor or a bundle knows it.
         guard: With its anchors.
         why: What the operator said.
         at: When, in UTC.
@@ -228,15 +228,15 @@ class _Recovery:
             for charge in body.charges if isinstance(body, Reserved) else ():
                 if (name := charge.facts.name) in balances:
                     balances[name] = charged_balance(balances[name], self.write.priced(charge))
-        found = {}
+        missing = {}
         for name, balance in balances.items():
             if name not in self.write.state.accounts:
                 raise Corrupt(f"the anchors know account {name}, and nothing of its terms", code="DPR-L314")
             base = before[name].balance if name in before else Balance(account=name, opened=0)
             more = _above(balance, base)
             if more.spent != Spent() or more.windows or more.series:
-                found[name] = more
-        return found
+                missing[name] = more
+        return missing
 
     def _raised(self, name: str, more: Balance) -> Stand:
         stand = self.write.state.accounts[name]
@@ -313,12 +313,12 @@ def _given_back_since(rows: Rows, common: int, known: Known) -> list[int]:
         SELECT r.sequence, r.release, r.period, r.plan, e.kind FROM reservations AS r
         LEFT JOIN endings AS e ON e.reservation = r.sequence
         WHERE r.sequence <= ? AND (e.kind IS NULL OR e.kind <> 'void' OR e.sequence > ?) ORDER BY r.sequence"""
-    found = []
+    given_back = []
     for sequence, release, period, plan, kind in rows.execute(query, (common, common)):
         line = known.releases.get(f"{release}/{period}/{plan}")
         if kind == "void" or (line is not None and line.sequence > common):
-            found.append(sequence)
-    return found
+            given_back.append(sequence)
+    return given_back
 
 
 def _above(one: Balance, other: Balance) -> Balance:

@@ -1,4 +1,4 @@
-"""The un-noised numbers themselves, for ``release/utility.py`` and nothing else (a repository test).
+"""The un-noised numbers themselves, for ``release/tuning/utility.py`` and nothing else (a repository test).
 
 A release never needs them. A comparison of a plan with the truth, on stand-in data, does: these functions open what
 mechanisms open, in one place with one caller, so that everything else stays shut.

@@ -8,12 +8,12 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from dprelease.canonical import Value
-from dprelease.privacy.budget import Budget
+from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.filters import Composition
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.period import Per, windows
 
-__all__ = ["Account", "Composition", "Parallel", "Window"]
+__all__ = ["Account", "AccountLosses", "Composition", "Parallel", "Window"]
 
 
 class Window(Value):
@@ -107,3 +107,18 @@ class Account(Value):
             PlanError: The account keeps sums of stretches, and the period is none of the calendar.
         """
         return windows(period, self.stretch) if self.stretch else ()
+
+
+class AccountLosses(Value):
+    """What an account had lost before a release and has lost with it, both read at the delta of ``cap``.
+
+    ``window`` names the stretch of time that ``cap`` is about, such as ``2024``; empty: for ever. Of a parallel account
+    that replaces units it may name two, ``2024-03 and 2024-01``: the two that lost most together.
+    """
+
+    name: str
+    composition: Composition
+    cap: Budget
+    before: Loss
+    after: Loss
+    window: str = ""

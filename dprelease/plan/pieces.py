@@ -8,7 +8,7 @@ one for each node (no contrast goes across nodes), and the numbers of a node dep
 of every number is independent of all others, with a scale that the plan fixed before anything was read. So the answers
 of the nodes are independent given the data, and drawing them node by node, in any order and at any time, is drawing
 the same random table as at once, from the same rows: why data that have changed are not accepted while a step has some
-of its pieces and not all (``ledger.sourcing``).
+of its pieces and not all (``ledger.tables.sources``).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def mistimed(plan: ReleasePlan) -> Iterator[str]:
     """Tables that are not read by the one time of an account with windows; nothing: all are.
 
     By two columns one row is paid for in one window and read in two. Plans from before the policy named the time have
-    nothing to be held against: their ledger knows by which columns they were read (``ledger.windowed``).
+    nothing to be held against: their ledger knows by which columns they were read (``ledger.tables.windowed``).
     """
     named = {each.name: each.window.time for each in plan.accounts if each.window is not None and each.window.time}
     for account, time in named.items():

@@ -18,6 +18,7 @@ from dprelease.errors import PublishError
 from dprelease.estimate import RANK, PublishedTable, Rows, full_product
 from dprelease.estimate.ranges import range_rows
 from dprelease.noise import Measurement
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.privacy.budget import Budget, Loss
@@ -57,19 +58,10 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
-class AccountFacts(Value):
-    """One account as the ledger saw it when the release was charged; losses are read at the cap's delta.
+class AccountFacts(AccountLosses):
+    """One account as the ledger saw it when the release was charged, with the unit that it protects."""
 
-    ``window`` names the stretch of time that the cap is about; empty: for ever.
-    """
-
-    name: str
     unit: str
-    composition: str
-    cap: Budget
-    before: Loss
-    after: Loss
-    window: str = ""
 
 
 class AccountPoint(Value):

@@ -12,8 +12,8 @@ from pathlib import Path
 from dprelease.errors import PlanError, StalePlan
 from dprelease.plan.approved import Approval, Signed, Statement, sign, stands
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
+from dprelease.regular import replace_file
 from dprelease.release.planning import Target, check_fresh, open_target, plan_release
-from dprelease.release.replace import replace_file
 from dprelease.signature import PrivateKey, PublicKey
 from dprelease.spec.names import listed
 from dprelease.spec.project import PolicySpec
@@ -71,8 +71,8 @@ def require_approvals(
                 code="DPR-K120",
             )
         return ()
-    found, left_out = _judged(policy, frozen, plan)
-    missing = policy.approvals.missing([each.role for each in found])
+    approvals, left_out = _judged(policy, frozen, plan)
+    missing = policy.approvals.missing([each.role for each in approvals])
     if needed and missing:
         raise PlanError(
             f"the plan of {plan.release.name}/{plan.release.period} is not approved: it lacks {listed(missing)}",
@@ -80,7 +80,7 @@ def require_approvals(
             hint="an approver types `dprelease approve plan.json --key KEYFILE`",
             code="DPR-K121",
         )
-    return found
+    return approvals
 
 
 def signed(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[Signed, ...]:
@@ -98,10 +98,10 @@ def _judged(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[
     fingerprint = plan.fingerprint()
     if frozen.plan_fingerprint != fingerprint:
         raise StalePlan("the frozen plan is not the one that would be made now", hint="freeze and approve a new one")
-    found: list[Signed] = []
+    approvals: list[Signed] = []
     left_out: list[str] = []
     for approval in frozen.approvals:
-        why = _uncounted(policy, approval, found)
+        why = _uncounted(policy, approval, approvals)
         if why:
             left_out.append(f"the approval of {approval.name} does not count: {why}")
             continue
@@ -113,8 +113,8 @@ def _judged(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[
                 hint="freeze the plan again with `dprelease plan SPEC --out plan.json` and have that file approved",
                 code="DPR-K122",
             )
-        found.append(record)
-    return tuple(found), left_out
+        approvals.append(record)
+    return tuple(approvals), left_out
 
 
 def _uncounted(policy: PolicySpec, approval: Approval, found: list[Signed]) -> str:
@@ -144,7 +144,7 @@ def open_frozen(path: Path) -> tuple[Target, FrozenPlan, ReleasePlan]:
     if target is None or target.frozen is None:
         hint = f"type `dprelease plan {path} --out plan.json`, then `dprelease approve plan.json --key KEYFILE`"
         raise PlanError(f"{path} is no frozen plan, and nothing else can be approved", hint=hint, code="DPR-K110")
-    plan = plan_release(target.project, target.loaded)
+    plan = plan_release(target)
     check_fresh(target, plan)
     return target, target.frozen, plan
 
@@ -168,8 +168,8 @@ def approver_of(policy: PolicySpec, key: PublicKey, name: str = "", before: Sequ
     """Name and role of whoever has this key in the policy and may sign now.
 
     Args:
-        policy: Of the project.
-        key: Of the one who wants to sign.
+        policy: The project's policy.
+        key: The key of the one who wants to sign.
         name: Who that says to be; empty: whoever has the key.
         before: The approvals that count already.
 
@@ -211,10 +211,10 @@ def add_approval(path: Path, shown: FrozenPlan, policy: PolicySpec, key: Private
     Two approvers at once each leave theirs: the file is read again under a lock of its folder.
 
     Args:
-        path: Of the file.
+        path: The file's path.
         shown: What the approver has looked at.
-        policy: Of the project.
-        key: Of the approver.
+        policy: The project's policy.
+        key: The approver's key.
         at: The time, in UTC, for the record.
 
     Raises:
@@ -246,8 +246,8 @@ def _with_approval(policy: PolicySpec, frozen: FrozenPlan, key: PrivateKey, at: 
         key=key.public.text,
         at=at,
     )
-    kept = tuple(each for each in frozen.approvals if each.name != name)  # such as one with a key since replaced
-    return frozen.model_copy(update={"approvals": (*kept, sign(statement, key))})
+    others = tuple(each for each in frozen.approvals if each.name != name)  # such as one with a key since replaced
+    return frozen.model_copy(update={"approvals": (*others, sign(statement, key))})
 
 
 @contextmanager

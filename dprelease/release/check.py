@@ -38,7 +38,7 @@ def check_release(bundle: Path, key: PublicKey | None = None) -> tuple[Check, ..
 
     Args:
         bundle: Its folder.
-        key: Of the one who should have signed it; None: it is not compared with any.
+        key: The key of the one who should have signed it; None: it is not compared with any.
     """
     checks = list(check_bundle(bundle, key))
     try:
@@ -60,17 +60,17 @@ def _accountants(plan: ReleasePlan) -> Check:
     """
     proved: dict[str, Fraction] = {**losses(plan.event, plan.budget.delta)}
     published: dict[str, Fraction] = {name: loss.epsilon for name, loss in plan.loss.items()}
-    told = ", ".join(f"{name} {float(value):.6g}" for name, value in proved.items())
+    epsilons = ", ".join(f"{name} {float(value):.6g}" for name, value in proved.items())
     if not set(published) <= set(proved):
-        return Check(_ACCOUNTANTS, False, f"the plan gives {', '.join(sorted(published))}; here are {told}")
+        return Check(_ACCOUNTANTS, False, f"the plan gives {', '.join(sorted(published))}; here are {epsilons}")
     below = [name for name in published if published[name] < proved[name]]
     if below:
-        return Check(_ACCOUNTANTS, False, f"{', '.join(below)} is published as less than what is proved: {told}")
+        return Check(_ACCOUNTANTS, False, f"{', '.join(below)} is published as less than what is proved: {epsilons}")
     above = [name for name in published if published[name] > proved[name]]
     more = f"; {', '.join(above)} is published as more, which is true: less is proved now" if above else ""
     later = [name for name in proved if name not in published]
     more += f"; {', '.join(later)} is not in the plan, and came after it" if later else ""
-    return Check(_ACCOUNTANTS, True, told + more)
+    return Check(_ACCOUNTANTS, True, epsilons + more)
 
 
 def _rounding(plan: ReleasePlan) -> Check:
@@ -79,12 +79,12 @@ def _rounding(plan: ReleasePlan) -> Check:
     The loss is what it is said to be, and the margins are about the rounded values. But a reader takes them for margins
     about the values themselves, and of shares between 0 and 1 nothing is left.
     """
-    told = silence_text(plan)
+    silence = silence_text(plan)
     detail = (
-        f"values were rounded to whole numbers before anything was measured, and no page says so: {told}. The numbers "
-        "are a private release of the rounded values; release them again, with or without a `step`"
+        f"values were rounded to whole numbers before anything was measured, and no page says so: {silence}. The "
+        "numbers are a private release of the rounded values; release them again, with or without a `step`"
     )
-    return Check(ROUNDING, not told, detail if told else "")
+    return Check(ROUNDING, not silence, detail if silence else "")
 
 
 def _loss_checks(plan: ReleasePlan) -> list[Check]:
@@ -100,8 +100,8 @@ def _loss_checks(plan: ReleasePlan) -> list[Check]:
     checks.append(_rounding(plan))
     try:
         for opinion in second_opinion(plan):
-            found = f"{opinion.theirs} beside {opinion.ours}: {opinion.rule}"
-            checks.append(Check(f"dp_accounting, {opinion.accountant}", opinion.agrees, found))
+            figures = f"{opinion.theirs} beside {opinion.ours}: {opinion.rule}"
+            checks.append(Check(f"dp_accounting, {opinion.accountant}", opinion.agrees, figures))
     except MissingExtra as error:
         checks.append(Check("dp_accounting", None, f"{error.summary}; {error.hint}"))
     return checks

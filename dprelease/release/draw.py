@@ -20,6 +20,7 @@ from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key
 from dprelease.engines import Engine
 from dprelease.errors import BrokenPromiseError, DpReleaseError
+from dprelease.failpoints import hit
 from dprelease.ledger import Ledger, StepKey
 from dprelease.noise import (
     JOINT_MECHANISMS,
@@ -37,8 +38,7 @@ from dprelease.noise.factor import draw_factor
 from dprelease.noise.residual import draw_residual
 from dprelease.noise.unprotected import as_they_are
 from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
-from dprelease.points import reach
-from dprelease.release.sources import Pinned, read_by
+from dprelease.release.data.sources import Pinned, read_by
 
 __all__ = ["Source", "draw"]
 
@@ -114,7 +114,7 @@ class _Run:
         return StepKey(*self.identity, self.batch.id(step))
 
     def measure(self, missing: Sequence[Measured], stored: Mapping[str, Measurement | None]) -> dict[str, Measurement]:
-        reach("draw.begun")
+        hit("draw.begun")
         truncates = self.source.catalog.tables[self.batch.table].unit_id is not None
         secret = self.ledger.secret(*self.identity) if truncates else b""
         committed: dict[str, Measurement] = {}
@@ -129,11 +129,11 @@ class _Run:
         rest = [step for step in missing if step.id != self.batch.selection]
         asked = tuple(dict.fromkeys(quantity for step in rest for quantity in step.parts))
         boxes = self._aggregate(asked, secret, keys)
-        reach("draw.aggregated")
+        hit("draw.aggregated")
         for step in rest:
             exact = [boxes[quantity] for quantity in step.parts]
             noisy = Measurement(self.batch.id(step), _hidden(step, exact, self.source.sampler, self.batch.piece))
-            reach("draw.drawn")
+            hit("draw.drawn")
             numbers = self.batch.numbers(step) if keys is None else len(keys) * len(step.parts)
             if len(noisy.values) != numbers:
                 raise BrokenPromiseError(f"step {step.id} has another number of cells than planned")
@@ -146,10 +146,10 @@ class _Run:
         source, batch = self.source, self.batch
         within = None if batch.piece is None else batch.piece.within
         with source.pinned.reading(read_by(source.catalog, batch.table)):
-            found = source.engine.aggregate(
+            exact = source.engine.aggregate(
                 source.catalog, batch.grouping, asked, source.references, secret=secret, keys=keys, within=within
             )
-        return dict(zip(asked, found, strict=True))
+        return dict(zip(asked, exact, strict=True))
 
     def _select(self, step: Step, secret: bytes) -> Measurement:
         """Which keys appear; the ones that do not are known to nobody afterwards."""

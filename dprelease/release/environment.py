@@ -35,17 +35,17 @@ def environment(sampler: Sampler = "native") -> dict[str, str]:
     whether it was ``clean`` or ``modified``. ``packages`` is the SHA-256 of every installed ``name==version``, sorted,
     one a line.
     """
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    found["sampler"] = SAMPLERS[sampler]
-    found["entropy"] = "operating system"
-    found["commit"], found["tree"] = _source()
-    found["packages"] = _installed()
-    return found
+            versions[name] = "not installed"
+    versions["sampler"] = SAMPLERS[sampler]
+    versions["entropy"] = "operating system"
+    versions["commit"], versions["tree"] = _source()
+    versions["packages"] = _installed()
+    return versions
 
 
 @cache  # what a process has loaded does not change while it runs
@@ -82,8 +82,8 @@ def _recorded(installed: Distribution) -> str:
 def _git(root: Path, *words: str) -> str | None:
     """What git answers; None where there is no git, or it will not."""
     try:
-        told = ["git", "-C", str(root), *words]
-        done = subprocess.run(told, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - our words alone
+        command = ["git", "-C", str(root), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - our words alone
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetExceeded, PlanError, Problem, SpecError, StalePlan, Where
 from dprelease.plan.allocate import allocate
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
@@ -47,12 +49,21 @@ class Target:
     loaded: Loaded
     frozen: FrozenPlan | None = None
 
+    @cached_property
+    def resolved(self) -> tuple[Catalog, str]:
+        """The catalog of the spec and the fingerprint of spec and references; the references are read once.
+
+        Raises:
+            SpecError: If the references do not fit the spec.
+        """
+        return self.project.resolve(self.loaded)
+
 
 def open_target(path: Path, period: str | None = None) -> Target:
     """Read a spec or a frozen plan, and the spec that the plan was made from, of the period of the plan.
 
     Args:
-        path: Of either of them.
+        path: The path of either of them.
         period: Takes the place of the spec's own; of a plan it is the one that it has.
 
     Raises:
@@ -135,7 +146,7 @@ def _unknown_word(error: Exception) -> str:
     )
 
 
-def plan_release(project: Project, loaded: Loaded) -> ReleasePlan:
+def plan_release(target: Target) -> ReleasePlan:
     """The plan of a spec: a pure function of the spec, its references and the policy; verified before it is shown.
 
     Raises:
@@ -144,7 +155,8 @@ def plan_release(project: Project, loaded: Loaded) -> ReleasePlan:
     """
     from dprelease.publish import check_publishable  # here, so that a wrong spec is told before it is loaded
 
-    catalog, fingerprint = project.resolve(loaded)
+    project, loaded = target.project, target.loaded
+    catalog, fingerprint = target.resolved
     plan = allocate(loaded.spec, catalog, project.accounts(loaded), fingerprint)
     _check_ceilings(project, loaded, plan)
     check_publishable(plan)
@@ -152,27 +164,27 @@ def plan_release(project: Project, loaded: Loaded) -> ReleasePlan:
     return plan
 
 
-def _planner(project: Project, loaded: Loaded) -> Planner:
+def _planner(target: Target) -> Planner:
     """Plans of the same spec at other budgets; none of them is for running."""
-    catalog, fingerprint = project.resolve(loaded)
-    accounts = project.accounts(loaded)
+    catalog, fingerprint = target.resolved
+    accounts = target.project.accounts(target.loaded)
     return lambda spec: allocate(spec, catalog, accounts, fingerprint)
 
 
-def plan_at_least(project: Project, loaded: Loaded) -> ReleasePlan:
+def plan_at_least(target: Target) -> ReleasePlan:
     """The plan at the smallest epsilon that meets every target of the spec; verified.
 
     Raises:
         PlanError: If a query has no target, or a target cannot be met.
     """
-    plan = solve(loaded.spec, _planner(project, loaded))
+    plan = solve(target.loaded.spec, _planner(target))
     verify(plan)
     return plan
 
 
-def plans_at(project: Project, loaded: Loaded, epsilons: Sequence[Fraction]) -> tuple[WhatIf, ...]:
+def plans_at(target: Target, epsilons: Sequence[Fraction]) -> tuple[WhatIf, ...]:
     """The accuracy that other epsilons would buy."""
-    return what_if(loaded.spec, _planner(project, loaded), epsilons)
+    return what_if(target.loaded.spec, _planner(target), epsilons)
 
 
 def _check_ceilings(project: Project, loaded: Loaded, plan: ReleasePlan) -> None:
@@ -197,13 +209,13 @@ def charges(plan: ReleasePlan, loaded: Loaded) -> tuple[Charge, ...]:
     from dprelease.ledger import Charge
 
     at_most = loaded.spec.privacy.at_most
-    found = []
+    owed = []
     for account in plan.accounts:
         cap = account.lifetime
         if at_most is not None and cap.epsilon is not None:
             cap = Budget(epsilon=min(cap.epsilon, at_most.epsilon), delta=min(cap.delta, at_most.delta))
-        found.append(Charge(account=account, events=plan.cost_of(account), cap=cap))
-    return tuple(found)
+        owed.append(Charge(account=account, events=plan.cost_of(account), cap=cap))
+    return tuple(owed)
 
 
 def freeze(target: Target, plan: ReleasePlan, heads: Mapping[str, Head]) -> FrozenPlan:

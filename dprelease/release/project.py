@@ -10,11 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dprelease.canonical import fingerprint, sha256
 from dprelease.catalog.reference import ReferenceTable, RefusedFile, read_reference
 from dprelease.catalog.table import Catalog
-from dprelease.errors import PlanError, Problem, SpecError, TableMismatch, Where
+from dprelease.errors import LedgerError, PlanError, Problem, SpecError, TableMismatch, Where
 from dprelease.ledger import schemes
 from dprelease.plan.document import Account, Parallel, Window
 from dprelease.plan.resolve import references_needed, resolve
@@ -22,13 +23,16 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
 from dprelease.regular import TooLarge, read_regular
-from dprelease.release.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
+from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
 from dprelease.signature import PrivateKey, read_private
 from dprelease.spec.check_accounts import untied
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span
 from dprelease.spec.place import ledger_resolved
-from dprelease.spec.project import AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
+from dprelease.spec.project import HOST, AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
+
+if TYPE_CHECKING:
+    from dprelease.ledger import Ledger
 
 __all__ = ["Project", "account_of", "read_text", "reference_tables"]
 
@@ -194,6 +198,41 @@ class Project:
             raise SpecError(list(dict.fromkeys(problems)))
         return tuple(found[name] for name in sorted(found))
 
+    def open_ledger(self) -> Ledger:
+        """The ledger that ``dprelease.yaml`` names, with its anchors; nothing is created until the first reservation.
+
+        Raises:
+            LedgerError: If its URL has an unknown scheme, a variable in it is not set, this host has no name
+                (DPR-L327), or the policy demands an anchor that all hosts share and there is none (DPR-L326).
+            MissingExtra: If its driver is not installed.
+        """
+        from dprelease.ledger import open_ledger  # many commands open none
+
+        settings = self.settings
+        if self.policy.shared_anchor == "required" and not settings.shared_anchors:
+            raise LedgerError(
+                f"the policy ({settings.policy}) demands a shared anchor, and dprelease.yaml lists none",
+                detail="without it a ledger that lost its end can look whole to a host that did not write it",
+                hint="write `shared_anchors: [/mnt/shared/head.json]`: a file that every host sees under this path",
+                code="DPR-L326",
+            )
+        url = self.ledger_url(os.environ)
+        host = _host(settings.host or "", os.environ)
+        return open_ledger(url, self.folder, settings.anchors, host, settings.shared_anchors)
+
+
+def _host(written: str, environment: Mapping[str, str]) -> str:
+    """The name of this host with variables filled in; empty where none is written."""
+    name = _VARIABLE.sub(lambda found: environment.get(found[1], ""), written)
+    if written and not HOST.fullmatch(name):
+        raise LedgerError(
+            f"`host: {written}` gives no name of a host",
+            detail="it stands in the ledger, before the anchors that this host alone has",
+            hint="set its environment variable to a name of letters, digits, dots, - and _ that stays: worker-1",
+            code="DPR-L327",
+        )
+    return name
+
 
 def account_of(name: str, account: AccountSpec) -> Account:
     """The policy's account as plans and the ledger have it."""
@@ -223,8 +262,8 @@ def account_of(name: str, account: AccountSpec) -> Account:
 
 def _of_stretches(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:
     """A spec that reads more than units of one stretch, on a parallel account."""
-    found = untied(loaded.spec, name, account)
-    return [Problem("DPR-S417", each.says, each.hint, loaded.where(*each.at)) for each in found]
+    mixed = untied(loaded.spec, name, account)
+    return [Problem("DPR-S417", each.says, each.hint, loaded.where(*each.at)) for each in mixed]
 
 
 def _of_unit(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:
@@ -280,13 +319,17 @@ def _of_window(loaded: Loaded, table: str, name: str, account: AccountSpec) -> l
     if account.window is None or account.time is None:
         return []
     problems, per, time, own = [], account.window.per, account.time, loaded.spec.tables[table].time
-    told = f"`time: {{column: {time.column}, type: {time.type}}}`"
+    written = f"`time: {{column: {time.column}, type: {time.type}}}`"
     if own is None:
         says = f"table {table!r} has no `time`, and account {name!r} has a cap per {per} of its rows"
-        problems.append(Problem("DPR-S414", says, f"write {told}, as its policy has it", loaded.where("tables", table)))
+        problems.append(
+            Problem("DPR-S414", says, f"write {written}, as its policy has it", loaded.where("tables", table))
+        )
     elif own != time:
-        says = f"table {table!r} has another `time` than account {name!r}, whose cap per {per} goes by {told}"
-        hint = f"write {told}: a row that is in one {per} by one column and in another one by the other would pay twice"
+        says = f"table {table!r} has another `time` than account {name!r}, whose cap per {per} goes by {written}"
+        hint = (
+            f"write {written}: a row that is in one {per} by one column and in another one by the other would pay twice"
+        )
         problems.append(Problem("DPR-S419", says, hint, loaded.where("tables", table, "time")))
     if span(loaded.spec.release.period) is None:
         period = loaded.spec.release.period
@@ -303,7 +346,7 @@ def reference_tables(catalog: Catalog, folder: Path) -> Mapping[str, ReferenceTa
     Raises:
         TableMismatch: If a file is gone or is no longer what the plan was made with.
     """
-    found = {}
+    tables = {}
     for name, reference in catalog.references.items():
         try:
             data = read_regular(folder / reference.file, LARGEST_REFERENCE)
@@ -315,5 +358,5 @@ def reference_tables(catalog: Catalog, folder: Path) -> Mapping[str, ReferenceTa
                 hint=f"put back the file with SHA-256 {reference.sha256[:12]}..., or release under another period",
                 code="DPR-E301",
             )
-        found[name] = read_reference(data, reference.columns)
-    return found
+        tables[name] = read_reference(data, reference.columns)
+    return tables

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from dprelease.errors import PlanError
 from dprelease.ledger import Ledger, Reservation, has_ended
-from dprelease.ledger.revised import never_released, not_planned
+from dprelease.ledger.model.revisions import never_released, not_planned
 from dprelease.plan.document import ReleasePlan
 from dprelease.spec.load import Loaded
 from dprelease.spec.period import span
@@ -79,10 +79,10 @@ def revisions_of(ledger: Ledger, base: Reservation) -> int:
         ledger: That has it.
         base: The current publication of its period, as :func:`vintages` finds it.
     """
-    found = ledger.find(base.release, base.period)  # the publication, or the last revision of it: the same number
-    if found is None or not found.plan or base.state != "closed":
+    reservation = ledger.find(base.release, base.period)  # the publication, or the last revision of it: the same number
+    if reservation is None or not reservation.plan or base.state != "closed":
         return 0
-    return ReleasePlan.from_canonical(found.plan).release.revisions
+    return ReleasePlan.from_canonical(reservation.plan).release.revisions
 
 
 def payer_of(ledger: Ledger, reservation: Reservation) -> Reservation:
@@ -119,7 +119,7 @@ def require_time(loaded: Loaded, number: int, early: str, now: datetime) -> None
 
     Args:
         loaded: The spec, of the period that is to be released.
-        number: Of the revision; 0: the first publication, once the period is over and its data are complete. A
+        number: Which revision; 0: the first publication, once the period is over and its data are complete. A
             revision that the spec no longer has a time for may be released at any time.
         early: Why it is released all the same; empty: it is not.
         now: With a time zone.

@@ -16,16 +16,16 @@ def rounded_releases(ledger: Ledger) -> tuple[str, ...]:
 
     A plan that cannot be read is left out: the check of the ledger tells of it.
     """
-    found = []
+    lines = []
     for release, period in dict.fromkeys((each.release, each.period) for each in ledger.reservations()):
         known = ledger.find(release, period)
         try:
             plan = ReleasePlan.from_canonical(known.plan) if known is not None and known.plan else None
         except (ValidationError, RecursionError):
             plan = None
-        if plan is not None and (told := silence_text(plan)):
-            found.append(f"{release}/{period}: {told}")
-    return tuple(found)
+        if plan is not None and (silence := silence_text(plan)):
+            lines.append(f"{release}/{period}: {silence}")
+    return tuple(lines)
 
 
 def silence_text(plan: ReleasePlan) -> str:

@@ -19,30 +19,29 @@ from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import Engine, Maker, engine_for
 from dprelease.errors import DpReleaseError, LedgerError
-from dprelease.ledger import Ledger, Lock, Reservation, has_ended
+from dprelease.failpoints import hit
+from dprelease.ledger import Ledger, Lock, Reservation, has_ended, open_ledger
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
 from dprelease.plan.approved import Signed
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.restated import asked
 from dprelease.plan.second_opinion import heard
 from dprelease.plan.verify import verify
-from dprelease.points import reach
 from dprelease.publish import folder_for, rehearse, write
-from dprelease.release import public_content
 from dprelease.release.approval import require_approvals
-from dprelease.release.books import open_books, open_rehearsal_books
+from dprelease.release.data import public_content
+from dprelease.release.data.restating import data_told, nothing_to_restate, replacement
+from dprelease.release.data.sources import SourceKey, Sources
 from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
-from dprelease.release.facts import looks_of
-from dprelease.release.overview import write_overview
 from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
 from dprelease.release.project import reference_tables
-from dprelease.release.published import make_way, require_accounted
-from dprelease.release.publishing import Outcome, outcome, rendered, tuned_told
+from dprelease.release.publishing.facts import looks_of
+from dprelease.release.publishing.overview import write_overview
+from dprelease.release.publishing.published import make_way, require_accounted
+from dprelease.release.publishing.rendering import Outcome, outcome, rendered, tuned_told
 from dprelease.release.rehearsal import Rehearsal
-from dprelease.release.restating import data_told, nothing_to_restate, replacement
 from dprelease.release.revisions import other_frozen, plan_of_revision, require_time
-from dprelease.release.sources import SourceKey, Sources
 from dprelease.signature import PrivateKey
 
 __all__ = ["Executor", "Outcome", "Progress", "Request", "Run", "open_run"]
@@ -141,15 +140,14 @@ class Run:
             raise nothing_to_restate(release.name, release.period, self._ledger)
         if not self._rehearsal:
             require_time(self._target.loaded, 0, self._request.early, datetime.now(UTC))
-        plan = plan_release(self._target.project, self._target.loaded)
+        plan = plan_release(self._target)
         check_fresh(self._target, plan)
         approvals = self._approvals(plan)
         if known is not None:
             plan = replacement(self._ledger, known, plan, self._request.restate, lambda: self._hashed(plan))
         heard(plan)  # plan_release has verified it
-        self._look(plan)
-        self._require_public(plan)
-        reach("run.planned")
+        self._preflight(plan)
+        hit("run.planned")
         heads = self._target.frozen.heads if self._target.frozen and not self._rehearsal else None
         self.reservation: Reservation = self._ledger.reserve(
             plan,
@@ -166,7 +164,7 @@ class Run:
         """Find or reserve a planned revision: the plan is that of the publication, and was approved and paid with it.
 
         Raises:
-            LedgerError: It is none that was planned, or not the next one (``ledger.revised``).
+            LedgerError: It is none that was planned, or not the next one (``ledger.model.revisions``).
             PlanError: It is not due yet, or the frozen plan is not the one that was published.
         """
         plan = plan_of_revision(self._ledger, release, period, self._request.revision)
@@ -177,9 +175,8 @@ class Run:
         known = self._ledger.find(release, period)
         if known is None or known.plan_fingerprint != mark:  # it is begun now
             require_time(self._target.loaded, self._request.revision, self._request.early, datetime.now(UTC))
-            self._look(plan)
-            self._require_public(plan)
-        reach("run.planned")
+            self._preflight(plan)
+        hit("run.planned")
         self.reservation = self._ledger.reserve(plan, (), None, environment(self._request.sampler), self._command)
         self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
 
@@ -189,8 +186,11 @@ class Run:
         early = " ".join(self._request.early.split())
         return f"dprelease run --early: {early}" if early else "dprelease run"
 
-    def _look(self, plan: ReleasePlan) -> None:
-        """Let sampler, engine, publishing, sources and their key refuse now, before anything is reserved."""
+    def _preflight(self, plan: ReleasePlan) -> None:
+        """Let everything refuse now, before anything is reserved, that would refuse once it is.
+
+        That is the sampler, the engine, publishing, the sources, their key, and references that are confidential files.
+        """
         require_sampler(self._request.sampler)
         tables = self._tables(plan)
         engine = self._engine(tables)
@@ -201,6 +201,7 @@ class Run:
         if not self._rehearsal:
             accept = self._request.accept_changed_data
             self._sources.look(self._ledger, tables, engine, self._source_key(), accept)
+        self._require_public(plan)
 
     def _require_public(self, plan: ReleasePlan) -> None:
         """No reference is a confidential file; of a rehearsal, which reads no source, it was told by its path alone."""
@@ -220,7 +221,7 @@ class Run:
         """Whether to plan anew: it was asked for, and what is there is not this very restatement."""
         if not self._request.restate:
             return False  # the spec of one that is gone on with may have references that are no longer there
-        _, fingerprint = self._target.project.resolve(self._target.loaded)
+        _, fingerprint = self._target.resolved
         if known.restates is None or known.revision or fingerprint != known.spec_fingerprint:
             return True
         return known.state == "given_up" or (known.state == "closed" and bool(self._data_told(known)))
@@ -294,7 +295,7 @@ class Run:
             self._note = self._data_told(known)
 
     def _require_same_spec(self, known: Reservation) -> None:
-        _, fingerprint = self._target.project.resolve(self._target.loaded)
+        _, fingerprint = self._target.resolved
         frozen, first = self._target.frozen, known.plan_fingerprint
         if frozen:
             first = asked(ReleasePlan.from_canonical(known.plan)).fingerprint()
@@ -346,11 +347,11 @@ class Run:
         """Render from the committed answers, write the bundle, close the release."""
         reused = len(self._reused)
         self._forget()  # nothing is read any more, and publishing takes memory of its own
-        reach("publish.begun")
+        hit("publish.begun")
         # As it is known now: what was accepted of its data came after the reservation.
         release = self._ledger.find(*self._identity[:2]) or self.reservation
         publication = rendered(self._ledger, release, key=self._key, rehearsal=self._rehearsal is not None)
-        reach("publish.rendered")
+        hit("publish.rendered")
         folder = self._bundle_folder()
         if not self._rehearsal:
             make_way(self._ledger, folder, self.reservation.hash, self.reservation.plan_fingerprint)
@@ -361,9 +362,9 @@ class Run:
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
         drawn = len(self.plan.numbers) - reused
-        made = outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
-        told = () if self._rehearsal else looks_of(self._ledger, release)
-        return made.model_copy(update={"note": "; ".join(filter(None, (self._note, tuned_told(told))))})
+        ended = outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
+        looks = () if self._rehearsal else looks_of(self._ledger, release)
+        return ended.model_copy(update={"note": "; ".join(filter(None, (self._note, tuned_told(looks))))})
 
     def _bundle_folder(self) -> Path:
         return folder_for(self._releases, self.reservation.release, self.reservation.period)
@@ -387,7 +388,7 @@ def open_run(request: Request, doing: str) -> Run:
     # Read before anything is planned or charged: a release that cannot be signed must not be paid for.
     key = None if request.synthetic else target.project.signing_key(os.environ)
     rehearsal = Rehearsal.begin() if request.synthetic else None
-    ledger = open_rehearsal_books(rehearsal.folder) if rehearsal else open_books(target.project)
+    ledger = open_ledger("sqlite:///ledger.db", rehearsal.folder) if rehearsal else target.project.open_ledger()
     release = target.loaded.spec.release
     lock = ledger.lock(release.name, release.period, doing)
     lock.acquire()

@@ -136,7 +136,7 @@ def _warm() -> None:
     The answer is its process number, or how it ended: an exit code, or less than 0: the signal.
     """
     with contextlib.suppress(MissingExtra):
-        importlib.import_module("dprelease.ledger.postgres")
+        importlib.import_module("dprelease.ledger.stores.postgres")
     running: set[int] = set()
     for line in sys.stdin:
         order, *told = json.loads(line)

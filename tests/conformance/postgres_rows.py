@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dprelease.canonical import dumps, fingerprint, sha256
-from dprelease.ledger.store import Rows
+from dprelease.ledger.model.store import Rows
 
 __all__ = ["append", "end", "keep", "measure", "reserve"]
 

@@ -16,8 +16,8 @@ import pytest
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: dprelease[postgres]")
 
 from dprelease.canonical import fingerprint  # noqa: E402 - only where psycopg is
-from dprelease.ledger.postgres import PostgresStore, create  # noqa: E402 - only where psycopg is
-from dprelease.ledger.store import Rows  # noqa: E402 - only where psycopg is
+from dprelease.ledger.model.store import Rows  # noqa: E402 - only where psycopg is
+from dprelease.ledger.stores.postgres import PostgresStore, create  # noqa: E402 - only where psycopg is
 from tests import postgres as servers  # noqa: E402 - only where psycopg is
 from tests.conformance.postgres_rows import append, end, measure, reserve  # noqa: E402 - only where psycopg is
 from tests.postgres import RUNNER, Database  # noqa: E402 - only where psycopg is

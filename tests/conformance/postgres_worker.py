@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 
 from dprelease.errors import Locked
-from dprelease.ledger.place import utc_now
-from dprelease.ledger.postgres import PostgresStore
+from dprelease.ledger.model.process import utc_now
+from dprelease.ledger.stores.postgres import PostgresStore
 from tests.conformance.postgres_rows import append, keep, reserve
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError
 from dprelease.ledger import Ledger, Reservation, open_ledger
+from dprelease.ledger.tables import view
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import Budget
 from tests.conformance.test_ledgers import postgres, postgres_server, url  # noqa: F401 - fixtures
@@ -70,9 +71,8 @@ def test_the_whole_series_is_charged_at_once_and_each_revision_is_free(ledger: L
     answers = [ledger.stored(key(each)) for each in (first, one, two)]
     assert [each and int(each.values[0]) for each in answers] == [1, 2, 3]  # each keeps its own, for ever
     assert ledger.check() == ()
-    with ledger._reading() as rows:  # type: ignore[attr-defined]
-        from dprelease.ledger import view
-
+    with ledger._reading() as rows:
+        assert rows is not None
         assert view.whole_state(rows).accounts["people"].balance.releases == 1
 
 

@@ -15,9 +15,9 @@ from dprelease.errors import (
     LedgerError,
     Locked,
 )
-from dprelease.ledger import postgres_connect
-from dprelease.ledger.postgres import PostgresStore, create
-from dprelease.ledger.store import Rows
+from dprelease.ledger.model.store import Rows
+from dprelease.ledger.stores import postgres_connect
+from dprelease.ledger.stores.postgres import PostgresStore, create
 from tests.conformance import postgres_support as support
 from tests.conformance.postgres_rows import append, keep, reserve
 from tests.conformance.postgres_support import ask, failed, psycopg, require_chain, said, start

@@ -14,8 +14,8 @@ from dprelease.errors import (
     Locked,
     Retryable,
 )
-from dprelease.ledger.postgres import PostgresStore
-from dprelease.ledger.store import Rows
+from dprelease.ledger.model.store import Rows
+from dprelease.ledger.stores.postgres import PostgresStore
 from tests.conformance import postgres_support as support
 from tests.conformance.postgres_rows import append, reserve
 from tests.conformance.postgres_support import ask, failed, first, require_chain, said, start

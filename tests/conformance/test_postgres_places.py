@@ -19,9 +19,9 @@ from dprelease.errors import (
     Locked,
     MissingExtra,
 )
-from dprelease.ledger import postgres_connect
-from dprelease.ledger.place import utc_now
-from dprelease.ledger.postgres import PostgresStore, create
+from dprelease.ledger.model.process import utc_now
+from dprelease.ledger.stores import postgres_connect
+from dprelease.ledger.stores.postgres import PostgresStore, create
 from tests.conformance import postgres_support as support
 from tests.conformance.postgres_support import ask, first, refuses, start
 from tests.postgres import RUNNER, Database, Server
@@ -119,9 +119,9 @@ def test_no_password_is_ever_shown(postgres: Database) -> None:
 
 def test_without_psycopg_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "dprelease.ledger.postgres_connect")
+    monkeypatch.delitem(sys.modules, "dprelease.ledger.stores.postgres_connect")
     with pytest.raises(MissingExtra, match=r"dprelease\[postgres\]"):
-        importlib.import_module("dprelease.ledger.postgres_connect")
+        importlib.import_module("dprelease.ledger.stores.postgres_connect")
 
 
 def test_the_place_names_server_database_and_cluster(ledger: Database, store: PostgresStore) -> None:

@@ -15,9 +15,9 @@ from dprelease.errors import (
     BrokenPromiseError,
     LedgerError,
 )
-from dprelease.ledger.postgres import PostgresStore, create
-from dprelease.ledger.postgres_schema import findings
-from dprelease.ledger.store import Rows
+from dprelease.ledger.model.store import Rows
+from dprelease.ledger.stores.postgres import PostgresStore, create
+from dprelease.ledger.stores.postgres_schema import findings
 from tests.conformance import postgres_support as support
 from tests.conformance.postgres_rows import append, end, measure, reserve
 from tests.conformance.postgres_support import as_role, ask, failed, psycopg

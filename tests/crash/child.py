@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dprelease.points import EVENT
+from dprelease.failpoints import EVENT
 
 __all__ = ["FAILED", "Orders", "append", "run"]
 
@@ -65,10 +65,10 @@ def run(orders: Orders) -> int:
     try:
         if orders.prefect:
             return _command(orders)
-        from dprelease.release.direct import execute
+        from dprelease.release.direct import run_directly
         from dprelease.release.run import Request
 
-        execute(Request(target=orders.spec))
+        run_directly(Request(target=orders.spec))
     except DpReleaseError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return FAILED

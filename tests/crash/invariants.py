@@ -16,7 +16,7 @@ from dprelease.privacy.filters import account_loss
 from dprelease.publish import check_bundle, folder_for
 from dprelease.release.check import check_release
 from dprelease.release.project import Project
-from dprelease.release.status import account_status
+from dprelease.release.records.status import account_status
 from tests.crash.child import append
 from tests.crash.victim import Handed, Victim, anchor_files, opened
 

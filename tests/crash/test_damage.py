@@ -14,7 +14,7 @@ import pytest
 from dprelease.errors import DpReleaseError
 from dprelease.ledger import Reservation, StepKey
 from dprelease.plan.document import ReleasePlan
-from dprelease.release.status import account_status
+from dprelease.release.records.status import account_status
 from tests.crash.child import Orders
 from tests.crash.nursery import Nursery
 from tests.crash.victim import Victim, opened

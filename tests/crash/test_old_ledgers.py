@@ -12,7 +12,7 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.errors import BudgetExceeded
 from dprelease.ledger import Ledger, open_ledger
-from dprelease.ledger.schema import VERSION
+from dprelease.ledger.stores.sqlite_schema import VERSION
 from dprelease.plan.document import ReleasePlan
 from tests.fixtures.write_ledger import STEPS
 from tests.ledgers import answer, charges, key, plan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.points import POINTS
+from dprelease.failpoints import POINTS
 from tests.crash.child import Orders
 from tests.crash.invariants import Inspector
 from tests.crash.nursery import Nursery

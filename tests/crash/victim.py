@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dprelease.ledger import Ledger
-from dprelease.release.books import open_books
 from dprelease.release.project import Project
 
 __all__ = ["FULL", "SMALL", "TINY", "Handed", "Victim", "anchor_files", "opened"]
@@ -161,7 +160,7 @@ class Victim:
 def opened(folder: Path) -> tuple[Project, Ledger]:
     """The project and its ledger, opened as the command does it."""
     project = Project.open(folder)
-    return project, open_books(project)
+    return project, project.open_ledger()
 
 
 def anchor_files(project: Project) -> tuple[Path, ...]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dprelease.flows.database import empty_database, provide
+from dprelease.flows.server.database import empty_database, provide
 from tests.e2e.keeper import below
 from tests.project import environment
 
@@ -281,7 +281,7 @@ def _provide(database: Path, empty: Path) -> None:
     with open(empty / "lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            code = "import sys; from pathlib import Path; from dprelease.flows.child import _make_empty"
+            code = "import sys; from pathlib import Path; from dprelease.flows.server.child import _make_empty"
             subprocess.run(
                 [sys.executable, "-c", f"{code}; _make_empty(Path(sys.argv[1]))", str(made)],
                 env={**environment(), "PREFECT_HOME": str(empty), "DO_NOT_TRACK": "1"},

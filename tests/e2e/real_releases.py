@@ -31,7 +31,7 @@ from dprelease.noise import Exact, ExactHistogram, Measurement
 from dprelease.noise.exact import ExactKeys, open_exact, open_histogram
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.publish.measured import published_tables
-from dprelease.release.direct import execute
+from dprelease.release.direct import run_directly
 from dprelease.release.draw import Source, draw
 from dprelease.release.run import Request
 from tests.e2e.real_data import DATA, ROOT
@@ -184,7 +184,7 @@ def released(folder: Path, spec: str) -> Release:
         patch.setitem(ENGINES, "duckdb", maker)
         for name, value in VARIABLES.items():
             patch.setenv(name, value)
-        outcome = execute(Request(target=str(path)))
+        outcome = run_directly(Request(target=str(path)))
     bundle = Path(outcome.folder)
     return Release(bundle, ReleasePlan.from_canonical((bundle / "plan.json").read_bytes()), kept[0])
 

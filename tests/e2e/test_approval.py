@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dprelease.cli.commands import app
+from dprelease.cli.app import app
 from dprelease.errors import DpReleaseError, PlanError
 from dprelease.plan.approved import Signed, stands
 from dprelease.plan.document import FrozenPlan

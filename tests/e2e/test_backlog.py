@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from dprelease.cli.catchup import run_due
+from dprelease.cli.views.due_runs import run_due
 from dprelease.errors import CheckFailed, DpReleaseError, LedgerError
 from dprelease.ledger import Ledger
-from dprelease.release.books import open_books
-from dprelease.release.direct import execute
+from dprelease.release.direct import run_directly
 from dprelease.release.planning import charges, open_target, plan_release
 from dprelease.release.project import Project
 from dprelease.release.run import Request
@@ -35,12 +34,12 @@ def project(folder: Path) -> tuple[Path, Path]:
     second.write_text(SECOND, encoding="utf-8")
     guests = "  guests: {unit: person, composition: zcdp, lifetime: {epsilon: 4, delta: 1e-8}}\nceilings"
     (folder / "policy.yaml").write_text(POLICY.replace("ceilings", guests), encoding="utf-8")
-    execute(Request(target=str(first), period="2023-01"))
+    run_directly(Request(target=str(first), period="2023-01"))
     return first, second
 
 
 def books(spec: Path) -> Ledger:
-    return open_books(Project.find(spec.parent))
+    return Project.find(spec.parent).open_ledger()
 
 
 def test_a_file_that_another_account_has_paid_for_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
@@ -57,10 +56,10 @@ def test_another_key_is_refused_before_anything_is_charged_and_accepted_with_a_r
     (key,) = tmp_path.glob("*key*/source.key")
     key.write_bytes(os.urandom(32))
     with pytest.raises(LedgerError) as seen:
-        execute(Request(target=str(first), period="2023-02"))
+        run_directly(Request(target=str(first), period="2023-02"))
     assert seen.value.code == "DPR-L151"
     assert [each.period for each in books(first).reservations()] == ["2023-01"]
-    done = execute(Request(target=str(first), period="2023-02", accept_changed_data="the key is lost"))
+    done = run_directly(Request(target=str(first), period="2023-02", accept_changed_data="the key is lost"))
     assert done.state == "published"
     found = books(first).find("survey", "2023-02")
     assert found is not None
@@ -83,7 +82,7 @@ def breaking(spec: Path, tried: list[str]) -> Any:
         tried.append(str(request.period))
         if not books(spec).find("second", str(request.period)):
             target = open_target(spec, request.period)
-            plan = plan_release(target.project, target.loaded)
+            plan = plan_release(target)
             books(spec).reserve(plan, charges(plan, target.loaded))
         raise DpReleaseError("it broke", code="DPR-E001")
 
@@ -105,7 +104,7 @@ def test_after_a_failure_that_stays_charged_no_new_period_is_begun(tmp_path: Pat
 def test_what_is_open_is_gone_on_with_after_such_a_failure(tmp_path: Path, capsys: Any) -> None:
     _, second = project(tmp_path)
     target = open_target(second, "2023-05")
-    plan = plan_release(target.project, target.loaded)
+    plan = plan_release(target)
     books(second).reserve(plan, charges(plan, target.loaded))
     tried: list[str] = []
     with pytest.raises(CheckFailed):
@@ -115,7 +114,7 @@ def test_what_is_open_is_gone_on_with_after_such_a_failure(tmp_path: Path, capsy
     assert [each["why"] for each in facts["left"]] == ["stopped"] * (DUE - 1)
     for period in ("2023-01", "2023-02"):
         target = open_target(second, period)
-        plan = plan_release(target.project, target.loaded)
+        plan = plan_release(target)
         books(second).reserve(plan, charges(plan, target.loaded))
     tried.clear()
     with pytest.raises(CheckFailed):

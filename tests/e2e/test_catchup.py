@@ -12,11 +12,10 @@ import pytest
 from dprelease.errors import LedgerError, PlanError
 from dprelease.ledger import Ledger
 from dprelease.release import run as module
-from dprelease.release.books import open_books
-from dprelease.release.catchup import agenda
-from dprelease.release.direct import execute
+from dprelease.release.direct import run_directly
 from dprelease.release.project import Project
 from dprelease.release.run import Request
+from dprelease.release.schedule.due_runs import agenda
 from tests.project import SPEC, command, small_project
 
 YEAR = datetime.now(UTC).year
@@ -36,11 +35,11 @@ def names(spec: Path) -> list[str]:
 
 
 def books(spec: Path) -> Ledger:
-    return open_books(Project.find(spec.parent))
+    return Project.find(spec.parent).open_ledger()
 
 
 def catch_up(spec: Path, most: int = 0) -> list[str]:
-    return [execute(turn.request(str(spec))).state for turn in agenda(spec, datetime.now(UTC), most).turns]
+    return [run_directly(turn.request(str(spec))).state for turn in agenda(spec, datetime.now(UTC), most).turns]
 
 
 class Killed(BaseException):
@@ -48,11 +47,11 @@ class Killed(BaseException):
 
 
 def kill_at(point: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def reach(here: str) -> None:
-        if here == point:
+    def hit(failpoint: str) -> None:
+        if failpoint == point:
             raise Killed
 
-    monkeypatch.setattr(module, "reach", reach)
+    monkeypatch.setattr(module, "hit", hit)
 
 
 def test_old_periods_keep_their_plan_and_every_period_is_released_once(
@@ -70,7 +69,7 @@ def test_old_periods_keep_their_plan_and_every_period_is_released_once(
 
     spec.write_text(NEW)
     with pytest.raises(LedgerError) as caught:
-        execute(Request(target=str(spec), period="2021"))
+        run_directly(Request(target=str(spec), period="2021"))
     assert caught.value.code == "DPR-L110"
     assert "--as-planned" in caught.value.hint
     kill_at("publish.rendered", monkeypatch)  # again, in the same period
@@ -79,7 +78,7 @@ def test_old_periods_keep_their_plan_and_every_period_is_released_once(
     kill_at("", monkeypatch)
     assert catch_up(spec) == ["published"] * 3
     assert names(spec) == []
-    assert execute(Request(target=str(spec), period="2021", as_planned=True)).state == "exists"
+    assert run_directly(Request(target=str(spec), period="2021", as_planned=True)).state == "exists"
 
     every = books(spec).reservations()
     assert [(each.period, each.state) for each in every] == [
@@ -144,20 +143,20 @@ def test_a_period_is_not_released_before_its_data_are_complete(tmp_path: Path) -
     spec = small_project(tmp_path, SMALL.replace("period: 2024, ", f"period: {YEAR}, ") + SCHEDULE, rows=50)
     asked = Request(target=str(spec))
     with pytest.raises(PlanError) as caught:
-        execute(asked)
+        run_directly(asked)
     assert caught.value.code == "DPR-P313"
     assert f"{YEAR + 1}-01-01 00:00 EST" in caught.value.summary
     assert "--early" in caught.value.hint
     assert not (tmp_path / "state" / "ledger.db").exists()  # nothing was charged
 
-    assert execute(asked.model_copy(update={"synthetic": True})).state == "published"
+    assert run_directly(asked.model_copy(update={"synthetic": True})).state == "published"
     told = command(tmp_path, "run", "spec.yaml", "--direct", "--early", "the register\n closes today")
     assert f"published survey/{YEAR}" in told
     (kept,) = books(spec).reservations()
     assert kept.reserved_by.command == "dprelease run --early: the register closes today"
     assert names(spec) == []
     assert "1 published" in command(tmp_path, "due")
-    assert execute(asked).state == "exists"
+    assert run_directly(asked).state == "exists"
 
 
 def test_a_plan_that_is_kept_is_not_replaced_as_well(tmp_path: Path) -> None:

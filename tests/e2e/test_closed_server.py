@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.flows.settings import PROJECTS, run_environment
-from dprelease.release.books import open_books
+from dprelease.flows.server.settings import PROJECTS, run_environment
 from dprelease.release.project import Project
 from tests.e2e.prefect_server import Household
 from tests.project import SETTINGS, SPEC, small_project
@@ -40,7 +39,7 @@ def daily(name: str) -> str:
 
 
 def begun(project: Path) -> list[str]:
-    return [f"{each.release}/{each.period}" for each in open_books(Project.open(project)).reservations()]
+    return [f"{each.release}/{each.period}" for each in Project.open(project).open_ledger().reservations()]
 
 
 def test_the_template_has_the_settings_of_the_command() -> None:

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.flows.settings import run_environment
-from dprelease.release.books import open_books
+from dprelease.flows.server.settings import run_environment
 from dprelease.release.project import Project
 from tests.e2e.prefect_server import Household
 from tests.project import SPEC, command, small_project
@@ -211,7 +210,7 @@ def test_a_run_of_a_worker_fails_without_a_word_of_the_data_and_is_gone_on_with(
         assert heard["text"].startswith(f"survey/{day(3)} to {day(2)} is Failed: http")
         assert heard["text"].endswith(run)
     assert "DPR-E301" in worker.log.read_text(encoding="utf-8"), "its process says what Prefect does not"
-    assert [each.period for each in open_books(Project.open(project)).reservations()] == [day(4)]
+    assert [each.period for each in Project.open(project).open_ledger().reservations()] == [day(4)]
 
     rows.write_text(good, encoding="utf-8")
     house.finish("retry", "prefect", "flow-run", "retry", run)
@@ -219,7 +218,7 @@ def test_a_run_of_a_worker_fails_without_a_word_of_the_data_and_is_gone_on_with(
 
     assert ended["state"]["message"] == f"{day(3)}: published, {day(2)}: published"
     assert ended["run_count"] == 2
-    states = [(each.period, each.state) for each in open_books(Project.open(project)).reservations()]
+    states = [(each.period, each.state) for each in Project.open(project).open_ledger().reservations()]
     assert states == [(day(4), "closed"), (day(3), "closed"), (day(2), "closed")]
     names = {name for (name,) in house.query(f"select name from task_run where flow_run_id = '{run}'")}
     assert f"measure people: population ({day(2)})" in names
@@ -237,7 +236,7 @@ def test_a_stuck_slot_of_an_account_delays_a_run_and_does_not_stop_it(place: Pla
         house.ask("POST", "/v2/concurrency_limits/", {"name": "dprelease-account-people", "limit": 1})
     house.ask("PATCH", "/v2/concurrency_limits/dprelease-account-people", {"active_slots": 1})
     (house.folder / "waits.py").write_text(
-        "import sys, dprelease.flows.limits as limits\n"
+        "import sys, dprelease.flows.concurrency as limits\n"
         "limits.PATIENCE = 1.0\n"
         "with limits.one_at_a_time(['dprelease-account-people']):\n"
         "    print('went on')\n"

@@ -26,11 +26,10 @@ import pytest
 
 from dprelease.ledger import StepKey
 from dprelease.plan.document import ReleasePlan
-from dprelease.release.books import open_books
-from dprelease.release.catchup import agenda
-from dprelease.release.direct import execute
+from dprelease.release.direct import run_directly
 from dprelease.release.project import Project
-from dprelease.release.publishing import Outcome
+from dprelease.release.publishing.rendering import Outcome
+from dprelease.release.schedule.due_runs import agenda
 from tests.e2e.prefect_server import Household
 from tests.e2e.real_data import DATA, FILES, ROOT
 from tests.project import command, environment
@@ -82,7 +81,7 @@ def project(folder: Path, *, light: bool) -> Path:
 def caught_up(spec: Path, most: int = 0) -> list[Outcome]:
     """What a scheduled run does, without Prefect."""
     found = agenda(spec, datetime.now(UTC), most)
-    return [execute(turn.request(str(spec))) for turn in found.turns]
+    return [run_directly(turn.request(str(spec))) for turn in found.turns]
 
 
 def due(folder: Path, code: int = 0) -> dict[str, list[str]]:
@@ -96,7 +95,7 @@ def due(folder: Path, code: int = 0) -> dict[str, list[str]]:
 
 def measured(spec: Path, period: str) -> dict[str, str]:
     """Steps that have an answer in the ledger, with its digest."""
-    ledger = open_books(Project.find(spec.parent))
+    ledger = Project.find(spec.parent).open_ledger()
     kept = ledger.find(NAME, period)
     assert kept is not None
     identity = (NAME, period, kept.plan_fingerprint)
@@ -145,7 +144,7 @@ def complete(year: Path) -> Path:
 def everything_is_released_once(spec: Path, months: list[str]) -> None:
     folder = spec.parent
     assert due(folder) == {"published": months}
-    kept = open_books(Project.find(folder)).reservations()
+    kept = Project.find(folder).open_ledger().reservations()
     # Two flow runs at once may take the one July and the other August; alone, a run goes by the calendar.
     assert sorted((each.release, each.period, each.state) for each in kept) == [(NAME, m, "closed") for m in months]
     assert "the ledger is sound" in command(folder, "ledger", "check")
@@ -272,7 +271,7 @@ def killed_in_april(spec: Path, house: Household) -> bool:
     """Whether the flow run was killed that had begun to measure April."""
     if not (spec.parent / "state").exists():
         return False
-    kept = open_books(Project.find(spec.parent)).find(NAME, "2013-04")
+    kept = Project.find(spec.parent).open_ledger().find(NAME, "2013-04")
     assert kept is None or kept.state == "open", "too late to interrupt it"
     if kept is None or not measured(spec, "2013-04"):
         return False

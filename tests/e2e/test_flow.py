@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.flows.server import TemporaryServer
+from dprelease.flows.server.server import TemporaryServer
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: dprelease[postgres]")
 
-from dprelease.ledger.postgres import create
+from dprelease.ledger.stores.postgres import create
 from tests.postgres import RUNNER, SUPERUSER, Database, Server, postgres, start_server
 from tests.project import command, forked
 

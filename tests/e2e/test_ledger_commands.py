@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from dprelease.cli.commands import app
+from dprelease.cli.app import app
 from dprelease.errors import DpReleaseError
 from dprelease.ledger import SQLiteLedger
 from dprelease.plan.document import FrozenPlan
@@ -48,7 +48,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def frozen(spec: Path, path: Path) -> str:
     """The spec's plan, frozen; its account has no series yet."""
     target = open_target(spec)
-    made = plan_release(target.project, target.loaded)
+    made = plan_release(target)
     whole = FrozenPlan(plan=made, plan_fingerprint=made.fingerprint(), spec_file="spec.yaml", heads={})
     path.write_text(whole.canonical())
     return str(path)

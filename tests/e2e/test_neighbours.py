@@ -21,10 +21,9 @@ from dprelease.noise import Exact, Measurement
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.publish import render
 from dprelease.release import draw
-from dprelease.release.books import open_books
-from dprelease.release.direct import execute
-from dprelease.release.facts import facts_of
+from dprelease.release.direct import run_directly
 from dprelease.release.project import Project
+from dprelease.release.publishing.facts import facts_of
 from dprelease.release.run import Request
 from tests.project import small_project, writable_formats
 
@@ -44,14 +43,14 @@ def _released(folder: Path, drop: str) -> tuple[ReleasePlan, dict[str, Measureme
     rows = (folder / "people-1.csv").read_text().splitlines()
     rows.remove(drop)
     (folder / "people-1.csv").write_text("\n".join(rows) + "\n")
-    execute(Request(target=str(spec)))
+    run_directly(Request(target=str(spec)))
     project = Project.find(folder)
-    kept = open_books(project).find("survey", "2024")
+    kept = project.open_ledger().find("survey", "2024")
     assert kept is not None
     plan = ReleasePlan.from_canonical(kept.plan)
     answers = {}
     for step in plan.steps:
-        stored = open_books(project).stored(StepKey("survey", "2024", kept.plan_fingerprint, step.id))
+        stored = project.open_ledger().stored(StepKey("survey", "2024", kept.plan_fingerprint, step.id))
         assert stored is not None
         answers[step.id] = stored
     return plan, answers, project
@@ -65,9 +64,9 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes],
         plan, one, project = _released(tmp_path_factory.mktemp("one"), "06-01,1,40000")
         other, two, _ = _released(tmp_path_factory.mktemp("two"), "07-01,1,88000")
     assert plan == other
-    kept = open_books(project).find("survey", "2024")
+    kept = project.open_ledger().find("survey", "2024")
     assert kept is not None
-    facts = facts_of(open_books(project), kept, plan)
+    facts = facts_of(project.open_ledger(), kept, plan)
     return dict(render(plan, one, facts).files), dict(render(plan, two, facts).files)
 
 

@@ -13,8 +13,8 @@ from dprelease.engines import DuckDBEngine
 from dprelease.noise import Exact, ExactHistogram
 from dprelease.noise.exact import open_exact, open_histogram, open_keys
 from dprelease.plan.document import Batch, ReleasePlan
-from dprelease.release.planning import plan_release
-from dprelease.release.project import Project, reference_tables
+from dprelease.release.planning import open_target, plan_release
+from dprelease.release.project import reference_tables
 from tests.e2e.real_data import FILES
 from tests.e2e.real_releases import project
 
@@ -65,8 +65,7 @@ def plan_over(folder: Path, spec: str, files: str) -> tuple[ReleasePlan, dict[st
     (old,) = [line for line in text.splitlines() if line.strip().startswith("source:")]
     new = old.replace(FILES[spec].name, files)
     path.write_text(text.replace(old, new), encoding="utf-8")
-    found = Project.find(folder)
-    plan = plan_release(found, found.load(path))
+    plan = plan_release(open_target(path))
     return plan, dict(reference_tables(plan.catalog, folder))
 
 

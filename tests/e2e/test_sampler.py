@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dprelease.noise import SAMPLERS, sampler
-from dprelease.release.direct import execute
+from dprelease.release.direct import run_directly
 from dprelease.release.environment import environment
 from dprelease.release.run import Request, open_run
 from tests.project import command, installed, small_project
@@ -62,7 +62,7 @@ def test_a_resumed_release_keeps_its_sampler_and_the_report_names_it(
         raise AssertionError("drawn by the sampler that was not recorded")
 
     monkeypatch.setattr(sampler, "add_native", none)
-    execute(Request(target=spec))
+    run_directly(Request(target=spec))
     page = (tmp_path / "releases" / "survey" / "2024" / "accounting.html").read_text(encoding="utf-8")
     assert [name for name, told in SAMPLERS.items() if told in page] == ["opendp"]
 

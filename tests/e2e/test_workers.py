@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: dprelease[postgres]")
 
-from dprelease.ledger.postgres import create
+from dprelease.ledger.stores.postgres import create
 from dprelease.plan.document import ReleasePlan
 from tests.crash.victim import SMALL, Victim, opened
 from tests.e2e.prefect_server import Household

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.reach import sensitivity
 from dprelease.catalog.table import Catalog, Column, Range, Source, Table, TableBounds
-from dprelease.ledger.balance import Balance
-from dprelease.ledger.base import Charge
-from dprelease.ledger.history import Stand, State, charged_balance
-from dprelease.ledger.judge import judge
+from dprelease.ledger.model.admission import assess_charges
+from dprelease.ledger.model.balance import Balance
+from dprelease.ledger.model.history import Stand, State, charged_balance
+from dprelease.ledger.model.reservation import Charge
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.event import Composed, DiscreteLaplace, Sensitivity
 from dprelease.privacy.filters import Spent
@@ -264,7 +264,7 @@ def test_in_any_order_a_release_is_granted_if_and_only_if_every_step_stays_insid
     balance, mine = Balance(account="people", opened=1), dict.fromkeys(NAMES, 0)
     for period, tenths in asked:
         state = State(accounts={"people": Stand(account=terms, balance=balance, head=Head())})
-        (charged,), refused = judge(state, [_charge(terms, tenths)], period)
+        (charged,), refused = assess_charges(state, [_charge(terms, tenths)], period)
         then = {name: lost + tenths * (name in TOUCHED.get(period, (period,))) for name, lost in mine.items()}
         largest = sorted(then.values(), reverse=True)
         worst_of_all = largest[0] if relation is Neighboring.ADD_REMOVE else largest[0] + largest[1]

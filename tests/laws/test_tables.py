@@ -30,9 +30,9 @@ from dprelease.publish.bundle.package import bundle_files, lacking
 from dprelease.publish.bundle.planned import planned_files
 from dprelease.publish.formats import jsonstat
 from dprelease.release import direct
+from dprelease.release.diff import Side, compare_sides, open_side
 from dprelease.release.planning import read_frozen
 from dprelease.release.run import Request
-from dprelease.release.sides import Side, compare_sides, open_side
 from dprelease.spec.load import load
 from dprelease.spec.schema import json_schema
 from tests.planned import SPEC
@@ -61,7 +61,7 @@ class Released:
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Released:
     spec = shapes_project(tmp_path_factory.mktemp("tables") / "project", writable_formats())
-    folder = Path(direct.execute(Request(target=str(spec))).folder)
+    folder = Path(direct.run_directly(Request(target=str(spec))).folder)
     bundle, why = read_bundle(folder)
     assert bundle is not None, why
     assert bundle.plan is not None, "plan.json"

@@ -39,9 +39,9 @@ from dprelease.privacy.event import (
 )
 from dprelease.release import direct
 from dprelease.release.check import check_release
+from dprelease.release.diff import compare_sides, open_side
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.run import Request
-from dprelease.release.sides import compare_sides, open_side
 from dprelease.spec.load import load
 from dprelease.spec.project import load_project
 from dprelease.spec.schema import json_schema
@@ -70,13 +70,13 @@ def spec(accounting: str = "auto", file: str = "people-1.csv") -> str:
 
 def planned(path: Path) -> ReleasePlan:
     target = open_target(path)
-    return plan_release(target.project, target.loaded)
+    return plan_release(target)
 
 
 def travelled(path: Path) -> tuple[ReleasePlan, Path]:
     """Plan, run, verify and diff in this process; the plan and the bundle."""
     plan = planned(path)
-    bundle = Path(direct.execute(Request(target=str(path))).folder)
+    bundle = Path(direct.run_directly(Request(target=str(path))).folder)
     wrong = [check for check in check_release(bundle) if check.passed is False]
     assert not wrong
     found = compare_sides(open_side(str(path)), open_side(str(bundle)), Fraction(95, 100))
@@ -202,7 +202,7 @@ def test_an_accountant_that_claims_too_little_is_found_before_anything_is_charge
     path = small_project(tmp_path, spec(wrong.name), 40)
     monkeypatch.setitem(ACCOUNTANTS, wrong.name, wrong)
     with pytest.raises(BrokenPromiseError, match=why):
-        direct.execute(Request(target=str(path)))
+        direct.run_directly(Request(target=str(path)))
     assert open_target(path).project.ledger_url({}).startswith("sqlite")
     assert open_ledger("sqlite:///state/ledger.db", tmp_path).reservations() == ()
 
@@ -307,7 +307,7 @@ def test_a_second_engine_that_declares_a_format_is_chosen_and_used(
         planned(path)
     monkeypatch.setitem(SOURCE_FORMATS, "lines", ".jsonl")
     with pytest.raises(Unsupported, match=r"(?s)DPR-E202.*duckdb reads csv, parquet") as caught:
-        direct.execute(Request(target=str(path)))
+        direct.run_directly(Request(target=str(path)))
     assert "lines" in str(caught.value)
     monkeypatch.setitem(ENGINES, "lines", LinesEngine)
     LinesEngine.used.clear()

@@ -24,9 +24,9 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.verify import verify
 from dprelease.publish import Publication, check_bundle, check_publishable, write
+from dprelease.release.data.sources import SourceKey, Sources
 from dprelease.release.draw import Source, draw
-from dprelease.release.publishing import rendered
-from dprelease.release.sources import SourceKey, Sources
+from dprelease.release.publishing.rendering import rendered
 from tests.laws.running import Example, example
 from tests.laws.running import write as write_files
 from tests.planned import plan_of

@@ -9,7 +9,7 @@ from typing import Literal
 
 from dprelease.ledger import schemes
 from dprelease.plan.document import ReleasePlan
-from dprelease.release.planning import plan_release
+from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.spec.load import load
 from dprelease.spec.project import load_policy, load_project
@@ -32,7 +32,7 @@ def plan_text(text: str, file: str, folder: Path = SPECS) -> ReleasePlan:
 
     Kept: several tests look at the same plan, and two names give two plans.
     """
-    return plan_release(Project.find(folder), load(text, file))
+    return plan_release(Target(Project.find(folder), folder / file, load(text, file)))
 
 
 def check_yaml(text: str, file: str) -> ReleasePlan | None:

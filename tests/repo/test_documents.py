@@ -13,7 +13,7 @@ import pytest
 import typer.main
 
 from dprelease import errors
-from dprelease.cli.commands import app
+from dprelease.cli.app import app
 
 from .documents import ROOT, STARTER, Block, blocks, documents
 

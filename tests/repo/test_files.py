@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ SOURCES = sorted(
     path for folder in ("dprelease", "pipelines", "tests", "bench") for path in (ROOT / folder).rglob("*.py")
 )
 PACKAGES = sorted((ROOT / "dprelease").rglob("__init__.py"))
+ROOMS = [("dprelease", floor) for floor in ("ledger", "release", "flows", "cli")]  # docs/decisions/0047
 STARTER = ROOT / "dprelease" / "starter" / "project"
 
 
@@ -37,6 +39,12 @@ def test_a_file_has_fewer_than_400_lines() -> None:
     long = {_name(path): lines for path in SOURCES if (lines := len(_text(path).splitlines())) >= 400}
 
     assert long == {}
+
+
+def test_a_room_has_at_most_sixteen_modules() -> None:
+    rooms = Counter(path.parent for path in SOURCES if _parts(path)[:2] in ROOMS)
+
+    assert {_name(room): modules for room, modules in rooms.items() if modules > 16} == {}
 
 
 def test_a_file_is_named_for_what_it_does() -> None:

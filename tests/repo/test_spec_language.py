@@ -12,7 +12,7 @@ import pytest
 from dprelease.errors import SpecError
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify import verify
-from dprelease.release.planning import plan_release
+from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.spec.load import load
 
@@ -61,7 +61,8 @@ def planned(folder: Path, *changes: tuple[str, str]) -> ReleasePlan:
         "reference/pages.csv": PAGES,
     }.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return plan_release(Project.find(folder), load(_with(spec, (*LATER, *changes)), "spec.yaml"))
+    loaded = load(_with(spec, (*LATER, *changes)), "spec.yaml")
+    return plan_release(Target(Project.find(folder), folder / "spec.yaml", loaded))
 
 
 def test_the_workloads_of_the_page_are_planned_with_the_shares_that_it_gives(tmp_path: Path) -> None:

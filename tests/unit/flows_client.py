@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from dprelease.errors import Locked, OrchestratorError, TableMismatch
-from dprelease.flows.work import StepFailed, Work
+from dprelease.flows.run_context import RunContext, StepFailed
 
 CANARY = "canary-" + "83519"  # in two parts: the source line in a traceback is not a leak
 STORING = {
@@ -39,12 +39,12 @@ def guarded() -> dict[str, Any]:
 
 def turns() -> dict[str, Any]:
     """Three periods, of which the first fails, and one is held by another process when its turn comes."""
-    import dprelease.flows.due as due
+    import dprelease.flows.due_runs as due
     from dprelease.flows.pages import Listener
 
     tried: list[str] = []
 
-    def walk(work: Work, period: str, listener: Listener) -> str:
+    def walk(work: RunContext, period: str, listener: Listener) -> str:
         def do() -> bool:
             if period == "2024-01":
                 raise TableMismatch(f"a message that may be long, {CANARY}", code="DPR-E303")
@@ -93,9 +93,9 @@ def held() -> dict[str, Any]:
 
     release.open_run = open_run  # type: ignore[assignment]
     request: Any = SimpleNamespace(target="/s.yaml")
-    left = Work(request, leaves=True).open()
+    left = RunContext(request, leaves=True).open()
     try:
-        Work(request, leaves=True).open()
+        RunContext(request, leaves=True).open()
     except Locked as error:
         return {"left": not left, "busy": error.code}
     return {}

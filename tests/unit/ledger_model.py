@@ -15,9 +15,10 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from dprelease.errors import LedgerError
-from dprelease.ledger import SQLiteLedger, StepKey, view
-from dprelease.ledger.known import Line
-from dprelease.ledger.write import Write
+from dprelease.ledger import SQLiteLedger, StepKey
+from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.tables import view
+from dprelease.ledger.tables.write import Write
 from tests.ledgers import plan
 
 __all__ = ["CAP", "COSTS", "NAMES", "PLANS", "RELEASES", "STEPS", "Crash", "Facts", "Model", "Name"]

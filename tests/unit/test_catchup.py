@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from dprelease.errors import PlanError
 from dprelease.ledger import Holder, Reservation, SQLiteLedger
-from dprelease.release.catchup import Agenda, Turn, turns
-from dprelease.release.due import coverage
+from dprelease.release.schedule.due import coverage
+from dprelease.release.schedule.due_runs import Agenda, Turn, turns
 from dprelease.spec.schedule import Scheduled, ScheduleSpec
 from tests.ledgers import charges, fill, plan
 

@@ -18,13 +18,12 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.rounded import grid_facts, grid_texts, rounded_in_silence
 from dprelease.plan.verify_form import check_form
 from dprelease.publish.site.notes import not_in_the_margins
-from dprelease.release.books import open_books
 from dprelease.release.check import ROUNDING, check_release
-from dprelease.release.direct import execute
+from dprelease.release.direct import run_directly
 from dprelease.release.project import Project
 from dprelease.release.rounding import rounded_releases
 from dprelease.release.run import Request
-from dprelease.release.utility import unrounded, utility
+from dprelease.release.tuning.utility import unrounded, utility
 from dprelease.spec.load import load
 from dprelease.spec.steps import Grid
 from tests.planned import plan_of
@@ -209,7 +208,7 @@ def published(folder: Path) -> dict[str, str]:
 
 
 def books(folder: Path) -> Ledger:
-    return open_books(Project.find(folder))
+    return Project.find(folder).open_ledger()
 
 
 @pytest.mark.slow
@@ -220,16 +219,16 @@ def test_shares_of_three_tenths_are_three_tenths_and_old_zeros_are_named(
     target = project(tmp_path)
     with monkeypatch.context() as patch:
         as_it_was(patch)
-        execute(Request(target=str(target)))
+        run_directly(Request(target=str(target)))
     assert abs(float(published(tmp_path)["m"])) < 0.01
     (old,) = [each for each in check_release(tmp_path / "releases/shares/2024") if each.passed is False]
     assert old.name == ROUNDING
     assert "people.share (a step of 1 is 100 % of its clip)" in old.detail
     assert rounded_releases(books(tmp_path)) == ("shares/2024: people.share (a step of 1 is 100 % of its clip)",)
 
-    execute(Request(target=str(target)))  # the same spec finds the release, and draws nothing
+    run_directly(Request(target=str(target)))  # the same spec finds the release, and draws nothing
     assert len(books(tmp_path).reservations()) == 1
-    execute(Request(target=str(target), restate="values had been rounded to whole numbers"))
+    run_directly(Request(target=str(target), restate="values had been rounded to whole numbers"))
     row = published(tmp_path)
     assert abs(float(row["m"]) - 0.3) <= float(row["m_margin"]) * 2 < 0.01
     assert all(each.passed is not False for each in check_release(tmp_path / "releases/shares/2024"))

@@ -23,8 +23,8 @@ from dprelease.plan.verify import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.curves.selection import partition_pi
 from dprelease.privacy.unit import Neighboring
+from dprelease.release.data.sources import SourceKey, Sources
 from dprelease.release.draw import Source, draw
-from dprelease.release.sources import SourceKey, Sources
 from tests.planned import SPEC, plan_of
 
 CELLS = 20_000

@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args
 import pytest
 
 from dprelease.ledger import Reservation, SQLiteLedger
-from dprelease.ledger.balance import Actor
+from dprelease.ledger.model.balance import Actor
 from dprelease.plan.document import ReleasePlan
-from dprelease.release.due import Slot, coverage, due_facts, find_scheduled, first_period
 from dprelease.release.project import Project
+from dprelease.release.schedule.due import Slot, coverage, due_facts, find_scheduled, first_period
 from dprelease.spec.period import Per, following, is_a, span
 from dprelease.spec.schedule import Scheduled, ScheduleSpec
 from tests.ledgers import account, charges, fill, plan

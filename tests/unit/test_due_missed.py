@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dprelease.cli.due import _hint, _lines
+from dprelease.cli.commands.due import _hint, _lines
 from dprelease.ledger import Reservation, SQLiteLedger
-from dprelease.release.due import coverage
+from dprelease.release.schedule.due import coverage
 from dprelease.spec.schedule import Scheduled
 from tests.ledgers import charges, fill
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from dprelease.errors import BudgetExceeded
-from dprelease.ledger import SQLiteLedger, book
-from dprelease.ledger.entry import Reserved
-from dprelease.ledger.fault import ERRATA, Fault, events_corrected, is_unprotected
-from dprelease.ledger.incident import spent_more
-from dprelease.ledger.repriced import cost_before, misstated, repriced
+from dprelease.ledger import SQLiteLedger
+from dprelease.ledger.model.entry import Reserved
+from dprelease.ledger.model.fault import ERRATA, Fault, events_corrected, is_unprotected
+from dprelease.ledger.model.repriced import cost_before, misstated, repriced
+from dprelease.ledger.tables import reserving
+from dprelease.ledger.tables.incident import spent_more
 from dprelease.noise import Measurement
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy import group
@@ -23,7 +24,7 @@ from dprelease.privacy.event import Approximate, Composed, DiscreteLaplace, KeyS
 from dprelease.privacy.filters import Spent, Terms, series_loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import folder_for
-from dprelease.release.errata import errata, write_errata
+from dprelease.release.records.errata import errata, write_errata
 from tests.ledgers import charges, key
 from tests.planned import plan_of
 
@@ -81,7 +82,7 @@ def close_as_before(ledger: SQLiteLedger, plan: ReleasePlan) -> None:
     with pytest.MonkeyPatch.context() as patch:
         right = ReleasePlan.cost_of
         patch.setattr(ReleasePlan, "cost_of", lambda plan, account: cost_before(plan, account) or right(plan, account))
-        patch.setattr(book, "ERRATA", {})
+        patch.setattr(reserving, "ERRATA", {})
         close(ledger, plan)
 
 

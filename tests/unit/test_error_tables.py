@@ -21,7 +21,7 @@ from tests.workloads import areas, crosstabs, ordinary, small_workloads, spec_of
 def plan(tmp_path_factory: pytest.TempPathFactory) -> ReleasePlan:
     spec = small_workloads(tmp_path_factory.mktemp("errors"), spec_of(areas(), crosstabs(), ordinary()), rows=3)
     target = open_target(spec)
-    return plan_release(target.project, target.loaded)
+    return plan_release(target)
 
 
 def test_every_table_has_its_level_cells_and_errors_by_size(plan: ReleasePlan) -> None:

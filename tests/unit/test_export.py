@@ -32,8 +32,8 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.release.export import FORMAT, events_of, export
-from dprelease.release.status import status_facts
+from dprelease.release.records.export import FORMAT, events_of, export
+from dprelease.release.records.status import status_facts
 from tests.ledgers import account, charges, plan
 from tests.unit.test_status import twelve
 

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BrokenPromiseError, TableMismatch, Unavailable
-from dprelease.flows.database import claim, copy, provide
-from dprelease.flows.settings import FOLDER, api_in_use, prepared, without_prefect
-from dprelease.flows.work import StepFailed, Work
+from dprelease.flows.run_context import RunContext, StepFailed
+from dprelease.flows.server.database import claim, copy, provide
+from dprelease.flows.server.settings import FOLDER, api_in_use, prepared, without_prefect
 
 
-def work() -> Work:
+def work() -> RunContext:
     request: Any = SimpleNamespace(target="/specs/demo.yaml", synthetic=False)
-    return Work(request)
+    return RunContext(request)
 
 
 def test_importing_the_flows_does_not_import_prefect() -> None:

@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from dprelease.errors import OrchestratorError, SpecError
-from dprelease.flows.product import is_product, product_of, products_in
-from dprelease.flows.schedules import exposed, schedule, serve
-from dprelease.flows.settings import run_environment
-from dprelease.flows.work import StepFailed, attempted
+from dprelease.flows.deploy.schedules import exposed, schedule, serve
+from dprelease.flows.deployment import is_product, product_of, products_in
+from dprelease.flows.run_context import StepFailed, attempted
+from dprelease.flows.server.settings import run_environment
 from dprelease.release.project import Project
 from tests.project import SPEC, environment, small_project
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dprelease.errors import BrokenPromiseError
-from dprelease.ledger.balance import terms_of
+from dprelease.ledger.model.balance import terms_of
 from dprelease.plan import verify_groups
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.exchanged import exchanged

@@ -11,9 +11,10 @@ import pytest
 
 from dprelease.errors import PlanError
 from dprelease.ledger import Charge, SQLiteLedger
-from dprelease.ledger.balance import AccountFacts, Balance
-from dprelease.ledger.history import Stand, State, charged_balance
-from dprelease.ledger.judge import judge
+from dprelease.ledger.model.admission import assess_charges
+from dprelease.ledger.model.balance import Balance
+from dprelease.ledger.model.history import Stand, State, charged_balance
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.allocate import allocate
 from dprelease.plan.document import Account, Head, ReleasePlan
 from dprelease.plan.horizon import Horizon, Purse, Series, ahead, coming, in_advance
@@ -21,7 +22,7 @@ from dprelease.plan.largest import CLOSE, Largest, largest_budget
 from dprelease.plan.resolve import resolve
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.filters import Spent, series_loss
-from dprelease.release.status import UNBOUNDED, accounts_of, draws_of
+from dprelease.release.records.status import UNBOUNDED, accounts_of, draws_of
 from dprelease.spec.document import ReleaseSpec
 from dprelease.spec.load import load
 from tests.ledgers import account, charges, plan
@@ -40,7 +41,7 @@ def granted(
     totals: dict[tuple[str, int], Fraction] = {}
     for number, period in enumerate(periods, 1):
         state = State(accounts={account.name: Stand(account=account, balance=balance, head=Head())})
-        (charged,), refused = judge(state, [charge], period)
+        (charged,), refused = assess_charges(state, [charge], period)
         for facts in (charged.facts, *charged.windows):
             totals[facts.window, number] = _amount(facts, charged.spent, balance)
         if refused:
@@ -49,7 +50,7 @@ def granted(
     return len(periods), totals
 
 
-def _amount(facts: AccountFacts, asked: Spent | None, balance: Balance) -> Fraction:
+def _amount(facts: AccountLosses, asked: Spent | None, balance: Balance) -> Fraction:
     assert asked is not None
     return facts.after.epsilon if facts.cap.rho is None else balance.spent.loss + asked.loss
 

@@ -12,7 +12,7 @@ import pytest
 from dprelease.canonical import dumps
 from dprelease.errors import BudgetExceeded, PlanError, UnsupportedEvent
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.incident import Fault, events_corrected, is_unprotected, spent_more
+from dprelease.ledger.tables.incident import Fault, events_corrected, is_unprotected, spent_more
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.event import (
@@ -29,9 +29,9 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.filters import Spent, Terms, series_loss
 from dprelease.publish import folder_for
-from dprelease.release.errata import errata, write_errata
-from dprelease.release.export import export
-from dprelease.release.status import accounts_of
+from dprelease.release.records.errata import errata, write_errata
+from dprelease.release.records.export import export
+from dprelease.release.records.status import accounts_of
 from tests.ledgers import account, answer, charges, key, plan
 
 ONE = Sensitivity.of_one_cell(1)

@@ -208,13 +208,13 @@ def test_the_owner_of_the_account_decides_and_not_the_spender(tmp_path: Path) ->
     spec = small_workloads(tmp_path, exact_states(), rows=20)
     target = open_target(spec)
     with pytest.raises(SpecError, match="lets no number be published exactly") as refused:
-        plan_release(target.project, target.loaded)
+        plan_release(target)
     (problem,) = refused.value.problems
     assert problem.code == "DPR-S418"
     assert "invariants: true" in (problem.hint or "")
     allowed(tmp_path)
     target = open_target(spec)
-    assert plan_release(target.project, target.loaded).invariants
+    assert plan_release(target).invariants
 
 
 @pytest.mark.parametrize("written", ["maybe", "1", "null"])

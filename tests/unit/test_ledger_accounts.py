@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, PlanError, UnsupportedEvent
-from dprelease.ledger import Reservation, SQLiteLedger, view
-from dprelease.ledger.balance import Balance
-from dprelease.ledger.entry import Opened, Voided
+from dprelease.ledger import Reservation, SQLiteLedger
+from dprelease.ledger.model.balance import Balance
+from dprelease.ledger.model.entry import Opened, Voided
+from dprelease.ledger.tables import view
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, account_loss, read, series_loss, spent_on

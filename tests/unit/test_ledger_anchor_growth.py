@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import Corrupt
-from dprelease.ledger.anchors import Anchor
-from dprelease.ledger.known import Line
+from dprelease.ledger.anchors.anchors import Anchor
+from dprelease.ledger.model.anchor_lines import Line
 
 
 def line(sequence: int, ledger: str = "one", long: int = 0) -> Line:

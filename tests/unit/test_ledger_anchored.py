@@ -13,9 +13,9 @@ import pytest
 
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.anchors import Anchor
-from dprelease.ledger.entry import Anchored
-from dprelease.ledger.known import Line
+from dprelease.ledger.anchors.anchors import Anchor
+from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.model.entry import Anchored
 from tests.ledgers import answer, charges, fill, key, plan
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Corrupt
-from dprelease.ledger import anchors
-from dprelease.ledger.anchors import Anchor, Journal
-from dprelease.ledger.balance import Balance
-from dprelease.ledger.known import Line, known_from
+from dprelease.ledger.anchors import anchors
+from dprelease.ledger.anchors.anchors import Anchor, Journal
+from dprelease.ledger.model.anchor_lines import Line, known_from
+from dprelease.ledger.model.balance import Balance
 from dprelease.plan.document import Head
 from dprelease.privacy.filters import Spent
 from tests.ledgers import account
@@ -216,8 +216,8 @@ _FULL = """
 import resource, sys
 from pathlib import Path
 from dprelease.errors import LedgerError
-from dprelease.ledger.anchors import Anchor
-from dprelease.ledger.known import Line
+from dprelease.ledger.anchors.anchors import Anchor
+from dprelease.ledger.model.anchor_lines import Line
 anchor = Anchor(Path(sys.argv[1]))
 size = anchor.path.stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, size + 40))

@@ -14,13 +14,14 @@ import pytest
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.audit import Index, Line, audit
-from dprelease.ledger.entry import BODIES, Body, Closed, Entry, Measured, Opened, Recovered, Reserved, Sourced, Voided
-from dprelease.ledger.history import digest_of, replay
-from dprelease.ledger.judge import judge
-from dprelease.ledger.place import this_process
-from dprelease.ledger.planned import Planned, Plans
-from dprelease.ledger.schema import identity
+from dprelease.ledger.audit.audit import Index, Line, audit
+from dprelease.ledger.model import entry as kinds
+from dprelease.ledger.model.admission import assess_charges
+from dprelease.ledger.model.entry import BODIES, Body, Entry
+from dprelease.ledger.model.history import digest_of, replay
+from dprelease.ledger.model.process import this_process
+from dprelease.ledger.model.store import identity
+from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.plan.document import Head, ReleasePlan
 from dprelease.privacy.event import Composed
 from tests.ledgers import CELLS, account, answer, charges, fill, key, plan
@@ -56,9 +57,9 @@ class Kept:
         return Composed.from_canonical(self.text(digest))
 
 
-def opened(epsilon: str = "1", replaces: int | None = None, unit: str = "person") -> Opened:
+def opened(epsilon: str = "1", replaces: int | None = None, unit: str = "person") -> kinds.Opened:
     terms = account(epsilon=epsilon, unit=unit)
-    return Opened(
+    return kinds.Opened(
         account=terms.name,
         unit=terms.unit,
         neighboring=terms.neighboring,
@@ -70,14 +71,14 @@ def opened(epsilon: str = "1", replaces: int | None = None, unit: str = "person"
     )
 
 
-def reserved(made: ReleasePlan, before: Sequence[Body] = (opened(),)) -> Reserved:
+def reserved(made: ReleasePlan, before: Sequence[Body] = (opened(),)) -> kinds.Reserved:
     asked = charges(made)
-    charged, _ = judge(replay(chained(before), nothing), asked, made.release.period)
+    charged, _ = assess_charges(replay(chained(before), nothing), asked, made.release.period)
     old = [
         each.model_copy(update={"events": charge.events, "digest": "", "spent": None})
         for each, charge in zip(charged, asked, strict=True)
     ]
-    return Reserved(
+    return kinds.Reserved(
         release=made.release.name,
         period=made.release.period,
         plan=made.canonical(),
@@ -89,8 +90,8 @@ def reserved(made: ReleasePlan, before: Sequence[Body] = (opened(),)) -> Reserve
     )
 
 
-def measured(step: str, made: ReleasePlan = PLAN) -> Measured:
-    return Measured(
+def measured(step: str, made: ReleasePlan = PLAN) -> kinds.Measured:
+    return kinds.Measured(
         release=made.release.name,
         period=made.release.period,
         plan=made.fingerprint(),
@@ -109,7 +110,7 @@ def ended(kind: str, reservation: int = 2, made: ReleasePlan = PLAN) -> Body:
         "reservation": reservation,
         "at": AT,
     }
-    return Closed(manifest="m", **facts) if kind == "close" else Voided(why="w", by=BY, **facts)
+    return kinds.Closed(manifest="m", **facts) if kind == "close" else kinds.Voided(why="w", by=BY, **facts)
 
 
 def lines(entries: Sequence[Entry]) -> list[Line]:
@@ -132,16 +133,16 @@ def findings(bodies: Sequence[Body]) -> list[str]:
 def index_of(bodies: Sequence[Body]) -> Index:
     made: dict[str, dict[int, Any]] = {name: {} for name in ("reserved", "ended", "sourced", "measured")}
     for at, body in enumerate(bodies, 1):
-        if isinstance(body, Measured):
+        if isinstance(body, kinds.Measured):
             step = (body.release, body.period, body.plan, body.step)
             made["measured"][at] = (*step, body.digest, identity(*step))
-        elif isinstance(body, Reserved):
+        elif isinstance(body, kinds.Reserved):
             names = (body.release, body.period)
             made["reserved"][at] = (*names, body.plan_fingerprint, body.restates, identity(*names))
-        elif isinstance(body, Closed | Voided):
-            gave_up = isinstance(body, Closed) and body.gave_up
+        elif isinstance(body, kinds.Closed | kinds.Voided):
+            gave_up = isinstance(body, kinds.Closed) and body.gave_up
             made["ended"][at] = (body.reservation, "give_up" if gave_up else body.kind)
-        elif isinstance(body, Sourced):
+        elif isinstance(body, kinds.Sourced):
             made["sourced"][at] = (body.reservation,)
     return Index(**made)
 
@@ -381,9 +382,9 @@ def test_a_recovery_can_add_and_never_take_away(tmp_path: Path) -> None:
     kept = Kept(made.canonical(), made.event.canonical())
 
     def found(**changes: Any) -> list[str]:
-        body = Recovered.model_validate(told | {"balances": (balance.model_copy(update=changes),), "marks": marks})
-        forged_too = [*bodies, body]
-        return audit(lines(chained(forged_too)), index_of(forged_too), kept)
+        changed = {"balances": (balance.model_copy(update=changes),), "marks": marks}
+        body = kinds.Recovered.model_validate(told | changed)
+        return audit(lines(chained([*bodies, body])), index_of([*bodies, body]), kept)
 
     wrong = ["entry 4: the balance of account people is not what its charges add up to"]
     assert found() == []

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from dprelease.canonical import dumps, sha256
-from dprelease.ledger import SQLiteLedger, quiet, worked
-from dprelease.ledger.audit import Index, Line, audit
-from dprelease.ledger.entry import Closed, Entry, Measured, Sourced
-from dprelease.ledger.history import digest_of
-from dprelease.ledger.planned import Planned, Plans
+from dprelease.ledger import SQLiteLedger
+from dprelease.ledger.audit import memo, plain_entries
+from dprelease.ledger.audit.audit import Index, Line, audit
+from dprelease.ledger.model.entry import Closed, Entry, Measured, Sourced
+from dprelease.ledger.model.history import digest_of
+from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.curves.concentrated import rough_rho_to_epsilon
 from dprelease.privacy.event import Composed
@@ -31,9 +32,9 @@ LOOK = (
 )
 END = '{"at":"t","books":3,"gave_up":"","manifest":"m","period":"2024","plan":"p","release":"r","reservation":3}'
 READERS: list[tuple[Callable[[str], Any], type[Measured | Sourced | Closed], str]] = [
-    (quiet.step, Measured, STEP),
-    (quiet.look, Sourced, LOOK),
-    (quiet.end, Closed, END),
+    (plain_entries.measured, Measured, STEP),
+    (plain_entries.sourced, Sourced, LOOK),
+    (plain_entries.closed, Closed, END),
 ]
 
 
@@ -69,27 +70,27 @@ OTHERS = ("", '"', "\\", '\\"', "\\\\", "\\n", "\n", " ", ",", ":", "{", "}", "[
     ],
 )  # fmt: skip
 def test_what_is_not_plain_is_left_to_the_long_way(text: str) -> None:
-    assert [read(text) for read in (quiet.step, quiet.look, quiet.end)] == [None] * 3
+    assert [read(text) for read in (plain_entries.measured, plain_entries.sourced, plain_entries.closed)] == [None] * 3
 
 
 @pytest.mark.parametrize(
     "text", ['{"a":1}', '{"a": 1}', '{"b":1,"a":2}', '{"a":"é"}', '{"a":"\\u00e9"}', '{"a":"x:1.5"}']
 )
 def test_canonical_is_what_dumps_would_write(text: str) -> None:  # fmt: skip
-    assert worked.is_canonical(text) == (dumps(json.loads(text)) == text)
+    assert memo.is_canonical(text) == (dumps(json.loads(text)) == text)
 
 
 @pytest.mark.parametrize("text", ['{"a":1.5}', "[1,2e3]", "[-0.0]", "1.0", "NaN", "[Infinity]"])
 def test_a_number_that_is_not_whole_is_never_canonical(text: str) -> None:
     with pytest.raises((TypeError, ValueError)):
-        worked.is_canonical(text)
+        memo.is_canonical(text)
 
 
 def test_newtons_order_gives_the_epsilon_of_the_halvings() -> None:
     for rho in [10.0**k for k in range(-30, 13)] + [0.0, math.inf]:
         for delta in (1e-300, 1e-30, 1e-9, 1e-3, 0.3, 0.9, 0.999999):
             slow = rough_rho_to_epsilon(rho, math.log(delta))
-            assert worked._rough_epsilon(rho, math.log(delta)) == pytest.approx(slow, rel=1e-11, abs=1e-13)
+            assert memo._rough_epsilon(rho, math.log(delta)) == pytest.approx(slow, rel=1e-11, abs=1e-13)
 
 
 def test_a_plan_of_a_series_is_read_by_its_own_name() -> None:
@@ -150,7 +151,7 @@ def test_both_ways_find_the_same_in_a_book_that_was_altered(tmp_path: Path, monk
     books, kept, index = list(altered(list(ledger.entries()))), Kept(made, given_up), Index({}, {}, {}, {})
     ledger.disconnect()
     short = [audit(lines, index, kept) for lines in books]
-    for name in ("step", "look", "end"):
-        monkeypatch.setattr(quiet, name, lambda text: None)
+    for name in ("measured", "sourced", "closed"):
+        monkeypatch.setattr(plain_entries, name, lambda text: None)
     assert short == [audit(lines, index, kept) for lines in books]
     assert len({line for found in short for line in found}) > 10

@@ -8,7 +8,7 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger.entry import BODIES, KINDS, Closed, Entry
+from dprelease.ledger.model.entry import BODIES, KINDS, Closed, Entry
 from dprelease.plan.document import Head
 
 BODY = Closed(release="survey", period="2024", plan="p", reservation=1, manifest="m", at="2024-01-01T00:00:00Z")

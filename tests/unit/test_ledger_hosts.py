@@ -16,10 +16,10 @@ import pytest
 
 from dprelease.errors import LedgerError
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.anchors import Anchor
-from dprelease.ledger.book import Book
-from dprelease.ledger.entry import Anchored
-from dprelease.ledger.sqlite import SQLiteStore
+from dprelease.ledger.anchors.anchors import Anchor
+from dprelease.ledger.ledger import Ledger
+from dprelease.ledger.model.entry import Anchored
+from dprelease.ledger.stores.sqlite import SQLiteStore
 from tests.ledgers import World, charges, fill, plan
 
 
@@ -41,10 +41,10 @@ class Cluster(World):
 
     name = "1/1"
 
-    def host(self, name: str, *, shared: bool = False, anchors: int = 1) -> Book:
+    def host(self, name: str, *, shared: bool = False, anchors: int = 1) -> Ledger:
         store: Any = Server(self.path, self.name)
         own = [self.folder / name / f"head{number or ''}" for number in range(anchors)]
-        ledger = Book(store, own, host=name, shared=[self.folder / "shared"] if shared else [])
+        ledger = Ledger(store, own, host=name, shared=[self.folder / "shared"] if shared else [])
         opened: Any = ledger
         self._open.append(opened)
         return ledger
@@ -72,7 +72,7 @@ def refused(use: Callable[[], object], code: str) -> str:
     return caught.value.summary
 
 
-def spent(ledger: Book) -> Fraction:
+def spent(ledger: Ledger) -> Fraction:
     (charge,) = charges(plan(period="2099", cost="100"))
     _, (facts,) = ledger.quote([charge], "2099")
     return facts.before.epsilon

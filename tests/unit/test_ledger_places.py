@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import DpReleaseError, LedgerError
-from dprelease.ledger import SQLiteLedger, view
-from dprelease.ledger.schema import VERSION
+from dprelease.ledger import SQLiteLedger
+from dprelease.ledger.stores.sqlite_schema import VERSION
+from dprelease.ledger.tables import view
 from tests.ledgers import answer, charges, fill, key, plan
 
 ROOT = Path(__file__).parents[2]

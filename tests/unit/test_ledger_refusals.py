@@ -10,8 +10,8 @@ import pytest
 
 from dprelease.errors import BudgetExceeded, LedgerError
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.balance import AccountFacts
-from dprelease.ledger.entry import Refused
+from dprelease.ledger.model.entry import Refused
+from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import Account, ReleasePlan, Selecting
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
@@ -56,7 +56,7 @@ def refused(ledger: SQLiteLedger, made: ReleasePlan, at_most: Budget | None = No
     return caught.value, body
 
 
-def facts_of(body: Refused) -> AccountFacts:
+def facts_of(body: Refused) -> AccountLosses:
     (facts,) = body.exceeded
     return facts
 

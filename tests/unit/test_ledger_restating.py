@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError
-from dprelease.ledger import Reservation, SQLiteLedger, view
-from dprelease.ledger.balance import Balance
-from dprelease.ledger.entry import Reserved
+from dprelease.ledger import Reservation, SQLiteLedger
+from dprelease.ledger.model.balance import Balance
+from dprelease.ledger.model.entry import Reserved
+from dprelease.ledger.tables import view
 from dprelease.plan.document import ReleasePlan
 from tests.ledgers import account, answer, charges, fill, key, plan
 

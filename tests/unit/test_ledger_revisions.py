@@ -12,19 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import LedgerError
-from dprelease.ledger import SQLiteLedger, view
-from dprelease.ledger.balance import terms_of
-from dprelease.ledger.history import digest_of
-from dprelease.ledger.incident import Fault
-from dprelease.ledger.planned import Plans
-from dprelease.ledger.revised import Ended, Past, misfit, revises
+from dprelease.ledger import SQLiteLedger
+from dprelease.ledger.model.balance import terms_of
+from dprelease.ledger.model.history import digest_of
+from dprelease.ledger.model.revisions import Ended, Past, misfit, revises
+from dprelease.ledger.tables import view
+from dprelease.ledger.tables.incident import Fault
+from dprelease.ledger.tables.plans import Plans
 from dprelease.plan.document import Account, Composition, ReleaseInfo, ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.event import Composed, Repeated
 from dprelease.privacy.filters import series_loss, spent_on
-from dprelease.release.errata import errata
+from dprelease.release.records.errata import errata
+from dprelease.release.records.status import accounts_of
 from dprelease.release.revisions import revisions_of, vintages
-from dprelease.release.status import accounts_of
 from tests.ledgers import World, account, answer, charges, key, plan
 
 STEPS = {"one": "people", "two": "people"}
@@ -156,7 +157,7 @@ def test_what_the_ledger_refuses_the_full_check_finds() -> None:
 
 
 def test_a_forged_revision_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dprelease.ledger.book.revises", lambda *_: True)
+    monkeypatch.setattr("dprelease.ledger.tables.reserving.revises", lambda *_: True)
     for name, wrong in {
         "late": [planned().at_revision(2), planned().at_revision(1)],
         "another": [planned(3).at_revision(1)],

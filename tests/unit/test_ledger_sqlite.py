@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
-from dprelease.ledger import LEDGERS, SQLiteLedger, open_ledger, schema, sqlite
-from dprelease.ledger.connect import translated
-from dprelease.ledger.schema import VERSION
-from dprelease.ledger.view import require_head
+from dprelease.ledger import LEDGERS, SQLiteLedger, open_ledger
+from dprelease.ledger.stores import sqlite, sqlite_schema
+from dprelease.ledger.stores.sqlite_connect import translated
+from dprelease.ledger.stores.sqlite_schema import VERSION
+from dprelease.ledger.tables.view import require_head
 from tests.ledgers import answer, charges, key, plan
 from tests.ledgers import fill as whole
 
@@ -253,8 +254,8 @@ def test_a_ledger_of_an_older_schema_is_brought_up_to_date_and_goes_on(path: Pat
     assert ledger.check() == ()
     ledger.disconnect()
     with raw(path) as connection, raw(path.parent / "fresh.db") as fresh:
-        schema.create(fresh)
-        assert schema.objects(connection) == schema.objects(fresh)
+        sqlite_schema.create(fresh)
+        assert sqlite_schema.objects(connection) == sqlite_schema.objects(fresh)
     path.unlink()
     again = SQLiteLedger(path, [path.parent / "head"])
     again.recover("deleted")
@@ -331,7 +332,7 @@ def test_a_busy_ledger_is_waited_for_and_then_reported(
 ) -> None:
     fill(ledger)
     ledger.disconnect()
-    monkeypatch.setattr("dprelease.ledger.connect._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("dprelease.ledger.stores.sqlite_connect._BUSY_SECONDS", 0.05)
     with raw(path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         made = plan(period="2025")

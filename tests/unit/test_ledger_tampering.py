@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.history import digest_of
+from dprelease.ledger.model.history import digest_of
 from tests.ledgers import answer, charges, fill, key, plan
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.ledger.lock import turn
-from dprelease.ledger.sqlite import SQLiteStore
+from dprelease.ledger.stores.file_lock import turn
+from dprelease.ledger.stores.sqlite import SQLiteStore
 
 
 def free(folder: Path) -> bool:

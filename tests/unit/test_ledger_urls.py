@@ -147,7 +147,7 @@ def test_libpq_reads_both_texts_alike(
 
 def test_two_spellings_are_one_place_for_the_ledger() -> None:
     pytest.importorskip("psycopg", reason="psycopg is not installed")
-    from dprelease.ledger.postgres_connect import Address
+    from dprelease.ledger.stores.postgres_connect import Address
 
     assert {Address(place(url)).place for url in [PLAIN, *SAME]} == {Address(PLAIN).place}
     assert Address(place("postgresql://[0:0::1]:5432/l")).place == Address("postgresql://[::1]:5432/l").place

@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 from dprelease.catalog.table import Source
-from dprelease.cli import commands
-from dprelease.cli.schedule import _pages
+from dprelease.cli import app
+from dprelease.cli.commands.schedule import _pages
 from dprelease.engines import source as sources
 from dprelease.errors import LedgerError, SpecError, Unavailable
-from dprelease.flows.database import claim
-from dprelease.flows.hanging import hanging
-from dprelease.flows.settings import make_home, prepared
+from dprelease.flows.deploy.hanging import hanging
+from dprelease.flows.server.database import claim
+from dprelease.flows.server.settings import make_home, prepared
 from dprelease.ledger import open_ledger
-from dprelease.ledger.anchors import Anchor
-from dprelease.ledger.known import Line
-from dprelease.ledger.lock import break_lock, holders
+from dprelease.ledger.anchors.anchors import Anchor
+from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.stores.file_lock import break_lock, holders
 from dprelease.signature import new_key_files, read_private
 from tests.ledgers import charges, plan
 from tests.project import SPEC, command, small_project
@@ -145,7 +145,7 @@ def test_a_key_of_root_for_the_group_of_this_process_alone(
 HOLD = """
 import sys, time
 from pathlib import Path
-from dprelease.ledger.lock import ReleaseLock
+from dprelease.ledger.stores.file_lock import ReleaseLock
 lock = ReleaseLock(Path(sys.argv[1]), "survey", "2024", "measuring")
 lock.acquire()
 print("held", flush=True)
@@ -218,9 +218,9 @@ def test_a_process_without_memory_says_so_and_has_an_exit_code_of_the_list(
         rows = "canary-" + "1234"
         raise MemoryError(rows)
 
-    monkeypatch.setattr(commands, "app", hungry)
+    monkeypatch.setattr(app, "app", hungry)
     with pytest.raises(SystemExit) as stop:
-        commands.run_app()
+        app.run_app()
     told = capsys.readouterr().err
     assert stop.value.code == 5
     assert told.startswith("DPR-E001")

@@ -23,7 +23,7 @@ from dprelease.publish.accounting.certificate import certificate_html
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json, accounting_page
 from dprelease.publish.accounting.surroundings import apart, apart_facts
-from dprelease.release.planning import plan_release
+from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.spec.load import load
 from dprelease.spec.project import load_policy, load_project
@@ -72,7 +72,7 @@ def changed(text: str, *pairs: tuple[str, str]) -> str:
 def plan(spec: str = SPEC, policy: str = POLICY) -> ReleasePlan:
     settings = load_project("ledger: sqlite:///state/ledger.db\n", "dprelease.yaml", schemes())
     project = Project(Path("/somewhere"), settings, load_policy(policy, "policy.yaml"))
-    return plan_release(project, load(spec, "spec.yaml"))
+    return plan_release(Target(project, Path("spec.yaml"), load(spec, "spec.yaml")))
 
 
 def problems(make: Callable[[], object]) -> list[tuple[str, int, str]]:

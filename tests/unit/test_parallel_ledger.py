@@ -11,17 +11,17 @@ import pytest
 
 from dprelease.errors import BudgetExceeded, LedgerError
 from dprelease.ledger import SQLiteLedger
-from dprelease.ledger.audit import audit
-from dprelease.ledger.entry import Opened
-from dprelease.ledger.incident import Fault
+from dprelease.ledger.audit.audit import audit
+from dprelease.ledger.model.entry import Opened
+from dprelease.ledger.tables.incident import Fault
 from dprelease.plan.document import Account, Parallel, ReleasePlan
 from dprelease.plan.horizon import Purse, ahead, coming
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.filters import Spent
 from dprelease.privacy.unit import Neighboring
-from dprelease.release.errata import errata
-from dprelease.release.export import export
-from dprelease.release.status import accounts_of
+from dprelease.release.records.errata import errata
+from dprelease.release.records.export import export
+from dprelease.release.records.status import accounts_of
 from tests.ledgers import account, answer, charges, key
 from tests.ledgers import plan as bare_plan
 from tests.unit.test_ledger_audit import Kept, chained, forged, index_of, lines, put

@@ -27,8 +27,8 @@ from dprelease.plan.verify import verify
 from dprelease.plan.verify_pieces import check_pieces
 from dprelease.privacy.unit import Neighboring
 from dprelease.release import draw as drawing
+from dprelease.release.data.sources import SourceKey, Sources
 from dprelease.release.draw import Source, draw
-from dprelease.release.sources import SourceKey, Sources
 from tests.pieces import FILES, KINDS, identity, in_one, planned
 from tests.planned import plan_of
 from tests.unit.test_draw import Zeros, reserved

@@ -10,7 +10,7 @@ import pytest
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.ledger import StepKey
 from dprelease.noise import Measurement
-from dprelease.release.sources import SourceKey
+from dprelease.release.data.sources import SourceKey
 from tests.pieces import KINDS, committed, identity, planned
 from tests.unit.test_draw import reserved
 
@@ -99,6 +99,6 @@ def test_a_check_finds_data_that_changed_between_pieces(monkeypatch: pytest.Monk
     step, (first, _) = next(iter(plan.pieces.items()))
     ledger.source(*identity(plan), {"persons": ("a",)}, "key")
     committed(plan, ledger, [first.id(step)])
-    monkeypatch.setattr("dprelease.ledger.sourcing.require_whole_steps", lambda *_: None)
+    monkeypatch.setattr("dprelease.ledger.tables.sources.require_whole_steps", lambda *_: None)
     ledger.source(*identity(plan), {"persons": ("b",)}, "key", accepted="why")
     assert [each for each in ledger.check() if "between the pieces of one step" in each]

@@ -12,8 +12,7 @@ from dprelease.errors import DpReleaseError, LedgerError, SpecError
 from dprelease.ledger import schemes
 from dprelease.plan.document import Account, ReleasePlan, Window
 from dprelease.privacy.budget import Budget
-from dprelease.release.books import open_books
-from dprelease.release.planning import charges, plan_release
+from dprelease.release.planning import Target, charges, plan_release
 from dprelease.release.project import Project
 from dprelease.spec.project import load_policy, load_project
 
@@ -53,7 +52,7 @@ def project(policy: str = POLICY, settings: str = PROJECT) -> Project:
 def plan(spec: str = SPEC, policy: str = POLICY) -> ReleasePlan:
     from dprelease.spec.load import load
 
-    return plan_release(project(policy), load(spec, "spec.yaml"))
+    return plan_release(Target(project(policy), Path("spec.yaml"), load(spec, "spec.yaml")))
 
 
 def changed(text: str, *pairs: tuple[str, str]) -> str:
@@ -95,7 +94,7 @@ def test_the_lifetime_cap_is_what_a_spec_may_lower() -> None:
 
     text = changed(SPEC, ("  budget:", "  at_most: {epsilon: 3, delta: 1e-8}\n  budget:"))
     loaded = load(text, "spec.yaml")
-    (charge,) = charges(plan_release(project(), loaded), loaded)
+    (charge,) = charges(plan_release(Target(project(), Path("spec.yaml"), loaded)), loaded)
 
     assert charge.cap == Budget(epsilon=Fraction(3), delta=Fraction(1, 10**8))
     assert charge.account.window is not None
@@ -207,12 +206,12 @@ def test_a_host_without_a_name_and_a_missing_shared_anchor_are_told_before_the_l
     (tmp_path / "policy.yaml").write_text(accounts)
     monkeypatch.delenv("POD_NAME", raising=False)
     with pytest.raises(LedgerError, match="DPR-L327"):
-        open_books(Project.open(tmp_path))
+        Project.open(tmp_path).open_ledger()
     monkeypatch.setenv("POD_NAME", "worker-1")
-    assert not open_books(Project.open(tmp_path)).exists
+    assert not Project.open(tmp_path).open_ledger().exists
     (tmp_path / "policy.yaml").write_text(accounts + "shared_anchor: required\n")
     with pytest.raises(LedgerError, match="DPR-L326"):
-        open_books(Project.open(tmp_path))
+        Project.open(tmp_path).open_ledger()
     settings = tmp_path / "dprelease.yaml"
     settings.write_text(settings.read_text() + f"shared_anchors: [{tmp_path}/shared.json]\n")
-    assert not open_books(Project.open(tmp_path)).exists
+    assert not Project.open(tmp_path).open_ledger().exists

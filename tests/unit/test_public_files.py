@@ -12,8 +12,9 @@ from dprelease.engines import DuckDBEngine
 from dprelease.errors import DpReleaseError, EngineError, LedgerError, SpecError
 from dprelease.ledger import open_ledger
 from dprelease.publish.manifest import Manifest
-from dprelease.release import direct, public_content, public_files
+from dprelease.release import direct
 from dprelease.release.check import check_release
+from dprelease.release.data import public_content, public_files
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import Project
 from dprelease.release.run import Request
@@ -56,7 +57,7 @@ def spec(project: Path, reference: str, source: str = "data/conf.csv", name: str
 
 def planned(path: Path) -> None:
     target = open_target(path)
-    plan_release(target.project, target.loaded)
+    plan_release(target)
 
 
 def problem(path: Path) -> tuple[str, str]:
@@ -143,7 +144,7 @@ def test_another_spec_that_is_broken_stops_nobody_and_is_still_read_as_far_as_it
 def refused(path: Path, error: type[DpReleaseError]) -> DpReleaseError:
     before = entries(path)
     with pytest.raises(error) as caught:
-        direct.execute(Request(target=str(path)))
+        direct.run_directly(Request(target=str(path)))
     assert entries(path) == before
     assert not any(word in str(caught.value) for word in ("Secret", "Alice"))
     return caught.value
@@ -171,7 +172,7 @@ def test_a_copy_of_a_source_of_another_spec(project: Path) -> None:
 
 
 def test_a_file_that_the_ledger_knows_is_never_a_reference(project: Path) -> None:
-    direct.execute(Request(target=str(spec(project, "reference/d.csv"))))
+    direct.run_directly(Request(target=str(spec(project, "reference/d.csv"))))
     shutil.move(project / "data" / "conf.csv", project / "reference" / "places.csv")
     (project / "data" / "conf.csv").write_text("person,v\nDora,4\n")
     error = refused(spec(project, "reference/places.csv", name="later"), LedgerError)
@@ -182,7 +183,7 @@ def test_a_file_that_the_ledger_knows_is_never_a_reference(project: Path) -> Non
 def test_a_copy_that_differs_by_a_byte_is_another_file(project: Path) -> None:
     """What the pages say of it: content is told byte by byte, and an edited copy is not recognised."""
     (project / "reference" / "d.csv").write_text(CONFIDENTIAL + "\n")
-    direct.execute(Request(target=str(spec(project, "reference/d.csv"))))
+    direct.run_directly(Request(target=str(spec(project, "reference/d.csv"))))
 
 
 def test_a_release_that_was_begun_with_such_a_reference_is_not_gone_on_with(
@@ -194,7 +195,7 @@ def test_a_release_that_was_begun_with_such_a_reference_is_not_gone_on_with(
         before.setattr(public_content, "require_public", lambda *_: None)
         before.setattr(DuckDBEngine, "aggregate", lambda *_, **__: 1 / 0)
         with pytest.raises(DpReleaseError):
-            direct.execute(Request(target=str(path)))
+            direct.run_directly(Request(target=str(path)))
     assert refused(path, EngineError).code == "DPR-E320"
 
 
@@ -296,7 +297,7 @@ def test_a_published_reference_that_was_a_confidential_file_is_found_again(
     with monkeypatch.context() as before:  # as it could be released once
         before.setattr(public_content, "require_public", lambda *_: None)
         before.setattr(Project, "confidential", property(lambda _: {}))
-        direct.execute(Request(target=str(path)))
+        direct.run_directly(Request(target=str(path)))
     said = command(project, "ledger", "check", code=7)
     assert "DPR-C101" in said
     assert "s/2024 was published with reference 'd' (data/conf.csv), which is a confidential file" in said
@@ -312,7 +313,7 @@ def test_a_published_reference_that_was_a_copy_is_found_by_the_file_that_it_was_
     path = spec(project, "reference/d.csv")
     with monkeypatch.context() as before:
         before.setattr(public_content, "require_public", lambda *_: None)
-        direct.execute(Request(target=str(path)))
+        direct.run_directly(Request(target=str(path)))
     command(project, "ledger", "check", code=7)
     (project / "reference" / "d.csv").unlink()
     command(project, "ledger", "check", code=7)
@@ -321,7 +322,7 @@ def test_a_published_reference_that_was_a_copy_is_found_by_the_file_that_it_was_
 
 
 def test_a_ledger_without_such_a_release_is_sound(project: Path) -> None:
-    direct.execute(Request(target=str(spec(project, "reference/d.csv"))))
+    direct.run_directly(Request(target=str(spec(project, "reference/d.csv"))))
     command(project, "ledger", "check")
 
 
@@ -331,7 +332,7 @@ def test_a_ledger_without_such_a_release_is_sound(project: Path) -> None:
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = small_project(tmp_path_factory.mktemp("bundle") / "project", rows=20)
-    direct.execute(Request(target=str(spec)))
+    direct.run_directly(Request(target=str(spec)))
     return spec.parent / "releases" / "survey" / "2024"
 
 

@@ -60,7 +60,7 @@ FAULTS: list[tuple[Fault, str, str]] = [
 @pytest.fixture(scope="module")
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> ReleasePlan:
     target = open_target(shapes_project(tmp_path_factory.mktemp("shapes") / "project", FORMATS))
-    return plan_release(target.project, target.loaded)
+    return plan_release(target)
 
 
 def project(folder: Path) -> Path:
@@ -83,14 +83,14 @@ def test_a_fault_in_publishing_is_told_and_nothing_is_charged(
     with monkeypatch.context() as patch:
         fault(patch)
         with pytest.raises(PublishError) as caught:
-            direct.execute(Request(target=str(spec)))
+            direct.run_directly(Request(target=str(spec)))
     assert (caught.value.code, caught.value.exit_code) == ("DPR-W111", 6)
     assert summary in caught.value.summary
     assert detail in caught.value.detail
     assert "nothing was charged" in caught.value.hint
     assert entries(spec) == []
     assert not (spec.parent / "releases").exists()
-    assert direct.execute(Request(target=str(spec))).state == "published"  # once the fault is mended
+    assert direct.run_directly(Request(target=str(spec))).state == "published"  # once the fault is mended
 
 
 def test_the_command_ends_with_the_exit_code_of_publishing(

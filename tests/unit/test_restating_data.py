@@ -10,14 +10,13 @@ import pytest
 from dprelease.engines import DuckDBEngine
 from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger
-from dprelease.ledger.entry import Reserved
+from dprelease.ledger.model.entry import Reserved
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.restated import asked, question, restated
 from dprelease.release import direct
-from dprelease.release.books import open_books
 from dprelease.release.check import check_release
 from dprelease.release.project import Project
-from dprelease.release.publishing import Outcome
+from dprelease.release.publishing.rendering import Outcome
 from dprelease.release.run import Request
 from tests.planned import plan_of
 from tests.project import small_project
@@ -34,7 +33,7 @@ def spec(tmp_path: Path) -> Path:
 
 
 def run(spec: Path, restate: str = "") -> Outcome:
-    return direct.execute(Request(target=str(spec), restate=restate))
+    return direct.run_directly(Request(target=str(spec), restate=restate))
 
 
 def repair(spec: Path, line: str = "06-01,1,7") -> None:
@@ -49,7 +48,7 @@ def change(spec: Path, old: str, new: str) -> None:
 
 
 def ledger_of(spec: Path) -> Ledger:
-    return open_books(Project.find(spec.parent))
+    return Project.find(spec.parent).open_ledger()
 
 
 def reserved(spec: Path) -> list[Reserved]:

@@ -21,7 +21,7 @@ from tests.project import small_project
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose survey of 2024 was released."""
     spec = small_project(tmp_path_factory.mktemp("released") / "project", rows=60)
-    direct.execute(Request(target=str(spec)))
+    direct.run_directly(Request(target=str(spec)))
     return spec.parent
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import LedgerError
-from dprelease.release.sources import SourceKey
+from dprelease.release.data.sources import SourceKey
 
 
 def test_a_key_is_made_on_first_use_for_its_user_alone(tmp_path: Path) -> None:

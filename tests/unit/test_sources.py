@@ -15,7 +15,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, PrivateJoin, Range, Source, Table, TableBounds
 from dprelease.engines import ENGINES, Engine, fingerprint
 from dprelease.errors import EngineError, LedgerError, Unavailable
-from dprelease.release.sources import Pinned, SourceKey, Sources, read_by
+from dprelease.release.data.sources import Pinned, SourceKey, Sources, read_by
 
 IDENTITY = ("people", "2024", "plan")
 KEY, OTHER = SourceKey(bytes(range(32))), SourceKey(bytes(range(1, 33)))

@@ -17,7 +17,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
 from dprelease.release.planning import charges as charges_of
 from dprelease.release.planning import open_target, plan_release
-from dprelease.release.status import accounts_of, log_lines, policy_accounts, status_facts
+from dprelease.release.records.status import accounts_of, log_lines, policy_accounts, status_facts
 from tests.ledgers import account, answer, charges, key, plan
 from tests.project import SPEC, small_project
 
@@ -129,7 +129,7 @@ def test_spend_that_a_recovery_added_is_shown_without_draws(tmp_path: Path) -> N
 def test_releases_that_do_not_add_up_to_the_balance_are_an_error(tmp_path: Path, monkeypatch: Any) -> None:
     ledger = SQLiteLedger(tmp_path / "l.db")
     finish(ledger, plan(cost="1/8"))
-    monkeypatch.setattr("dprelease.ledger.tally._GRAIN", Fraction(-1))
+    monkeypatch.setattr("dprelease.ledger.tables.tally._GRAIN", Fraction(-1))
     with pytest.raises(Corrupt, match="balance of account people"):
         ledger.tally()
 
@@ -162,7 +162,7 @@ def twelve(folder: Path) -> tuple[list[ReleasePlan], Mapping[str, Account], SQLi
         spec.write_text(SPEC.replace("period: 2024", f'period: "2024-{month:02}"'))
         target = open_target(spec)
         if month in (1, 12):
-            whole = plan_release(target.project, target.loaded)
+            whole = plan_release(target)
         named = {"release": whole.release.model_copy(update={"period": target.loaded.spec.release.period})}
         made.append(whole.model_copy(update={**named, "spec_fingerprint": target.loaded.fingerprint}))
         ledger.reserve(made[-1], charges_of(made[-1], target.loaded))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dprelease.cli.plan import _told
+from dprelease.cli.views.plan import _told
 from dprelease.flows.pages import _margin
 
 

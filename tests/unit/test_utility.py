@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.cli import utility as shown
+from dprelease.cli.views import utility as shown
 from dprelease.errors import BrokenPromiseError, SpecError
 from dprelease.noise.truth import true_numbers
-from dprelease.release import utility as module
-from dprelease.release.error_figures import SIZES, Errors
 from dprelease.release.project import Project
-from dprelease.release.stand_in import require_outside, require_told
-from dprelease.release.utility import Utility, utility
+from dprelease.release.tuning import utility as module
+from dprelease.release.tuning.error_figures import SIZES, Errors
+from dprelease.release.tuning.stand_in import require_outside, require_told
+from dprelease.release.tuning.utility import Utility, utility
 from tests.project import CANARY, POLICY, SPEC, small_project
 from tests.workloads import areas, crosstabs, small_workloads, spec_of, truth_of
 

@@ -15,9 +15,9 @@ from dprelease.ledger import Ledger, open_ledger, schemes
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.verify_periods import misread
 from dprelease.privacy.stretches import EVERY
-from dprelease.release.planning import plan_release
+from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
-from dprelease.release.status import status_facts
+from dprelease.release.records.status import status_facts
 from dprelease.spec.load import load
 from dprelease.spec.project import load_policy, load_project
 from tests.fixtures.write_windows import read_by
@@ -48,7 +48,8 @@ NAMED = account(epsilon="9", window=("year", "1/2"))
 
 def planned(spec: str, policy: str = POLICY) -> ReleasePlan:
     settings = load_project("ledger: sqlite:///state/ledger.db\n", "dprelease.yaml", schemes())
-    return plan_release(Project(Path("/somewhere"), settings, load_policy(policy, "policy.yaml")), load(spec, "s.yaml"))
+    project = Project(Path("/somewhere"), settings, load_policy(policy, "policy.yaml"))
+    return plan_release(Target(project, Path("s.yaml"), load(spec, "s.yaml")))
 
 
 def unnamed(terms: Account = NAMED) -> Account:
@@ -187,7 +188,7 @@ def test_an_old_open_release_goes_on_and_one_that_is_given_back_leaves_what_is_e
 
 
 def test_a_time_that_is_named_without_the_charge_is_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dprelease.ledger.opening.spread_of", lambda *_: ())
+    monkeypatch.setattr("dprelease.ledger.tables.opening.spread_of", lambda *_: ())
     ledger.open_account(NAMED, "the time of the windows")
     (found,) = ledger.check()
     assert found.endswith("account people does not charge to every window what was read by another time")

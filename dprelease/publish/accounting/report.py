@@ -198,7 +198,8 @@ def _alone(plan: ReleasePlan, facts: AccountFacts) -> Loss | None:
     """What this release alone costs an account, in its own composition and at its own delta.
 
     Where revisions are planned: the first publication and all of them. None: nothing is proved at that delta, so that
-    nothing is proved of the account behind it either; such a charge is from before an erratum (``ledger.repriced``).
+    nothing is proved of the account behind it either; such a charge is from before an erratum
+    (``ledger.model.repriced``).
     """
     account = next(each for each in plan.accounts if each.name == facts.name)
     try:

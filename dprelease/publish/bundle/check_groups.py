@@ -1,7 +1,7 @@
 """What a bundle says of groups of units and of exchanges, held against what is proved: for bundles of any version.
 
 A later version may prove less loss than an earlier one said: what was said then stays true. It may also know that what
-was said was never true; that has a name (``ledger.repriced``), and is told with it.
+was said was never true; that has a name (``ledger.model.repriced``), and is told with it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dprelease.errors import PublishError
-from dprelease.points import reach
+from dprelease.failpoints import hit
 from dprelease.publish.base import Publication
 from dprelease.publish.bundle.signing import SIGNATURE_FILE
 from dprelease.publish.manifest import MANIFEST_FILE, Manifest
@@ -49,7 +49,7 @@ def write(publication: Publication, folder: Path) -> None:
         PublishError: If the folder is a link or a file (DPR-W202), holds anything but a bundle of this release
             (DPR-W203), or cannot be written (DPR-W204).
     """
-    reach("write.begun")
+    hit("write.begun")
     try:
         _check_target(publication, folder)
         if _same(publication, folder):
@@ -170,22 +170,22 @@ def _fill(publication: Publication, made: Path) -> None:
                 file.write(block)
             file.flush()
             os.fsync(file.fileno())
-    reach("write.written")
+    hit("write.written")
     for inner in {made, *((made / path).parent for path in publication.files)}:
         _sync(inner)
-    reach("write.synced")
+    hit("write.synced")
 
 
 def _swap(made: Path, folder: Path) -> None:
     if not folder.exists():
         made.rename(folder)
-        reach("write.moved")
+        hit("write.moved")
         _sync(folder.parent)
         return
     aside = Path(tempfile.mkdtemp(prefix=".dprelease-", suffix=".old", dir=folder.parent))
     try:
         folder.rename(aside)  # onto an empty folder: one step on POSIX
-        reach("write.replaced")
+        hit("write.replaced")
         made.rename(folder)
     except BaseException:
         if any(aside.iterdir()):

@@ -1,6 +1,6 @@
 """Python imports this at its start where a test has put this folder on ``PYTHONPATH``: what goes wrong, and where.
 
-A test writes ``FOLDER/POINT`` (FOLDER is in ``DPRELEASE_TEST_FAULTS``, POINT one of ``dprelease.points``) with JSON in
+A test writes ``FOLDER/POINT`` (FOLDER is in ``DPRELEASE_TEST_FAULTS``, POINT one of ``dprelease.failpoints``) with JSON in
 it; the first process that reaches the point takes the order, so that it is obeyed once:
 
 ``{"do": "raise", "text": TEXT}``  an error that nobody expects, with TEXT in it, in its cause and beside it

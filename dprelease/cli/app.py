@@ -1,0 +1,107 @@
+"""The command line: the table of its commands, and what becomes of an error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from dprelease.cli.commands.approve import approve_command
+from dprelease.cli.commands.diff import diff_command
+from dprelease.cli.commands.due import due_command
+from dprelease.cli.commands.init import init_command
+from dprelease.cli.commands.keys import keys_app
+from dprelease.cli.commands.plan import plan_command
+from dprelease.cli.commands.publish import publish_command
+from dprelease.cli.commands.run import run_command
+from dprelease.cli.commands.schedule import schedule_command, serve_command
+from dprelease.cli.commands.schema import schema_command
+from dprelease.cli.commands.utility import utility_command
+from dprelease.cli.commands.validate import validate_command
+from dprelease.cli.commands.verify import verify_command
+from dprelease.cli.ledger.show import ledger_app
+from dprelease.errors import DpReleaseError
+
+__all__ = ["app", "run_app"]
+
+app = typer.Typer(
+    name="dprelease",
+    help="Plan, measure once and publish differentially private statistics from one YAML file.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+)
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(keys_app, name="keys")
+# In the order in which the help lists them.
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "approve": approve_command,
+    "due": due_command,
+    "schedule": schedule_command,
+    "serve": serve_command,
+    "init": init_command,
+    "validate": validate_command,
+    "plan": plan_command,
+    "run": run_command,
+    "publish": publish_command,
+    "verify": verify_command,
+    "diff": diff_command,
+    "utility": utility_command,
+    "schema": schema_command,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
+_INTERRUPTED = 130
+
+
+def run_app() -> None:
+    """Run the command line; every error of ours becomes its message and its exit code, never a traceback."""
+    try:
+        app()
+    except DpReleaseError as error:
+        from dprelease.cli.views import complain
+
+        complain(error)
+        sys.exit(error.exit_code)
+    except MemoryError:
+        sys.exit(_out_of_memory())
+    except SystemExit as stop:
+        if stop.code == _INTERRUPTED:  # the command line has already turned Ctrl-C into this
+            sys.stderr.write("\ninterrupted; what was measured is kept, the same command resumes it\n")
+        raise
+
+
+def _out_of_memory() -> int:
+    """Say it without a traceback, whose frames may hold rows; the exit code."""
+    from dprelease.cli.views import complain
+    from dprelease.errors import EngineError
+
+    error = EngineError(
+        "this process was refused more memory, and has ended",
+        detail="what was charged stays charged, what was measured is kept",
+        hint="free some memory, raise the limit (`ulimit -v`, the container's), or read a smaller file; then run the "
+        "same command again: it goes on where it stopped",
+        code="DPR-E001",
+    )
+    complain(error)
+    return error.exit_code
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from dprelease import __version__
+
+        typer.echo(f"dprelease {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Plan, measure once and publish differentially private statistics from one YAML file."""

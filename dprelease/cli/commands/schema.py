@@ -1,0 +1,13 @@
+"""``dprelease schema``: prints the JSON Schema of a spec."""
+
+from __future__ import annotations
+
+__all__ = ["schema_command"]
+
+
+def schema_command() -> None:
+    """Print the JSON Schema of a spec, for editors."""
+    from dprelease.cli.views import say_json
+    from dprelease.spec.schema import json_schema
+
+    say_json(json_schema())

@@ -1,0 +1,1 @@
+"""Deployments: registering releases with a Prefect server, and serving them."""

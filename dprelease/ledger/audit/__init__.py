@@ -1,0 +1,1 @@
+"""The full check of a ledger, which works everything out again."""

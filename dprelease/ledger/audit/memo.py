@@ -1,0 +1,137 @@
+"""Memoised results that one full check needs repeatedly, for a series of releases shares its draws."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from json import JSONEncoder
+
+from pydantic_core import from_json
+
+from dprelease.canonical import dumps
+from dprelease.ledger.model.balance import Balance, Charged
+from dprelease.plan.account import AccountLosses
+from dprelease.plan.document import Account
+from dprelease.privacy.budget import Budget, Loss
+from dprelease.privacy.curves.concentrated import rough_rho_to_epsilon
+from dprelease.privacy.event import Composed
+from dprelease.privacy.filters import Spent, Terms, read, spent_on
+from dprelease.privacy.rounding import log_of
+from dprelease.privacy.stretches import EVERY
+from dprelease.privacy.unit import Neighboring
+
+__all__ = ["SLACK", "Memo", "is_canonical", "totals_of"]
+
+# A conversion searches its order in floats, so another machine may prove a bound that differs far behind the point.
+SLACK = Fraction(1, 10**9)
+_SURE = float(SLACK) / 2
+# Where a float may stand in JSON: numbers of a ledger are whole, or in quotes.
+_FLOAT = re.compile(r"(?:^|[:,\[])-?[0-9]+[.eE]")
+_again = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def is_canonical(text: str) -> bool:
+    """Whether a JSON text is what `dumps` would write.
+
+    Raises:
+        ValueError: It is no JSON.
+        TypeError: It has a float.
+    """
+    plain = from_json(text)
+    return (dumps(plain) if _FLOAT.search(text) else _again(plain)) == text
+
+
+def totals_of(
+    account: Account, before: Balance, charge: Charged, price: Spent
+) -> Iterator[tuple[AccountLosses, tuple[Spent, Spent]]]:
+    """What an account and each of its stretches of time had before a charge, and have with it, beside what was told."""
+    touched = [facts.window for facts in charge.windows]
+    now = {name: before.windows.get(name, Spent()) for name in (*before.windows, *touched)}
+    then = {name: spent.plus(price) if name in touched else spent for name, spent in now.items()}
+    if account.parallel is None:
+        yield charge.facts, (before.spent, before.spent.plus(price))
+    else:
+        yield charge.facts, (_largest(account, now, touched), _largest(account, then, touched))
+    for facts in charge.windows:
+        more = before.windows.get(EVERY, Spent())
+        yield facts, (now[facts.window].plus(more), then[facts.window].plus(more))
+
+
+def _largest(account: Account, sums: Mapping[str, Spent], touched: Iterable[str]) -> Spent:
+    """Not by sorting, as ``privacy.stretches`` does it: every stretch, or every two, of which one is touched."""
+    none = Spent()
+    others = sums if account.neighboring is Neighboring.REPLACE_ONE else ()
+    steps = [(sums[name], *(sums[other] for other in others if other != name)) for name in touched]
+    loss = max(own.loss + max((each.loss for each in rest), default=none.loss) for own, *rest in steps)
+    reveals = max(own.reveals + max((each.reveals for each in rest), default=none.reveals) for own, *rest in steps)
+    return Spent(loss=loss, reveals=reveals)
+
+
+class Memo:
+    """Remembers by content, so that nothing here can be out of date."""
+
+    def __init__(self) -> None:
+        self._prices: dict[tuple[Terms, str], Spent] = {}
+        self._losses: dict[tuple[Terms, Spent, Fraction], Loss] = {}
+
+    def price(self, terms: Terms, digest: str, events: Composed) -> Spent:
+        """What draws add to an account."""
+        key = (terms, digest)
+        if key not in self._prices:
+            self._prices[key] = spent_on(terms, events)
+        return self._prices[key]
+
+    def loss(self, terms: Terms, spent: Spent, delta: Fraction) -> Loss:
+        """A total as (epsilon, delta)."""
+        key = (terms, spent, delta)
+        if key not in self._losses:
+            self._losses[key] = read(terms, spent, delta)
+        return self._losses[key]
+
+    def agrees(self, terms: Terms, spent: Spent, told: Loss, delta: Fraction) -> bool:
+        """Whether a loss that was told is that of a total: by floats where they are sure, else in sixty digits."""
+        if told.delta != delta:
+            return False
+        if terms.composition == "zcdp" and not spent.reveals and delta > terms.selecting:
+            rough = _rough_epsilon(float(spent.loss), log_of(delta - terms.selecting))
+            if abs(rough - float(told.epsilon)) <= _SURE * rough:
+                return True
+        epsilon = self.loss(terms, spent, delta).epsilon
+        return abs(told.epsilon - epsilon) <= SLACK * epsilon
+
+    def inside(self, terms: Terms, spent: Spent, told: Loss, cap: Budget) -> bool:
+        """Whether a total is inside a cap.
+
+        Args:
+            terms: The account's terms.
+            spent: The total.
+            told: Its loss at some delta, which was found to agree.
+            cap: In epsilon at a delta, or in rho.
+        """
+        if cap.rho is not None:
+            return spent.loss <= cap.rho * (1 + SLACK) and spent.reveals <= min(terms.selecting, cap.delta)
+        loss = told if told.delta == cap.delta else self.loss(terms, spent, cap.delta)
+        return loss.epsilon <= cap.limit or loss.epsilon <= cap.limit * (1 + SLACK)  # the first is the quicker one
+
+
+def _rough_epsilon(rho: float, log_delta: float) -> float:
+    """``rough_rho_to_epsilon``, whose best order is found by a few steps of Newton's method instead of many halvings.
+
+    With t the logarithm of the order less 1, it is the root of the ``derivative`` in ``best_excess``, which is nearly
+    a straight line. The bound is flat there: an order that is a billionth off changes it by the square of that.
+    """
+    if rho > 0 and math.isfinite(rho) and -math.inf < log_delta < 0:
+        t = (math.log(-log_delta) - math.log(rho)) / 2
+        for _ in range(20):
+            x = math.exp(min(t, 200.0))
+            gap = -(log_delta + math.log1p(x))
+            if gap <= 0:
+                break
+            step = (math.log(rho) + 2 * t - math.log(gap)) / (2 + x / ((1 + x) * gap))
+            t -= step
+            if abs(step) < 1e-9:
+                x = math.exp(t)
+                return max(0.0, (1 + x) * rho + math.log(x) - math.log1p(x) - (log_delta + math.log1p(x)) / x)
+    return rough_rho_to_epsilon(rho, log_delta)

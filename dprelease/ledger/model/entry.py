@@ -1,0 +1,356 @@
+"""One entry of the ledger, as a value: what happened, and the hash that chains it to everything before it.
+
+Pure: a store keeps entries, this file says what they are. Bodies are canonical JSON; compatibility as for every
+format here: a kind is never removed, a new field is optional, a meaning never changes.
+
+An entry that changes an account (``open reserve void anchor recover incident``) carries the balance behind it and
+``marks``: where the last such entry of every account is. Every other entry says in ``books`` where the last one of
+these is. So what stands is found from the head by a few steps along hashes, however long the ledger is, and no index
+beside the entries is believed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from json.encoder import encode_basestring
+from typing import Any, ClassVar, Literal, get_args
+
+from pydantic import ValidationError
+
+from dprelease.canonical import Value, sha256
+from dprelease.errors import Corrupt
+from dprelease.ledger.model.balance import Actor, Balance, Charged, Marks, Spread
+from dprelease.ledger.model.placed import Anchored, Recovered
+from dprelease.plan.account import AccountLosses
+from dprelease.plan.approved import Signed
+from dprelease.plan.document import Account, Composition, Head, Parallel, Window
+from dprelease.privacy.budget import Budget, Loss
+from dprelease.privacy.filters import Spent
+from dprelease.privacy.unit import Neighboring
+
+__all__ = [
+    "BODIES",
+    "KINDS",
+    "RESTORE",
+    "AccountLosses",
+    "Accounting",
+    "Actor",
+    "Anchored",
+    "Body",
+    "Charged",
+    "Closed",
+    "Corrected",
+    "Entry",
+    "Incident",
+    "Kind",
+    "Measured",
+    "Opened",
+    "Recovered",
+    "Refused",
+    "Reserved",
+    "Slot",
+    "Sourced",
+    "Voided",
+]
+
+Kind = Literal["open", "reserve", "measure", "close", "void", "refuse", "anchor", "recover", "source", "incident"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class Slot(Value):
+    """A kind of release in the series of a ``pld`` account: the digest of its draws, and how many of them there are."""
+
+    digest: str
+    times: int
+
+
+class Opened(Value):
+    """An account came into use, or its caps changed (``replaces``: the entry that this one replaces).
+
+    ``series`` and ``loss`` are of a ``pld`` account: all releases that it will ever have, and what they cost together.
+    ``spread`` is of one whose windows got the time of their rows now: what was read by another time before.
+    """
+
+    kind: ClassVar[Kind] = "open"
+    account: str
+    unit: str
+    neighboring: Neighboring
+    composition: Composition
+    cap: Budget
+    selecting: Fraction = Fraction(0)
+    order: Fraction | None = None
+    window: Window | None = None
+    nests: dict[str, int] = {}
+    parallel: Parallel | None = None
+    series: tuple[Slot, ...] = ()
+    loss: Loss | None = None
+    spread: tuple[Spread, ...] = ()
+    why: str = ""
+    replaces: int | None = None
+    at: str
+    by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
+
+    @property
+    def terms(self) -> Account:
+        """The account as the policy had it."""
+        return Account(
+            name=self.account,
+            unit=self.unit,
+            neighboring=self.neighboring,
+            composition=self.composition,
+            lifetime=self.cap,
+            selecting=self.selecting,
+            order=self.order,
+            window=self.window,
+            nests=self.nests,
+            parallel=self.parallel,
+        )
+
+
+class Reserved(Value):
+    """A whole plan was charged.
+
+    Attributes:
+        plan: Its canonical JSON, in entries of schema 1 and 2; later ones keep it under its fingerprint.
+        environment: The versions that ran.
+        at: The time in UTC, never used for order.
+        restates: The reservation whose release this one replaces; ``reason``: why.
+        revision: Which planned revision it is, paid with the first publication; 0: none.
+        approvals: The signatures that it was run with.
+        mended: Names of ``fault.ERRATA`` that the version knew which charged it; entries from before have none.
+    """
+
+    kind: ClassVar[Kind] = "reserve"
+    release: str
+    period: str
+    plan: str = ""
+    plan_fingerprint: str
+    spec_fingerprint: str
+    charges: tuple[Charged, ...]
+    environment: dict[str, str] = {}
+    restates: int | None = None
+    reason: str = ""
+    revision: int = 0
+    approvals: tuple[Signed, ...] = ()
+    mended: tuple[str, ...] = ()
+    at: str
+    by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
+
+
+class Sourced(Value):
+    """The confidential files of a reservation were read for the first time, or (``accepted``: why) anew.
+
+    ``tables`` holds keyed hashes, which say nothing without the key; ``key`` names that key. Without a reservation (0)
+    they were looked at, to tune the plan of that release: it costs nothing, and no account has paid for it.
+    """
+
+    kind: ClassVar[Kind] = "source"
+    release: str
+    period: str
+    plan: str
+    reservation: int
+    tables: dict[str, tuple[str, ...]]
+    accounts: dict[str, str]
+    key: str
+    accepted: str = ""
+    books: int = 0
+    at: str
+    by: Actor
+
+
+class Measured(Value):
+    """One step was drawn and stored; ``digest`` is the SHA-256 of the stored bytes."""
+
+    kind: ClassVar[Kind] = "measure"
+    release: str
+    period: str
+    plan: str
+    step: str
+    cells: int
+    digest: str
+    books: int = 0
+    at: str
+
+
+class Closed(Value):
+    """The release of entry ``reservation`` was published (``manifest``: its digest), or given up (``gave_up``: why)."""
+
+    kind: ClassVar[Kind] = "close"
+    release: str
+    period: str
+    plan: str
+    reservation: int
+    manifest: str
+    gave_up: str = ""
+    books: int = 0
+    at: str
+
+
+class Voided(Value):
+    """Entry ``reservation`` was given back: nothing had been read for it."""
+
+    kind: ClassVar[Kind] = "void"
+    release: str
+    period: str
+    plan: str
+    reservation: int
+    why: str
+    at: str
+    by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
+
+
+class Refused(Value):
+    """A cap said no. ``exceeded`` tells by account what would have been; nothing was charged."""
+
+    kind: ClassVar[Kind] = "refuse"
+    release: str
+    period: str
+    plan: str
+    exceeded: tuple[AccountLosses, ...]
+    books: int = 0
+    at: str
+    by: Actor
+
+
+class Corrected(Value):
+    """What a release of the past really cost an account: its draws (by digest), and what that adds to the balance.
+
+    ``paid_by`` is of a planned revision: the reservation of the first publication, which was charged for it.
+    """
+
+    reservation: int
+    account: str
+    digest: str
+    spent: Spent
+    paid_by: int | None = None
+
+
+class Incident(Value):
+    """A mechanism or a version was faulty; what past releases really cost was charged.
+
+    Attributes:
+        why: What was wrong.
+        mechanism: Which mechanism; empty: all.
+        package: Which package and ``version`` of the recorded environment; empty: any.
+        factor: By how much the noise was too small: sensitivities are multiplied by it.
+        erratum: A name of ``fault.ERRATA``; the factor is then 1. Empty: a fault of the noise.
+        corrected: What changed.
+    """
+
+    kind: ClassVar[Kind] = "incident"
+    why: str
+    mechanism: str = ""
+    package: str = ""
+    version: str = ""
+    factor: Fraction
+    erratum: str = ""
+    corrected: tuple[Corrected, ...]
+    at: str
+    by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
+
+
+Accounting = Opened | Reserved | Voided | Anchored | Recovered | Incident
+Body = Accounting | Sourced | Measured | Closed | Refused
+RESTORE = "restore the newest backup, then `dprelease ledger recover`, which adds what is missing and forgets nothing"
+BODIES: dict[Kind, type[Body]] = {
+    body.kind: body
+    for body in (
+        Opened,
+        Reserved,
+        Measured,
+        Closed,
+        Voided,
+        Refused,
+        Anchored,
+        Recovered,
+        Sourced,
+        Incident,
+    )
+}
+
+
+def _digest(sequence: int, previous: str, kind: str, text: str) -> str:
+    """The fingerprint of these four; their canonical JSON is written by hand, for a full check makes very many."""
+    quoted = ",".join(map(encode_basestring, (previous, kind, text)))
+    return sha256(f"[{sequence},{quoted}]".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ledger; the hash covers everything else in it.
+
+    Attributes:
+        sequence: 1 for the first entry, then one more each time.
+        previous: Hash of the entry before; empty for the first.
+        hash: SHA-256 over the canonical JSON of (sequence, previous, kind, text).
+        kind: What happened.
+        text: The body of that kind, as canonical JSON.
+    """
+
+    sequence: int
+    previous: str
+    hash: str
+    kind: Kind
+    text: str
+
+    @classmethod
+    def after(cls, head: Head, body: Body) -> Entry:
+        """The entry that records ``body`` behind ``head`` (the empty head: the first entry)."""
+        sequence, text = head.sequence + 1, body.canonical()
+        digest = _digest(sequence, head.hash, body.kind, text)
+        return cls(sequence=sequence, previous=head.hash, hash=digest, kind=body.kind, text=text)
+
+    @property
+    def head(self) -> Head:
+        """The head of a ledger that ends here."""
+        return Head(sequence=self.sequence, hash=self.hash)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its hash is the hash of its content."""
+        return self.hash == _digest(self.sequence, self.previous, self.kind, self.text)
+
+    def follows(self, head: Head) -> bool:
+        """Whether this is the entry right behind ``head``."""
+        return (self.sequence, self.previous) == (head.sequence + 1, head.hash)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body as plain JSON, for people to read."""
+        plain: dict[str, Any] = json.loads(self.text)
+        return plain
+
+    def facts(self) -> Body:
+        """The body as a value, after its hash was checked.
+
+        Raises:
+            Corrupt: If the hash is not that of the content, or the text is not a body of this kind.
+        """
+        if not self.is_whole:
+            raise Corrupt(f"entry {self.sequence} of the ledger was altered", hint=RESTORE, code="DPR-L302")
+        return self.unchecked_facts()
+
+    def unchecked_facts(self) -> Body:
+        """The body as a value, whatever the hash says: for the check that names every altered entry.
+
+        Raises:
+            Corrupt: If the text is not a body of this kind.
+        """
+        try:
+            return BODIES[self.kind].from_canonical(self.text)
+        except (ValidationError, KeyError) as error:
+            raise Corrupt(
+                f"entry {self.sequence} of the ledger is not a readable `{self.kind}` entry",
+                hint="read it with the version of dprelease that wrote it",
+                code="DPR-L303",
+            ) from error

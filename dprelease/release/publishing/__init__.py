@@ -1,0 +1,1 @@
+"""From stored answers to a bundle in the folder of releases."""

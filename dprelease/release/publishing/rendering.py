@@ -1,0 +1,206 @@
+"""From committed answers to a bundle, and the public summary of how a run ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from dprelease.canonical import Value
+from dprelease.errors import LedgerError
+from dprelease.ledger import Ledger, Reservation, StepKey, has_ended
+from dprelease.noise import Measurement
+from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain import left_text, loss_facts, unprotected
+from dprelease.plan.pieces import assembled
+from dprelease.plan.presented import Presentation, presentation
+from dprelease.publish import Looked, Publication, folder_for, render, write
+from dprelease.release.planning import Target, plan_release
+from dprelease.release.project import Project
+from dprelease.release.publishing.facts import facts_of
+from dprelease.release.publishing.overview import write_overview
+from dprelease.release.publishing.published import make_way
+from dprelease.signature import PrivateKey
+
+__all__ = ["AccountLine", "Outcome", "outcome", "publish_again", "rendered", "tuned_told"]
+
+
+class AccountLine(Value):
+    """One account as decimal text: epsilon before, after, and the cap, at the cap's delta."""
+
+    name: str
+    composition: str
+    before: str
+    after: str
+    cap: str
+    left: str
+    delta: str
+    window: str = ""
+
+
+class Outcome(Value):
+    """How a run ended; public.
+
+    ``warning`` is what went wrong beside a release that is complete, ``note`` what whoever ran it has to know, such as
+    that the files are no longer those that were measured.
+
+    ``unprotected`` is the sentence on what was published exactly, which is no part of ``epsilon``.
+
+    ``revision`` is which of the ``revisions`` that are planned was published; it has no accounts, for they were charged
+    with the first publication.
+    """
+
+    release: str
+    period: str
+    folder: str
+    plan_fingerprint: str
+    state: Literal["published", "exists"]
+    drawn: int
+    reused: int
+    epsilon: str
+    delta: str
+    accounts: tuple[AccountLine, ...]
+    revision: int = 0
+    revisions: int = 0
+    warning: str = ""
+    unprotected: str = ""
+    note: str = ""
+
+
+def rendered(
+    ledger: Ledger,
+    reservation: Reservation,
+    *,
+    key: PrivateKey | None = None,
+    rehearsal: bool = False,
+    look: Presentation | None = None,
+) -> Publication:
+    """The bundle of a release from its stored plan and answers; the same bytes every time.
+
+    Args:
+        ledger: That has them.
+        reservation: Its entry.
+        key: To sign with; None: the bundle is unsigned.
+        rehearsal: On made-up rows; never signed.
+        look: How it is shown, where that is not how the plan says.
+
+    Raises:
+        LedgerError: If a step has no answer yet.
+    """
+    plan = ReleasePlan.from_canonical(reservation.plan)
+    identity = (reservation.release, reservation.period, reservation.plan_fingerprint)
+    measurements: dict[str, Measurement] = {}
+    pieces = plan.pieces
+    for step in plan.measured:
+        parts = pieces.get(step.id, ())
+        found: dict[str, Measurement] = {}
+        for name in [piece.id(step.id) for piece in parts] or [step.id]:
+            stored = ledger.stored(StepKey(*identity, name))
+            if stored is None:
+                raise LedgerError(
+                    f"{reservation.release}/{reservation.period} is not measured to its end: {name} has no answer",
+                    hint="`dprelease run` with its spec resumes it",
+                    code="DPR-L111",
+                )
+            found[name] = stored
+        measurements[step.id] = assembled(step, parts, found) if parts else found[step.id]
+    if rehearsal:
+        key = None
+    facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal)
+    signed = facts if key is None else facts.model_copy(update={"signer": key.public.text})
+    return render(plan, measurements, signed, key, look)
+
+
+def outcome(
+    reservation: Reservation,
+    plan: ReleasePlan,
+    folder: Path,
+    state: Literal["published", "exists"],
+    drawn: int,
+    reused: int,
+    warning: str = "",
+) -> Outcome:
+    """The public summary of a finished run."""
+    certified = loss_facts(plan.loss[plan.certified])
+    return Outcome(
+        release=reservation.release,
+        period=reservation.period,
+        folder=str(folder),
+        plan_fingerprint=reservation.plan_fingerprint,
+        state=state,
+        drawn=drawn,
+        reused=reused,
+        epsilon=certified["epsilon"],
+        delta=certified["delta"],
+        accounts=tuple(
+            AccountLine(
+                name=each.name,
+                composition=each.composition,
+                before=loss_facts(each.before)["epsilon"],
+                after=loss_facts(each.after)["epsilon"],
+                cap=str(each.cap.epsilon),
+                left=left_text(each.cap, each.after),
+                delta=loss_facts(each.after)["delta"],
+                window=each.window,
+            )
+            for each in (*reservation.accounts, *reservation.windows)
+        ),
+        revision=plan.release.revision,
+        revisions=plan.release.revisions,
+        warning=warning,
+        unprotected=unprotected(plan),
+    )
+
+
+def tuned_told(looks: Sequence[Looked]) -> str:
+    """What to say of data that a plan was tuned on; empty: nobody looked at them."""
+    if not looks:
+        return ""
+    return (
+        "the plan was tuned while looking at these very data (`dprelease utility`, "
+        f"{', '.join(dict.fromkeys(each.at for each in looks))}): what that gave away is no part of the loss, and the "
+        "report says so"
+    )
+
+
+def publish_again(project: Project, release: str, period: str | None, spec: Path | None = None) -> Outcome:
+    """Render a measured release again from the ledger: free, and byte-identical.
+
+    Args:
+        project: Whose ledger has it.
+        release: Its name.
+        period: Its period; None: the only one that there is.
+        spec: To take another look from, read with the release's period: titles, labels, formats, confidence and derived
+            tables.
+
+    Raises:
+        PlanError: If the spec asks for more than another look.
+        LedgerError: If there is no such release, several periods match, or it is not measured to its end.
+        SpecError: If the project's signing key cannot be read.
+    """
+    signer = project.signing_key(os.environ)
+    ledger = project.open_ledger()
+    every = {(each.release, each.period): each for each in ledger.reservations()}  # the last one of each counts
+    names = [key for key in every if key[0] == release and period in (None, key[1])]
+    if len(names) != 1:
+        known = ", ".join("/".join(key) for key in names or every) or "none"
+        what = "several periods of" if names else "no release"
+        raise LedgerError(
+            f"{what} {release if period is None else f'{release}/{period}'} in the ledger",
+            hint=f"name one as NAME/PERIOD; the ledger has: {known}",
+            code="DPR-L112",
+        )
+    reservation = ledger.find(*names[0])
+    if reservation is None or reservation.state in ("given_up", "lost"):
+        raise has_ended(every[names[0]])
+    folder = folder_for(project.releases, reservation.release, reservation.period)
+    plan = ReleasePlan.from_canonical(reservation.plan)
+    look = None
+    if spec is not None:
+        look = presentation(plan, plan_release(Target(project, spec, project.load(spec, reservation.period))))
+    publication = rendered(ledger, reservation, key=signer, look=look)
+    make_way(ledger, folder, reservation.hash, reservation.plan_fingerprint)
+    write(publication, folder)
+    warning = write_overview(project.releases)
+    return outcome(reservation, plan, folder, "exists", 0, len(plan.numbers), warning)

@@ -1,0 +1,1 @@
+"""Views of a ledger for people, and mending it: status, errata, export, recovery."""

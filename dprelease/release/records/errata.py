@@ -1,0 +1,185 @@
+"""An erratum beside a bundle: what was claimed, and what it really cost. The bundle keeps its bytes.
+
+Everything in it comes from the ledger, so that the same incident gives the same files for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dprelease.canonical import dumps
+from dprelease.errors import PublishError, UnsupportedEvent
+from dprelease.ledger.model.balance import terms_of
+from dprelease.ledger.model.entry import Incident
+from dprelease.ledger.tables.incident import Recorded, is_unprotected, one_copy
+from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain import budget_facts, loss_facts
+from dprelease.privacy.accountants import smallest
+from dprelease.privacy.budget import round_up
+from dprelease.privacy.filters import Spent, read
+from dprelease.publish import folder_for
+from dprelease.publish.accounting.semantics import semantics
+from dprelease.regular import replace_file
+from dprelease.release.records.status import UNBOUNDED
+
+__all__ = ["FORMAT", "errata", "erratum_path", "write_errata"]
+
+FORMAT = "dprelease-erratum/1"
+
+
+def errata(found: Iterable[Recorded]) -> tuple[dict[str, Any], ...]:
+    """One erratum for each release and entry, all accounts of it together."""
+    grouped: dict[tuple[int, int], list[Recorded]] = {}
+    for each in found:
+        grouped.setdefault((each.entry.sequence, each.taken.sequence), []).append(each)
+    return tuple(_facts(group) for group in grouped.values())
+
+
+def _facts(group: list[Recorded]) -> dict[str, Any]:
+    first = group[0]
+    body, taken = first.entry.facts(), first.taken
+    if not isinstance(body, Incident):
+        raise TypeError("an erratum is about an incident")
+    return {
+        "format": FORMAT,
+        "release": taken.release,
+        "period": taken.period,
+        "plan": taken.plan,
+        "reservation": taken.sequence,
+        "incident": {
+            "entry": first.entry.sequence,
+            "hash": first.entry.hash,
+            "at": body.at,
+            "why": body.why,
+            "mechanism": body.mechanism,
+            "package": body.package,
+            "version": body.version,
+            "factor": "unprotected" if body.factor == 0 else str(body.factor),
+            **({"erratum": body.erratum} if body.erratum else {}),
+        },
+        **({} if first.plan is None else {"groups": _groups(first.plan)}),
+        "claimed": None if taken.claimed is None else loss_facts(taken.claimed),
+        "accounts": {each.terms.name: _account(each) for each in group},
+    }
+
+
+def _account(each: Recorded) -> dict[str, Any]:
+    cap = each.terms.lifetime
+    delta = each.taken.claimed.delta if each.taken.claimed else cap.delta
+    if each.plan is not None:  # of several units, which have more of it than one
+        delta = max(delta, cap.delta)
+    return {
+        "really": _really(each, delta),
+        "composition": each.terms.composition,
+        "cap": budget_facts(cap),
+        "before": _read(each, each.before),
+        "after": _read(each, each.after),
+    }
+
+
+def _groups(plan: ReleasePlan) -> list[dict[str, Any]]:
+    """What the report should have said of groups of units; None: no bound is proved."""
+    return [
+        {"size": each.size, "loss": None if each.loss is None else loss_facts(each.loss)}
+        for each in semantics(plan)
+        if each.kind == "group"
+    ]
+
+
+def _really(each: Recorded, delta: Fraction) -> dict[str, str]:
+    """What this publication alone costs the account, by the best accountant, at the delta that it was claimed at."""
+    if is_unprotected(each.now):
+        return {"epsilon": UNBOUNDED, "delta": "1", "accountant": ""}
+    try:
+        name, epsilon = smallest(one_copy(each.now, each.taken.copies), delta)
+    except UnsupportedEvent:
+        return {"epsilon": UNBOUNDED, "delta": round_up(delta), "accountant": ""}
+    return {"epsilon": round_up(epsilon, 8), "delta": round_up(delta), "accountant": name}
+
+
+def _read(each: Recorded, spent: Spent | None) -> dict[str, str] | None:
+    """The account as it stood; None where it is a series, whose cost is in its `open` entry."""
+    if spent is None:
+        return None
+    delta = each.terms.lifetime.delta
+    try:
+        return loss_facts(read(terms_of(each.terms), spent, delta))
+    except UnsupportedEvent:
+        return {"epsilon": UNBOUNDED, "delta": round_up(delta)}
+
+
+def erratum_path(releases: Path, facts: Mapping[str, Any], ending: str) -> Path:
+    """Beside the bundle, named by the entry: ``releases/survey/2024.erratum-17.json``."""
+    folder = folder_for(releases, facts["release"], facts["period"])
+    return folder.with_name(f"{folder.name}.erratum-{facts['incident']['entry']}{ending}")
+
+
+def write_errata(releases: Path, found: Iterable[Mapping[str, Any]]) -> tuple[Path, ...]:
+    """Write those that are missing or differ, beside bundles that are there; returns the paths of all.
+
+    Raises:
+        PublishError: One cannot be written.
+    """
+    paths = []
+    for facts in found:
+        if not folder_for(releases, facts["release"], facts["period"]).is_dir():
+            continue
+        for ending, text in ((".json", dumps(dict(facts)) + "\n"), (".md", _words(facts))):
+            path = erratum_path(releases, facts, ending)
+            _write(path, text.encode())
+            paths.append(path)
+    return tuple(paths)
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        if path.is_file() and path.read_bytes() == data:
+            return
+        replace_file(path, data)
+    except OSError as error:
+        raise PublishError(
+            f"cannot write {path}: {error.strerror or type(error).__name__}",
+            hint="the incident is in the ledger; the same command writes the errata again",
+            code="DPR-W210",
+        ) from error
+
+
+def _words(facts: Mapping[str, Any]) -> str:
+    incident, claimed = facts["incident"], facts["claimed"]
+    which = [f"mechanism {incident['mechanism']}"] if incident["mechanism"] else []
+    if incident["package"]:
+        which.append(f"{incident['package']} {incident['version'] or 'in any version'}")
+    how = (
+        "these draws protected nothing"
+        if incident["factor"] == "unprotected"
+        else f"the noise was too small by a factor of {incident['factor']}"
+    )
+    if "erratum" in incident:
+        how = f"the noise was right, and a price was too small (erratum {incident['erratum']})"
+    lines = [
+        f"# Erratum to {facts['release']} {facts['period']}",
+        "",
+        f"Entry {incident['entry']} of the ledger, {incident['at']}: {incident['why']}",
+        "",
+        f"Where: {'; '.join(which) or 'all draws'}. What it means: {how}. The published numbers are unchanged.",
+        "",
+    ]
+    if claimed:
+        lines += [f"Claimed: epsilon {claimed['epsilon']} at delta {claimed['delta']}.", ""]
+    for each in facts.get("groups", ()):
+        loss = each["loss"]
+        told = f"epsilon {loss['epsilon']} at delta {loss['delta']}" if loss else "no bound is proved"
+        lines.append(f"- A group of {each['size']} at once: {told}, whatever the report says.")
+    for name, account in facts["accounts"].items():
+        really, before, after = account["really"], account["before"], account["after"]
+        lines.append(f"- Account {name}: really epsilon {really['epsilon']} at delta {really['delta']}.")
+        if before and after:
+            cap = ", ".join(f"{key} {value}" for key, value in account["cap"].items())
+            lines.append(
+                f"  All its releases: epsilon {before['epsilon']} was recorded, and it is {after['epsilon']}, "
+                f"at delta {after['delta']} (cap: {cap})."
+            )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""Which periods of a schedule are due, and running them."""

@@ -1,0 +1,1 @@
+"""Comparing what a plan would publish with the truth of stand-in data."""
