@@ -1,8 +1,8 @@
 """Plan, measure once and publish differentially private statistics from one YAML file.
 
 >>> import dprelease as dp
->>> dp.__all__[:4]
-['DpReleaseError', 'init', 'open', 'plan']
+>>> [name for name in dp.__all__ if not name.startswith("_")]
+['DpReleaseError', 'init', 'open', 'plan', 'read_measurements', 'run', 'spend', 'verify']
 
 What a notebook uses is in ``dprelease.api``. It is imported when one of these names is first used, so that the command
 answers at once and never loads pandas.
@@ -51,13 +51,14 @@ class _Package(ModuleType):
 
 sys.modules[__name__].__class__ = _Package
 
+if not TYPE_CHECKING:  # a type checker knows the names from above, and no others
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "plan":  # the package, which can be called, so that the name means the same thing at all times
-        return import_module("dprelease.plan")
-    return getattr(import_module("dprelease.api"), name)
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "plan":  # the package, which can be called, so that the name means the same thing at all times
+            return import_module("dprelease.plan")
+        return getattr(import_module("dprelease.api"), name)
 
 
 def __dir__() -> list[str]:

@@ -138,4 +138,4 @@ def plan(
 def _warn(problems: Sequence[Problem]) -> None:
     """What the command says on standard error."""
     for problem in problems:
-        warnings.warn(str(problem), stacklevel=3)
+        warnings.warn(str(problem), stacklevel=4)  # whoever called `dp.plan`
