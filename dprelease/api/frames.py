@@ -17,14 +17,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from dprelease.catalog.table import Column, Key
-from dprelease.publish.base import key_text
+from dprelease.publish.base import REHEARSAL_COLUMN, key_text
 from dprelease.publish.bundle.check_tables import Published
 from dprelease.release.status import UNBOUNDED
 
 __all__ = ["Shown", "figures", "integers", "key_values", "number", "table_frame"]
 
-_STATUSES = pd.CategoricalDtype(["ok", "unreliable", "blank"])
-_MOST_ROWS = 12  # of a table in a notebook
+_STATUSES = ["ok", "unreliable", "blank"]
+_MOST_ROWS = 20  # of a table in a notebook
 
 
 class Shown:
@@ -57,7 +57,7 @@ def _cell(value: Any) -> str:
         return "<td></td>"
     if isinstance(value, float | int | np.number) and not isinstance(value, bool):
         return f'<td style="text-align:right">{value:{",.6g" if isinstance(value, float) else ","}}</td>'
-    return f"<td>{escape(str(value.date() if isinstance(value, pd.Timestamp) else value))}</td>"
+    return f'<td style="text-align:left">{escape(str(value.date() if isinstance(value, pd.Timestamp) else value))}</td>'
 
 
 def number(text: str | None) -> float:
@@ -139,21 +139,25 @@ def table_frame(table: Published, *, labels: bool = False) -> pd.DataFrame:
     """A published table, with the columns of its file.
 
     Raises:
-        ValueError: If a number that should be whole is not.
+        ValueError: If a number that should be whole is not, or a status is none.
+        KeyError: If a key is none of the declared ones.
     """
     columns: dict[str, Any] = {}
     keys = {column.name: column for column in table.keys}
     for name in table.names:
-        if name in keys:
-            texts = table.columns.texts[name].dictionary_encode()
-            known = [_key(keys[name], text) for text in texts.dictionary.to_pylist()]
-            columns[name] = key_values(keys[name], known, texts.indices.to_numpy(), labels=labels)
-        elif name in table.columns.texts:
-            texts = table.columns.texts[name].to_pylist()
-            columns[name] = pd.array(texts, dtype=_STATUSES if name.endswith("_status") else "string")
-        else:
+        if name in table.columns.values:
             values = table.columns.values[name]
             columns[name] = integers(values) if name in table.whole else values
+            continue
+        held = table.columns.texts[name].dictionary_encode()
+        known, codes = held.dictionary.to_pylist(), held.indices.to_numpy()
+        if name in keys:
+            columns[name] = key_values(keys[name], [_key(keys[name], text) for text in known], codes, labels=labels)
+        elif name == REHEARSAL_COLUMN:
+            columns[name] = pd.array(known, dtype="string")[codes]
+        else:
+            places = np.array([_STATUSES.index(text) for text in known], dtype=np.int8)
+            columns[name] = pd.Categorical.from_codes(places[codes], categories=_STATUSES)
     return pd.DataFrame(columns)
 
 

@@ -55,11 +55,11 @@ class Accounted(Shown):
         """Epsilon of each account and window before and with this release, at the delta of its cap."""
         numbers = dict.fromkeys(("before", "after", "cap", "delta"), "number")
         columns = {"name": "text", "window": "text", "composition": "text", **numbers, "fits": "flag"}
-        return figures(self.account_rows, columns)
+        return figures(self._account_rows, columns)
 
     @property
-    def account_rows(self) -> Sequence[Mapping[str, Any]]:
-        """The rows of ``accounts``, exact numbers as text."""
+    def _account_rows(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of ``accounts``, as a plan's facts have them."""
         return list(self.facts["accounts"])
 
     @property

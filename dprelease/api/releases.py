@@ -102,8 +102,7 @@ class Accounting(Accounted):
     """The guarantee of a release, and what it cost; ``facts`` are those of its ``accounting.json``."""
 
     @property
-    def account_rows(self) -> Sequence[Mapping[str, Any]]:
-        """Accounts and windows as a plan's facts have them."""
+    def _account_rows(self) -> Sequence[Mapping[str, Any]]:
         return [
             {
                 **{"name": each["name"], "composition": each["composition"], "window": each.get("window", "")},
@@ -171,7 +170,7 @@ class Release(Shown):
     def plan(self) -> Plan:
         """The plan that was measured; its accounts are as they were charged."""
         marked = {"plan_fingerprint": self._bundle.manifest.plan_fingerprint}
-        return Plan({**plan_facts(self._plan), **marked, "accounts": self.accounting.account_rows})
+        return Plan({**plan_facts(self._plan), **marked, "accounts": self.accounting._account_rows})
 
     @cached_property
     def accounting(self) -> Accounting:

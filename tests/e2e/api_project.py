@@ -27,7 +27,7 @@ tables:
       sex: {type: integer, keys: [2, 1], labels: {1: Men, 2: Women}}
       member: {type: boolean, keys: [true, false]}
       day: {type: date, keys: [2024-03-01, 2024-01-31]}
-      age: {type: integer, keys: {from: 0, to: 9}}
+      age: {type: integer, keys: {from: 0, to: 11}}
       job: {type: text}
       marital_status: {type: text, keys: [single, married]}
       income: {type: decimal, range: [0, 100], step: 0.01}
