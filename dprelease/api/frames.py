@@ -157,7 +157,7 @@ def table_frame(table: Published, *, labels: bool = False) -> pd.DataFrame:
             columns[name] = pd.array(known, dtype="string")[codes]
         else:
             places = np.array([_STATUSES.index(text) for text in known], dtype=np.int8)
-            columns[name] = pd.Categorical.from_codes(places[codes], categories=_STATUSES)
+            columns[name] = pd.Categorical.from_codes(places[codes], dtype=pd.CategoricalDtype(_STATUSES))
     return pd.DataFrame(columns)
 
 

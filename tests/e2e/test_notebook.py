@@ -72,6 +72,7 @@ def test_a_notebook_is_kept_without_outputs_and_without_paths_of_a_machine(path:
         assert (path.parent / target).exists(), target
 
 
+@pytest.mark.slow  # its quick twin: the examples of docs/python-api.md
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom_and_once_more(path: Path, tmp_path: Path) -> None:
     first, second = run(path, tmp_path), run(path, tmp_path)

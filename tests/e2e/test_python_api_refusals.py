@@ -99,7 +99,13 @@ REFUSALS: Mapping[str, Refusal] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+# The others go the same way through the same functions.
+QUICK = {"no spec to run", "an account that cannot pay", "not approved", "no bundle"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in REFUSALS]
+)
 def test_a_refusal_is_the_command_s_and_leaves_the_project_as_it_was(name: str, tmp_path: Path) -> None:
     spoil, words, call = REFUSALS[name]
     small_project(tmp_path, SMALL, rows=60)
