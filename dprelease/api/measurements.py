@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dprelease.api.frames import Shown, figures, integers, key_values
-from dprelease.api.releases import open_release
+from dprelease.api.releases import json_of, open_release
 from dprelease.errors import CheckFailed
 from dprelease.publish.bundle.measurements import RECIPE, measurement_columns
 
@@ -82,4 +81,4 @@ def read_measurements(folder: str | os.PathLike[str], *, key: str = "") -> Measu
             for column, held in zip(columns, rows.columns, strict=True)
         }
         frames[step] = pd.DataFrame({**keys, **{name: integers(values) for name, values in numbers.items()}})
-    return Measurements(json.loads(bundle.sound[RECIPE]), frames)
+    return Measurements(json_of(bundle, RECIPE), frames)

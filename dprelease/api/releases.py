@@ -24,6 +24,7 @@ from dprelease.publish.base import key_columns, measure_names
 from dprelease.publish.bundle.check import check_files
 from dprelease.publish.bundle.check_opened import Opened
 from dprelease.publish.bundle.check_tables import published_table
+from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.derive.tables import derived_of, outline
 from dprelease.release.check import check_release, failure, public_key
 from dprelease.release.direct import execute
@@ -31,7 +32,7 @@ from dprelease.release.publishing import Outcome
 from dprelease.release.run import Request
 from dprelease.release.sides import open_bundle
 
-__all__ = ["Accounting", "Release", "Table", "Verification", "open_release", "run", "verify"]
+__all__ = ["Accounting", "Release", "Table", "Verification", "json_of", "open_release", "run", "verify"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,11 +72,7 @@ class Table(Shown):
             if found is not None:
                 return table_frame(found, labels=labels)
         except (ValueError, KeyError):
-            raise CheckFailed(
-                f"table {self.name!r} of the bundle is not the one that its plan and its manifest describe",
-                hint="`dprelease verify` says what is wrong with the bundle",
-                code="DPR-C112",
-            ) from None
+            raise _unreadable(f"table {self.name!r}") from None
         raise PublishError(
             f"table {self.name!r} is in no file that can be read as columns: the release has neither CSV nor Parquet",
             hint="add csv to `formats` in the spec, then `dprelease publish NAME/PERIOD --look SPEC`: it is free",
@@ -175,7 +172,7 @@ class Release(Shown):
     @cached_property
     def accounting(self) -> Accounting:
         """What it cost, and what that means."""
-        return Accounting(json.loads(self._bundle.sound["accounting.json"]))
+        return Accounting(json_of(self._bundle, "accounting.json"))
 
     def join(self, *names: str, how: Literal["inner", "left", "outer"] = "inner", labels: bool = False) -> pd.DataFrame:
         """Some of its tables beside one another, by the key columns that they have in common.
@@ -252,9 +249,31 @@ def open_release(folder: str | os.PathLike[str], *, key: str = "") -> Release:
     """
     bundle = open_bundle(os.fspath(folder))
     checks = check_files(bundle, public_key(key) if key else None)
-    if any(each.passed is False for each in checks) or bundle.shown is None:
+    if any(each.passed is False for each in checks):
         raise _told_failure(checks)
+    if bundle.shown is None:
+        raise _unreadable(LOOK_FILE)
     return Release(bundle, bundle.shown)
+
+
+def json_of(bundle: Opened, name: str) -> dict[str, Any]:
+    """The content of a JSON file of a bundle.
+
+    Raises:
+        CheckFailed: If there is no such file that is the manifest's, or it holds no object (DPR-C112).
+    """
+    try:
+        found = json.loads(bundle.sound[name])
+    except (KeyError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise _unreadable(name)
+    return found
+
+
+def _unreadable(name: str) -> CheckFailed:
+    hint = "`dprelease verify` says what is wrong with the bundle"
+    return CheckFailed(f"{name} of the bundle cannot be read", hint=hint, code="DPR-C112")
 
 
 def verify(folder: str | os.PathLike[str], *, key: str = "") -> Verification:

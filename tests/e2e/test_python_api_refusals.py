@@ -169,16 +169,20 @@ def test_a_changed_or_missing_file_is_refused_before_anything_is_read(copied: Pa
 def test_what_was_changed_with_its_hash_is_found_by_verify_and_gives_no_table(copied: Path) -> None:
     import hashlib
 
+    (copied / "accounting.json").write_text("[]", encoding="utf-8")
     path, manifest = copied / "tables" / "few.csv", json.loads((copied / "manifest.json").read_bytes())
     data = path.read_bytes().replace(b'"12"', b'"99"')
     path.write_bytes(data)
-    manifest["files"]["tables/few.csv"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    for name, written in {"tables/few.csv": data, "accounting.json": b"[]"}.items():
+        manifest["files"][name] = {"bytes": len(written), "sha256": hashlib.sha256(written).hexdigest()}
     (copied / "manifest.json").write_text(
         json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n", encoding="utf-8"
     )
 
-    with pytest.raises(CheckFailed, match="is not the one that its plan and its manifest describe"):
+    with pytest.raises(CheckFailed, match="table 'few' of the bundle cannot be read"):
         dp.open(copied).tables["few"].to_pandas()
+    with pytest.raises(CheckFailed, match=r"accounting\.json of the bundle cannot be read"):
+        print(dp.open(copied).accounting)
     with pytest.raises(CheckFailed, match="tables") as refused:
         dp.verify(copied)
     assert "tables/few.csv" in str(refused.value)
