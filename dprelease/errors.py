@@ -57,6 +57,7 @@ __all__ = [
     "Unsupported",
     "UnsupportedEvent",
     "Where",
+    "out_of_memory",
 ]
 
 
@@ -259,3 +260,14 @@ class ExactLeakError(BrokenPromiseError):
     """Somebody tried to print, copy, pickle or serialise an un-noised value."""
 
     default_code = "DPR-B100"
+
+
+def out_of_memory() -> EngineError:
+    """The error in place of a ``MemoryError``, whose traceback has frames that may hold rows."""
+    return EngineError(
+        "this process was refused more memory, and has ended",
+        detail="what was charged stays charged, what was measured is kept",
+        hint="free some memory, raise the limit (`ulimit -v`, the container's), or read a smaller file; then run the "
+        "same command again: it goes on where it stopped",
+        code="DPR-E001",
+    )

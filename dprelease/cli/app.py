@@ -22,7 +22,7 @@ from dprelease.cli.commands.utility import utility_command
 from dprelease.cli.commands.validate import validate_command
 from dprelease.cli.commands.verify import verify_command
 from dprelease.cli.ledger.show import ledger_app
-from dprelease.errors import DpReleaseError
+from dprelease.errors import DpReleaseError, out_of_memory
 
 __all__ = ["app", "run_app"]
 
@@ -67,27 +67,15 @@ def run_app() -> None:
         complain(error)
         sys.exit(error.exit_code)
     except MemoryError:
-        sys.exit(_out_of_memory())
+        from dprelease.cli.views import complain
+
+        exhausted = out_of_memory()  # without a traceback, whose frames may hold rows
+        complain(exhausted)
+        sys.exit(exhausted.exit_code)
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:  # the command line has already turned Ctrl-C into this
             sys.stderr.write("\ninterrupted; what was measured is kept, the same command resumes it\n")
         raise
-
-
-def _out_of_memory() -> int:
-    """Say it without a traceback, whose frames may hold rows; the exit code."""
-    from dprelease.cli.views import complain
-    from dprelease.errors import EngineError
-
-    error = EngineError(
-        "this process was refused more memory, and has ended",
-        detail="what was charged stays charged, what was measured is kept",
-        hint="free some memory, raise the limit (`ulimit -v`, the container's), or read a smaller file; then run the "
-        "same command again: it goes on where it stopped",
-        code="DPR-E001",
-    )
-    complain(error)
-    return error.exit_code
 
 
 def _show_version(wanted: bool) -> None:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from dprelease.errors import BrokenPromiseError, MissingExtra
+from dprelease.errors import BrokenPromiseError, CheckFailed, MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain import loss_facts, unprotected
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.verify import verify
 from dprelease.privacy.accountants import losses
-from dprelease.publish import Check, check_bundle
+from dprelease.publish import SENTENCES, Check, check_bundle
 from dprelease.regular import LARGEST_PLAN, read_regular
 from dprelease.release.rounding import silence_text
 from dprelease.signature import PublicKey, read_public
 
-__all__ = ["check_release", "public_key"]
+__all__ = ["check_release", "failure", "public_key"]
 
 _LOSS, _ACCOUNTANTS, ROUNDING = "loss re-derived", "accountants agree", "rounding is told"
 
@@ -49,6 +50,16 @@ def check_release(bundle: Path, key: PublicKey | None = None) -> tuple[Check, ..
         return (*checks, *_loss_checks(plan))
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
         return (*checks, Check(_LOSS, False, f"plan.json makes no sense ({type(error).__name__})"))
+
+
+def failure(checks: Sequence[Check]) -> CheckFailed:
+    """The error for checks of which at least one failed; it names those."""
+    failed = [check.name for check in checks if check.passed is False]
+    again = "its files are what they were; `dprelease publish NAME/PERIOD` writes the pages again, and costs nothing"
+    return CheckFailed(
+        f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}",
+        hint=again if failed == [SENTENCES] else "do not rely on this bundle; ask its curator for the original",
+    )
 
 
 def _accountants(plan: ReleasePlan) -> Check:

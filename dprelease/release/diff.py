@@ -15,12 +15,12 @@ from dprelease.plan.differences import union
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.moved import Moved, moved
 from dprelease.publish import Comparison, Released, compare
-from dprelease.publish.bundle.check_opened import read_bundle
+from dprelease.publish.bundle.check_opened import Opened, read_bundle
 from dprelease.publish.bundle.planned import planned_files
 from dprelease.release.planning import open_target, plan_release, read_frozen
 from dprelease.release.project import Project
 
-__all__ = ["Compared", "Side", "compare_sides", "open_side"]
+__all__ = ["Compared", "Side", "compare_sides", "open_bundle", "open_side"]
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,7 @@ def open_side(given: str, period: str | None = None) -> Side:
     if path.is_file() or path.suffix in (".yaml", ".yml"):
         target = open_target(path, period)
         return Side(given, "spec", plan_release(target))
-    if not path.exists() and not path.is_absolute() and len(path.parts) == 2:
-        path = Project.find(Path()).releases / path
-    released = _released(path, given)
+    released = _released(given)
     return Side(given, "bundle", released.plan, released)
 
 
@@ -110,14 +108,33 @@ def compare_sides(first: Side, second: Side, confidence: Fraction) -> Compared:
     )
 
 
-def _released(folder: Path, given: str) -> Released:
-    bundle, why = read_bundle(folder)
-    measured, lacking = (None, why) if bundle is None else bundle.measured
-    if bundle is None or bundle.shown is None or measured is None:
-        raise PublishError(
-            f"{given} is no whole bundle: {lacking or why}",
-            hint="give the folder of a release, its NAME/PERIOD, a plan of `dprelease plan --out`, or a spec; "
-            "`dprelease verify` says what is wrong with a folder",
-            code="DPR-W120",
-        )
+def open_bundle(given: str) -> Opened:
+    """A bundle by its folder, or by NAME/PERIOD of a release of the project in the working folder.
+
+    Raises:
+        PublishError: If its manifest cannot be read (DPR-W120).
+    """
+    path = Path(given)
+    if not path.exists() and not path.is_absolute() and len(path.parts) == 2:
+        path = Project.find(Path()).releases / path
+    bundle, why = read_bundle(path)
+    if bundle is None:
+        raise _no_bundle(given, why)
+    return bundle
+
+
+def _released(given: str) -> Released:
+    bundle = open_bundle(given)
+    measured, lacking = bundle.measured
+    if bundle.shown is None or measured is None:
+        raise _no_bundle(given, lacking)
     return Released(bundle.shown, measured)
+
+
+def _no_bundle(given: str, why: str) -> PublishError:
+    return PublishError(
+        f"{given} is no whole bundle: {why}",
+        hint="give the folder of a release, its NAME/PERIOD, a plan of `dprelease plan --out`, or a spec; "
+        "`dprelease verify` says what is wrong with a folder",
+        code="DPR-W120",
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,17 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.cli.views import columns, say, say_json, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.cli.views.workloads import workload_rows
-from dprelease.errors import BudgetExceeded, LedgerError, MissingExtra, PlanError, Problem, UnsupportedEvent
-from dprelease.ledger import NO_SERIES, AccountLosses, Ledger, Reservation
+from dprelease.errors import MissingExtra
 from dprelease.plan.compare import compare as compare_plan
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan
-from dprelease.plan.explain import allocation_text, loss_facts, pieces_texts, plan_facts, relative_error, unprotected
+from dprelease.plan.explain import allocation_text, loss_facts, pieces_texts, relative_error, unprotected
 from dprelease.plan.memory import memory_of
 from dprelease.plan.rounded import grid_texts
 from dprelease.plan.second_opinion import second_opinion
 from dprelease.plan.solve import WhatIf
 from dprelease.privacy.budget import round_up
-from dprelease.release.planning import Target, charges, freeze, open_target, plan_at_least, plan_release, plans_at
-from dprelease.release.revisions import payer_of
+from dprelease.release.planning import Target, open_target, plans_at
+from dprelease.release.quote import planned, quoted, what_if_facts, window_of
 
 __all__ = ["show_plan"]
 
@@ -48,29 +46,20 @@ def show_plan(
         BudgetExceeded: After showing it, if an account could not pay for it.
     """
     target = open_target(spec, period)
-    if solve and out is not None:
-        raise PlanError(
-            "--solve plans another budget than the spec's, and only the spec's own plan can be frozen",
-            hint="write the epsilon that --solve finds into the spec, then use --out",
-            code="DPR-P303",
-        )
-    plan = plan_at_least(target) if solve else plan_release(target)
+    plan = planned(target, solve=solve, frozen=out is not None)
     warn(target.loaded.warnings)
     ledger = target.project.open_ledger()
-    known = ledger.find(plan.release.name, plan.release.period)
-    known = payer_of(ledger, known) if known is not None else None
-    frozen = freeze(target, plan, ledger.heads([account.name for account in plan.accounts]))
-    accounts = _accounts(target, plan, ledger, known)
+    quote = quoted(target, plan, ledger)
+    warn(quote.warnings)
+    frozen, known, accounts = quote.frozen, quote.known, quote.accounts
     tried = plans_at(target, epsilons) if epsilons else ()
     seen = horizon_facts(target, plan, ledger, horizon) if horizon else {}
     if out is not None:
-        out.write_text(frozen.canonical() + "\n", encoding="utf-8")
+        quote.write(out)
     if as_json:
-        facts = {**plan_facts(plan), "plan_fingerprint": frozen.plan_fingerprint, "accounts": accounts}
-        facts |= {"memory_mb": asdict(memory_of(plan))}
-        facts |= _revision_facts(target)
+        facts = quote.facts
         facts |= {"compare": _comparison(plan)} if compare else {}
-        facts |= {"what_if": [_what_if_facts(each) for each in tried]} if tried else {}
+        facts |= {"what_if": [what_if_facts(each) for each in tried]} if tried else {}
         facts |= {"horizon": seen} if seen else {}
         say_json(facts)
     else:
@@ -90,21 +79,7 @@ def show_plan(
             say(f"\n{known.release}/{known.period} is already {known.state}: {then}")
         if out is not None:
             say(f"\nfrozen in {out}; `dprelease run {out}` refuses it once spec, policy or ledger have moved")
-    for account in accounts:
-        if not account["fits"]:
-            raise BudgetExceeded(
-                f"account {account['name']!r}{_window(account)} cannot pay for this plan: " + _above(account),
-                hint="lower the budget, or ask the data owner to raise the cap; see `dprelease ledger status`",
-            )
-
-
-def _revision_facts(target: Target) -> dict[str, Any]:
-    """When a period is released again, and what becomes of late rows; nothing where nothing is said of either."""
-    schedule = target.loaded.spec.schedule
-    if schedule is None or not (schedule.revisions or schedule.late_rows):
-        return {}
-    late = "next_revision" if schedule.takes_late_rows else "never"
-    return {"schedule": {"revisions": [str(each) for each in schedule.revisions], "late_rows": late}}
+    quote.require_payable()
 
 
 def _print_revisions(target: Target, plan: ReleasePlan) -> None:
@@ -118,52 +93,6 @@ def _print_revisions(target: Target, plan: ReleasePlan) -> None:
     times = ", ".join(str(each) for each in schedule.revisions)
     say(f"published {1 + count} times: {count} planned revision(s), {times} after the period's end, each with the rows")
     say(f"that came late; the accounts are charged for all {1 + count} at once, and a revision then costs nothing")
-
-
-def _above(account: dict[str, Any]) -> str:
-    if Fraction(account["after_delta"]) > Fraction(account["delta"]):
-        return f"no finite epsilon holds at delta {account['delta']}, which is what its cap is about"
-    return f"epsilon {account['after']} would exceed {account['cap']}"
-
-
-def _accounts(target: Target, plan: ReleasePlan, ledger: Ledger, known: Reservation | None) -> list[dict[str, Any]]:
-    """Each account before and with this release; as it was charged where it is charged already."""
-    if known is not None and known.state != "lost":
-        return [_account(facts, fits=True) for facts in (*known.accounts, *known.windows)]
-    asked = charges(plan, target.loaded)
-    try:
-        charged, refused = ledger.quote(asked, plan.release.period)
-    except UnsupportedEvent as error:
-        raise BudgetExceeded(f"an account of this plan: {error.summary}", hint=error.hint) from None
-    except LedgerError as error:
-        if error.code != NO_SERIES:
-            raise
-        warn([Problem(error.code, error.summary, error.hint)])  # to be opened with this very plan
-        return []
-    accounts = []
-    for charge in charged:
-        no = {(each.name, each.window) for each in refused}
-        for facts in (charge.facts, *charge.further):
-            accounts.append(_account(facts, fits=(facts.name, facts.window) not in no))
-    return accounts
-
-
-def _account(facts: AccountLosses, *, fits: bool) -> dict[str, Any]:
-    return {
-        "name": facts.name,
-        "composition": facts.composition,
-        "before": round_up(facts.before.epsilon),
-        "after": round_up(facts.after.epsilon),
-        "cap": str(facts.cap.epsilon or Fraction(0)),
-        "delta": round_up(facts.cap.delta),
-        "after_delta": round_up(facts.after.delta),
-        "fits": fits,
-        "window": facts.window,
-    }
-
-
-def _window(account: dict[str, Any]) -> str:
-    return f", {account['window']}" if account["window"] else ""
 
 
 def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]) -> None:
@@ -196,7 +125,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     for account in accounts:
         state = "" if account["fits"] else "   DOES NOT FIT"
         say(
-            f"account {account['name']}{_window(account)} ({account['composition']}): epsilon "
+            f"account {account['name']}{window_of(account)} ({account['composition']}): epsilon "
             f"{account['before']} spent, {account['after']} with this release, of {account['cap']} "
             f"at delta {account['delta']}{state}"
         )
@@ -310,14 +239,6 @@ def _print_comparison(plan: ReleasePlan) -> None:
         for each in opinions
     ]
     say(columns(["accountant", "ours", "theirs", "", "rule"], rows, right=frozenset({1, 2})))
-
-
-def _what_if_facts(tried: WhatIf) -> dict[str, Any]:
-    return {
-        "epsilon": str(tried.epsilon),
-        "outputs": [output.model_dump(mode="json") for output in tried.outputs],
-        "refusal": tried.refusal,
-    }
 
 
 def _print_what_if(plan: ReleasePlan, tried: tuple[WhatIf, ...]) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 import typer
 
 from dprelease.cli.views import columns, say, say_json
-from dprelease.errors import CheckFailed
-from dprelease.publish import SENTENCES, Check
-from dprelease.release.check import check_release, public_key
+from dprelease.publish import Check
+from dprelease.release.check import check_release, failure, public_key
 from dprelease.signature import NotAKey, PublicKey
 
 __all__ = ["verify_bundle"]
@@ -41,16 +40,7 @@ def verify_bundle(bundle: Path, *, key: str = "", as_json: bool) -> None:
     else:
         _show(checks)
     if failed:
-        raise CheckFailed(
-            f"{len(failed)} of {len(checks)} checks failed: {', '.join(check.name for check in failed)}",
-            hint=_hint([check.name for check in failed]),
-        )
-
-
-def _hint(failed: list[str]) -> str:
-    if failed == [SENTENCES]:
-        return "its files are what they were; `dprelease publish NAME/PERIOD` writes the pages again, and costs nothing"
-    return "do not rely on this bundle; ask its curator for the original"
+        raise failure(checks)
 
 
 def _show(checks: tuple[Check, ...]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +14,16 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded, statuses
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.publish.base import UNADJUSTED, columns, header, key_columns, key_text, measure_names, public_rows
+from dprelease.publish.base import (
+    REHEARSAL_COLUMN,
+    UNADJUSTED,
+    columns,
+    header,
+    key_columns,
+    key_text,
+    measure_names,
+    public_rows,
+)
 from dprelease.publish.bundle.check_opened import Opened, named
 from dprelease.publish.bundle.read_csv import Kind
 from dprelease.publish.bundle.read_tables import READERS, Columns, same_texts
@@ -23,7 +34,7 @@ from dprelease.publish.formats.filed import filed
 from dprelease.publish.formulas import escapes, unescaped_texts
 from dprelease.publish.measured import inputs_of, queries_as_tables
 
-__all__ = ["tables_agree", "values_agree"]
+__all__ = ["Published", "published_table", "tables_agree", "values_agree"]
 
 Floats = npt.NDArray[np.float64]
 Texts = tuple[Any, ...]  # Arrow arrays of strings, one for each key column
@@ -183,6 +194,60 @@ def _cells(
     if found is None:
         raise ValueError("a number or a status cannot be read")
     return found
+
+
+@dataclass(frozen=True)
+class Published:
+    """A table as its CSV or Parquet file has it, with keys as they were declared.
+
+    Attributes:
+        keys: Its key columns.
+        names: All of its columns, in the order of the file.
+        columns: Their content.
+        whole: The columns that hold whole numbers by their kind.
+    """
+
+    keys: tuple[Column, ...]
+    names: tuple[str, ...]
+    columns: Columns
+    whole: Set[str]
+
+
+def published_table(bundle: Opened, plan: ReleasePlan, name: str) -> Published | None:
+    """A table of a bundle, from the first of its files that can be read as columns; None where there is none.
+
+    Args:
+        bundle: The bundle.
+        plan: As it is shown.
+        name: The table's name: that of a query, or of a derived table.
+
+    Raises:
+        ValueError: If the file is not what the plan says; no message names a value.
+    """
+    table = next(each for each in _asked(plan, bundle.manifest.rehearsal) if each.name == name)
+    ending = next((each for each in READERS if f"tables/{name}.{each}" in bundle.sound), None)
+    if ending is None:
+        return None
+    names, data = set(table.columns), bundle.sound[f"tables/{name}.{ending}"]
+    words = {REHEARSAL_COLUMN, *(column.name for column in table.kinds)}
+    words |= {f"{each}_status" for each in names if f"{each}_se" in names}
+    kinds: dict[str, Kind] = {each: "text" if each in words else "number" for each in table.columns}
+    found = _read_keys(plan, ending, data, table, kinds)
+    if found is None:
+        raise ValueError("columns or row keys are not those of the plan")
+    return Published(table.kinds, tuple(table.columns), found, _whole(bundle, name, ending) - words)
+
+
+def _whole(bundle: Opened, name: str, ending: str) -> Set[str]:
+    """The columns that the bundle itself calls whole numbers, keys among them."""
+    if ending == "parquet":
+        import pyarrow.parquet as pq
+
+        schema = pq.read_schema(io.BytesIO(bundle.sound[f"tables/{name}.{ending}"]))
+        return {field.name for field in schema if str(field.type) == "int64"}
+    package = json.loads(bundle.sound.get("datapackage.json", b'{"resources": []}'))
+    found = [each["schema"]["fields"] for each in package["resources"] if each["path"] == f"tables/{name}.{ending}"]
+    return {field["name"] for fields in found for field in fields if field["type"] == "integer"}
 
 
 def _equal(values: Floats, found: Floats, weak: npt.NDArray[np.bool_]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dprelease.canonical import dumps
 from dprelease.catalog.table import Column, Key
@@ -25,11 +26,20 @@ from dprelease.publish.formulas import escapes, unescaped
 from dprelease.publish.measured import held_key
 from dprelease.publish.packed import Files, packed
 
-__all__ = ["RECIPE", "as_published", "measurement_files", "measurement_paths", "read_measurements", "recipe_file"]
+__all__ = [
+    "RECIPE",
+    "as_published",
+    "measurement_columns",
+    "measurement_files",
+    "measurement_paths",
+    "read_measurements",
+    "recipe_file",
+]
 
 FOLDER = "measurements"
 RECIPE = f"{FOLDER}/recipe.json"
 Keys = tuple[tuple[Key, ...], ...]
+Integers = npt.NDArray[np.int64]
 
 
 def as_published(measurements: Mapping[str, Measurement]) -> dict[str, Measurement]:
@@ -93,6 +103,26 @@ def read_measurements(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str
         if not same:
             raise _wrong(layout.file, "its columns, keys or rows are not those of its step")
     return {step.id: found[step.id] for step in plan.measured}
+
+
+def measurement_columns(
+    plan: ReleasePlan, measurements: Mapping[str, Measurement]
+) -> Iterator[tuple[str, tuple[Column, ...], Rows, dict[str, Integers]]]:
+    """What the file of each step holds, as columns.
+
+    Args:
+        plan: That was measured.
+        measurements: By step, as :func:`read_measurements` gives them.
+
+    Yields:
+        The step's id; its key columns; the keys of its rows; and its columns of numbers by name, each of shape
+        ``(rows,)`` and in steps of its part's grid.
+    """
+    for name, layout in _layouts(plan).items():
+        values, parts = measurements[name].values, len(layout.parts)
+        rows = _rows(plan, layout, measurements) if layout.columns else Rows((), len(values) // parts)
+        several = values.reshape(parts, -1) if parts else ()
+        yield name, layout.columns, rows, dict(zip(layout.parts, several, strict=True))
 
 
 def _selects(step: Measured) -> bool:

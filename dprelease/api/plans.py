@@ -1,0 +1,140 @@
+"""Plans in a notebook: what each number will cost and how accurate it will be, before any data are read."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dprelease.api.frames import Shown, figures
+from dprelease.errors import Problem
+from dprelease.release.planning import open_target, plans_at
+from dprelease.release.quote import planned, quoted, what_if_facts
+
+__all__ = ["Accounted", "Plan", "plan"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Accounted(Shown):
+    """Facts about what a release costs, exact numbers as text, and the parts of them that are tables."""
+
+    facts: Mapping[str, Any]
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        """Every noisy draw: what it answers, its mechanism, its share, and scale and sensitivity in grid steps."""
+        rows = [
+            {
+                **{name: each[name] for name in ("mechanism", "cells", "share", "scale", "grid")},
+                **each["sensitivity"],
+                "step": each["id"],
+                "answers": ", ".join(f"{answer['query']}.{answer['measure']}" for answer in each["answers"]),
+            }
+            for each in self.facts["steps"]
+        ]
+        numbers = dict.fromkeys(("share", "scale", "grid", "l1", "l2", "linf"), "number")
+        return figures(rows, {"step": "text", "answers": "text", "mechanism": "text", "cells": "count", **numbers})
+
+    @property
+    def loss(self) -> pd.DataFrame:
+        """The loss under every accountant; one of them is certified."""
+        certified = self.facts["loss"]["certified"]["accountant"]
+        losses = {name: loss for name, loss in self.facts["loss"].items() if name != "certified"}
+        rows = [{"accountant": name, **loss, "certified": name == certified} for name, loss in losses.items()]
+        return figures(rows, {"accountant": "text", "epsilon": "number", "delta": "number", "certified": "flag"})
+
+    @property
+    def accounts(self) -> pd.DataFrame:
+        """Epsilon of each account and window before and with this release, at the delta of its cap."""
+        numbers = dict.fromkeys(("before", "after", "cap", "delta"), "number")
+        columns = {"name": "text", "window": "text", "composition": "text", **numbers, "fits": "flag"}
+        return figures(self._account_rows, columns)
+
+    @property
+    def _account_rows(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of ``accounts``, as a plan's facts have them."""
+        return list(self.facts["accounts"])
+
+    @property
+    def _cost(self) -> str:
+        certified = self.facts["loss"]["certified"]
+        return f"epsilon {certified['epsilon']} at delta {certified['delta']}, by {certified['accountant']}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Accounted):
+    """What a release does to the budget, and what it gets for it; ``facts`` are those of ``dprelease plan --json``."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the plan."""
+        return str(self.facts["plan_fingerprint"])
+
+    @property
+    def outputs(self) -> pd.DataFrame:
+        """The predicted standard error and margin of every measure, one row each, in units of the column."""
+        columns = {"query": "text", "measure": "text", "standard_error": "number", "margin": "number"}
+        return figures(self.facts["outputs"], {**columns, "why_null": "text"})
+
+    @property
+    def what_if(self) -> pd.DataFrame:
+        """The margin of every measure at the other budgets that were asked for, one row each; none: no rows."""
+        rows = [
+            {"epsilon": tried["epsilon"], "query": each["query"], "measure": each["measure"], "margin": each["margin"]}
+            for tried in self.facts.get("what_if", ())
+            for each in tried["outputs"]
+        ]
+        return figures(rows, {"epsilon": "number", "query": "text", "measure": "text", "margin": "number"})
+
+    def _told(self) -> tuple[str, Sequence[str], Mapping[str, pd.DataFrame]]:
+        shown = {"margins of the published numbers": self.outputs, "draws": self.steps, "accounts": self.accounts}
+        title = f"plan of {self.facts['release']}/{self.facts['period']}: costs {self._cost}"
+        return title, [self.facts.get("unprotected", "")], shown
+
+
+def plan(
+    spec: str | os.PathLike[str],
+    *,
+    period: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    solve: bool = False,
+    what_if: Iterable[str | float | Fraction] = (),
+) -> Plan:
+    """Plan a release, as ``dprelease plan`` does: no data are read and nothing is charged.
+
+    Args:
+        spec: The file of a spec.
+        period: Takes the place of the spec's own.
+        out: A file to freeze the plan in, for review; :func:`dprelease.run` takes it.
+        solve: Plan the smallest epsilon that meets every target, in place of the spec's budget.
+        what_if: Epsilons at which the margins are told as well.
+
+    Raises:
+        SpecError: If the spec, its project or its references are wrong; it carries every problem.
+        PlanError: If the budget cannot buy it, or a plan at another budget is to be frozen.
+        BudgetExceeded: If a ceiling forbids it, or an account could not pay for it.
+    """
+    epsilons = tuple(Fraction(str(each)) for each in what_if)
+    if any(each <= 0 for each in epsilons):
+        raise ValueError("what_if takes epsilons above 0, such as [0.5, 1, 2]")
+    target = open_target(Path(spec), period)
+    made = planned(target, solve=solve, frozen=out is not None)
+    quote = quoted(target, made, target.project.open_ledger())
+    _warn((*target.loaded.warnings, *quote.warnings))
+    tried = plans_at(target, epsilons) if epsilons else ()
+    if out is not None:
+        quote.write(Path(out))
+    quote.require_payable()
+    return Plan({**quote.facts, **({"what_if": [what_if_facts(each) for each in tried]} if tried else {})})
+
+
+def _warn(problems: Sequence[Problem]) -> None:
+    """What the command says on standard error."""
+    for problem in problems:
+        warnings.warn(str(problem), stacklevel=4)  # whoever called `dp.plan`

@@ -1,0 +1,169 @@
+"""A plan beside the accounts that would pay for it: what ``dprelease plan`` shows, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dprelease.errors import BudgetExceeded, LedgerError, PlanError, Problem, UnsupportedEvent
+from dprelease.ledger import NO_SERIES, AccountLosses, Ledger, Reservation
+from dprelease.plan.document import FrozenPlan, ReleasePlan
+from dprelease.plan.explain import plan_facts
+from dprelease.plan.memory import memory_of
+from dprelease.plan.solve import WhatIf
+from dprelease.privacy.budget import round_up
+from dprelease.release.planning import Target, charges, freeze, plan_at_least, plan_release
+from dprelease.release.revisions import payer_of
+
+__all__ = ["Quote", "planned", "quoted", "what_if_facts", "window_of"]
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A plan and its price.
+
+    Attributes:
+        target: The spec that it was made from, and its project.
+        plan: The plan.
+        frozen: The plan with the heads of the accounts that it was made against, as ``--out`` writes it.
+        known: The reservation that pays for this release and period already, if there is one.
+        accounts: Each account and window before and with this release, as ``plan --json`` has them.
+        warnings: What is allowed and seldom wanted of the accounts.
+    """
+
+    target: Target
+    plan: ReleasePlan
+    frozen: FrozenPlan
+    known: Reservation | None
+    accounts: list[dict[str, Any]]
+    warnings: tuple[Problem, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What ``plan --json`` prints where nothing else is asked for."""
+        return {
+            **plan_facts(self.plan),
+            "plan_fingerprint": self.frozen.plan_fingerprint,
+            "accounts": self.accounts,
+            "memory_mb": asdict(memory_of(self.plan)),
+            **_revision_facts(self.target),
+        }
+
+    def write(self, path: Path) -> None:
+        """Freeze the plan in a file for review."""
+        path.write_text(self.frozen.canonical() + "\n", encoding="utf-8")
+
+    def require_payable(self) -> None:
+        """Refuse a plan that an account could not pay for.
+
+        Raises:
+            BudgetExceeded: For the first such account.
+        """
+        for account in self.accounts:
+            if not account["fits"]:
+                raise BudgetExceeded(
+                    f"account {account['name']!r}{window_of(account)} cannot pay for this plan: " + _above(account),
+                    hint="lower the budget, or ask the data owner to raise the cap; see `dprelease ledger status`",
+                )
+
+
+def planned(target: Target, *, solve: bool, frozen: bool) -> ReleasePlan:
+    """The plan of a spec, at its own budget or at the smallest one that meets its targets.
+
+    Args:
+        target: The spec.
+        solve: Whether to look for the smallest budget.
+        frozen: Whether the plan is to be written for a run.
+
+    Raises:
+        PlanError: If a plan at another budget than the spec's is to be frozen (DPR-P303), or there is no plan.
+    """
+    if solve and frozen:
+        raise PlanError(
+            "--solve plans another budget than the spec's, and only the spec's own plan can be frozen",
+            hint="write the epsilon that --solve finds into the spec, then use --out",
+            code="DPR-P303",
+        )
+    return plan_at_least(target) if solve else plan_release(target)
+
+
+def quoted(target: Target, plan: ReleasePlan, ledger: Ledger) -> Quote:
+    """The price of a plan; nothing is charged.
+
+    Raises:
+        BudgetExceeded: If an account cannot take the plan's draws at all.
+        LedgerError: If the ledger cannot be read.
+    """
+    known = ledger.find(plan.release.name, plan.release.period)
+    known = payer_of(ledger, known) if known is not None else None
+    frozen = freeze(target, plan, ledger.heads([account.name for account in plan.accounts]))
+    accounts, warnings = _accounts(target, plan, ledger, known)
+    return Quote(target, plan, frozen, known, accounts, warnings)
+
+
+def what_if_facts(tried: WhatIf) -> dict[str, Any]:
+    """The margins at another budget, as ``plan --what-if --json`` has them."""
+    return {
+        "epsilon": str(tried.epsilon),
+        "outputs": [output.model_dump(mode="json") for output in tried.outputs],
+        "refusal": tried.refusal,
+    }
+
+
+def _revision_facts(target: Target) -> dict[str, Any]:
+    """When a period is released again, and what becomes of late rows; nothing where nothing is said of either."""
+    schedule = target.loaded.spec.schedule
+    if schedule is None or not (schedule.revisions or schedule.late_rows):
+        return {}
+    late = "next_revision" if schedule.takes_late_rows else "never"
+    return {"schedule": {"revisions": [str(each) for each in schedule.revisions], "late_rows": late}}
+
+
+def _above(account: dict[str, Any]) -> str:
+    if Fraction(account["after_delta"]) > Fraction(account["delta"]):
+        return f"no finite epsilon holds at delta {account['delta']}, which is what its cap is about"
+    return f"epsilon {account['after']} would exceed {account['cap']}"
+
+
+def _accounts(
+    target: Target, plan: ReleasePlan, ledger: Ledger, known: Reservation | None
+) -> tuple[list[dict[str, Any]], tuple[Problem, ...]]:
+    """Each account before and with this release; as it was charged where it is charged already."""
+    if known is not None and known.state != "lost":
+        return [_account(facts, fits=True) for facts in (*known.accounts, *known.windows)], ()
+    asked = charges(plan, target.loaded)
+    try:
+        charged, refused = ledger.quote(asked, plan.release.period)
+    except UnsupportedEvent as error:
+        raise BudgetExceeded(f"an account of this plan: {error.summary}", hint=error.hint) from None
+    except LedgerError as error:
+        if error.code != NO_SERIES:
+            raise
+        return [], (Problem(error.code, error.summary, error.hint),)  # to be opened with this very plan
+    found = []
+    for charge in charged:
+        no = {(each.name, each.window) for each in refused}
+        for facts in (charge.facts, *charge.further):
+            found.append(_account(facts, fits=(facts.name, facts.window) not in no))
+    return found, ()
+
+
+def _account(facts: AccountLosses, *, fits: bool) -> dict[str, Any]:
+    return {
+        "name": facts.name,
+        "composition": facts.composition,
+        "before": round_up(facts.before.epsilon),
+        "after": round_up(facts.after.epsilon),
+        "cap": str(facts.cap.epsilon or Fraction(0)),
+        "delta": round_up(facts.cap.delta),
+        "after_delta": round_up(facts.after.delta),
+        "fits": fits,
+        "window": facts.window,
+    }
+
+
+def window_of(account: dict[str, Any]) -> str:
+    """The window of an account as it is said behind its name; empty where the cap is for ever."""
+    return f", {account['window']}" if account["window"] else ""
