@@ -31,5 +31,10 @@ atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave every value of every parameter of a grid to ``make test``, and the other cases to ``make test-all``."""
+    """Leave a part of every grid of cases to ``make test``, and find the properties for ``make nightly``."""
     thin_out(items)
+    for item in items:  # Hypothesis marks the properties that are tests, and not those that a test calls
+        if isinstance(item, pytest.Function) and {"given", "run_state_machine_as_test"} & set(
+            item.function.__code__.co_names
+        ):
+            item.add_marker("hypothesis")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 
 import pytest
 from hypothesis import settings
@@ -11,13 +11,13 @@ from hypothesis.internal.conjecture import providers
 
 __all__ = ["FAST", "covering", "few", "steady_examples", "thin_out"]
 
-FAST = 20
+FAST = 15
 """The most examples of a property in ``make test``."""
 
 
-def few(examples: int) -> int:
-    """So many examples in ``make test-all`` and ``make nightly``, and at most FAST of them in ``make test``."""
-    return min(examples, FAST) if settings().max_examples == FAST else examples
+def few(examples: int, fast: int = FAST) -> int:
+    """So many examples of a property in ``make test-all`` and ``make nightly``, and in ``make test`` no more than fast."""
+    return min(examples, fast) if settings().max_examples == FAST else examples
 
 
 def steady_examples() -> None:
@@ -30,29 +30,39 @@ def steady_examples() -> None:
 
 
 def thin_out(items: Iterable[pytest.Item]) -> None:
-    """Mark as slow all but a few cases of every test that is marked ``thin``: each value of each parameter stays."""
+    """Mark most cases of every test that is marked ``thin`` as slow.
+
+    With ``thin(first=n)`` the first n of them stay in ``make test``, otherwise as many as it takes that every value of
+    every parameter stays there.
+    """
     grids: dict[str, list[pytest.Function]] = {}
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
         if isinstance(item, pytest.Function) and "thin" in marks and not marks & {"slow", "nightly"}:
             grids.setdefault(item.nodeid.split("[")[0], []).append(item)
     for grid in grids.values():
-        kept = covering([{(name, repr(value)) for name, value in item.callspec.params.items()} for item in grid])
+        (mark,) = grid[0].iter_markers("thin")
+        values = [[(name, repr(value)) for name, value in item.callspec.params.items()] for item in grid]
+        kept = set(range(mark.kwargs["first"])) if mark.kwargs else covering(values)
         for at, item in enumerate(grid):
             if at not in kept:
                 item.add_marker("slow")
 
 
-def covering(cases: Sequence[AbstractSet[Hashable]]) -> set[int]:
-    """Cases that together have every value of all of them: first those in which most values are new.
+def covering(cases: Sequence[Sequence[Hashable]]) -> set[int]:
+    """Cases that together have every value of all of them, no value much more often than another.
 
-    >>> sorted(covering([{"a", 1}, {"a", 2}, {"b", 1}, {"b", 2}, {"b", 3}]))
-    [0, 3, 4]
+    >>> sorted(covering([("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2), ("b", 3)]))
+    [0, 2, 4]
     """
-    kept, seen = set[int](), set[Hashable]()
-    for wanted in range(max(map(len, cases), default=0), 0, -1):
-        for at, case in enumerate(cases):
-            if len(case - seen) >= wanted:
-                kept.add(at)
-                seen |= case
+    places: dict[Hashable, list[int]] = {}
+    for at, case in enumerate(cases):
+        for value in case:
+            places.setdefault(value, []).append(at)
+    kept, uses = set[int](), Counter[Hashable]()
+    for value, having in places.items():
+        if not uses[value]:
+            chosen = min(having, key=lambda at: sum(uses[each] for each in cases[at]))
+            kept.add(chosen)
+            uses.update(cases[chosen])
     return kept

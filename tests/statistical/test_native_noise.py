@@ -142,6 +142,7 @@ def test_noise_of_a_tiny_scale_is_zero(kind: Kind) -> None:
     assert not out.any()
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("scale", [Fraction(5, 2), Fraction(30)])
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_native_noise_and_opendp_have_one_law(kind: Kind, scale: Fraction) -> None:

@@ -163,6 +163,7 @@ def test_a_rational_is_exact_or_just_above(value: Fraction) -> None:
         assert Fraction(text) == value
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_tagged_and_says_its_language_and_title(case: str) -> None:
     pypdf = pytest.importorskip("pypdf")
@@ -194,6 +195,7 @@ def tags(node: Any) -> list[str]:
     return own + (tags(node["/K"]) if "/K" in node else [])
 
 
+@pytest.mark.slow
 def test_the_bytes_are_the_same_on_repeat_on_other_days_and_in_other_folders(tmp_path: Path) -> None:
     once = made(plain())
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo", "SOURCE_DATE_EPOCH": "1", "LANG": "C"}

@@ -249,6 +249,7 @@ def test_an_exchange_has_the_reach_that_a_plan_of_replaced_units_has(noise: str,
     assert compared
 
 
+@pytest.mark.slow
 def test_choices_coins_and_selections_are_exchanged_too() -> None:
     quantile = SPEC.replace(
         "total: {sum: income", "middle: {quantiles: income, at: [0.5], clip: [0, 200000]}\n      total: {sum: income"

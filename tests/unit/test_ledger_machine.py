@@ -28,6 +28,7 @@ from dprelease.ledger import SQLiteLedger, view
 from dprelease.ledger.anchors import Journal
 from dprelease.ledger.known import Line
 from tests.ledgers import account, answer, charges, fill, plan
+from tests.tiers import few
 from tests.unit.ledger_model import CAP, COSTS, NAMES, PLANS, RELEASES, STEPS, Crash, Facts, Model
 
 releases = st.sampled_from(RELEASES)
@@ -359,7 +360,7 @@ def run(examples: int, length: int) -> int:
 
 
 def test_any_order_of_events(capsys: pytest.CaptureFixture[str]) -> None:
-    made = run(12, 25)
+    made = run(few(12, 8), 25)
     with capsys.disabled():
         print(f"{made} steps of a ledger ", end="")
     assert made > 100

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from dprelease.errors import LedgerError
 from dprelease.spec.place import ledger_as_written, ledger_resolved
 from dprelease.spec.project import load_project
+from tests.tiers import few
 
 PLAIN = "postgresql://user@db.example.com:5432/ledger?connect_timeout=5&sslmode=verify-full"
 SAME = [
@@ -106,7 +107,7 @@ PARAMETERS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=few(300))
 @given(
     user=st.none() | CODED,
     host=HOSTS,
