@@ -127,7 +127,6 @@ def total(plan: ReleasePlan, names: Sequence[str]) -> float:
     return math.fsum(weight(plan, name) * error(plan, name) for name in names)
 
 
-@pytest.mark.thin
 @pytest.mark.parametrize(("privacy", "power"), [(GAUSSIAN, 1), (LAPLACE, 2)])
 @pytest.mark.parametrize("seed", range(5))
 def test_no_other_division_has_less_total_error(seed: int, privacy: str, power: int) -> None:
@@ -385,7 +384,6 @@ def test_another_allocation_is_refused_with_the_two_that_there_are(wrong: str) -
     assert "shares, least_error" in problem.summary or "leave the line out" in problem.hint
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [20, 28, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(40))])
 def test_whatever_is_planned_by_shares_is_planned_for_the_least_error(seed: int) -> None:
     for text in (generated_spec(seed, 30), generated_units_spec(seed, 8)):
