@@ -67,6 +67,7 @@ def agrees(kind: str, data: st.DataObject) -> None:
                 assert asked(engine, catalog, bounded, [ROWS]) == asked(reference, catalog, bounded, [ROWS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

@@ -156,6 +156,7 @@ def test_a_second_run_is_faster(cold: tuple[dict[str, Any], bytes, float], warm:
     assert said["state"] == "published"
 
 
+@pytest.mark.slow
 def test_a_running_server_is_used_and_what_may_be_retried_is_retried(
     running: TemporaryServer, tmp_path: Path, folder: Path, served: Path
 ) -> None:

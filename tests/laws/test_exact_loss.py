@@ -101,6 +101,7 @@ def least_epsilon(laws: list[Law], delta: float) -> float:
 FEW, FULL = 12, 400  # examples on every commit, and in `make nightly`
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [FEW, pytest.param(FULL, marks=pytest.mark.nightly)])
 def test_no_claim_about_unequal_draws_is_below_the_truth(examples: int) -> None:
     @settings(max_examples=examples)

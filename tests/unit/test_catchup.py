@@ -341,6 +341,7 @@ def live(book: Book, ledger: Pretended, history: Sequence[tuple[str, Any, Any]])
     assert sorted(closed) == sorted(book.published)
 
 
+@pytest.mark.slow
 @settings(max_examples=few(80))
 @given(kind=st.sampled_from(KINDS), history=HISTORY)
 def test_no_period_is_forgotten_and_none_is_released_twice(kind: str, history: list[tuple[str, Any, Any]]) -> None:

@@ -215,6 +215,7 @@ def test_another_plan_has_another_identifier_and_the_environment_is_put_back(mon
     assert bytes(ids[0].original_bytes) == bytes.fromhex(content.facts.plan_fingerprint)[:16]
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by the page as it is, nor by one into which somebody got a reference."""
     made(plain())  # or skip

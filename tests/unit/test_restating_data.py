@@ -144,6 +144,7 @@ def test_what_is_measured_was_changed(spec: Path) -> None:
     assert (told["data"], told["measured"]) == ("same", "changed")
 
 
+@pytest.mark.slow
 def test_data_that_are_put_back_between_reservation_and_reading_are_refused(
     spec: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
