@@ -10,10 +10,10 @@ SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check laws stats golden e2e bench nightly kills docs clean
+.PHONY: help setup demo test test-all check laws stats golden e2e bench nightly kills docs clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null || { \
@@ -41,8 +41,11 @@ demo: $(VENV)/.run ## release two tables about 30,000 made-up people; again: fin
 	cd specs && ../$(BIN)/dprelease ledger status
 	@echo; echo "The release: specs/$(BUNDLE)/index.html; what it cost and what is left: above."
 
-test: check ## check, then every test but the nightly ones
-	$(PYTEST) -m "not nightly"
+test: check ## before every push: check, and a fast test of every promise
+	$(PYTEST) --hypothesis-profile=fast -m "not slow and not nightly"
+
+test-all: check ## before every merge: check, and every test but the nightly ones
+	$(PYTEST) --hypothesis-profile=full -m "not nightly"
 
 check: $(VENV)/.dev ## style, types and import rules
 	$(BIN)/ruff check .
@@ -66,8 +69,8 @@ bench: $(VENV)/.dev ## figures, printed and never asserted
 	@set -e; for name in engine bounding planner strategy crosstabs planning sources ledger orchestration noise census compare; do echo "== $$name"; $(BIN)/python -m bench.$$name; done
 	@echo "Beside another library: $(BIN)/python -m bench.planning --peer --profile"
 
-nightly: $(VENV)/.dev ## the slow ones, in full
-	$(PYTEST) -m nightly
+nightly: $(VENV)/.dev ## the slowest tests, and every property on new random examples
+	$(PYTEST) --hypothesis-profile=nightly -m "nightly or hypothesis"
 
 kills: $(VENV)/.dev ## kill 1,000 releases at random moments; counts add up over runs, in .crash/
 	mkdir -p .crash

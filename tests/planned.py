@@ -12,7 +12,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.load import load
 
-__all__ = ["SPEC", "plan_of"]
+__all__ = ["SPEC", "VILLAGES", "plan_of"]
 
 SPEC = """
 dprelease: 1
@@ -40,6 +40,24 @@ queries:
       total: {sum: income, clip: [0, 200000]}
       average: {mean: income, clip: [0, 200000]}
 """
+VILLAGES = """
+dprelease: 1
+release: {name: villages, period: 2024}
+privacy:
+  unit: {entity: person}
+  budget: {epsilon: 2, delta: 1e-7}
+tables:
+  people:
+    account: people
+    unit_id: person
+    bounds: {max_rows: 1}
+    source: {file: people.csv}
+    columns:
+      village: {type: text}
+queries:
+  n: {table: people, by: [village], keys: private, measures: {n: {count: rows}}}
+"""
+"""Keys that are private: persons counted by village."""
 
 
 def plan_of(

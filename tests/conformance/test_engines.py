@@ -24,6 +24,7 @@ from dprelease.catalog.table import Catalog, Column, Join, Source, Table
 from dprelease.engines import ENGINES
 from tests.conformance.people import ASKED, BY, COUNT, GOOD, HEAD, PEOPLE, SECRET, answers, integers, opened
 from tests.conformance.reference_engine import ReferenceEngine
+from tests.tiers import few
 
 ODD = [
     "", " ", "N", "nan", "NaN", "inf", "-inf", "Infinity", "1e308", "-1e308", "1e309", "1e400", "-1e400", "1e-400",
@@ -181,7 +182,7 @@ def agrees(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(20, 6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_gives_the_numbers_of_the_reference_engine(kind: str, data: st.DataObject) -> None:
     agrees(kind, data)
@@ -189,7 +190,7 @@ def test_an_engine_gives_the_numbers_of_the_reference_engine(kind: str, data: st
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_gives_the_numbers_of_the_reference_engine_in_full(kind: str, data: st.DataObject) -> None:
     agrees(kind, data)

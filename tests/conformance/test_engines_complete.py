@@ -18,6 +18,7 @@ from dprelease.engines import ENGINES
 from tests.conformance.people import SECRET
 from tests.conformance.test_engines_units import user_rows, visit_rows
 from tests.conformance.unit_tables import WITH_USERS, asked, catalog_of, opening, users, visits, write
+from tests.tiers import few
 
 ROWS = Quantity(kind="rows")
 KEYED = ["country", "day", "adult", "union", "band", "topic", "late"]
@@ -66,6 +67,7 @@ def agrees(kind: str, data: st.DataObject) -> None:
                 assert asked(engine, catalog, bounded, [ROWS]) == asked(reference, catalog, bounded, [ROWS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ENGINES)
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
@@ -75,7 +77,7 @@ def test_the_tables_of_a_workload_are_those_of_the_reference_engine(kind: str, d
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_tables_of_a_workload_are_those_of_the_reference_engine_in_full(kind: str, data: st.DataObject) -> None:
     agrees(kind, data)
@@ -142,6 +144,7 @@ def test_rows_with_an_impossible_combination_are_in_no_table_whatever_its_column
     assert sum(some) == sum(after)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("unit", [None, "user"])
 def test_impossible_combinations_are_left_out_of_every_other_number_as_well(
     kind: str, unit: str | None, tmp_path: Path

@@ -24,6 +24,7 @@ from dprelease.engines import ENGINES
 from dprelease.privacy.unit import Neighboring
 from tests.conformance.people import integers
 from tests.conformance.unit_tables import asked, assert_within, claimed, moved, opening
+from tests.tiers import few
 
 UNITS, ROWS = Quantity(kind="units"), Quantity(kind="rows")
 BITS = Quantity(kind="sum", column="bit", low=0, high=2**50)
@@ -114,6 +115,7 @@ STORED = {
 }
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("stored", STORED)
 def test_hashed_ids_are_as_many_units_as_there_are_hashes(stored: str, kind: str, tmp_path: Path) -> None:
@@ -243,6 +245,7 @@ SAME: dict[str, list[pa.Array]] = {
 }  # fmt: skip
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("name", SAME)
 def test_one_value_is_one_unit_however_it_is_stored(name: str, kind: str, tmp_path: Path) -> None:
@@ -304,7 +307,7 @@ def files(draw: st.DrawFn) -> list[tuple[pa.DataType, list[bytes]]]:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(8, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=files(), lent=files(), most=st.integers(1, 4), shape=st.sampled_from(["csv", "parquet"]))
 def test_whatever_the_bytes_an_engine_tells_apart_what_the_reference_engine_does(
     kind: str, rows: Any, lent: Any, most: int, shape: str

@@ -33,6 +33,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.thin(first=9)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_one_hostile_row_leaves_every_other_row_alone(kind: str, name: str, tmp_path: Path) -> None:
     """No hostile row here falls in a cell, so the cells are those of the file without it, wherever it stands."""

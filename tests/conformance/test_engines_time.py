@@ -39,6 +39,7 @@ from tests.conformance.unit_tables import (
     visits,
     write,
 )
+from tests.tiers import few
 
 Kind = Literal["date", "timestamp"]
 ROWS = Quantity(kind="rows")
@@ -142,6 +143,7 @@ def test_stored_types(kind: str, stored: Any, as_: Kind, tmp_path: Path) -> None
     assert found == ([[2], [3]] if readable else [[0], [0]])
 
 
+@pytest.mark.slow
 def test_the_days_of_a_year_share_out_its_rows(kind: str, tmp_path: Path) -> None:
     days = [date(2023, 12, 1) + timedelta(days=at) for at in range(430) for _ in range(at % 3)]
     days = [day for day in days if day != date(2024, 2, 14)]  # a null
@@ -250,7 +252,7 @@ def agrees(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(20, 6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_keeps_the_rows_that_the_reference_engine_keeps(kind: str, data: st.DataObject) -> None:
     agrees(kind, data)
@@ -258,12 +260,13 @@ def test_an_engine_keeps_the_rows_that_the_reference_engine_keeps(kind: str, dat
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_keeps_the_rows_that_the_reference_engine_keeps_in_full(kind: str, data: st.DataObject) -> None:
     agrees(kind, data)
 
 
+@pytest.mark.slow
 def test_a_unit_moves_no_number_further_than_claimed_without_a_time(kind: str, tmp_path: Path) -> None:
     """What ``catalog.reach`` claims knows nothing of times, and holds; the rows of other periods move nothing."""
     draw = random.Random(7)

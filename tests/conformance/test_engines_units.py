@@ -30,6 +30,7 @@ from tests.conformance.unit_tables import (
     visits,
     write,
 )
+from tests.tiers import few
 
 IDS: dict[str, list[Any]] = {
     "text": ["1", "01", " 1", "1.0", "true", "TRUE", "a", "A", "ä", "a\u0308", " ", "x'y", None, None],
@@ -96,7 +97,7 @@ def agrees(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(8, 3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_bounds_units_as_the_reference_engine_does(kind: str, data: st.DataObject) -> None:
     agrees(kind, data)
@@ -104,7 +105,7 @@ def test_an_engine_bounds_units_as_the_reference_engine_does(kind: str, data: st
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ENGINES)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_an_engine_bounds_units_as_the_reference_engine_does_in_full(kind: str, data: st.DataObject) -> None:
     agrees(kind, data)
@@ -125,6 +126,7 @@ BOUNDED = [
 ]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("null_id", "most"), BOUNDED)
 def test_every_quantity_under_every_bound(kind: str, null_id: str, most: int, tmp_path: Path) -> None:
     table = visits(null_id=null_id, bounds=table_bounds()[most])
@@ -141,6 +143,7 @@ def test_every_quantity_under_every_bound(kind: str, null_id: str, most: int, tm
             assert asked(engine, catalog, grouping, quantities()) == expected
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("by", [("page",), ("page", "country"), ("day", "page"), ("topic", "adult")])
 def test_keys_that_occur_and_what_is_in_them(kind: str, by: tuple[str, ...], tmp_path: Path) -> None:
     table = visits(null_id="unit", bounds=TableBounds(max_rows=9))

@@ -259,6 +259,7 @@ WRITTEN = {
 }  # fmt: skip
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("column", "step"), [(column, step) for column, steps in WRITTEN.items() for step in steps])
 def test_no_text_outgrows_its_limit(column: str, step: str) -> None:
     """The limit on a tree bounds the text that the engine gets: no operand stands more often than was counted."""

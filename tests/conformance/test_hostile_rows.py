@@ -140,6 +140,7 @@ def check_slots(kind: str, folder: Path, table: Table, slots: int) -> None:
                     assert_within(change[at * width : (at + 1) * width], claim)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 def test_every_hostile_text_stays_in_its_cell(kind: str, null_id: str, tmp_path: Path) -> None:
     """All at once, each between good rows, of a unit and with a cell of its own: none takes another row along."""
@@ -158,6 +159,7 @@ def test_every_hostile_text_stays_in_its_cell(kind: str, null_id: str, tmp_path:
     check_slots(kind, tmp_path, table, slots)
 
 
+@pytest.mark.slow
 def test_every_hostile_stored_value_stays_in_its_cell(kind: str, tmp_path: Path) -> None:
     """Each in a file of its own, in which its column has the type that it needs."""
     table = visits("parquet", slots=len(NATIVE), null_id="unit", bounds=TABLE_BOUNDS)
@@ -179,6 +181,7 @@ def test_every_hostile_text_means_what_it_means_to_the_reference_engine(kind: st
     assert answers(kind, tmp_path, table) == answers("reference", tmp_path, table)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 def test_one_hostile_row_moves_no_number_further_than_one_unit(kind: str, null_id: str, tmp_path: Path) -> None:
     """One at a time, before and after the others; of a new unit, and of one that is there: that replaces its rows."""
@@ -192,6 +195,7 @@ def test_one_hostile_row_moves_no_number_further_than_one_unit(kind: str, null_i
         check(kind, tmp_path / "hostile", table, clean, relation)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("shape", ["csv", "parquet"])
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 def test_an_empty_table_has_the_shape_of_a_full_one(kind: str, shape: str, null_id: str, tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize(("rule", "joined"), ASKED)
 def test_a_unit_with_many_rows_moves_no_number_further_than_claimed(
     kind: str, rule: str, joined: bool, folder: Path
@@ -102,6 +103,7 @@ def test_a_unit_with_many_rows_moves_no_number_further_than_claimed(
                     assert sum(change) == claim.l1  # nothing but the bounds keeps the unit small
 
 
+@pytest.mark.slow
 def test_a_unit_with_many_rows_is_in_few_keys(kind: str, tmp_path: Path) -> None:
     """It raises at most ``max_groups`` of the counts that decide which keys appear, each by one."""
     table = visits("parquet", bounds=TableBounds(max_rows=10**6))

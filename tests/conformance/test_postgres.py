@@ -179,6 +179,7 @@ def test_one_after_the_other_in_threads(store: PostgresStore) -> None:
     assert ask(store, "SELECT count(*) FROM entries") == [(160,)]
 
 
+@pytest.mark.slow
 def test_sixteen_processes_never_get_more_than_the_cap_together(ledger: Database, store: PostgresStore) -> None:
     process = start("grant", ledger.runner, "16", "20", "200")
     seen = 0

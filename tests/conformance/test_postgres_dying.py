@@ -29,6 +29,7 @@ ledger, postgres, postgres_server, store = (
 )  # fixtures
 
 
+@pytest.mark.slow
 def test_a_server_that_crashes_forgets_nothing_that_it_called_committed(
     ledger: Database, store: PostgresStore, postgres_server: Server
 ) -> None:

@@ -48,6 +48,7 @@ def test_rows_without_an_id_meet_no_rows_without_an_id(
         assert asked(engine, catalog, by, ASKS[:1]) == [[1, 0, 1]]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("more", ["visits", "users"])
 def test_one_row_of_nobody_moves_one_number_by_one(kind: str, more: str, tmp_path: Path) -> None:
@@ -103,6 +104,7 @@ def kept(kind: str, folder: Path, who: list[int], seed: int, **bound: int) -> li
     return [int(each) for each in found]
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("most", [1, 2])
 def test_matches_that_alone_differ_are_chosen_by_their_own_content(kind: str, most: int, tmp_path: Path) -> None:
     """By the documented order, whatever else is in the files and in which order: no engine decides, nor another unit."""

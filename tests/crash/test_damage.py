@@ -166,6 +166,7 @@ def test_a_ledger_that_is_gone_is_told(wreck: Wreck) -> None:
     assert _silent(wreck, _said(wreck.victim)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_cut_log_is_harmless_or_told(wreck: Wreck, every: int) -> None:
     _damaged(wreck, wreck.log, _cuts(wreck.files[wreck.log], every))

@@ -19,11 +19,13 @@ def _out(tmp_path: Path) -> Path:
     return Path(os.environ.get("DPRELEASE_CRASH_RESULTS") or tmp_path / "kills.jsonl")
 
 
+@pytest.mark.slow
 def test_a_killed_release_goes_on(nursery: Nursery, tmp_path: Path) -> None:
     """Few random moments: test_points kills at every point of a release."""
     assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("direct", 4) == []
 
 
+@pytest.mark.slow
 def test_one_of_two_is_killed(nursery: Nursery, tmp_path: Path) -> None:
     assert Campaign(nursery, tmp_path, tmp_path / "kills.jsonl", SMALL).run("pair", 2) == []
 

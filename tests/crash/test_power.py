@@ -53,6 +53,7 @@ def recorded(request: pytest.FixtureRequest, nursery: Nursery, tmp_path_factory:
     return made
 
 
+@pytest.mark.slow
 def test_the_recording_is_what_happened(recorded: Recorded) -> None:
     """Replayed to its end it leaves the files that are there."""
     now = snapshot(recorded.victim.folder)

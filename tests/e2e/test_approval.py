@@ -24,8 +24,6 @@ from dprelease.release.approval import add_approval, open_frozen
 from dprelease.signature import new_key_files, read_private
 from tests.project import POLICY, SPEC, command, environment, small_project
 
-pytestmark = pytest.mark.slow
-
 PEOPLE = {"alice": "data-owner", "bob": "data-owner", "carol": "privacy-officer"}
 SMALL = SPEC[: SPEC.index("  income:\n    table:")]  # one query: quick to plan
 ASKED = "{data-owner: 1, privacy-officer: 1}"
@@ -181,6 +179,7 @@ def test_a_plan_that_was_edited_or_is_stale_is_neither_signed_nor_run(project: P
     assert "DPR-P300" in typed(project, "approve", "plan.json", "--key", "bob.key", "--yes", code=3)
 
 
+@pytest.mark.slow
 def test_an_approval_of_one_period_is_none_of_the_next(project: Path) -> None:
     (project / "next.yaml").write_text(SMALL.replace("period: 2024", "period: 2025"), encoding="utf-8")
     typed(project, "plan", "next.yaml", "--out", "next.json")
@@ -193,6 +192,7 @@ def test_an_approval_of_one_period_is_none_of_the_next(project: Path) -> None:
     assert "DPR-K122" in typed(project, "approve", "next.json", "--key", "bob.key", "--yes", code=3)
 
 
+@pytest.mark.slow
 def test_an_approval_is_worth_one_charge(project: Path) -> None:
     """Both plans are approved on top of the same entries; when one has been charged, the other is stale."""
     (project / "next.yaml").write_text(SMALL.replace("period: 2024", "period: 2025"), encoding="utf-8")
@@ -216,6 +216,7 @@ def test_releases_below_a_figure_need_no_approval(project: Path) -> None:
     assert "DPR-K120" in typed(project, "run", "dear.yaml", "--direct", code=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), pytest.param("n\n", 3, marks=pytest.mark.nightly), ("\n", 3)])
 def test_on_a_terminal_it_asks(project: Path, answer: str, code: int) -> None:
     """Who only types Enter signs nothing; at night who says no."""
@@ -291,6 +292,7 @@ def test_a_folder_that_cannot_be_written(project: Path, monkeypatch: pytest.Monk
     assert FrozenPlan.from_canonical(whole).approvals == ()
 
 
+@pytest.mark.slow
 def test_corrected_data_need_approvals_of_their_own(project: Path) -> None:
     """What is signed is the plan as the spec asks for it; the first publication has moved the heads that it is on."""
     for name in ("alice", "carol"):

@@ -42,6 +42,7 @@ def books(spec: Path) -> Ledger:
     return Project.find(spec.parent).open_ledger()
 
 
+@pytest.mark.slow
 def test_a_file_that_another_account_has_paid_for_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
     _, second = project(tmp_path)
     told = command(tmp_path, "run", "second.yaml", "--due", "--direct", code=7)

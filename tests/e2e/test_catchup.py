@@ -96,6 +96,7 @@ def test_old_periods_keep_their_plan_and_every_period_is_released_once(
     assert books(spec).check() == ()
 
 
+@pytest.mark.slow
 def test_a_period_that_fails_takes_no_later_one_with_it(tmp_path: Path) -> None:
     spec = small_project(tmp_path, OLD.replace("people-*.csv", "people-{{ period }}.csv"), rows=20)
     data = (tmp_path / "people-1.csv").read_bytes()

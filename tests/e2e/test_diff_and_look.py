@@ -30,6 +30,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_what_grew_is_named_and_what_did_not_is_not(project: Path) -> None:
     said = command(project, "diff", "releases/survey/2024", "releases/survey/2025", "--json", code=7)
     found = json.loads(said[: said.rindex("}") + 1])

@@ -19,8 +19,6 @@ import pytest
 
 from dprelease.flows.server.server import TemporaryServer
 
-pytestmark = pytest.mark.slow
-
 CLIENT = Path(__file__).with_name("flow_client.py")
 CANARY = b"canary-" + b"83519"
 NOWHERE = "http://127.0.0.1:9/api"  # the discard port: nobody listens
@@ -121,6 +119,7 @@ def test_a_run_measures_every_batch_once_publishes_and_says_nothing(
     assert err == b"", "nothing of Prefect on the terminal"
 
 
+@pytest.mark.slow
 def test_prefect_keeps_public_labels_all_task_runs_and_four_artifacts(
     cold: tuple[dict[str, Any], bytes, float], warm: Path
 ) -> None:
@@ -157,6 +156,7 @@ def test_a_second_run_is_faster(cold: tuple[dict[str, Any], bytes, float], warm:
     assert said["state"] == "published"
 
 
+@pytest.mark.slow
 def test_a_running_server_is_used_and_what_may_be_retried_is_retried(
     running: TemporaryServer, tmp_path: Path, folder: Path, served: Path
 ) -> None:
@@ -169,6 +169,7 @@ def test_a_running_server_is_used_and_what_may_be_retried_is_retried(
     assert not list((tmp_path / "home").glob("*.db")), "no other server was started"
 
 
+@pytest.mark.slow
 def test_any_other_error_is_not_retried_and_its_text_is_nowhere(
     running: TemporaryServer, tmp_path: Path, folder: Path, served: Path
 ) -> None:
@@ -190,6 +191,7 @@ def test_any_other_error_is_not_retried_and_its_text_is_nowhere(
     assert [path for path in files if CANARY in path.read_bytes()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_killed_run_leaves_no_server_and_two_at_once_share_its_home(warm: Path, folder: Path) -> None:
     """The second one of both takes no orders from its environment either."""
@@ -219,6 +221,7 @@ def test_a_killed_run_leaves_no_server_and_two_at_once_share_its_home(warm: Path
     assert not list((warm / "results").glob("*"))
 
 
+@pytest.mark.slow
 def test_the_temporary_server_wants_its_secret(running: TemporaryServer) -> None:
     import http.client
     from urllib.parse import urlsplit
@@ -230,6 +233,7 @@ def test_the_temporary_server_wants_its_secret(running: TemporaryServer) -> None
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_an_error_that_names_the_way_out(tmp_path: Path, folder: Path) -> None:
     said, err = finish(start(tmp_path, folder, env={"PREFECT_API_URL": NOWHERE}))
     assert (said["class"], said["exit"]) == ("OrchestratorError", 8)
@@ -240,6 +244,7 @@ def test_a_server_that_does_not_answer_is_an_error_that_names_the_way_out(tmp_pa
     assert err == b""
 
 
+@pytest.mark.slow
 def test_a_server_that_cannot_start_is_an_error_that_names_the_way_out(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "prefect.db.lock").mkdir()
@@ -252,6 +257,7 @@ def test_a_server_that_cannot_start_is_an_error_that_names_the_way_out(tmp_path:
     assert err == b""
 
 
+@pytest.mark.slow
 def test_a_prefect_that_cannot_be_imported_is_an_error_that_names_the_way_out(tmp_path: Path, folder: Path) -> None:
     """A newer FastAPI or SQLAlchemy breaks Prefect when it is imported; here it is a package that is not Prefect."""
     (tmp_path / "prefect").mkdir()
@@ -265,6 +271,7 @@ def test_a_prefect_that_cannot_be_imported_is_an_error_that_names_the_way_out(tm
     assert err == b""
 
 
+@pytest.mark.slow
 def test_a_flow_can_be_served_which_pickles_it_by_value(tmp_path: Path, folder: Path) -> None:
     code = "import cloudpickle; from dprelease.flows.flow import dprelease; cloudpickle.dumps(dprelease)"
     done = subprocess.run(

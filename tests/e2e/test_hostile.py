@@ -19,8 +19,6 @@ import pytest
 from dprelease.cli import main
 from tests.project import PLACES, SETTINGS, command
 
-pytestmark = pytest.mark.slow
-
 WORD, NUMBER = "CANARYqz7", 918_273_645
 POLICY = """accounts:
   people: {unit: person, neighboring: add_remove, composition: zcdp, lifetime: {epsilon: 4, delta: 1e-8}}
@@ -277,6 +275,7 @@ def test_a_canary_would_be_found(tmp_path: Path) -> None:
     assert sorted(canaries(tmp_path)) == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 def test_the_clean_release_is_a_release(clean: Callable[[str, str], Seen]) -> None:
     known = clean("drop", "csv")
     assert known.code == 0
@@ -285,6 +284,7 @@ def test_the_clean_release_is_a_release(clean: Callable[[str, str], Seen]) -> No
     assert "releases/visits/2024/tables/amounts.csv" in known.shape
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("few", [*GROUPS, *(pytest.param((kind,), marks=pytest.mark.nightly) for kind in HOSTILE)])
 def test_a_hostile_row_is_not_seen(few: tuple[str, ...], clean: Callable[[str, str], Seen], tmp_path: Path) -> None:
     """A few kinds together; every kind by itself at night."""
@@ -294,6 +294,7 @@ def test_a_hostile_row_is_not_seen(few: tuple[str, ...], clean: Callable[[str, s
     assert canaries(folder) == []
 
 
+@pytest.mark.slow
 def test_hostile_stored_values_are_not_seen(clean: Callable[[str, str], Seen], tmp_path: Path) -> None:
     """What text cannot say and Parquet can: NaN, infinities, minus zero, times far away, and text that is no number."""
     folder = written(tmp_path / "it", b"", "drop", "parquet")
@@ -314,6 +315,7 @@ def test_hostile_stored_values_are_not_seen(clean: Callable[[str, str], Seen], t
     assert canaries(folder) == []
 
 
+@pytest.mark.slow
 def test_all_hostile_rows_together_are_not_seen_in_a_process_of_its_own(tmp_path: Path) -> None:
     """Another process, all of its output, everything at once; the last row's open quote comes last."""
     last = HOSTILE["an open quote"]

@@ -15,7 +15,6 @@ from tests.invariants import LAW, allowed, exact_states, project
 from tests.project import command, installed
 from tests.workloads import areas, ordinary, published, small_workloads, spec_of, truth_of
 
-pytestmark = pytest.mark.slow
 ALL = ("puma", "sex", "race")
 BUNDLE = Path("releases") / "census" / "2030"
 SAID = f"these totals are published exactly and unprotected, at no epsilon: states.persons by state ({LAW})"
@@ -64,6 +63,7 @@ def test_state_totals_are_the_truth_and_all_tables_add_up_to_them(tmp_path: Path
     assert "rendered again" in command(tmp_path, "verify", str(BUNDLE))
 
 
+@pytest.mark.slow
 def test_the_plan_and_every_page_say_what_is_not_protected(tmp_path: Path) -> None:
     small_workloads(tmp_path, exact_states().replace("html]", "html, xlsx, json, sdmx]"))
     refused = command(tmp_path, "plan", "spec.yaml", code=2)
@@ -90,6 +90,7 @@ def test_the_plan_and_every_page_say_what_is_not_protected(tmp_path: Path) -> No
     assert before == {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_exact_counts_that_are_no_invariants_are_nowhere(tmp_path: Path) -> None:
     """The noise is so large that a true count is found by chance less than once in a thousand runs.
 
@@ -125,6 +126,7 @@ def _numbers(data: bytes) -> set[str]:
     return set(re.findall(r"(?<![0-9A-Za-z.])[0-9]{4,6}(?![0-9A-Za-z]|\.[0-9])", text))
 
 
+@pytest.mark.slow
 def test_a_release_that_was_stopped_publishes_the_totals_that_were_committed(tmp_path: Path) -> None:
     spec = str(project(tmp_path, exact_states()))
     with open_run(Request(target=spec), "a run that stops after one pass") as run:
@@ -137,6 +139,7 @@ def test_a_release_that_was_stopped_publishes_the_totals_that_were_committed(tmp
     command(tmp_path, "ledger", "check")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "post",
     [
@@ -175,6 +178,7 @@ def _truth(folder: Path, keys: tuple[str, ...]) -> dict[tuple[str, ...], float]:
     return {key: float(number) for key, number in truth_of(folder, keys, ALL).items()}
 
 
+@pytest.mark.slow
 def test_through_prefect_an_exact_total_is_where_it_was_declared_and_nowhere_in_prefect(tmp_path: Path) -> None:
     """One total has six digits, so that no port, process or fraction of a second is taken for it."""
     project(tmp_path, exact_states(budget="{epsilon: 1/10, delta: 1e-9}"))
@@ -201,6 +205,7 @@ def test_through_prefect_an_exact_total_is_where_it_was_declared_and_nowhere_in_
     assert "rendered again" in command(tmp_path, "verify", str(BUNDLE))
 
 
+@pytest.mark.slow
 def test_a_planned_revision_publishes_the_totals_as_they_are_then(tmp_path: Path) -> None:
     """It is right: its noisy tables add up to them. And it is said beforehand, for it tells who came late."""
     text = exact_states(post="[consistent, nonnegative, integer]", budget="{epsilon: 1/10, delta: 1e-9}")

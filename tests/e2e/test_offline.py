@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.alone import Asked, alone, asked_for, why_not
 from tests.project import SPEC, command, environment, small_project
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not() or "possible")]
+pytestmark = [pytest.mark.skipif(bool(why_not()), reason=why_not() or "possible")]
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOK_UP = "import socket; socket.getaddrinfo('statistics.example', 443)"
@@ -40,6 +40,7 @@ def published(releases: Path) -> list[str]:
     return sorted(str(path.relative_to(releases)) for path in releases.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_whatever_tries_to_reach_out_is_seen(tmp_path: Path) -> None:
     """Against a test that sees nothing: a name is looked up, an address is called, and neither is there."""
     code, asked = python(tmp_path, LOOK_UP)
@@ -69,6 +70,7 @@ def test_addresses_are_read_as_strace_writes_them() -> None:
     assert {(each.family, each.port) for each in asked if each.outside} == {("UNIX", 0), ("INET", 53)}
 
 
+@pytest.mark.slow
 def test_a_run_through_prefect_with_its_temporary_server_reaches_nothing_but_the_loopback(tmp_path: Path) -> None:
     """In a terminal, as far as it can tell: there Prefect by itself reports to its makers."""
     for name in ("here", "alone"):

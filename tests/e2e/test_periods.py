@@ -62,6 +62,7 @@ def test_one_spec_releases_every_period_from_its_own_file_once(project: Path) ->
     assert "{{" not in page
 
 
+@pytest.mark.slow
 def test_a_written_period_is_the_same_release_as_one_that_is_given(project: Path) -> None:
     command(project, "run", "spec.yaml", "--direct", "--period", "2024-03")
     (project / "spec.yaml").write_text(MONTHLY.replace("name: survey,", "name: survey, period: 2024-03,"))
@@ -70,6 +71,7 @@ def test_a_written_period_is_the_same_release_as_one_that_is_given(project: Path
     assert as_json(project, "run", "spec.yaml", "--direct", "--period", "2024-04")["state"] == "published"
 
 
+@pytest.mark.slow
 def test_a_frozen_plan_keeps_its_period(project: Path) -> None:
     command(project, "plan", "spec.yaml", "--period", "2024-04", "--out", "plan.json")
 

@@ -15,8 +15,6 @@ from scipy import stats
 
 from tests.project import POLICY, SETTINGS, command
 
-pytestmark = pytest.mark.slow
-
 SPEC = """dprelease: 1
 release: {name: ages, period: 2024, title: Ages, curator: Example Office}
 privacy:
@@ -160,6 +158,7 @@ def test_a_stranger_works_out_every_number_from_the_measurements(folder: Path, n
     assert seen == len(rows)
 
 
+@pytest.mark.slow
 def test_numbers_are_as_near_the_truth_as_they_say(folder: Path) -> None:
     """The errors of one line hang together: with F they become independent numbers, whose squares have a chi-square."""
     truth = np.zeros((2, 40))
@@ -175,6 +174,7 @@ def test_numbers_are_as_near_the_truth_as_they_say(folder: Path) -> None:
     assert law.ppf(1e-6) < float((noise**2).sum()) < law.isf(1e-6)
 
 
+@pytest.mark.slow
 def test_a_derived_table_has_the_error_of_the_sum_that_it_is(folder: Path) -> None:
     sums = {(row["sex"], row["age_to"]): row for row in table(folder, "tables/distribution.csv")}
     for row in table(folder, "tables/minors.csv"):
@@ -183,6 +183,7 @@ def test_a_derived_table_has_the_error_of_the_sum_that_it_is(folder: Path) -> No
         assert float(row["persons_se"]) == pytest.approx(float(known["persons_se"]), rel=0.12)  # of 1,000 replicates
 
 
+@pytest.mark.slow
 def test_a_bundle_with_another_matrix_is_told(folder: Path, tmp_path: Path) -> None:
     text = (bundle(folder) / "plan.json").read_text(encoding="utf-8")
     plan = json.loads(text)
@@ -200,6 +201,7 @@ def test_a_bundle_with_another_matrix_is_told(folder: Path, tmp_path: Path) -> N
     assert "distribution.prefixes claims another sensitivity than its matrix has" in told
 
 
+@pytest.mark.slow
 def test_the_pages_say_how_it_was_done(folder: Path) -> None:
     page = (bundle(folder) / "accounting.html").read_text(encoding="utf-8")
     assert "a near-optimal matrix" in page
@@ -209,6 +211,7 @@ def test_the_pages_say_how_it_was_done(folder: Path) -> None:
     assert "Rows are added up along age, up to and with each key." in index
 
 
+@pytest.mark.slow
 def test_it_is_compared_rehearsed_and_held_against_the_truth(folder: Path) -> None:
     (folder / "later.yaml").write_text(SPEC.replace("2024, title", "2025, title"), encoding="utf-8")
     command(folder, "run", "later.yaml", "--direct")

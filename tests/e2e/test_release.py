@@ -15,8 +15,6 @@ import pytest
 from dprelease.ledger import open_ledger
 from tests.project import CANARY, SPEC, command, forked, installed, small_project, start
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -74,6 +72,7 @@ def test_published_numbers_are_near_the_truth(released: Path) -> None:
             assert far <= 4 * float(row["persons_margin"])
 
 
+@pytest.mark.slow
 def test_a_frozen_plan_runs_and_goes_stale(tmp_path: Path) -> None:
     small_project(tmp_path)
     command(tmp_path, "plan", "spec.yaml", "--out", "plan.json")
@@ -98,6 +97,7 @@ def test_a_plan_edited_by_hand_is_refused(tmp_path: Path) -> None:
     assert "changed after it was frozen" in command(tmp_path, "run", "plan.json", "--direct", code=3)
 
 
+@pytest.mark.slow
 def test_a_changed_spec_cannot_take_a_released_period(tmp_path: Path) -> None:
     small_project(tmp_path)
     command(tmp_path, "run", "spec.yaml", "--direct")
@@ -165,6 +165,7 @@ def test_a_canary_in_the_data_reaches_no_file_and_no_stream(tmp_path: Path) -> N
     assert str(CANARY) in (tmp_path / "people-1.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_through_prefect_the_same_release_and_no_canary_in_its_home(tmp_path: Path) -> None:
     small_project(tmp_path)
     said = installed(tmp_path, "run", "spec.yaml")
@@ -176,6 +177,7 @@ def test_through_prefect_the_same_release_and_no_canary_in_its_home(tmp_path: Pa
     assert "FAIL" not in command(tmp_path, "verify", "releases/survey/2024")
 
 
+@pytest.mark.slow
 def test_the_loser_of_two_runs_says_who_holds_the_release(tmp_path: Path) -> None:
     small_project(tmp_path, rows=400_000)
     processes = [start(tmp_path, "run", "spec.yaml", "--direct") for _ in range(2)]

@@ -14,8 +14,6 @@ from dprelease.release.environment import environment
 from dprelease.release.run import Request, open_run
 from tests.project import command, installed, small_project
 
-pytestmark = pytest.mark.slow
-
 
 def without_opendp(folder: Path) -> Path:
     """Commands in this folder find no OpenDP: what has its name there, and comes first, is none."""
@@ -24,6 +22,7 @@ def without_opendp(folder: Path) -> Path:
     return hidden
 
 
+@pytest.mark.slow
 def test_the_starting_project_is_released_without_opendp(tmp_path: Path) -> None:
     command(tmp_path, "init", "new")
     project = tmp_path / "new"
@@ -50,6 +49,7 @@ def test_a_sampler_that_is_not_installed_stops_a_release_before_it_is_charged(tm
     assert "published" in command(tmp_path, "run", "spec.yaml", "--direct")
 
 
+@pytest.mark.slow
 def test_a_resumed_release_keeps_its_sampler_and_the_report_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +67,7 @@ def test_a_resumed_release_keeps_its_sampler_and_the_report_names_it(
     assert [name for name, told in SAMPLERS.items() if told in page] == ["opendp"]
 
 
+@pytest.mark.slow
 def test_an_unknown_sampler_is_refused(tmp_path: Path) -> None:
     small_project(tmp_path)
     said = command(tmp_path, "run", "spec.yaml", "--direct", "--sampler", "numpy", code=2)

@@ -46,7 +46,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.slow
 def test_a_stranger_can_check_it_by_file_and_by_text(signed: Path, key: Path, tmp_path: Path) -> None:
     shutil.copytree(signed / BUNDLE, tmp_path / "bundle")
     for given in (f"{key}.pub", public(key)):

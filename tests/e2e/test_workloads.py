@@ -18,8 +18,6 @@ from tests.crash.nursery import Nursery
 from tests.project import command, installed
 from tests.workloads import areas, crosstabs, ordinary, published, small_workloads, spec_of, truth_of
 
-pytestmark = pytest.mark.slow
-
 WHOLE = "[consistent, nonnegative, integer]"
 SHARES = """shares:
   levels: {region: 1/7, state: 2/7, puma: 4/7}
@@ -72,6 +70,7 @@ def workload_of(table: str) -> str:
     return table.partition("__")[0]
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_release_verifies_and_is_published_again_byte_by_byte(base: Path, name: str) -> None:
     folder = released(base, name)
@@ -83,6 +82,7 @@ def test_a_release_verifies_and_is_published_again_byte_by_byte(base: Path, name
     assert "sound" in command(folder, "ledger", "check")
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_is_the_sum_of_every_finer_one(base: Path, name: str) -> None:
     """Over all pairs of tables of a workload in which one has the columns of the other, or a level below it."""
@@ -135,6 +135,7 @@ def _area(row: dict[str, str], level: str) -> str:
     return area
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_are_as_near_the_truth_as_they_say(base: Path, name: str) -> None:
     """Every cell within its simultaneous limit at 1e-9. Where rows of a unit are left out, only below the truth."""
@@ -165,6 +166,7 @@ def test_whole_numbers_are_whole_and_not_below_zero(base: Path) -> None:
             assert float(row["count"]) >= 0
 
 
+@pytest.mark.slow
 def test_every_cell_is_published_in_public_order_whatever_the_data(base: Path) -> None:
     """The same project with one row has tables of the same keys."""
     folder = released(base, "levels")
@@ -181,6 +183,7 @@ def test_every_cell_is_published_in_public_order_whatever_the_data(base: Path) -
     }
 
 
+@pytest.mark.slow
 def test_a_pinned_workload_costs_what_it_says_and_a_target_is_met(base: Path) -> None:
     folder = released(base, "pinned")
     told = json.loads(command(folder, "plan", "spec.yaml", "--json"))
@@ -191,6 +194,7 @@ def test_a_pinned_workload_costs_what_it_says_and_a_target_is_met(base: Path) ->
             assert max(float(row["count_margin"]) for row in rows) <= 60
 
 
+@pytest.mark.slow
 def test_a_workload_more_changes_only_the_noise_of_what_shares_the_budget(base: Path) -> None:
     """`dprelease diff` names what a release without the workload lacks; pinned draws keep their scale."""
     one, two = released(base, "pinned"), base / "without"
@@ -216,6 +220,7 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "point",
     [

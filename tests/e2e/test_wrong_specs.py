@@ -10,8 +10,6 @@ import pytest
 
 from tests.project import SPEC, command, installed, small_project
 
-pytestmark = pytest.mark.slow
-
 Change = Callable[[str], str]
 
 
@@ -111,6 +109,7 @@ WRONG: list[tuple[str, Change, str]] = [
 ]
 
 
+@pytest.mark.thin(first=12)
 @pytest.mark.parametrize(
     ("change", "hint"), [(change, hint) for _, change, hint in WRONG], ids=[name for name, _, _ in WRONG]
 )

@@ -20,8 +20,6 @@ from scipy.linalg import null_space
 from tests.project import command
 from tests.workloads import crosstabs, ordinary, published, small_workloads, spec_of, truth_of
 
-pytestmark = pytest.mark.slow
-
 ATTRIBUTES = ("sex", "race", "band")
 NEVER = [("1", "[0,18)"), ("2", "[65,100)"), ("1", "[65,100)")]
 FILE = "band,why,race\n" + "".join(f'"{band}",as is known,{race}\n' for race, band in NEVER)
@@ -77,6 +75,7 @@ def tables_of(folder: Path) -> dict[tuple[str, ...], list[dict[str, str]]]:
     return {tuple(name for name in rows[0] if name in ATTRIBUTES): rows for rows in found.values()}
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_release_verifies_and_is_published_again_byte_by_byte(base: Path, name: str) -> None:
     folder = released(base, name)
@@ -86,6 +85,7 @@ def test_a_release_verifies_and_is_published_again_byte_by_byte(base: Path, name
     assert {path: path.read_bytes() for path in bundle(folder).rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_agree_and_have_no_row_for_what_is_impossible(base: Path, name: str) -> None:
     tables = tables_of(released(base, name))
@@ -111,6 +111,7 @@ def impossible(by: Sequence[str], keys: Sequence[str]) -> bool:
     return (row.get("race"), row.get("band")) in NEVER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pairs", "whole", "exact"])
 def test_rows_with_an_impossible_combination_count_nowhere_and_numbers_are_as_near_as_they_say(
     base: Path, name: str
@@ -140,6 +141,7 @@ def test_rows_with_an_impossible_combination_count_nowhere_and_numbers_are_as_ne
         assert [float(row["count"]) for row in tables_of(folder)["race",]] == exact
 
 
+@pytest.mark.slow
 def test_the_plan_shows_what_they_are_worth_and_the_report_that_they_are_public(base: Path) -> None:
     folder = released(base, "pairs")
     told = json.loads(command(folder, "plan", "spec.yaml", "--json"))
@@ -157,6 +159,7 @@ def test_the_plan_shows_what_they_are_worth_and_the_report_that_they_are_public(
     assert "declared impossible" in (bundle(folder) / "accounting.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_stranger_makes_the_tables_again_from_the_recipe(base: Path) -> None:
     """By dense least squares over the tables that fit, with nothing of this package."""
     folder = released(base, "pairs")
@@ -206,6 +209,7 @@ def summing(sizes: dict[str, int], by: Sequence[str]) -> Floats:
     return kron([np.eye(n) if name in by else np.ones((1, n)) for name, n in sizes.items()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [[0, 2], [0, 2, 4], [0, 2, 5, 6], []])
 def test_a_list_that_was_changed_afterwards_is_refused(base: Path, tmp_path: Path, cells: list[int]) -> None:
     """In the plan of a bundle another list leaves other rows and other numbers."""
@@ -225,6 +229,7 @@ def test_a_list_that_was_changed_afterwards_is_refused(base: Path, tmp_path: Pat
     assert "FAIL" in said
 
 
+@pytest.mark.slow
 def test_another_list_after_the_release_is_another_plan(base: Path, tmp_path: Path) -> None:
     one = json.loads(command(released(base, "pairs"), "plan", "spec.yaml", "--json"))
     folder = project(tmp_path, SPECS["pairs"], FILE.replace('"[65,100)",as is known,2\n', ""))

@@ -115,6 +115,7 @@ def test_the_certificate_shows_their_epsilons(name: str) -> None:
         assert round(float(found[1]), 2) == epsilon
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_total_and_the_rationals() -> None:
     page = accounting_page(content("persons")).decode()
     assert "ε = 17.1436" in page

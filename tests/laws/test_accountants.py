@@ -155,6 +155,7 @@ def test_repeated_equals_written_out(name: str, event: Event, count: int, delta:
     )
 
 
+@pytest.mark.thin
 @names
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_both_directions_fall_and_undo_each_other(name: str, kind: str) -> None:

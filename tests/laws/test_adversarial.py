@@ -212,6 +212,7 @@ def outcomes_of(pieces: Counter[Piece]) -> tuple[int, int]:
     return small, large
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 60))])
 def test_no_claim_about_random_unequal_draws_is_below_the_truth(seed: int) -> None:
     choose, checked = random.Random(seed), 0
@@ -237,6 +238,7 @@ def test_no_claim_about_random_unequal_draws_is_below_the_truth(seed: int) -> No
         checked = hold(Composed(events=tuple(events)), truth, deltas, epsilons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("each", "count"), [("1/1000000", 100_000), ("1/100", 5_000), ("1/10", 2_000), ("19", 30)])
 def test_very_many_equal_draws_are_a_binomial_sum(each: str, count: int) -> None:
     one = Fraction(each)
@@ -246,6 +248,7 @@ def test_very_many_equal_draws_are_a_binomial_sum(each: str, count: int) -> None
     assert hold(event, truth, deltas, [Fraction(0), one * count / 7, one * count * Fraction(999, 1000)])
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(("base", "apart", "count"), [("1/3", "1e-9", 20), ("2", "1e-5", 12), ("1/100", "1e-12", 40)])
 def test_draws_that_are_almost_on_a_lattice_read_next_to_its_points(base: str, apart: str, count: int) -> None:
     one, other = Fraction(base), Fraction(base) * (1 + Fraction(apart))
@@ -259,6 +262,7 @@ def test_draws_that_are_almost_on_a_lattice_read_next_to_its_points(base: str, a
         assert truth.delta(found) <= real(delta)
 
 
+@pytest.mark.thin(first=3)
 @pytest.mark.parametrize("power", [4, 8, 12, 16, 18, 30, 60, 300])
 def test_next_to_the_sum_of_all_epsilons_nothing_fails_or_is_lost(power: int) -> None:
     """A float of epsilon can lie above the largest loss: once a search asked for 10^16 frequencies there."""
@@ -281,6 +285,7 @@ def test_far_below_every_likely_loss_delta_is_one_at_once() -> None:
         assert 1 - ACCOUNTANTS["pld"].delta(Composed(events=(wide, boxes)), Fraction(5000 * (shift > 40))) < 1e-9
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("epsilon", ["0", "1/2", "2", "9"])
 def test_continuous_noise_beside_integer_noise(epsilon: str) -> None:
     """Laplace noise reported in 800 intervals is not more lossy than itself; a Gaussian mixes analytic curves."""

@@ -142,6 +142,7 @@ def test_the_law_of_the_code_is_the_exponential_mechanism(at: Fraction) -> None:
         assert quantile_law(rows, at) == pytest.approx(weights / weights.sum(), rel=1e-13)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("at", FRACTIONS)
 def test_a_quantile_of_one_cell_stays_in_its_range_and_reaches_it(at: Fraction, rows: int) -> None:
@@ -173,6 +174,7 @@ def test_the_profile_of_a_quantile_is_below_that_of_its_range(at: Fraction) -> N
                 assert float(np.maximum(first - math.exp(x) * second, 0).sum()) <= bound
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("at", [Fraction(0), Fraction(1, 4), Fraction(1, 2)])
 @pytest.mark.parametrize(("groups", "rows", "total"), [(1, 1, 1), (2, 1, 2), (2, 2, 3), (2, 2, 2)])
 def test_a_unit_in_several_cells_stays_in_the_sum_of_its_ranges(
@@ -293,6 +295,7 @@ def worst(law: Callable[[Rows], Reals], rests: list[Rows], groups: int, how: Nei
     return found
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("noise", "scale"), [("laplace", Fraction(1)), ("laplace", Fraction(3)), ("gaussian", Fraction(3, 2))]
 )

@@ -133,6 +133,7 @@ def ways(at: Fraction, case: Case, relation: Neighboring) -> frozenset[tuple[Fra
     return frozenset(found)
 
 
+@pytest.mark.thin
 @each_relation
 @each_rank
 def test_the_cells_of_every_unit_fit_into_the_rounds(at: Fraction, relation: Neighboring) -> None:

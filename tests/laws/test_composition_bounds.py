@@ -20,6 +20,7 @@ from dprelease.privacy.accountants.kov import (
 )
 from dprelease.privacy.event import Approximate, Composed, Repeated
 from tests.reference_textbook import textbook_epsilon, textbook_holds
+from tests.tiers import few
 
 F = Fraction
 # epsilon upwards by one unit of the 29th digit at most: two figures that are equal may differ by that
@@ -30,7 +31,7 @@ boxes = st.dictionaries(epsilons, st.integers(1, 20), min_size=1, max_size=3)
 deltas = st.integers(1, 40).map(lambda n: F(1, 2**n))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(boxes=boxes, delta=deltas)
 def test_the_optimum_is_never_above_another_theorem(boxes: dict[Fraction, int], delta: Fraction) -> None:
     optimum = kov_epsilon_unequal(boxes, [], delta)
@@ -42,7 +43,7 @@ def test_the_optimum_is_never_above_another_theorem(boxes: dict[Fraction, int], 
     assert Basic().epsilon(event, delta) >= optimum
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(boxes=boxes, delta=deltas)
 def test_delta_at_the_optimum_is_delta(boxes: dict[Fraction, int], delta: Fraction) -> None:
     optimum = kov_epsilon_unequal(boxes, [], delta)
@@ -52,7 +53,7 @@ def test_delta_at_the_optimum_is_delta(boxes: dict[Fraction, int], delta: Fracti
         assert float(back / delta) == pytest.approx(1, abs=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=few(20), deadline=None)
 @given(boxes=boxes, own=st.integers(25, 60).map(lambda n: F(1, 2**n)), delta=deltas)
 def test_boxes_with_deltas(boxes: dict[Fraction, int], own: Fraction, delta: Fraction) -> None:
     owns = {own: sum(boxes.values())}

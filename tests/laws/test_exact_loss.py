@@ -101,6 +101,7 @@ def least_epsilon(laws: list[Law], delta: float) -> float:
 FEW, FULL = 12, 400  # examples on every commit, and in `make nightly`
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [FEW, pytest.param(FULL, marks=pytest.mark.nightly)])
 def test_no_claim_about_unequal_draws_is_below_the_truth(examples: int) -> None:
     @settings(max_examples=examples)
@@ -151,6 +152,7 @@ def test_several_laplace_draws_stay_within_every_claim(name: str, draws: int) ->
         assert composed_delta(epsilon, draws, claimed * (1 - F(1, 10**9))) > real(delta)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("power", [20, 30])
 @pytest.mark.parametrize(
     ("each", "draws"), [(F(1, 20), 1000), (F(1, 100), 2000), (F(1), 40), (F(2, 3), 200), (F(1, 2), 60)]

@@ -30,6 +30,7 @@ from dprelease.plan.lower_ranges import near_optimal
 from dprelease.plan.verify_factor import _derived, _root, check_factor
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
+from tests.tiers import few
 
 Integers = npt.NDArray[np.int64]
 GRAIN = 1024
@@ -101,6 +102,7 @@ def moved(factor: Factor, rows: int, relation: Neighboring) -> Integers:
     return (answers[:, None] - answers[None, :]).reshape(-1, answers.shape[1])
 
 
+@pytest.mark.thin
 @every_case
 def test_no_neighbour_moves_a_factor_further_than_claimed_and_one_moves_it_as_far(
     factor: Factor, rows: int, relation: Neighboring
@@ -138,6 +140,7 @@ def test_tables_that_are_clamped_are_no_further_apart(relation: Neighboring, mos
         assert found[3] <= claim.linf
 
 
+@pytest.mark.thin
 @every_case
 def test_the_verifier_finds_the_same(factor: Factor, rows: int, relation: Neighboring) -> None:
     derived = _derived(factor.matrix.astype(np.int64), factor.slices, rows, relation)
@@ -160,7 +163,7 @@ def test_many_keys_are_bounded_by_two_lines_which_reach_the_bound(keys: int, lin
     assert _derived(matrix, lines, 1, Neighboring.REPLACE_ONE) == claim
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(st.integers(1, 200), st.integers(1024, 2**20))
 def test_a_root_is_the_same_by_binomial_coefficients(keys: int, grain: int) -> None:
     found = root_matrix(keys, grain)

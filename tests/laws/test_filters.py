@@ -128,6 +128,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("terms", "name", "cap"), CASES)
 def test_no_adversary_gets_more_than_the_cap_out_of_an_account(terms: Terms, name: str, cap: Budget) -> None:
     assert cap.epsilon is not None

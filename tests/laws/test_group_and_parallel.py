@@ -77,6 +77,7 @@ UNITS = [Sensitivity.of_one_cell(1), Sensitivity.of_one_cell(2), Sensitivity.of_
 NOISES: list[tuple[type[Noise], int]] = [(DiscreteLaplace, 5), (DiscreteGaussian, 6), (DiscreteGaussian, 17)]
 
 
+@pytest.mark.thin
 @names
 @pytest.mark.parametrize("one", UNITS, ids=["one cell", "twice", "two cells"])
 @pytest.mark.parametrize(("kind", "scale"), NOISES, ids=["laplace", "gaussian", "wide gaussian"])
@@ -92,6 +93,7 @@ def test_a_group_never_costs_more_than_is_claimed(
         held(name, event, [of_cells(way * count) for way in ways], must=not (name == "pld" and narrow))
 
 
+@pytest.mark.thin
 @names
 @pytest.mark.parametrize("rows", [2, 3])
 @pytest.mark.parametrize(("kind", "scale"), NOISES, ids=["laplace", "gaussian", "wide gaussian"])
@@ -127,6 +129,7 @@ def test_norms_of_a_group_are_never_below_its_worst_vectors(name: str, k: int) -
         assert claims[0] * (1 + F(1, 10**9)) >= claims[1]
 
 
+@pytest.mark.thin
 @names
 @pytest.mark.parametrize("ball", ["count", "linf"])
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -198,6 +201,7 @@ def parallel(parts: list[Noise], relation: Neighboring) -> Parallel:
     return Parallel(events=tuple(own), neighboring=relation)
 
 
+@pytest.mark.thin
 @names
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
 @pytest.mark.parametrize("parts", partitions(), ids=lambda parts: "+".join(str(PARTS.index(p)) for p in parts))

@@ -86,6 +86,7 @@ def changes(k: int, cells: int, rows: int, neighboring: Neighboring) -> set[tupl
     }
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("neighboring", list(Neighboring))
 @pytest.mark.parametrize(
     ("k", "cells", "rows"), [(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 2, 1), (2, 1, 2), (3, 1, 1), (3, 2, 1)]

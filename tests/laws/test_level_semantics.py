@@ -157,6 +157,7 @@ def test_the_levels_of_a_catalog() -> None:
     assert recodings(catalog()) == (((main, "block"), "area"), ((main, "block"), "region"), ((main, "x"), "band"))
 
 
+@pytest.mark.thin(first=5)
 @pytest.mark.parametrize("case", CASES)
 def test_a_change_within_a_level_moves_just_the_draws_that_are_said_to_depend_on_it(case: str, asking: Asking) -> None:
     asked, quantity, expected = CASES[case]
@@ -215,6 +216,7 @@ def test_power_there_a_change_within_the_level_moves_the_answer(how: str, asking
     assert answers == [[0, 0, 1], [0, 0, 0]]
 
 
+@pytest.mark.slow
 def test_where_rows_are_left_out_every_change_counts(asking: Asking) -> None:
     """Which of a unit's rows stay goes by all that is known of them, also by what is asked only through a level."""
     bounded = {"unit_id": "u", "bounds": TableBounds(max_rows=1)}

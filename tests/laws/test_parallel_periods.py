@@ -30,6 +30,7 @@ from dprelease.privacy.filters import Spent
 from dprelease.privacy.stretches import counted, leading, raised
 from dprelease.privacy.unit import Neighboring
 from tests.ledgers import account
+from tests.tiers import few
 
 MONTHS = ("2024-01", "2024-02")
 Data = tuple[int, int]  # how many units each of the two months has
@@ -255,7 +256,7 @@ def _charge(terms: Account, tenths: int) -> Charge:
     return Charge(account=terms, events=Composed(events=(draw,)), cap=terms.lifetime)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PERIODS), st.integers(1, 6)), max_size=14), st.sampled_from(Neighboring))
 def test_in_any_order_a_release_is_granted_if_and_only_if_every_step_stays_inside_the_cap(
     asked: list[tuple[str, int]], relation: Neighboring

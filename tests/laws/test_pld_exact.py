@@ -28,6 +28,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.pld.bound import Loss
 from dprelease.privacy.pld.total import Part
+from tests.tiers import few
 
 MP: Any = mpmath.MPContext()
 MP.dps = 60
@@ -116,7 +117,7 @@ staircases = st.builds(lambda n, s: Part("staircase", Fraction(n, 5), s), st.int
 bells = st.builds(lambda n, s: Part("bell", Fraction(n, 8), s), st.integers(2, 12), st.integers(1, 3))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(
     parts=st.lists(responses | staircases, min_size=1, max_size=4).flatmap(
         lambda some: st.lists(bells, max_size=1).map(lambda more: some + more)
@@ -132,7 +133,7 @@ def test_unequal_lattice_laws_agree_with_enumeration(parts: list[Part], share: f
     assert truth <= found <= truth * (1 + 2e-6 * steep)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(parts=st.lists(staircases, min_size=1, max_size=2), power=st.integers(2, 25))
 def test_epsilon_is_certified_by_enumeration(parts: list[Part], power: int) -> None:
     delta = Fraction(1, 10**power)

@@ -29,6 +29,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.rounding import real
 from dprelease.privacy.unit import Neighboring
+from tests.tiers import few
 
 ORDERS = ["1.0001", "1.5", "2", "7.25", "64"]
 orders = st.floats(min_value=-9, max_value=9).map(lambda log: float(np.exp(log)))  # order - 1
@@ -58,6 +59,7 @@ def integrated(density: Any, shift: float, alpha: str, reach: float) -> float:
         return float(mpmath.log(moment) / (a - 1))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("alpha", ORDERS)
 @pytest.mark.parametrize(("scale", "shift"), [("1/2", 1), ("3/2", 1), ("3/2", 2), ("5", 3), ("2/3", 4), ("7", 12)])
 def test_discrete_laplace_is_its_lattice_sum(scale: str, shift: int, alpha: str) -> None:
@@ -71,6 +73,7 @@ def test_discrete_laplace_is_its_lattice_sum(scale: str, shift: int, alpha: str)
         assert sum_of(Curve(laplace=((e, e, 1),)), alpha) > exact * (1 + 1e-6)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("alpha", ORDERS)
 @pytest.mark.parametrize(("b", "shift"), [(1.0, 1.0), (2.0, 1.0), (0.5, 1.5)])
 def test_laplace_is_its_integral(b: float, shift: float, alpha: str) -> None:
@@ -222,7 +225,7 @@ def test_floats_are_the_60_digits_and_their_pad_is_above(event: Event) -> None:
         assert padded <= exact * (1 + real(1e-6)) if x * 1e-9 < 1 else True
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(40))
 @given(st.lists(ratios, min_size=1, max_size=6), orders)
 def test_padded_floats_are_above_and_near(epsilons: list[Fraction], x: float) -> None:
     laplace = tuple((e, step, k + 1) for k, e in enumerate(epsilons) for step in (e, e / 7, Fraction(0)))

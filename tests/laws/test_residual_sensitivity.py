@@ -27,6 +27,7 @@ from dprelease.plan.document import Step
 from dprelease.plan.verify_residual import _derived, check_residual
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
+from tests.tiers import few
 
 GRAIN = 3
 SHAPES = [(), (1,), (2,), (3,), (5,), (2, 2), (2, 3), (3, 2), (1, 3), (3, 3), (2, 2, 2), (2, 2, 3), (3, 4, 2), (5, 5)]
@@ -91,6 +92,7 @@ def claimed(sensitivity: Sensitivity) -> tuple[int, Fraction, Fraction, Fraction
     return sensitivity.l0, sensitivity.l1, sensitivity.l2_squared, sensitivity.linf
 
 
+@pytest.mark.thin
 @every_case
 def test_no_neighbour_moves_a_residual_further_than_claimed_and_one_moves_it_as_far(
     residual: Residual, rows: int, relation: Neighboring
@@ -114,13 +116,14 @@ def test_tables_that_are_clamped_are_no_further_apart(relation: Neighboring, mos
         assert all(found[at] <= claim[at] for at in range(4))
 
 
+@pytest.mark.thin
 @every_case
 def test_the_verifier_finds_the_same(residual: Residual, rows: int, relation: Neighboring) -> None:
     derived = _derived(residual.shape, residual.axes, residual.grain, rows, relation)
     assert derived == residual_sensitivity(residual, rows, relation)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(
     st.lists(st.sampled_from([1, 2, 3, 4, 7, 50, 1000]), max_size=4),
     st.integers(0, 31),

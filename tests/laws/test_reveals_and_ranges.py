@@ -90,6 +90,7 @@ def hold(event: Event, laws: Iterable[Law], deltas: Iterable[Fraction] = DELTAS)
     return tight
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("size", ["1/20", "1/2", "3"])
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 def test_choices_made_one_after_the_other(size: str, rounds: int) -> None:
@@ -106,6 +107,7 @@ LAPLACE = DiscreteLaplace(scale=F(2), sensitivity=Sensitivity.of_shifts((2, 1)))
 GAUSSIAN = DiscreteGaussian(scale=F(3, 2), sensitivity=Sensitivity.of_shifts((1, 1)))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("beside", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
 @pytest.mark.parametrize("own", ["0", "1/2", "2"])
 def test_a_reveal_and_a_choice_beside_noise(beside: DiscreteLaplace | DiscreteGaussian, own: str) -> None:
@@ -175,6 +177,7 @@ def vectors(known: Sensitivity) -> list[tuple[int, ...]]:
     return covered(v for v in each if sum(v) <= known.l1 and sum(c * c for c in v) <= known.l2_squared)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("kind", [DiscreteLaplace, DiscreteGaussian])
 @pytest.mark.parametrize("scale", ["1", pytest.param("5", marks=pytest.mark.nightly), "17"])
 @pytest.mark.parametrize("norms", NORMS)
@@ -193,6 +196,7 @@ def test_norms_alone_bound_every_vector_that_has_them(
     hold(Composed(events=(draw, beside)), more, (F(1, 10), F(1, 1000)))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("kind", [DiscreteLaplace, DiscreteGaussian])
 @pytest.mark.parametrize("scale", ["2", "18"])
 def test_a_unit_of_rows_that_are_replaced(scale: str, kind: type[DiscreteLaplace | DiscreteGaussian]) -> None:

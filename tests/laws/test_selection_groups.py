@@ -37,6 +37,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.filters import Spent, Terms, spent_on
 from tests.laws.exact import cells_of, of_cells
+from tests.tiers import few
 
 F = Fraction
 Reals = npt.NDArray[np.float64]
@@ -108,6 +109,7 @@ def hockey(p: Reals, q: Reals, epsilon: float) -> float:
 CASES: list[tuple[Noise, Fraction]] = [("laplace", F(1)), ("laplace", F(3)), ("gaussian", F(3, 2))]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("noise", "scale"), CASES)
 @pytest.mark.parametrize(("most", "keys"), [(1, 4), (2, 4)])
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
@@ -203,8 +205,9 @@ def shares(total: int, largest: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(
     scale=st.fractions(min_value=F(1, 2), max_value=12, max_denominator=8),
     above=st.integers(0, 6),

@@ -187,6 +187,7 @@ def planned(steps: list[Any], claimed: dict[str, Fraction]) -> Any:
     return every_step(steps, {name: Loss(epsilon=epsilon, delta=DELTA) for name, epsilon in claimed.items()})
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("ways", ["one", "both", "odd"])
 @pytest.mark.parametrize("kind", ["discrete_laplace", "discrete_gaussian", "mixed"])
 @pytest.mark.parametrize("count", [2, 12])
@@ -258,6 +259,7 @@ def test_a_figure_that_the_named_theorem_does_not_give_is_refused_though_it_is_t
             check_losses(planned(steps, {name: claimed[name] * factor}))
 
 
+@pytest.mark.slow
 def test_a_thousand_different_draws_are_checked_in_reasonable_time() -> None:
     steps = [
         SimpleNamespace(

@@ -87,6 +87,7 @@ def neighbours(relation: str, rows: int) -> Iterator[tuple[tuple[Row, ...], tupl
         yield from product(some, some)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("ways", ["[0, 1, 2]", "[0, 2]", "[1]"])
 @pytest.mark.parametrize("units", [False, True])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -121,6 +122,7 @@ def test_every_table_counts_the_same_rows_whatever_its_columns() -> None:
     assert {int(answer(plan, step, tuple(VALUES)).sum()) for step in tables} == {4}
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_claims_are_those_without_a_list(relation: str) -> None:
     """Also where fewer cells are possible and a smaller claim would be right: what is claimed is a bound."""

@@ -74,12 +74,12 @@ def test_every_command_is_in_the_readme() -> None:
 
 
 def test_every_make_target_shown_exists() -> None:
-    targets = set(re.findall(r"^([a-z0-9]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     inline = [
-        name for path in documents() for name in re.findall(r"`make ([a-z0-9]+)", path.read_text(encoding="utf-8"))
+        name for path in documents() for name in re.findall(r"`make ([a-z0-9-]+)", path.read_text(encoding="utf-8"))
     ]
     fenced = [
-        name for block in blocks("console", "bash") for name in re.findall(r"^make ([a-z0-9]+)", block.text, re.M)
+        name for block in blocks("console", "bash") for name in re.findall(r"^make ([a-z0-9-]+)", block.text, re.M)
     ]
 
     assert {"demo", "test"} <= set(fenced)
@@ -91,7 +91,7 @@ def test_every_make_target_says_what_it_does() -> None:
     phony = re.search(r"^\.PHONY: (.+)$", text, re.MULTILINE)
 
     assert phony is not None
-    assert set(phony[1].split()) == set(re.findall(r"^([a-z0-9]+):.*## ", text, re.MULTILINE))
+    assert set(phony[1].split()) == set(re.findall(r"^([a-z0-9-]+):.*## ", text, re.MULTILINE))
 
 
 def test_the_exit_codes_of_the_readme_are_those_of_the_errors() -> None:

@@ -36,6 +36,7 @@ def test_every_yaml_block_of_the_documents_loads_and_is_planned(block: Block) ->
         pytest.skip(str(missing))
 
 
+@pytest.mark.thin(first=4)
 @pytest.mark.parametrize("path", RELEASES, ids=_name)
 def test_a_plan_is_a_function_and_verifies(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

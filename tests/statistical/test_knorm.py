@@ -1,8 +1,9 @@
-"""Do the drawn vectors have the stated law? Acceptance at 1e-6, and a scale that is a little wrong is rejected.
+"""Do the drawn vectors have the stated law? Acceptance at 1e-10, and a scale that is a little wrong is rejected.
 
 Each case draws once, 10^5 vectors and more where one coordinate shall have that power, and tests them several times.
 ``make nightly`` draws so many that a scale wrong by 3 % is rejected; every commit has 0.36 of them, which reject one wrong
-by 5 %: the expected statistic grows with the draws and with the square of the error, and 0.36 = (3 / 5)^2.
+by 5 %: the expected statistic grows with the draws and with the square of the error, and 0.36 = (3 / 5)^2. Neither a
+sound sampler nor a wrong scale is taken for the other with a chance above 1e-9.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ from dprelease.noise import JOINT_MECHANISMS, Exact
 from dprelease.noise.knorm import KNormLaw
 from dprelease.noise.lattice_ball import Ball
 
-ALPHA = 1e-6
-# so many that the expected statistic of a wrong scale is five deviations and more above the limit
-DRAWS = {1: 300_000, 2: 200_000, 5: 150_000, 12: 30_000}
+ALPHA = 1e-10
+# so many that the expected statistic of a wrong scale is seven deviations and more above the limit
+DRAWS = {1: 525_000, 2: 350_000, 5: 260_000, 12: 52_000}
 FEW, FULL = (Fraction(36, 100), Fraction(5, 100)), (Fraction(1), Fraction(3, 100))  # part of these draws, and the error
 BINS = 12
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 SETTINGS = ((1, Fraction(15, 2)), (2, Fraction(3, 2)), (5, Fraction(200, 3)), (12, Fraction(5000)))
 CASES = [
-    pytest.param(ball, k, scale, *run, marks=pytest.mark.nightly if run is FULL else pytest.mark.slow)
+    pytest.param(
+        ball, k, scale, *run, marks=pytest.mark.nightly if run is FULL else [pytest.mark.slow] if k != 2 else []
+    )
     for run in (FEW, FULL)
     for ball in ("count", "linf")
     for k, scale in SETTINGS
@@ -80,7 +83,7 @@ def p_value(sample: Integers, above: Callable[[Integers], Floats]) -> float:
     tails = above(edges)
     expected = np.diff(np.concatenate([[1.0], tails, [0.0]])) * -len(sample)
     observed = np.histogram(sample, np.concatenate([[-1], edges, [np.iinfo(np.int64).max - 1]]) + 0.5)[0]
-    keep = expected >= 5
+    keep = expected >= 50
     assert keep.sum() >= 3
     observed, expected = observed[keep], expected[keep]
     return float(stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue)
@@ -113,7 +116,6 @@ def test_every_coordinate_has_the_stated_law_and_a_wrong_scale_is_seen(
         assert p_value(np.abs(vectors[:, 0]), coordinate_above(ball, k, scale * wrong)) < ALPHA
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ball", ["count", "linf"])
 def test_whole_vectors_have_the_stated_law_and_the_other_ball_is_seen(ball: Ball) -> None:
     """Every vector of norm at most 5 on its own, all others together."""

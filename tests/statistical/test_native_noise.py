@@ -1,7 +1,8 @@
-"""Does native noise have the stated law? Acceptance at 1e-6, with the power to see a scale that is a little wrong.
+"""Does native noise have the stated law? Acceptance at 1e-10, with the power to see a scale that is a little wrong.
 
-10^6 draws a scale on every commit, where a scale wrong by 1 % is rejected; 10^8 with ``make nightly``, where one wrong
-by 0.1 % is. Each case draws once and is tested several times.
+2 10^6 draws a scale on every commit, where a scale wrong by 1 % is rejected; 2 10^8 with ``make nightly``, where one
+wrong by 0.1 % is: 14 deviations off, with a limit at 6.5. So neither is taken for the other with a chance above 1e-9.
+Each case draws once and is tested several times.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from scipy import stats
 from dprelease.noise import native
 from dprelease.noise.native import Kind
 
-ALPHA = 1e-6
+ALPHA = 1e-10
 LIMIT = float(stats.norm.isf(ALPHA / 2))
 CHUNK = 1_000_000
 SCALES = [Fraction(1, 2), Fraction(1), Fraction(104, 41), Fraction(30), Fraction(1000), Fraction(1499), Fraction(10**6)]
 CASES = [(kind, scale) for kind in ("gaussian", "laplace") for scale in SCALES]
 SIZES = [
-    pytest.param(10**6, Fraction(1, 100), id="a million"),
-    pytest.param(10**8, Fraction(1, 1000), id="a hundred million", marks=pytest.mark.nightly),
+    pytest.param(2 * 10**6, Fraction(1, 100), id="two million"),
+    pytest.param(2 * 10**8, Fraction(1, 1000), id="two hundred million", marks=pytest.mark.nightly),
 ]
 
 
@@ -120,7 +121,7 @@ def test_native_noise_has_the_stated_law_and_a_wrong_scale_is_seen(
 ) -> None:
     sample = Sample.drawn(kind, scale, size)
     expected = chances(kind, scale, sample.edges) * size
-    keep = expected >= 5
+    keep = expected >= 50
     assert keep.sum() >= 5
     assert (
         stats.chisquare(sample.counts[keep], expected[keep] * sample.counts[keep].sum() / expected[keep].sum()).pvalue
@@ -141,6 +142,7 @@ def test_noise_of_a_tiny_scale_is_zero(kind: Kind) -> None:
     assert not out.any()
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("scale", [Fraction(5, 2), Fraction(30)])
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_native_noise_and_opendp_have_one_law(kind: Kind, scale: Fraction) -> None:
@@ -154,5 +156,5 @@ def test_native_noise_and_opendp_have_one_law(kind: Kind, scale: Fraction) -> No
         np.bincount(np.searchsorted(edges, sample), minlength=len(edges) + 1)
         for sample in (out, add_noise(kind, np.zeros(60_000, dtype=np.int64), scale, "opendp"))
     ]
-    seen = np.array(table)[:, np.sum(table, axis=0) >= 10]
+    seen = np.array(table)[:, np.sum(table, axis=0) >= 100]
     assert stats.chi2_contingency(seen).pvalue > ALPHA

@@ -6,7 +6,7 @@ region). So cells x draws are independent trials, trial i with a probability p_i
 p_i >= 95 % for each. Their sum is then stochastically at least binomial with 95 % (one trial after another can be
 replaced by a likelier one), and the one-sided binomial test is exact however the p_i differ. Different measures share
 draws (a mean and its count, all counts of a joint draw), and are tested apart: Bonferroni over all tests needs no
-independence, so that 1e-6 is the chance that anything fails here on a right program.
+independence, so that 1e-9 is the chance that a test fails here on a right program.
 
 Where a number is one measurement, the law says more: the share that value -/+ margin holds, before it is cut, is that
 probability exactly, tested on both sides. The cut interval holds at least as often, which needs no chance at all.
@@ -23,7 +23,7 @@ from scipy import stats
 
 from tests.statistical.coverage import SCENARIOS, Tally, simulated
 
-LEVEL = 1e-6 / (len(SCENARIOS) * 2 * 30)  # at most 30 measures in each scenario, two tests of each
+LEVEL = 1e-9 / (2 * 30)  # at most 30 measures in each scenario, two tests of each
 LINEAR = {("old", "old"), ("hours", "hours"), ("hours", "n")}
 TIGHT = [("people", name) for name in ("n", "earners", "hours", "pay")]
 """Of the Gaussian scenario: margins that are as narrow as the law allows, over 20 cells."""
@@ -33,7 +33,7 @@ Tallies = dict[tuple[str, str], Tally]
 
 @cache
 def few(name: str) -> Tallies:
-    return simulated(name, 700 if name == "gaussian" else 300, rare=12)  # so that the power fails once in 10^6 runs
+    return simulated(name, 1300 if name == "gaussian" else 300, rare=24)  # so that the power fails once in 10^9 runs
 
 
 def too_seldom(tally: Tally) -> float:

@@ -11,7 +11,8 @@ the tables to decimals is left out. Both sides are tested, and that e lies in th
 
 *Coverage.* For one cell, releases are independent, and a margin holds the truth with the stated confidence: binomial.
 
-All tests of one workload together fail by chance once in 10^6 runs at most (Bonferroni over tables and cells).
+Each test of one workload fails by chance once in 10^9 runs at most (Bonferroni over tables and cells), and so does each
+that shows their power.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from tests.workloads import GEO, areas, crosstabs, spec_of
 
 Floats = npt.NDArray[np.float64]
 
-LEVEL = 1e-6
-FEW, FULL = 300, 2000
+LEVEL = 1e-9
+FEW, FULL = 750, 2000
 SHARES = """shares:
   levels: {region: 1/7, state: 2/7, puma: 4/7}
   tables: {total: [null, 1/4, 1/4], sex: [1/2, 1/4, 1/4], sex*race: 1/2}"""

@@ -160,6 +160,7 @@ MIXES: dict[str, Event] = {
 }
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("accountant", [BASIC, ADVANCED], ids=lambda one: one.name)
 @pytest.mark.parametrize("name", MIXES)
 @pytest.mark.parametrize("delta", ["1e-5", "1e-6"])

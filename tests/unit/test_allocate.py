@@ -144,6 +144,7 @@ MIXES = [
 ]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("accounting", "noise", "neighboring"), MIXES)
 def test_pins_targets_and_shares_in_one_release(accounting: str, noise: str, neighboring: str) -> None:
     privacy = f"accounting: {accounting}\n  noise: {noise}\n  neighboring: {neighboring}"

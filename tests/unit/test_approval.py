@@ -317,6 +317,7 @@ def test_a_signature_for_another_purpose() -> None:
         sign(statement, KEYS["eve"])
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_the_statement_verifies() -> None:
     plan = plan_for()
     mine = approval("alice", plan)

@@ -88,6 +88,8 @@ def rises(event_at: At, accounting: str, low: Fraction, high: Fraction) -> bool:
 def test_the_budget_is_used_up_and_never_exceeded(
     family: str, accounting: str, weights: list[int], epsilon: Fraction
 ) -> None:
+    """The certified loss of PLDs wavers from knob to knob by some 5e-6 of itself, so that "used up" within 1e-5 is missed
+    by a rare set of weights ([4, 4] and [2, 2] at 184/47 for `auto`). The examples are therefore fixed but at night."""
     event_at = FAMILIES[family](*weights)
     budget = Budget(epsilon=epsilon, delta=DELTA)
     knob = largest_knob(event_at, accounting, budget)

@@ -21,6 +21,7 @@ from dprelease.release.schedule.due import coverage
 from dprelease.release.schedule.due_runs import Agenda, Turn, turns
 from dprelease.spec.schedule import Scheduled, ScheduleSpec
 from tests.ledgers import charges, fill, plan
+from tests.tiers import few
 
 from .test_due import schedule, taken
 
@@ -340,7 +341,8 @@ def live(book: Book, ledger: Pretended, history: Sequence[tuple[str, Any, Any]])
     assert sorted(closed) == sorted(book.published)
 
 
-@settings(max_examples=80)
+@pytest.mark.slow
+@settings(max_examples=few(80))
 @given(kind=st.sampled_from(KINDS), history=HISTORY)
 def test_no_period_is_forgotten_and_none_is_released_twice(kind: str, history: list[tuple[str, Any, Any]]) -> None:
     book = Book(kind)

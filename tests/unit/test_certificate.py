@@ -164,6 +164,7 @@ def test_a_rational_is_exact_or_just_above(value: Fraction) -> None:
         assert Fraction(text) == value
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_tagged_and_says_its_language_and_title(case: str) -> None:
     pypdf = pytest.importorskip("pypdf")
@@ -195,6 +196,7 @@ def tags(node: Any) -> list[str]:
     return own + (tags(node["/K"]) if "/K" in node else [])
 
 
+@pytest.mark.slow
 def test_the_bytes_are_the_same_on_repeat_on_other_days_and_in_other_folders(tmp_path: Path) -> None:
     once = made(plain())
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo", "SOURCE_DATE_EPOCH": "1", "LANG": "C"}
@@ -214,6 +216,7 @@ def test_another_plan_has_another_identifier_and_the_environment_is_put_back(mon
     assert bytes(ids[0].original_bytes) == bytes.fromhex(content.facts.plan_fingerprint)[:16]
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by the page as it is, nor by one into which somebody got a reference."""
     made(plain())  # or skip

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.curves import gaussian
+from tests.tiers import few
 
 MU = st.fractions(min_value=Fraction(1, 10**6), max_value=40)
 DELTA = st.integers(1, 60).map(lambda power: Fraction(1, 10**power))
@@ -79,7 +80,7 @@ def test_composition_is_exact() -> None:
     assert math.sqrt(found) == pytest.approx(0.25617376914899, rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(mu=MU, delta=DELTA)
 def test_epsilon_is_certified_and_within_a_part_in_a_million_million(mu: Fraction, delta: Fraction) -> None:
     found = gaussian.epsilon(mu * mu, delta)
@@ -87,7 +88,7 @@ def test_epsilon_is_certified_and_within_a_part_in_a_million_million(mu: Fractio
     assert found == 0 or gaussian.delta(mu * mu, found * (1 - Fraction(1, 10**12))) > delta
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(epsilon=st.fractions(min_value=0, max_value=30), delta=DELTA)
 def test_sigma_is_the_smallest(epsilon: Fraction, delta: Fraction) -> None:
     delta = max(delta, Fraction(1, 10**30))  # smaller ones at epsilon 0 want a mu below the documented 1e-30
@@ -96,7 +97,7 @@ def test_sigma_is_the_smallest(epsilon: Fraction, delta: Fraction) -> None:
     assert gaussian.delta((3 / (found * (1 - Fraction(1, 10**12)))) ** 2, epsilon) > delta
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(mu=MU, epsilon=st.fractions(min_value=0, max_value=20))
 def test_the_quick_logarithm_is_good_enough_for_a_guess(mu: Fraction, epsilon: Fraction) -> None:
     exact = gaussian.delta(mu * mu, epsilon)

@@ -58,6 +58,7 @@ def label(atom: Event) -> str:
     return f"{atom.kind}-{getattr(atom, 'scale', '')}-{getattr(getattr(atom, 'sensitivity', None), 'shifts', '')}"
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("atom", PURE + OTHER, ids=label)
 @pytest.mark.parametrize("delta", ["1e-2", "1e-6", "1e-12"])
 def test_epsilon_is_certified_and_close(atom: Event, delta: str) -> None:

@@ -118,6 +118,7 @@ def test_what_was_released_early_is_published() -> None:
     assert states(found) == {"2024-05": "waiting", "2024-06": "published"}
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("kind", get_args(Per))
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/Los_Angeles"])
 def test_no_period_is_missing_and_none_twice_at_any_hour(kind: Per, zone: str) -> None:

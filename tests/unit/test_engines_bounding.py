@@ -74,6 +74,7 @@ def many(seed: int = 1) -> list[tuple[Any, ...]]:
     return [*rows, *rows[:50], *((None, draw.choice("abcd"), draw.randrange(500)) for _ in range(30))]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 @pytest.mark.parametrize("truncate", ["sample", "first", "last"])
 def test_the_order_of_rows_and_their_files_play_no_part(null_id: Any, truncate: Any, tmp_path: Path) -> None:
@@ -149,6 +150,7 @@ def test_ids_are_equal_where_their_typed_values_are(kind: Any, units: int, tmp_p
     assert ask(tmp_path, table, [UNITS]) == [[units]]
 
 
+@pytest.mark.slow
 def test_a_unit_with_a_hundred_thousand_rows_is_one_unit(tmp_path: Path) -> None:
     rows = [(at, "abcd"[at % 4], at) for at in range(200)]
     write(tmp_path, [*rows, *(("crowd", "abcd"[at % 4], at % 30_001) for at in range(100_000))])

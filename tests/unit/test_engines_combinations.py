@@ -108,6 +108,7 @@ def of_units(most: int = 700) -> Table:
     return table(unit_id="who", null_id="unit", bounds=TableBounds(max_rows=most))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("units", [False, True])
 @pytest.mark.parametrize("setting", [{}, {"_MOST": 0}, {"_FITS": 1000}])
 def test_every_table_is_that_of_a_pass_over_the_rows(

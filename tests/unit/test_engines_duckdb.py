@@ -78,6 +78,7 @@ def test_the_connection_reaches_nothing_outside(statement: str, tmp_path: Path, 
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_more_rows_than_memory_is_an_error_and_no_spill_file(tmp_path: Path, monkeypatch: Any) -> None:
     """A small memory limit is set before the lock; sorting more than that fails, and leaves no file anywhere near."""
     import duckdb

@@ -31,6 +31,7 @@ def read(column: Column, stored: Any, *nulls: str) -> list[Any]:
 NUMBERS = st.from_regex(r"[ ]?[+-]?[0-9]{0,22}\.?[0-9]{0,3}([eE][+-]?[0-9]{1,3})?[ ]?", fullmatch=True)
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.none(), NUMBERS, st.text(max_size=6)), max_size=8), st.sampled_from(get_args(ColumnType)))
 def test_reading_an_array_is_reading_its_values(texts: list[str | None], kind: ColumnType) -> None:
     column = Column(name="c", type=kind)

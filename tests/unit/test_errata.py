@@ -85,6 +85,7 @@ def test_what_is_false_of_moved_numbers_alone_is_found_only_beside_them(name: st
         assert found({"pages/population.html": text}, moved_plan()) == []
 
 
+@pytest.mark.slow
 def test_what_is_written_now_of_moved_numbers_has_none_of_it() -> None:
     plan = moved_plan()
     files = bundle(plan)

@@ -26,27 +26,9 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish import folder_for
 from dprelease.release.records.errata import errata, write_errata
 from tests.ledgers import charges, key
-from tests.planned import plan_of
+from tests.planned import VILLAGES, plan_of
 
 F = Fraction
-SPEC = """
-dprelease: 1
-release: {name: villages, period: 2024}
-privacy:
-  unit: {entity: person}
-  budget: {epsilon: 2, delta: 1e-7}
-  noise: gaussian
-tables:
-  people:
-    account: people
-    unit_id: person
-    bounds: {max_rows: 1}
-    source: {file: people.csv}
-    columns:
-      village: {type: text}
-queries:
-  n: {table: people, by: [village], keys: private, measures: {n: {count: rows}}}
-"""
 ERRATUM = Fault(why=ERRATA["key-selection"], erratum="key-selection", factor=F(1))
 
 
@@ -63,7 +45,8 @@ def homes(persons: int = 5, selecting: str = "1/50000") -> Account:
 
 
 def made(name: str = "villages", account: Account | None = None, revisions: int = 0) -> ReleasePlan:
-    plan = plan_of(SPEC.replace("name: villages", f"name: {name}"), accounts=[account or homes()])
+    text = VILLAGES.replace("1e-7}", "1e-7}\n  noise: gaussian").replace("name: villages", f"name: {name}")
+    plan = plan_of(text, accounts=[account or homes()])
     return plan.model_copy(update={"release": plan.release.model_copy(update={"revisions": revisions})})
 
 

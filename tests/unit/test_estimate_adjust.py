@@ -16,6 +16,7 @@ from dprelease.estimate.design import Axes, Design, Floats, Taken, Tree
 from dprelease.estimate.nonnegative import families, joint_set, marginals, nonnegative
 from dprelease.estimate.projection import onto_simplex, onto_tables
 from dprelease.estimate.whole import whole
+from tests.tiers import few
 
 TREE = Tree(2, (np.array([1, 0, 1, 1, 1]), np.array([0, 1, 2, 3, 3, 2, 0, 4, 3, 3])))
 
@@ -105,7 +106,7 @@ def test_unfinished_rounds_are_repaired_to_exact_sums() -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8), st.floats(0, 1e6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=few(100), deadline=None)
 def test_the_nearest_point_of_a_simplex_is_one_shift_cut_at_zero(values: list[float], total: float) -> None:
     y = np.array(values)
     x = onto_simplex(y[None], np.array([total]))[0]
@@ -119,7 +120,7 @@ def test_the_nearest_point_of_a_simplex_is_one_shift_cut_at_zero(values: list[fl
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1.0, 30.0]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=few(20), deadline=None)
 def test_nonnegative_tables_keep_totals_and_add_up(seed: int, mean: float) -> None:
     rng = np.random.default_rng(seed)
     joint = levels_of(rng.poisson(mean, (10, 2, 3)) + rng.normal(0, 3, (10, 2, 3)), TREE)
@@ -150,7 +151,7 @@ def test_tables_that_are_nonnegative_stay_as_they_are() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.binary(min_size=32, max_size=32))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=few(50), deadline=None)
 def test_whole_numbers_add_up_and_are_next_to_what_they_round(seed: int, key: bytes) -> None:
     rng = np.random.default_rng(seed)
     kind = rng.integers(0, 3, (10, 7))

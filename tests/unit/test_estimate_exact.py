@@ -19,6 +19,7 @@ from dprelease.estimate.nonnegative import nonnegative
 from dprelease.estimate.projection import onto_simplex
 from dprelease.estimate.reconcile import reconcile
 from dprelease.estimate.whole import whole
+from tests.tiers import few
 from tests.unit.test_estimate_nearest import JOINT, SETS, SIZES, TABLES, TREE, above, below, drawn, of_family, optimum
 
 WIDE = (2, 3, 2)
@@ -34,7 +35,7 @@ def tables_of(finest: Floats, design: Design) -> dict[Table, Floats]:
     return found
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=few(30))
 @given(
     seed=st.integers(0, 2**32 - 1),
     level=st.integers(0, 2),
@@ -69,6 +70,7 @@ def test_an_exact_table_stays_to_the_digit_whatever_the_noise(
                 assert sums == pytest.approx(found[at - 1, each], rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("level", "axes"), [(2, (0,)), (1, (0,)), (1, (1,)), (0, JOINT), (2, ())])
 @pytest.mark.parametrize("seed", range(2))
 def test_beside_it_each_family_is_the_nearest_of_a_general_optimiser(level: int, axes: Axes, seed: int) -> None:
@@ -116,7 +118,7 @@ def _independent(rows: Floats) -> list[int]:
     return kept
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=few(40))
 @given(
     seed=st.integers(0, 2**32),
     key=st.binary(min_size=32, max_size=32),

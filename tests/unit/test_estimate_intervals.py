@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Quantity
@@ -52,6 +52,9 @@ def test_nothing_is_known_where_the_margin_is_not() -> None:
 
 
 @given(value=finite, margin=widths, low=ends, high=ends, share=st.fractions(-1, 1))
+@example(value=5e-324, margin=0.0, low=None, high=None, share=Fraction(0))  # its text is more than what it holds
+@example(value=-5e-324, margin=0.0, low=None, high=None, share=Fraction(0))
+@example(value=5e-324, margin=5e-324, low=None, high=Fraction(1, 999), share=Fraction(1))
 def test_every_possible_number_within_the_margin_is_within_the_interval(
     value: float, margin: float, low: Fraction | None, high: Fraction | None, share: Fraction
 ) -> None:

@@ -91,6 +91,7 @@ def of_family(children: list[int]) -> npt.NDArray[np.int64]:
     return np.concatenate([np.arange(6 * child, 6 * child + 6) for child in children])
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("taken", [TABLES, RESIDUALS, MIXED], ids=["tables", "residuals", "mixed"])
 @pytest.mark.parametrize("seed", range(3))
 def test_each_family_is_the_nearest_of_a_general_optimiser(taken: tuple[Taken, ...], seed: int) -> None:

@@ -17,6 +17,7 @@ from dprelease.estimate.ranges import Which, range_rows, range_table, rows_of_a_
 from dprelease.measures.count import Count
 from dprelease.plan.lower_ranges import near_optimal
 from dprelease.plan.ranged import PlannedRanges, rows_of
+from tests.tiers import few
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,6 +40,7 @@ def factor_of(kind: str, shape: tuple[int, ...], axis: int) -> Factor | None:
     return Factor(shape=shape, axis=axis, kind="matrix", grain=2**12, rows=rows)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("kind", ["counts", "root", "matrix"])
 @pytest.mark.parametrize("which", ["prefixes", "all"])
 @pytest.mark.parametrize("keys", [1, 2, 7, 64, 65, 128])
@@ -57,7 +59,7 @@ def test_the_inverse_of_a_large_triangle_is_one() -> None:
     np.testing.assert_allclose(found, np.cumsum(counts), rtol=0, atol=1e-8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.data())
 def test_without_noise_sums_are_the_sums(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))

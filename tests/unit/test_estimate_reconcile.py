@@ -15,6 +15,7 @@ from dprelease.estimate.contrast import join, part, split
 from dprelease.estimate.design import Axes, Design, Floats, Taken, Tree, subsets
 from dprelease.estimate.reconcile import Cell, covariance, node_variances, reconcile, undetermined
 from dprelease.plan.strategy import Workload, select
+from tests.tiers import few
 
 Matrix = Floats
 
@@ -96,7 +97,7 @@ def cells_of(design: Design) -> list[Cell]:
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=few(50), deadline=None)
 @given(designs())
 def test_estimates_variances_and_covariances_are_those_of_dense_least_squares(found: tuple[Design, int]) -> None:
     design, seed = found

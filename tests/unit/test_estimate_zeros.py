@@ -17,6 +17,7 @@ from dprelease.estimate.design import Axes, Design, Floats, Taken, Tree, Zeros, 
 from dprelease.estimate.reconcile import Cell, node_variances, reconcile
 from dprelease.estimate.reconcile import covariance as without_zeros
 from dprelease.estimate.zeros import cell_variances, covariance, estimated, possible
+from tests.tiers import few
 
 
 def matrix_of(sizes: tuple[int, ...], axes: Axes, centred: bool = False) -> Floats:
@@ -71,7 +72,7 @@ def designs(draw: st.DrawFn) -> tuple[Design, int]:
     return Design(sizes, Tree.flat(), sets, tuple(taken), Zeros(axes, tuple(sorted(zeros)))), seed
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=few(120), deadline=None)
 @given(designs())
 def test_estimates_and_covariances_are_those_of_dense_least_squares_within_the_constraints(
     found: tuple[Design, int],

@@ -79,6 +79,7 @@ def whole(draws: Composed) -> dict[str, Any]:
     return {"accounts": {"a": {"composition": composition, "reveals": told["reveals"], "slack": told["slack"]}}}
 
 
+@pytest.mark.slow
 def test_twelve_monthly_releases_are_the_same_to_a_stranger(tmp_path: Path) -> None:
     _, policy, ledger = twelve(tmp_path)
     ours = status_facts(ledger, policy)["accounts"][0]

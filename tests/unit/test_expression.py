@@ -313,6 +313,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("text", [*DEEP, *WIDE], ids=lambda text: f"{text[:24]!a}{len(text)}")
 def test_deep_and_wide_ones_are_refused_in_time(text: str) -> None:
     start = time.perf_counter()

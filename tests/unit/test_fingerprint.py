@@ -23,6 +23,7 @@ from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.engines import ENGINES, Engine, csvfile, fingerprint
 from dprelease.engines.fingerprint import Look, Watch, fingerprints, no_rows
 from dprelease.errors import BrokenPromiseError, EngineError, Retryable, Unavailable
+from tests.tiers import few
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
 SEX = Column(name="sex", type="integer", keys=(1, 2))
@@ -319,7 +320,7 @@ def test_a_closed_engine_says_so(folder: Path) -> None:
 ACTS = st.lists(st.sampled_from(["write a", "write b", "compare", "load"]), min_size=3, max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=few(100), deadline=None)
 @given(acts=ACTS)
 def test_what_is_given_out_after_loading_is_the_fingerprint_of_the_rows_in_memory(acts: list[str]) -> None:
     """Every order of writing, comparing and loading, on a file system whose times show every write.

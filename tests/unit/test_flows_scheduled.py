@@ -155,6 +155,7 @@ def test_without_a_server_or_a_schedule_nothing_is_registered(tmp_path: Path, mo
     assert none.value.code == "DPR-O111"
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     path = small_project(tmp_path, MONTHLY + SCHEDULE, rows=3)
     ended = subprocess.run(

@@ -88,6 +88,7 @@ def test_parquet_has_the_key_itself_and_the_package_says_what_csv_has() -> None:
     assert not [field["name"] for field in others if "dprelease" in field and field["name"] != "term"]
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("how", [None, "escape", "keep"])
 def test_such_a_bundle_verifies(tmp_path: Path, how: str | None) -> None:
     _, files = released(csv_formulas=how)

@@ -25,26 +25,9 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guarantee import guarantee
 from dprelease.publish.accounting.semantics import semantics
 from dprelease.publish.bundle.check_groups import as_written_before, untrue
-from tests.planned import SPEC, plan_of
+from tests.planned import SPEC, VILLAGES, plan_of
 
 F = Fraction
-PRIVATE = """
-dprelease: 1
-release: {name: villages, period: 2024}
-privacy:
-  unit: {entity: person}
-  budget: {epsilon: 2, delta: 1e-7}
-tables:
-  people:
-    account: people
-    unit_id: person
-    bounds: {max_rows: 1}
-    source: {file: people.csv}
-    columns:
-      village: {type: text}
-queries:
-  n: {table: people, by: [village], keys: private, measures: {n: {count: rows}}}
-"""
 HOMES = Account(
     name="people",
     unit="household",
@@ -57,7 +40,7 @@ HOMES = Account(
 
 
 def villages(budget: str = "{epsilon: 2, delta: 1e-7}", account: Account | None = None) -> ReleasePlan:
-    text = PRIVATE.replace("{epsilon: 2, delta: 1e-7}", budget)
+    text = VILLAGES.replace("{epsilon: 2, delta: 1e-7}", budget)
     return plan_of(text, accounts=None if account is None else [account])
 
 
@@ -249,6 +232,7 @@ def test_an_exchange_has_the_reach_that_a_plan_of_replaced_units_has(noise: str,
     assert compared
 
 
+@pytest.mark.slow
 def test_choices_coins_and_selections_are_exchanged_too() -> None:
     quantile = SPEC.replace(
         "total: {sum: income", "middle: {quantiles: income, at: [0.5], clip: [0, 200000]}\n      total: {sum: income"
@@ -263,7 +247,7 @@ def test_choices_coins_and_selections_are_exchanged_too() -> None:
     assert isinstance(selected, KeySelection)
     assert selected.noise.sensitivity.l1 == 2
     assert (selected.keys, selected.delta) == (1, chosen(villages()).delta)
-    coined = plan_of(PRIVATE.replace("delta: 1e-7}", "delta: 1e-7}\n  noise: laplace"))
+    coined = plan_of(VILLAGES.replace("delta: 1e-7}", "delta: 1e-7}\n  noise: laplace"))
     (at,) = [at for at, step in enumerate(coined.steps) if step.selecting is not None]
     if coined.steps[at].mechanism == "optimal_selection":
         alone, two = coined.events[at], exchanged(coined)[at]

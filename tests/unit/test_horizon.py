@@ -200,6 +200,7 @@ SOLVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVED)
 def test_so_many_fit_at_the_largest_budget_and_not_at_a_thousandth_more(name: str) -> None:
     text, people, number = SOLVED[name]

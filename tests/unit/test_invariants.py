@@ -23,6 +23,7 @@ from dprelease.release.planning import open_target, plan_release
 from dprelease.spec.load import load
 from tests.invariants import LAW, STATES, allowed, exact_states
 from tests.planned import plan_of
+from tests.tiers import few
 from tests.workloads import GEO, areas, crosstabs, ordinary, small_workloads, spec_of
 
 FILES = {"geo": GEO.encode()}
@@ -227,7 +228,7 @@ def test_the_policy_says_true_or_false(tmp_path: Path, written: str) -> None:
         open_target(spec)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=few(40))
 @given(seed=st.integers(0, 2**32), key=st.binary(min_size=32, max_size=32), kept=st.integers(0, 2))
 def test_whole_totals_stay_when_cells_are_rounded(seed: int, key: bytes, kept: int) -> None:
     rng = np.random.default_rng(seed)

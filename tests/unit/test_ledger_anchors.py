@@ -126,6 +126,7 @@ def test_lines_of_two_ledgers_are_damage(anchor: Anchor) -> None:
         anchor.last()
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("accounts", [10, 600, 5_000])
 def test_lines_of_any_length_are_found_at_the_end(anchor: Anchor, accounts: int) -> None:
     """A line with many accounts, or windows, is longer than what one look takes in."""

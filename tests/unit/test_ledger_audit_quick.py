@@ -141,6 +141,7 @@ def rechained(told: Sequence[tuple[str, str]]) -> list[Line]:
     return lines
 
 
+@pytest.mark.slow
 def test_both_ways_find_the_same_in_a_book_that_was_altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, made = SQLiteLedger(tmp_path / "ledger.db"), plan(steps={"a": "people"}, cost="1/20")
     given_up = plan("second", cost="1/20")

@@ -29,6 +29,7 @@ from dprelease.ledger.anchors.anchors import Journal
 from dprelease.ledger.model.anchor_lines import Line
 from dprelease.ledger.tables import view
 from tests.ledgers import account, answer, charges, fill, plan
+from tests.tiers import few
 from tests.unit.ledger_model import CAP, COSTS, NAMES, PLANS, RELEASES, STEPS, Crash, Facts, Model
 
 releases = st.sampled_from(RELEASES)
@@ -360,7 +361,7 @@ def run(examples: int, length: int) -> int:
 
 
 def test_any_order_of_events(capsys: pytest.CaptureFixture[str]) -> None:
-    made = run(12, 25)
+    made = run(few(12, 8), 25)
     with capsys.disabled():
         print(f"{made} steps of a ledger ", end="")
     assert made > 100

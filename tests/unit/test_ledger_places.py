@@ -71,6 +71,7 @@ ROOMS = [0, 20_000, 60_000, 200_000, 400_000]
 ROOMS_BETWEEN = [1_000, 150_000, 260_000]
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("room", [*ROOMS, *(pytest.param(room, marks=pytest.mark.nightly) for room in ROOMS_BETWEEN)])
 def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path, room: int) -> None:
     path, head = tmp_path / "state" / "ledger.db", tmp_path / "anchors" / "head"
@@ -117,6 +118,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("where", ["both", "ledger", "anchor"])
 def test_a_disk_that_fills_up_is_a_clear_error_and_loses_nothing(small: Path, tmp_path: Path, where: str) -> None:
     path = (tmp_path if where == "anchor" else small) / "state" / "ledger.db"

@@ -131,6 +131,7 @@ def not_less(after: Balance, before: Balance) -> bool:
     )
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
 @pytest.mark.parametrize("how", ["restored", "deleted"])
 def test_no_account_has_less_than_was_charged_to_it(world: World, terms: Account, how: str) -> None:
@@ -219,6 +220,7 @@ def crashing(monkeypatch: pytest.MonkeyPatch, fuse: Fuse) -> None:
         monkeypatch.setattr(owner, name, fuse(getattr(owner, name)))
 
 
+@pytest.mark.slow
 def test_a_recovery_that_dies_anywhere_is_gone_on_with_and_adds_nothing_twice(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

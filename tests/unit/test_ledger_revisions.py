@@ -27,6 +27,7 @@ from dprelease.release.records.errata import errata
 from dprelease.release.records.status import accounts_of
 from dprelease.release.revisions import revisions_of, vintages
 from tests.ledgers import World, account, answer, charges, key, plan
+from tests.tiers import few
 
 STEPS = {"one": "people", "two": "people"}
 WRONG = Fault(why="the sampler was wrong", package="numpy", version="9", factor=Fraction(2))
@@ -286,7 +287,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(operations=OPERATIONS)
 def test_whatever_the_order_no_more_is_drawn_than_was_paid_for(
     operations: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory

@@ -358,6 +358,7 @@ def test_a_forked_child_makes_its_own_connections(ledger: SQLiteLedger) -> None:
     assert ledger.check() == ()
 
 
+@pytest.mark.slow
 def test_no_connection_is_left_open_by_a_ledger_that_is_dropped(path: Path) -> None:
     ledger = SQLiteLedger(path)
     fill(ledger)

@@ -57,6 +57,7 @@ def flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
+@pytest.mark.slow
 def test_any_altered_byte_of_an_entry_is_found_and_its_entry_named(
     ledger: SQLiteLedger, path: Path, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_dropped_rules_are_found(ledger: SQLiteLedger, path: Path) -> None:
     assert all("is missing or is not as dprelease makes it" in line for line in ledger.check())
 
 
+@pytest.mark.slow
 def test_any_altered_byte_of_an_answer_is_found_and_it_is_never_drawn_again(
     ledger: SQLiteLedger, path: Path, tmp_path: Path
 ) -> None:

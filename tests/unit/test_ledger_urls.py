@@ -12,6 +12,7 @@ from dprelease.errors import LedgerError
 from dprelease.ledger import schemes
 from dprelease.spec.place import ledger_resolved, misplaced
 from dprelease.spec.project import load_project
+from tests.tiers import few
 
 PLAIN = "postgresql://user@db.example.com:5432/ledger?connect_timeout=5&sslmode=verify-full"
 SAME = [
@@ -107,7 +108,7 @@ PARAMETERS = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=few(300))
 @given(
     user=st.none() | CODED,
     host=HOSTS,

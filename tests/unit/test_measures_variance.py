@@ -14,6 +14,7 @@ from dprelease.catalog.table import Column, Range, Source, Table
 from dprelease.measures import Noisy
 from dprelease.measures.variance import Stddev, Variance
 from dprelease.noise import MECHANISMS
+from tests.tiers import few
 
 LEVEL = Fraction(95, 100)
 
@@ -55,7 +56,7 @@ def inputs(spec: Table, values: tuple[int, int, int], scales: tuple[str, str, st
     return [Noisy(q, np.array([v]), law) for q, v, law in zip(quantities, values, laws, strict=True)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(st.integers(-60, 60), st.integers(-40, 40), st.integers(1, 12), st.sampled_from(["0", "-3"]))
 def test_the_interval_is_the_range_over_the_box(squares: int, sums: int, count: int, low: str) -> None:
     """By brute force over every whole number of the box, and reached at real counts between them or at its corners."""

@@ -56,6 +56,7 @@ def test_without_noise_a_draw_is_the_kronecker_product_times_the_counts(factor: 
     assert true_factor(box, factor).tolist() == drawn.tolist()
 
 
+@pytest.mark.slow
 @given(factors(), st.data())
 def test_counts_of_any_size_are_clamped_so_that_no_number_overflows(factor: Factor, data: st.DataObject) -> None:
     cells, most = prod(factor.shape), factor.most_rows

@@ -93,6 +93,7 @@ def test_the_law_of_a_coordinate_by_brute_force(ball: Ball, k: int, reach: int) 
         assert law.tail(margin) == pytest.approx(float(mass[np.abs(values) > margin].sum()), rel=1e-8, abs=1e-10)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     "confidence", [Fraction(1, 2), Fraction(95, 100), 1 - Fraction(1, 10**9), 1 - Fraction(1, 10**40)]
 )

@@ -245,6 +245,7 @@ def _limited(below: Callable[[Any], int], most: int, what: Any) -> int:
     return below(what)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 60])
 @pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(2)])
 @pytest.mark.parametrize("ball", BALLS)

@@ -34,6 +34,7 @@ def test_native_noise(check: Callable[[Any], None]) -> None:
     check(real_kit())
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(kind=st.sampled_from(["gaussian", "laplace"]), scale=SCALES, both=st.booleans())
 def test_thresholds_of_any_rational_scale_are_those_of_many_digits(kind: str, scale: Fraction, both: bool) -> None:
@@ -149,6 +150,7 @@ def worker(pipe: Any) -> None:
 
 
 # A fork of a process with threads is warned about from Python 3.12 on.
+@pytest.mark.thin(first=1)
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.parametrize(
     ("way", "workers"),

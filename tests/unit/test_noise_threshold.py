@@ -41,6 +41,7 @@ def some(probability: float, keys: int) -> float:
     return -math.expm1(keys * math.log1p(-probability))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("groups", [1, 4, 50])
 @pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 10**5), Fraction(1, 100), Fraction(2, 5)])
 @pytest.mark.parametrize("scale", SCALES)

@@ -234,6 +234,7 @@ def test_a_plan_that_says_more_than_it_may_is_neither_verified_nor_charged(name:
 # --- what follows from the plan ---
 
 
+@pytest.mark.slow
 def test_the_largest_budget_of_a_year_is_that_of_a_month() -> None:
     """Not divided by twelve, and not by anything: every month has the cap to itself."""
     from dprelease.plan.allocate import allocate

@@ -77,6 +77,7 @@ def test_under_one_nation_the_states_are_the_units() -> None:
     assert [piece.within.nodes for piece in next(iter(plan.pieces.values()))] == [(0, 2), (1, 4), (3,)]
 
 
+@pytest.mark.thin(first=1)
 @each_kind
 def test_a_cut_plan_is_the_uncut_one_but_for_the_number_of_pieces(kind: str) -> None:
     whole, cut = plan_of(KINDS[kind], files=FILES), planned(KINDS[kind])
@@ -172,6 +173,7 @@ class Nowhere:
         return measurement
 
 
+@pytest.mark.thin(first=1)
 @each_kind
 def test_pieces_put_together_are_the_whole_draw(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With the noise taken away, on rows of a real engine: number by number, also where units have too many rows."""

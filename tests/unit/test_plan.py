@@ -63,6 +63,7 @@ NOISES = [
 ]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("text", "noise"), NOISES)
 @pytest.mark.parametrize("accounting", ["auto", *ANY_NOISE])
 def test_every_accounting_uses_the_budget_up_and_verifies(text: str, accounting: str, noise: str) -> None:
@@ -175,6 +176,7 @@ def test_a_plan_that_lies_is_refused(mechanism: str, text: str) -> None:
             verify(false)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 @pytest.mark.parametrize("text", [SPEC, REPLACE])
 def test_dp_accounting_agrees_and_sees_a_factor_of_two(text: str, mechanism: str) -> None:

@@ -63,6 +63,7 @@ def test_a_rehearsal_and_a_bundle_without_pages_pass_too(tmp_path: Path) -> None
     assert failed(tmp_path / "a") == failed(tmp_path / "b") == set()
 
 
+@pytest.mark.thin(first=6)
 @pytest.mark.parametrize("name", sorted(published().files))
 def test_a_flipped_byte_is_found_in_every_file(bundle: Path, name: str) -> None:
     data = bytearray((bundle / name).read_bytes())
@@ -74,6 +75,7 @@ def test_a_flipped_byte_is_found_in_every_file(bundle: Path, name: str) -> None:
         assert name in detail
 
 
+@pytest.mark.slow
 def test_any_flipped_byte_of_the_manifest_is_found(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what is quick to check; versions of libraries are named, and prove nothing in a bundle that is not signed."""
     for name in ("tables_agree", "values_agree"):
@@ -90,6 +92,7 @@ def test_any_flipped_byte_of_the_manifest_is_found(bundle: Path, monkeypatch: py
         assert False in found.values() or found["versions"] is None, f"byte {at}: {whole[max(0, at - 20) : at + 20]!r}"
 
 
+@pytest.mark.thin(first=8)
 @pytest.mark.parametrize("name", sorted(published().files))
 def test_a_dropped_file_is_found(bundle: Path, name: str) -> None:
     (bundle / name).unlink()

@@ -153,6 +153,7 @@ def test_derived_tables_are_made_again(tmp_path: Path, formats: tuple[str, ...])
     assert failed(tmp_path / "bundle") == set()
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [

@@ -111,6 +111,7 @@ def test_what_is_written_is_read_back_exactly(name: str) -> None:
     assert same(read_measurements(made, files_of(name)), as_published(found))
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_bundle_holds_them_and_its_tables_can_be_made_of_them(name: str) -> None:
     made, found = EXAMPLES[name]

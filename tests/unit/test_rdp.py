@@ -33,6 +33,7 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.unit import Neighboring
+from tests.tiers import few
 
 ONE = Sensitivity.of_one_cell(1)
 MILLIONTH = Fraction(1, 10**6)
@@ -153,7 +154,7 @@ def least(curve: Curve, delta: float) -> float:
     return float(at(np.linspace(around - 0.05, around + 0.05, 4_001)).min())
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(40))
 @given(event=composed, delta=deltas)
 def test_the_order_is_the_best_of_a_fine_grid(event: Event, delta: Fraction) -> None:
     curve = curve_of(event)
@@ -171,7 +172,7 @@ def test_kinks_and_several_valleys_are_searched() -> None:
         assert float(renyi_epsilon(curve, Fraction(delta))) <= least(curve, delta) * (1 + 1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(40))
 @given(event=composed, delta=deltas)
 def test_delta_undoes_epsilon(event: Event, delta: Fraction) -> None:
     """To 1e-9, and to the last bits of epsilon where delta falls steeply: just below the sum of pure epsilons."""
@@ -188,7 +189,7 @@ def sum_of_pure(event: Event) -> Fraction | None:
         return None
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(40))
 @given(event=composed, delta=deltas)
 def test_never_above_zcdp_nor_above_the_sum(event: Event, delta: Fraction) -> None:
     claimed = Rdp().epsilon(event, delta)
@@ -200,7 +201,7 @@ def test_never_above_zcdp_nor_above_the_sum(event: Event, delta: Fraction) -> No
         assert Rdp().delta(event, 1000 * claimed + 1000) > 0
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(40))
 @given(event=composed, delta=deltas)
 def test_floats_are_near(event: Event, delta: Fraction) -> None:
     exact = float(Rdp().epsilon(event, delta))

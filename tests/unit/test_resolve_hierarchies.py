@@ -13,6 +13,7 @@ from dprelease.catalog.table import Catalog, Hierarchy
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve import references_needed, resolve
 from dprelease.spec.load import load
+from tests.tiers import few
 
 from .spec_example import PLACES, SPEC, swapped
 from .workloads_example import GEO, WORKLOADS
@@ -153,7 +154,7 @@ def test_cells_are_counted_with_the_keys_of_references() -> None:
     assert "18000000 cells, more than ten million in redistricting__puma__race__sex" in problem.summary
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=4), min_size=1, max_size=4), st.integers(0, 2**32))
 def test_every_tree_is_found_whatever_the_order_of_the_lines(children: list[list[int]], seed: int) -> None:
     lines = [
@@ -175,7 +176,7 @@ def test_every_tree_is_found_whatever_the_order_of_the_lines(children: list[list
         assert set(parents) == set(range(len(keys[level - 1])))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=12))
 def test_what_is_no_tree_is_refused_and_nothing_else(pairs: list[tuple[int, int]]) -> None:
     """Held against a count of the parents of every state."""

@@ -90,6 +90,7 @@ def test_a_repaired_file_is_measured_again_and_charged_in_full(spec: Path) -> No
     assert ledger_of(spec).check() == ()
 
 
+@pytest.mark.slow
 def test_the_same_restatement_again_is_there_and_another_repair_is_another_one(spec: Path) -> None:
     repair(spec)
     run(spec, "a row was missing")
@@ -103,6 +104,7 @@ def test_the_same_restatement_again_is_there_and_another_repair_is_another_one(s
     assert ledger_of(spec).check() == ()
 
 
+@pytest.mark.slow
 def test_neither_differs_whatever_the_titles_say(spec: Path) -> None:
     for words in (TITLE, ("curator: Example Office", "curator: Another Office"), ("1: Male", "1: Men")):
         change(spec, *words)
@@ -115,6 +117,7 @@ def test_other_names_and_another_order_measure_the_same(spec: Path) -> None:
     refused(spec)
 
 
+@pytest.mark.slow
 def test_a_file_that_was_put_back_is_no_correction(spec: Path) -> None:
     """A, then B, then A again would be a second draw of A's answers."""
     data = spec.parent / "people-1.csv"
@@ -125,6 +128,7 @@ def test_a_file_that_was_put_back_is_no_correction(spec: Path) -> None:
     refused(spec)
 
 
+@pytest.mark.slow
 def test_a_file_of_another_name_and_place_is_the_same_file(spec: Path) -> None:
     (spec.parent / "people-1.csv").rename(spec.parent / "persons.csv")
     change(spec, '"people-*.csv"', '"persons.csv"')
@@ -139,6 +143,7 @@ def test_what_is_measured_was_changed(spec: Path) -> None:
     assert (told["data"], told["measured"]) == ("same", "changed")
 
 
+@pytest.mark.slow
 def test_data_that_are_put_back_between_reservation_and_reading_are_refused(
     spec: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +170,7 @@ def identity(ledger: Ledger, at: int) -> tuple[str, str, str]:
     return found.release, found.period, found.plan_fingerprint
 
 
+@pytest.mark.slow
 def test_another_key_cannot_tell_whether_the_data_are_others(spec: Path) -> None:
     key = Project.find(spec.parent).source_key
     kept = key.read_bytes()

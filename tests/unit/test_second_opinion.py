@@ -71,6 +71,7 @@ def test_with_several_ways_only_an_under_count_is_looked_for() -> None:
     assert several["pld of a real pair"].agrees
 
 
+@pytest.mark.slow
 def test_a_thousand_different_draws_take_the_coarse_grid_and_say_so() -> None:
     plan = made(*(laplace(40 * m + i, (m,)) for m in range(1, 26) for i in range(8)))
     opinions = by_name(plan)

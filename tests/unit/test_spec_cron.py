@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dprelease.spec.cron import Gap, tick_from
 from dprelease.spec.schedule import ScheduleSpec
+from tests.tiers import few
 
 # Clocks that change at two, at midnight, by half an hour, twice around Ramadan, by a whole day, and never.
 ZONES = (
@@ -45,7 +46,7 @@ def ticks(cron: str, zone: str, start: datetime, gap: Gap, number: int) -> list[
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(60))
 @example(cron="30 2 * * *", zone="America/New_York", start=CHANGE)
 @example(cron="0,30 2 * * *", zone="America/New_York", start=CHANGE)
 @example(cron="0 0 * * *", zone="Africa/Cairo", start=datetime(2024, 4, 25, 20, 30, tzinfo=UTC))
@@ -61,7 +62,7 @@ def test_prefect_starts_a_run_at_every_tick_and_at_no_other_time(cron: str, zone
     assert ticks(cron, zone, start, gap, 5) == theirs[:5]
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(60))
 @example(cron="30 2 * * *", zone="America/New_York", start=CHANGE)
 @example(cron="30 2 * * *", zone="America/New_York", start=CHANGE + timedelta(minutes=100))  # 03:10, after the gap
 @example(cron="*/20 * * * *", zone="Africa/Cairo", start=datetime(2024, 4, 25, 20, 30, tzinfo=UTC))
@@ -114,7 +115,7 @@ def test_days_that_are_rare_come_all_the_same() -> None:
         tick_from("0 6 29 2 *", ZoneInfo("UTC"), datetime(9997, 1, 1, tzinfo=UTC))
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(60))
 @example(cron="0 0 * * *", zone="Africa/Cairo", day=datetime(2024, 4, 26))
 @example(cron="0,30 2 * * *", zone="America/New_York", day=datetime(2024, 3, 10))
 @given(cron=CRONS, zone=st.sampled_from(ZONES), day=st.datetimes(datetime(2001, 1, 1), datetime(2023, 1, 1)))

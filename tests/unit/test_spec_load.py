@@ -20,6 +20,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.document import KeySpan, ReferenceKeys, ReleaseSpec
 from dprelease.spec.load import load
+from tests.tiers import few
 
 from .spec_example import PLACES, SPEC, swapped
 from .units_example import FILES, UNITS
@@ -230,7 +231,7 @@ def only_spec_errors(text: str | bytes) -> None:
         assert str(problem).encode()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200))
 def test_random_input_raises_nothing_but_spec_errors(text: str | bytes) -> None:
     only_spec_errors(text)
@@ -256,7 +257,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(st.sampled_from([SPEC, UNITS, WORKLOADS]), st.integers(min_value=0), st.integers(min_value=1, max_value=3))
 def test_mutated_specs_raise_nothing_but_spec_errors(text: str, seed: int, changes: int) -> None:
     """Replaces values, drops lines, swaps letters: files that are nearly right."""

@@ -12,6 +12,7 @@ from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve import resolve
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.project import load_policy
+from tests.tiers import few
 
 from .spec_example import PLACES, SPEC, swapped
 
@@ -134,7 +135,7 @@ def test_no_other_text_reaches_a_path_or_a_filter(period: str) -> None:
         assert problem.code == "DPR-S217"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(st.text(max_size=70))
 def test_a_period_is_taken_only_by_its_pattern(period: str) -> None:
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", period):
@@ -249,7 +250,7 @@ def test_all_problems_come_at_once_in_file_order() -> None:
     assert len(problems_of(text)) == 3
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=few(150), deadline=None)
 @given(st.text("{} period.startend'\"$\n", max_size=30))
 def test_no_brace_is_left_and_nothing_else_is_raised(text: str) -> None:
     quoted = "'" + text.replace("'", "''").replace("\n", " ") + "'"

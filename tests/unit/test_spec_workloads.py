@@ -15,6 +15,7 @@ from dprelease.spec.document import QuerySpec, ReleaseSpec
 from dprelease.spec.load import load
 from dprelease.spec.queries import key_columns, levels_of, published_sets, shares_of
 from dprelease.spec.workloads import MarginalsSpec
+from tests.tiers import few
 
 from .spec_example import SPEC, swapped
 from .test_spec_workloads_wrong import CROSSTABS, GEOGRAPHY, LEVELS, POST, TOTAL, problems_of
@@ -120,7 +121,7 @@ def test_the_shares_of_the_census_of_2020_are_read_as_published() -> None:
         assert sum(Fraction(each[level] or 0) for each in facts["query_proportions"].values()) == 1
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=few(20), deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=3, max_size=3), st.lists(st.integers(1, 9), min_size=3, max_size=3))
 def test_parts_that_add_up_to_one_are_taken_and_others_are_not(top: list[int], parts: list[int]) -> None:
     def divided(of: list[int], whole: int) -> list[str]:

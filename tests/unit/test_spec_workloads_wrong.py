@@ -211,6 +211,7 @@ def test_two_tables_of_one_workload_are_not_one_file() -> None:
     assert [problem.code for problem in problems_of(text)] == ["DPR-S660"]
 
 
+@pytest.mark.slow
 def test_no_message_speaks_the_jargon_of_the_validator() -> None:
     said = "\n".join(str(problem) for row in WRONG for problem in problems_of(swapped(row[0], row[1], WORKLOADS)))
 

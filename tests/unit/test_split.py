@@ -127,6 +127,7 @@ def test_minimax_is_the_optimum(d: Floats, t: Floats) -> None:
     assert gaussian_minimax(d, t, smallest_mu(d, t)) == pytest.approx(t)
 
 
+@pytest.mark.thin(first=12)
 @pytest.mark.parametrize("seed", range(60))
 def test_clipped_is_the_optimum_between_its_bounds(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -134,6 +134,7 @@ def test_releases_that_do_not_add_up_to_the_balance_are_an_error(tmp_path: Path,
         ledger.tally()
 
 
+@pytest.mark.slow
 def test_twelve_monthly_releases_cost_what_they_cost_together(tmp_path: Path) -> None:
     made, policy, ledger = twelve(tmp_path)
     found = status_facts(ledger, policy)["accounts"][0]

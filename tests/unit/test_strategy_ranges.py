@@ -50,6 +50,7 @@ def test_a_binary_tree_has_every_cell_once_in_every_level(cells: int) -> None:
     assert total_error(prefix_gram(cells), tree_information(cells)) == pytest.approx(noise * np.sum(solved**2))
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(
     ("gram", "queries", "histogram", "tree", "least"),
     [(prefix_gram, 100, 7.11, 2.71, 2.236), (range_gram, 5050, 5.83, 3.33, 2.492)],
@@ -63,6 +64,7 @@ def test_figures_of_a_hundred_cells(gram: object, queries: int, histogram: float
     assert best.gap <= 1e-4
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("cells", [2, 9, 30])
 def test_the_optimum_is_feasible_says_its_error_and_meets_its_bound(cells: int) -> None:
     for gram in (prefix_gram(cells), range_gram(cells)):

@@ -18,6 +18,7 @@ from dprelease.plan.strategy import Workload, cell_weights, rmse, select
 from dprelease.plan.tree_variance import mean_variances
 from dprelease.plan.workload_problem import Problem
 from dprelease.plan.workload_strategy import Part, Strategy, cost, evaluate, strategies
+from tests.tiers import few
 
 Reals = npt.NDArray[np.float64]
 Shares = dict[Axes, list[Fraction | None]]
@@ -92,7 +93,7 @@ def dense(sizes: tuple[int, ...], tree: Tree, sets: tuple[Axes, ...], parts: lis
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=few(40), deadline=None)
 @given(
     case=st.sampled_from(CASES),
     chosen=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.booleans(), st.integers(1, 9)), min_size=1),

@@ -134,6 +134,7 @@ def test_it_is_named_in_a_bundle_that_is_not_signed(name: str, tmp_path: Path) -
 SIGNED = [pytest.param(name, marks=[pytest.mark.nightly] if at % 3 else []) for at, name in enumerate(CASES)]
 
 
+@pytest.mark.thin(first=4)
 @pytest.mark.parametrize("name", SIGNED)
 def test_it_is_named_in_a_signed_bundle_and_a_changed_manifest_by_the_signature_as_well(
     name: str, tmp_path: Path
@@ -151,6 +152,7 @@ def test_nothing_is_wrong_with_what_nobody_touched(tmp_path: Path) -> None:
     assert len(checks) > len(CHECKS) + 2
 
 
+@pytest.mark.slow
 def test_a_flipped_byte_is_named_in_every_file(tmp_path: Path) -> None:
     at = folder(bundle(OURS), tmp_path, OURS)
     for name, data in bundle(OURS).items():
@@ -173,6 +175,7 @@ def test_what_follows_from_the_plan_is_found_even_if_all_is_made_again(tmp_path:
         assert {"loss re-derived", "accountants agree"} <= wrong
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", [name for name in ANY_NOISE if name != "pld"])
 def test_a_figure_above_what_is_proved_now_is_true_and_named_and_one_below_is_not(name: str, tmp_path: Path) -> None:
     """As a bundle has it that was made before a tighter theorem; the smallest step that its text can show."""
@@ -230,6 +233,7 @@ ONLY_SIGNED: dict[str, tuple[Callable[[Folder], None], set[str], set[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.thin(first=4)
 @pytest.mark.parametrize("name", ONLY_SIGNED)
 def test_the_signature_alone_finds_it(name: str, tmp_path: Path) -> None:
     act, without, with_key = ONLY_SIGNED[name]

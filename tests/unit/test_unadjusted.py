@@ -34,6 +34,7 @@ def estimates(plan: ReleasePlan) -> dict[str, Any]:
     return {table.name: table.measures[0] for table in published_tables(plain, answers(plan))}
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(
     "post", ["[consistent, nonnegative, integer]", "[consistent, nonnegative]", "[consistent, integer]"]
 )
@@ -84,6 +85,7 @@ def test_what_sql_makes_of_moved_numbers_has_the_interval_of_what_it_makes_of_th
         assert middle == pytest.approx(float(row["women_unadjusted"]))
 
 
+@pytest.mark.slow
 def test_a_plan_from_before_keeps_its_text_and_its_files(tmp_path: Path) -> None:
     plan = of_the_first_layout(moved_plan())
     assert "layout" not in plan.canonical()
@@ -125,6 +127,7 @@ def test_two_releases_are_compared_by_their_estimates() -> None:
     assert change.after < 0
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize(
     "post", ["[consistent, nonnegative, integer]", "[consistent, nonnegative]", "[consistent, integer]"]
 )

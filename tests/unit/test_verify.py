@@ -78,6 +78,7 @@ def test_a_plan_with_goals_verifies_under_every_accounting(accounting: str) -> N
     assert verify(goals(accounting)) == goals(accounting).loss[goals(accounting).certified]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("noise", ["laplace", "gaussian", "auto"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_less_noise_and_smaller_losses_are_refused(noise: str, relation: str) -> None:

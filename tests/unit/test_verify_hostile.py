@@ -226,6 +226,7 @@ MUST_FAIL = (
 )
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", ["workloads", "units", "exact", "others"])
 def test_what_is_changed_is_refused_by_name_or_harmless(name: str) -> None:
     _judge(name, every=6)
