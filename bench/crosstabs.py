@@ -31,13 +31,13 @@ from dprelease.estimate.keys import Rows
 from dprelease.estimate.tables import full_product
 from dprelease.noise import MECHANISMS, Measurement
 from dprelease.noise.exact import Exact
-from dprelease.noise.residual import draw_residual
-from dprelease.plan.allocate import allocate
+from dprelease.noise.mechanisms.residual import draw_residual
+from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import Account, PlannedQuery, ReleasePlan, Step
-from dprelease.plan.resolve import resolve
+from dprelease.plan.resolve.catalog import resolve
 from dprelease.privacy.budget import Budget
-from dprelease.publish.workloads import workload_tables
-from dprelease.spec.keys import key_text
+from dprelease.publish.tables.workloads import workload_tables
+from dprelease.spec.fields.keys import key_text
 from dprelease.spec.load import load
 
 __all__ = ["DATA", "SPEC", "planned", "spec_of"]

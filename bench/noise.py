@@ -16,8 +16,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.noise import native
-from dprelease.noise.native import Kind
+from dprelease.noise.native import draws as native
+from dprelease.noise.native.draws import Kind
 from dprelease.noise.sampler import add_noise
 
 SCALES = [Fraction(1, 2), Fraction(1), Fraction(30), Fraction(1000), Fraction(10**6), Fraction(104, 4099)]

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dprelease.catalog.table import Column, Source, Table
-from dprelease.engines import fingerprint
-from dprelease.engines.fingerprint import Watch, fingerprints
+from dprelease.engines.files import fingerprint
+from dprelease.engines.files.fingerprint import Watch, fingerprints
 
 _MOST = 500
 _TURNS = 3

@@ -9,8 +9,8 @@ import pytest
 
 from dprelease.ledger import Ledger, StepKey
 from dprelease.noise import Measurement
-from dprelease.plan import pieces as rule
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document import pieces as rule
 from tests.planned import plan_of
 from tests.workloads import GEO, areas, crosstabs, ordinary, spec_of
 

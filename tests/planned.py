@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from dprelease.plan.allocate import allocate
+from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import Account, ReleasePlan
-from dprelease.plan.resolve import resolve
+from dprelease.plan.resolve.catalog import resolve
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.load import load

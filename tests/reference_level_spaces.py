@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate.design import Axes, Tree
-from dprelease.plan.workload_problem import Problem
+from dprelease.estimate.workloads.design import Axes, Tree
+from dprelease.plan.design.workload_cost import Problem
 
 __all__ = ["level_space_bound"]
 
@@ -19,14 +19,14 @@ def level_space_bound(
     sets: Sequence[Axes],
     weights: Sequence[float] | npt.NDArray[np.float64] | None = None,
 ) -> float:
-    """The least objective of :func:`dprelease.plan.workload_strategy.strategies` at rho = 1, add or remove.
+    """The least objective of :func:`dprelease.plan.design.workload_strategy.strategies` at rho = 1, add or remove.
 
     Where all nodes of a level have equally many children, with s_l lowest nodes in one node of level l, the counts of
     the lowest nodes are a sum of orthogonal spaces: k = 0, what the top level tells; k > 0, what level k tells beyond
     level k - 1. A unit vector projected on space k has the squared length ``d_k = 1/s_k - 1/s_(k-1)``
     (``d_0 = 1/s_0``). A draw of the residual b in the space k, with noise variance t per number, costs a row
     ``d_k p_b / t`` and adds ``s_l^2 d_k p_b t prod_{j in A - b} n_j^-2`` to the variance of a cell of (l, A), for
-    k <= l and b in A. Both are as in :func:`dprelease.plan.strategy.select`, and so is the optimum: with
+    k <= l and b in A. Both are as in :func:`dprelease.plan.design.residuals.select`, and so is the optimum: with
     ``v = d_k sum_{l >= k} s_l^2 loss_{l,b}``, loss_{l,b} being the weighted sum over A of what multiplies the variance
     of z_b, it is ``(sum_{k,b} sqrt(v d_k p_b))^2 / mu^2``, ``mu^2 = 2 rho``.
 

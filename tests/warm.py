@@ -43,7 +43,7 @@ _COMMANDS = (
     "dprelease.cli.views.plan",
     "dprelease.cli.views.run",
     "dprelease.cli.views.verify",
-    "dprelease.plan.second_opinion",
+    "dprelease.plan.verify.second_opinion",
     "dp_accounting.pld.privacy_loss_distribution",
     "dp_accounting.rdp",
 )

@@ -18,7 +18,7 @@ import pandas as pd
 
 from dprelease.catalog.table import Column, Key
 from dprelease.publish.base import REHEARSAL_COLUMN, key_text
-from dprelease.publish.bundle.check_tables import Published
+from dprelease.publish.bundle.checks.tables import Published
 from dprelease.release.records.status import UNBOUNDED
 
 __all__ = ["Shown", "figures", "integers", "key_values", "number", "table_frame"]

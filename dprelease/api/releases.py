@@ -18,12 +18,12 @@ from dprelease.api.plans import Accounted, Plan
 from dprelease.errors import CheckFailed, PublishError, out_of_memory
 from dprelease.noise import Sampler
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import loss_facts, plan_facts, unprotected
+from dprelease.plan.explain.facts import loss_facts, plan_facts, unprotected
 from dprelease.publish import NOTICE, Check
 from dprelease.publish.base import key_columns, measure_names
-from dprelease.publish.bundle.check import check_files
-from dprelease.publish.bundle.check_opened import Opened
-from dprelease.publish.bundle.check_tables import published_table
+from dprelease.publish.bundle.checks.opened import Opened
+from dprelease.publish.bundle.checks.tables import published_table
+from dprelease.publish.bundle.checks.whole_bundle import check_files
 from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.derive.tables import derived_of, outline
 from dprelease.release.check import check_release, failure, public_key

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from dprelease.canonical import Value
+from dprelease.catalog.cells import zero_cells
 from dprelease.catalog.table import Catalog
-from dprelease.catalog.zeros import zero_cells
 
 __all__ = ["BoundedAggregate", "Grouping", "Quantity", "cells_of", "left_out_of"]
 

@@ -85,7 +85,7 @@ class Computed(Value):
     """A column computed from others of the same row by a total function.
 
     Attributes:
-        sql: The canonical text of an expression (``catalog.expression``).
+        sql: The canonical text of an expression (``catalog.expressions.expression``).
     """
 
     sql: str

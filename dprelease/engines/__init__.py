@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from dprelease.catalog.table import Table
 from dprelease.engines.base import Engine, Maker
-from dprelease.engines.duckdb import DuckDBEngine
+from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.errors import Unsupported
 
 __all__ = ["ENGINES", "DuckDBEngine", "Engine", "Maker", "engine_for"]

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import Within
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
-from dprelease.catalog.zeros import Within
 from dprelease.errors import DpReleaseError, EngineError, Unavailable
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dprelease.catalog.expression import parse
+from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.table import Column, ColumnType, Computed, Table
 
 __all__ = ["id_column", "needed", "read_by", "types"]

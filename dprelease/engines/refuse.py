@@ -9,13 +9,13 @@ from typing import NoReturn
 import pyarrow.compute as pc
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.expression import ExpressionError, parse
+from dprelease.catalog.cells import Within
+from dprelease.catalog.expressions.expression import ExpressionError, parse
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Join, Key, Mapped, PrivateJoin, Table
-from dprelease.catalog.zeros import Within
 from dprelease.engines.declared import id_column, needed, types
-from dprelease.engines.grids import MOST
-from dprelease.engines.rows import join_keys
+from dprelease.engines.files.decimals import MOST
+from dprelease.engines.files.rows import join_keys
 from dprelease.errors import BrokenPromiseError, Unsupported
 
 __all__ = ["refuse", "refuse_within", "require_secret"]

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import PlanError
-from dprelease.estimate.conditional import exact_tables, saying_all
-from dprelease.estimate.design import Design, Floats, Table
-from dprelease.estimate.nonnegative import joint_set, marginals, nonnegative
-from dprelease.estimate.whole import whole
+from dprelease.estimate.workloads.conditional import exact_tables, saying_all
+from dprelease.estimate.workloads.design import Design, Floats, Table
+from dprelease.estimate.workloads.nonnegative import joint_set, marginals, nonnegative
+from dprelease.estimate.workloads.whole import whole
 
 __all__ = ["adjusted"]
 

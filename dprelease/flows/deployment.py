@@ -16,9 +16,9 @@ from dprelease.spec.period import EXAMPLES
 
 if TYPE_CHECKING:
     from dprelease.release.project import Project
+    from dprelease.spec.fields.schedule import Scheduled
     from dprelease.spec.load import Loaded
     from dprelease.spec.period import Per
-    from dprelease.spec.schedule import Scheduled
 
 __all__ = ["Kept", "Product", "Registered", "is_product", "kept_plans", "product_of", "products_in"]
 
@@ -177,7 +177,7 @@ def product_of(path: Path) -> Product:
 
 
 def _description(loaded: Loaded, kind: Per, accounts: Sequence[str]) -> str:
-    from dprelease.plan.explain import budget_facts
+    from dprelease.plan.explain.facts import budget_facts
 
     spec = loaded.spec
     title = (spec.release.title or spec.release.name).replace(spec.release.period, f"({kind})")

@@ -30,8 +30,8 @@ from dprelease.ledger.stores import postgres_url
 from dprelease.ledger.stores.file_lock import ReleaseLock
 from dprelease.ledger.stores.sqlite import SQLiteLedger
 from dprelease.ledger.tables.published import Evidence, Published
-from dprelease.plan.account import AccountLosses
-from dprelease.spec.place import Scheme
+from dprelease.plan.document.account import AccountLosses
+from dprelease.spec.ledger_url import Scheme
 
 __all__ = [
     "LEDGERS",

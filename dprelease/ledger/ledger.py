@@ -30,8 +30,8 @@ from dprelease.ledger.tables.sources import record_look, record_source, require_
 from dprelease.ledger.tables.tally import Tally, tally
 from dprelease.ledger.tables.write import Write
 from dprelease.noise import Measurement
-from dprelease.plan.approved import Signed
 from dprelease.plan.document import Account, Head, ReleasePlan
+from dprelease.plan.document.approval import Signed
 from dprelease.privacy.event import Composed
 
 __all__ = ["Ledger"]

@@ -25,8 +25,8 @@ from dprelease.ledger.tables.published import Published, lacking
 from dprelease.ledger.tables.sources import Read, files_read, require_readable
 from dprelease.ledger.tables.windowed import named
 from dprelease.noise import Measurement
-from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import AccountStanding, Head, ReleasePlan, Standing
+from dprelease.plan.document.account import AccountLosses
 
 __all__ = ["Reader"]
 

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.noise import Law
-from dprelease.noise.discrete_gaussian import DiscreteGaussianLaw
-from dprelease.noise.discrete_laplace import DiscreteLaplaceLaw
+from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
+from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 
 __all__ = ["SumLaw"]
 

@@ -13,13 +13,13 @@ package cannot be audited.
 from __future__ import annotations
 
 from dprelease.noise.base import JointMechanism, Law, Measurement, Mechanism, Selection
-from dprelease.noise.discrete_gaussian import DiscreteGaussianMechanism
-from dprelease.noise.discrete_laplace import DiscreteLaplaceMechanism
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys, Key
-from dprelease.noise.exponential import ExponentialQuantile, ExponentialTopK
-from dprelease.noise.knorm import CountKNorm, LinfKNorm
+from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
+from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
+from dprelease.noise.mechanisms.exponential import ExponentialQuantile, ExponentialTopK
+from dprelease.noise.mechanisms.knorm import CountKNorm, LinfKNorm
+from dprelease.noise.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, OptimalSelection
 from dprelease.noise.sampler import SAMPLERS, Sampler, recorded_sampler, require_sampler
-from dprelease.noise.threshold import GaussianThreshold, LaplaceThreshold, OptimalSelection
 
 __all__ = [
     "CHOICES",

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import BrokenPromiseError, MissingExtra
-from dprelease.noise.native import Kind, add_native
+from dprelease.noise.native.draws import Kind, add_native
 
 __all__ = ["SAMPLERS", "Kind", "Sampler", "add_noise", "recorded_sampler", "require_sampler"]
 

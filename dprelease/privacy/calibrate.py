@@ -12,8 +12,8 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.curves.collapse import SMALLEST_SCALE
 from dprelease.privacy.event import BoundedRange, DiscreteGaussian, DiscreteLaplace, Event, Laplace, Parallel
+from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
 
 __all__ = ["LARGEST_SCALE", "largest_knob", "measured_loss", "near_knob", "rough_loss"]
 

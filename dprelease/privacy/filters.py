@@ -73,11 +73,11 @@ from dprelease.privacy.accountants.rdp import curve_of
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import exact_sum, total_rho
 from dprelease.privacy.budget import Budget, Loss
-from dprelease.privacy.curves.concentrated import rho_to_epsilon
-from dprelease.privacy.curves.conversion import epsilon_at
-from dprelease.privacy.curves.renyi import Curve
 from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.rounding import real, upper
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
+from dprelease.privacy.theorems.conversion import epsilon_at
+from dprelease.privacy.theorems.renyi import Curve
 
 __all__ = [
     "Composition",

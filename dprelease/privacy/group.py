@@ -12,7 +12,6 @@ from fractions import Fraction
 from itertools import islice
 
 from dprelease.errors import PlanError, UnsupportedEvent
-from dprelease.privacy.curves.threshold import Noise, group_delta, least_threshold
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -30,6 +29,7 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.theorems.threshold import Noise, group_delta, least_threshold
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["approximate", "as_selection", "concentrated", "gaussian", "in_one_cell", "of_event", "pure", "renyi"]

@@ -10,7 +10,7 @@ what is published::
 No curve says less: some mechanism with that curve reaches the least of these. Turned round, the loss is at most
 ``e - ln(1 - delta(e) / delta)`` but for a probability of delta, for every e with delta(e) < delta.
 
->>> from dprelease.privacy.curves import gaussian
+>>> from dprelease.privacy.theorems import gaussian
 >>> curve = lambda e: gaussian.delta(Fraction(1, 16), e)
 >>> found = chance_above(curve, Fraction(1))
 >>> float(curve(Fraction(1))) < 6.7e-6 < float(found) < 3.6e-4

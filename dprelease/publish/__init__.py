@@ -11,15 +11,15 @@ in ``dprelease.formats.FORMATS``.
 from __future__ import annotations
 
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, CapChange, Facts, Looked, Publication, Restated
-from dprelease.publish.bundle.check import SENTENCES, Check, check_bundle
+from dprelease.publish.bundle.checks.whole_bundle import SENTENCES, Check, check_bundle
 from dprelease.publish.bundle.compare import Comparison, Released, compare
 from dprelease.publish.bundle.folder import folder_for, set_aside, write
 from dprelease.publish.bundle.package import check_publishable, render
 from dprelease.publish.derive.sql import check_derive
 from dprelease.publish.derive.tables import check_derived
 from dprelease.publish.derive.terms import Columns
-from dprelease.publish.measured import published_tables
 from dprelease.publish.rehearsed import rehearse
+from dprelease.publish.tables.measured import published_tables
 
 __all__ = [
     "NOTICE",

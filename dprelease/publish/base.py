@@ -18,9 +18,9 @@ from dprelease.errors import PublishError
 from dprelease.estimate import RANK, PublishedTable, Rows, full_product
 from dprelease.estimate.ranges import range_rows
 from dprelease.noise import Measurement
-from dprelease.plan.account import AccountLosses
-from dprelease.plan.approved import Signed
 from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document.account import AccountLosses
+from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.publish.packed import Files
 

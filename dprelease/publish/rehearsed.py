@@ -24,13 +24,13 @@ from dprelease.estimate.tables import table_of_counts
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
-from dprelease.plan.ranged import rows_of
+from dprelease.plan.document.ranges import rows_of
 from dprelease.privacy.budget import Loss
 from dprelease.publish.base import AccountFacts, AccountPoint, Content, Facts, moves
 from dprelease.publish.bundle.measurements import RECIPE, recipe_file
 from dprelease.publish.bundle.package import MAKING, bundle_files, files_beside
 from dprelease.publish.derive.tables import derived_of, outline
-from dprelease.publish.measured import TOP_K, Inputs, as_table
+from dprelease.publish.tables.measured import TOP_K, Inputs, as_table
 
 __all__ = ["MOST_NUMBERS", "rehearse"]
 

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dprelease.errors import PlanError, StalePlan
-from dprelease.plan.approved import Approval, Signed, Statement, sign, stands
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
+from dprelease.plan.document.approval import Approval, Signed, Statement, sign, stands
 from dprelease.regular import replace_file
 from dprelease.release.planning import Target, check_fresh, open_target, plan_release
 from dprelease.signature import PrivateKey, PublicKey
-from dprelease.spec.names import listed
 from dprelease.spec.project import PolicySpec
+from dprelease.spec.text.names import listed
 
 __all__ = [
     "add_approval",

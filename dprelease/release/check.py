@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from dprelease.errors import BrokenPromiseError, CheckFailed, MissingExtra
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import loss_facts, unprotected
-from dprelease.plan.second_opinion import second_opinion
-from dprelease.plan.verify import verify
+from dprelease.plan.explain.facts import loss_facts, unprotected
+from dprelease.plan.verify.second_opinion import second_opinion
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import losses
 from dprelease.publish import SENTENCES, Check, check_bundle
 from dprelease.regular import LARGEST_PLAN, read_regular

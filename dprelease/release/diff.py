@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Literal
 
 from dprelease.errors import PublishError
-from dprelease.plan.differences import union
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.moved import Moved, moved
+from dprelease.plan.explain.changes import Moved, moved
+from dprelease.plan.explain.differences import union
 from dprelease.publish import Comparison, Released, compare
-from dprelease.publish.bundle.check_opened import Opened, read_bundle
+from dprelease.publish.bundle.checks.opened import Opened, read_bundle
 from dprelease.publish.bundle.planned import planned_files
 from dprelease.release.planning import open_target, plan_release, read_frozen
 from dprelease.release.project import Project

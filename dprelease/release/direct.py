@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.errors import LedgerError
-from dprelease.plan.explain import loss_facts
+from dprelease.plan.explain.facts import loss_facts
 from dprelease.release.planning import open_target
 from dprelease.release.publishing.rendering import Outcome
 from dprelease.release.run import Progress, Request, open_run

@@ -34,8 +34,8 @@ from dprelease.noise import (
     OptimalSelection,
     Sampler,
 )
-from dprelease.noise.factor import draw_factor
-from dprelease.noise.residual import draw_residual
+from dprelease.noise.mechanisms.factor import draw_factor
+from dprelease.noise.mechanisms.residual import draw_residual
 from dprelease.noise.unprotected import as_they_are
 from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
 from dprelease.release.data.sources import Pinned, read_by
@@ -172,7 +172,8 @@ class _Run:
 def _hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece | None) -> npt.NDArray[np.int64]:
     """The noisy values of a step, of a joint one quantity after the other; of an invariant the very values.
 
-    Those of a piece are the step's own numbers for the nodes of the piece, at the step's scale (``plan.pieces``).
+    Those of a piece are the step's own numbers for the nodes of the piece, at the step's scale
+    (``plan.document.pieces``).
     """
     if isinstance(step, Invariant):
         (box,) = exact

@@ -14,15 +14,15 @@ from pydantic import ValidationError
 
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetExceeded, PlanError, Problem, SpecError, StalePlan, Where
-from dprelease.plan.allocate import allocate
+from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
-from dprelease.plan.solve import Planner, WhatIf, solve, what_if
-from dprelease.plan.verify import verify
+from dprelease.plan.forecast.other_budgets import Planner, WhatIf, solve, what_if
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.regular import LARGEST_PLAN, read_regular
 from dprelease.release.project import Project, read_text
 from dprelease.spec.load import Loaded
-from dprelease.spec.names import listed
+from dprelease.spec.text.names import listed
 
 if TYPE_CHECKING:
     from dprelease.ledger import Charge

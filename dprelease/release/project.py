@@ -18,17 +18,17 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import LedgerError, PlanError, Problem, SpecError, TableMismatch, Where
 from dprelease.ledger import schemes
 from dprelease.plan.document import Account, Parallel, Window
-from dprelease.plan.resolve import references_needed, resolve
+from dprelease.plan.resolve.catalog import references_needed, resolve
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.convert import factor
 from dprelease.privacy.unit import Neighboring
 from dprelease.regular import TooLarge, read_regular
 from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
 from dprelease.signature import PrivateKey, read_private
-from dprelease.spec.check_accounts import untied
+from dprelease.spec.checks.accounts import untied
+from dprelease.spec.ledger_url import ledger_resolved
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span
-from dprelease.spec.place import ledger_resolved
 from dprelease.spec.project import HOST, AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Project:
         Raises:
             SpecError: If the policy has no such account, if the spec's unit or relation says nothing about the
                 account's (``privacy.convert``), if its window cannot be told from the spec's tables and period, or if
-            it is parallel and the spec reads more than units of one stretch (``spec.check_accounts``).
+            it is parallel and the spec reads more than units of one stretch (``spec.checks.accounts``).
         """
         problems, found = [], {}
         for table, described in loaded.spec.tables.items():

@@ -10,9 +10,9 @@ from typing import Any
 from dprelease.errors import BudgetExceeded, LedgerError, PlanError, Problem, UnsupportedEvent
 from dprelease.ledger import NO_SERIES, AccountLosses, Ledger, Reservation
 from dprelease.plan.document import FrozenPlan, ReleasePlan
-from dprelease.plan.explain import plan_facts
-from dprelease.plan.memory import memory_of
-from dprelease.plan.solve import WhatIf
+from dprelease.plan.explain.facts import plan_facts
+from dprelease.plan.explain.memory import memory_of
+from dprelease.plan.forecast.other_budgets import WhatIf
 from dprelease.privacy.budget import round_up
 from dprelease.release.planning import Target, charges, freeze, plan_at_least, plan_release
 from dprelease.release.revisions import payer_of

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from dprelease.ledger import Ledger
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.rounded import rounded_in_silence
+from dprelease.plan.explain.rounding import rounded_in_silence
 
 __all__ = ["rounded_releases", "silence_text"]
 

@@ -22,11 +22,11 @@ from dprelease.errors import DpReleaseError, LedgerError
 from dprelease.failpoints import hit
 from dprelease.ledger import Ledger, Lock, Reservation, has_ended, open_ledger
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
-from dprelease.plan.approved import Signed
 from dprelease.plan.document import Batch, ReleasePlan
-from dprelease.plan.restated import asked
-from dprelease.plan.second_opinion import heard
-from dprelease.plan.verify import verify
+from dprelease.plan.document.approval import Signed
+from dprelease.plan.explain.same_question import asked
+from dprelease.plan.verify.second_opinion import heard
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish import folder_for, rehearse, write
 from dprelease.release.approval import require_approvals
 from dprelease.release.data import public_content

@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator
 
-from dprelease.spec.fields import kind_of, refuse
-from dprelease.spec.names import shown
+from dprelease.spec.text.names import shown
+from dprelease.spec.text.scalars import kind_of, refuse
 
 __all__ = ["Cron", "Gap", "tick_from"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprelease.catalog.expression import Expression, ExpressionError, parse
+from dprelease.catalog.expressions.expression import Expression, ExpressionError, parse
 from dprelease.catalog.table import ColumnType
-from dprelease.spec.columns import ColumnSpec
-from dprelease.spec.findings import Findings
-from dprelease.spec.names import shown
-from dprelease.spec.nodes import Path
+from dprelease.spec.fields.columns import ColumnSpec
+from dprelease.spec.text.findings import Findings
+from dprelease.spec.text.names import shown
+from dprelease.spec.text.nodes import Path
 
 __all__ = ["check_where", "computed", "read_expression", "types_of"]
 

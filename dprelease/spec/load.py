@@ -12,17 +12,17 @@ from pydantic import BaseModel, ValidationError
 
 from dprelease.canonical import fingerprint
 from dprelease.errors import Problem, SpecError, Where
-from dprelease.spec.advice import NOT_YET
-from dprelease.spec.check import check
-from dprelease.spec.document import MODELS, ReleaseSpec
-from dprelease.spec.names import shown
-from dprelease.spec.nodes import Node, Places, plain, scalars
-from dprelease.spec.numbers import Numeral
-from dprelease.spec.prune import Hidden, remainder
-from dprelease.spec.template import filled, refused, require_period, written_period
-from dprelease.spec.translate import dotted, pattern, problems_of
-from dprelease.spec.warn import warnings_of
-from dprelease.spec.yaml import read_yaml
+from dprelease.spec.checks.warnings import warnings_of
+from dprelease.spec.checks.whole_spec import check
+from dprelease.spec.fields.document import MODELS, ReleaseSpec
+from dprelease.spec.text.advice import NOT_YET
+from dprelease.spec.text.names import shown
+from dprelease.spec.text.nodes import Node, Places, plain, scalars
+from dprelease.spec.text.numbers import Numeral
+from dprelease.spec.text.prune import Hidden, remainder
+from dprelease.spec.text.template import filled, refused, require_period, written_period
+from dprelease.spec.text.translate import dotted, pattern, problems_of
+from dprelease.spec.text.yaml import read_yaml
 
 __all__ = ["Loaded", "load", "read_model"]
 
@@ -115,7 +115,7 @@ def read_model(
         model: Of the whole file.
         models: Of its mappings, by pattern.
         check_names: Finds what crosses fields, in what is left after wrong parts are taken out.
-        stand_ins: See :func:`dprelease.spec.prune.remainder`.
+        stand_ins: See :func:`dprelease.spec.text.prune.remainder`.
 
     Raises:
         SpecError: With every problem, in file order.

@@ -10,18 +10,18 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from dprelease.errors import Problem
-from dprelease.spec.accounts import MODELS as ACCOUNTS
-from dprelease.spec.accounts import AccountSpec, CeilingsSpec, Lifetime, WindowSpec
-from dprelease.spec.approvals import MODELS as APPROVALS
-from dprelease.spec.approvals import ApprovalsSpec, check_approvals
-from dprelease.spec.check_accounts import check_accounts
-from dprelease.spec.document import SpecValue
-from dprelease.spec.fields import Filled
-from dprelease.spec.findings import Findings
+from dprelease.spec.checks.accounts import check_accounts
+from dprelease.spec.fields.accounts import MODELS as ACCOUNTS
+from dprelease.spec.fields.accounts import AccountSpec, CeilingsSpec, Lifetime, WindowSpec
+from dprelease.spec.fields.approvals import MODELS as APPROVALS
+from dprelease.spec.fields.approvals import ApprovalsSpec, check_approvals
+from dprelease.spec.fields.document import SpecValue
+from dprelease.spec.ledger_url import Scheme, ledger_text, misplaced
 from dprelease.spec.load import read_model
-from dprelease.spec.nodes import Places
-from dprelease.spec.place import Scheme, ledger_text, misplaced
-from dprelease.spec.prune import Hidden
+from dprelease.spec.text.findings import Findings
+from dprelease.spec.text.nodes import Places
+from dprelease.spec.text.prune import Hidden
+from dprelease.spec.text.scalars import Filled
 
 __all__ = [
     "HOST",

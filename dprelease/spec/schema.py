@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dprelease.spec.document import ReleaseSpec
-from dprelease.spec.fields import NUMBER
+from dprelease.spec.fields.document import ReleaseSpec
+from dprelease.spec.text.scalars import NUMBER
 
 __all__ = ["json_schema"]
 

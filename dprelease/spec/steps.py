@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from dprelease.spec.document import ReleaseSpec, TableSpec
+from dprelease.spec.fields.document import ReleaseSpec, TableSpec
 
 __all__ = ["COARSE", "PARTS_OF_A_RANK", "PARTS_OF_A_SUM", "Grid", "Measured", "derived", "grid_of", "measured"]
 

@@ -1,7 +1,7 @@
 """The engine that is too simple to be wrong: one row at a time, Python integers and fractions, no vector in sight.
 
 The oracle of the conformance tests. It shares no code with the engines; only expressions are evaluated by their
-own definition, ``catalog.expression``.
+own definition, ``catalog.expressions.expression``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import Within
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Column, Key, Table
-from dprelease.catalog.zeros import Within
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 from tests.conformance.reference_rows import (
     Row,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, Computed, PrivateJoin, Range, Source, Table, TableBounds
 from dprelease.engines import ENGINES
-from dprelease.engines.grids import MOST, exact_steps
+from dprelease.engines.files.decimals import MOST, exact_steps
 from dprelease.noise.exact import Exact, open_exact
 from tests.conformance.people import SECRET, answers, integers
 from tests.conformance.reference_engine import ReferenceEngine

@@ -268,7 +268,7 @@ def test_an_engine_keeps_the_rows_that_the_reference_engine_keeps_in_full(kind: 
 
 @pytest.mark.slow
 def test_a_unit_moves_no_number_further_than_claimed_without_a_time(kind: str, tmp_path: Path) -> None:
-    """What ``catalog.reach`` claims knows nothing of times, and holds; the rows of other periods move nothing."""
+    """What ``catalog.sensitivity`` claims knows nothing of times, and holds; the rows of other periods move nothing."""
     draw = random.Random(7)
     days = ["2024-02-28", "2024-02-29", "2024-03-01", None]
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import Within
 from dprelease.catalog.table import Catalog, Column, Source, Table, TableBounds
-from dprelease.catalog.zeros import Within
 from dprelease.engines import ENGINES, Engine
 from dprelease.errors import Unsupported
 from dprelease.noise.exact import open_exact

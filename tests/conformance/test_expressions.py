@@ -12,12 +12,12 @@ import ibis
 import pyarrow as pa
 import pytest
 
-from dprelease.catalog.expression import Expression, ExpressionError, Node, Scalar, evaluate, parse
-from dprelease.catalog.expression_tree import NodeKind
+from dprelease.catalog.expressions.expression import Expression, ExpressionError, Node, Scalar, evaluate, parse
+from dprelease.catalog.expressions.tree import NodeKind
 from dprelease.catalog.table import ColumnType
-from dprelease.engines.duckdb import locked_connection
-from dprelease.engines.expressions import to_ibis
-from dprelease.engines.rows import ARROW
+from dprelease.engines.duck.engine import locked_connection
+from dprelease.engines.duck.expressions import to_ibis
+from dprelease.engines.files.rows import ARROW
 from tests.unit.expression_texts import TYPES
 from tests.unit.expression_texts import expression as drawn
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
-from dprelease.catalog.reach import sensitivity
 from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.sensitivity import sensitivity
 from dprelease.catalog.table import (
     Binned,
     Catalog,
@@ -216,7 +216,7 @@ def table_bounds() -> list[TableBounds | None]:
 
 
 def claimed(catalog: Catalog, grouping: Grouping, quantity: Quantity, neighboring: Neighboring) -> Sensitivity:
-    """What ``catalog.reach`` claims; of a quantile, what it claims of the number of rows that it is a multiset of."""
+    """What ``catalog.sensitivity`` claims; of a quantile, what it claims of the number of rows that it is a multiset of."""
     if quantity.kind == "quantile":
         quantity = Quantity(kind="rows", where=quantity.where)
     return sensitivity(BoundedAggregate(**grouping.model_dump(), quantity=quantity), catalog, neighboring)

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from dprelease.cli.app import app
 from dprelease.errors import DpReleaseError, PlanError
-from dprelease.plan.approved import Signed, stands
 from dprelease.plan.document import FrozenPlan
+from dprelease.plan.document.approval import Signed, stands
 from dprelease.release.approval import add_approval, open_frozen
 from dprelease.signature import new_key_files, read_private
 from tests.project import POLICY, SPEC, command, environment, small_project

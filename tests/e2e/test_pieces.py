@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dprelease.ledger import Ledger, StepKey, open_ledger
-from dprelease.plan import pieces as rule
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document import pieces as rule
 from dprelease.release.run import Request, open_run
 from tests.crash.child import Orders
 from tests.crash.nursery import Nursery

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
-from dprelease.catalog.reach import sensitivity
+from dprelease.catalog.sensitivity import sensitivity
 from dprelease.catalog.table import Catalog, Column, Mapped, Source, Table
 from dprelease.measures.count import Count
+from dprelease.plan.design.accuracy import outputs
 from dprelease.plan.document import (
     Account,
     Answer,
@@ -32,7 +33,6 @@ from dprelease.plan.document import (
     ReleasePlan,
     Step,
 )
-from dprelease.plan.outputs import outputs
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed

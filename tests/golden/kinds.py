@@ -13,9 +13,9 @@ from typing import Any
 
 from bench.methods import METHODS
 from dprelease.errors import UnsupportedEvent
-from dprelease.noise.knorm import count_knorm_std, linf_knorm_std
-from dprelease.plan import split
-from dprelease.plan.strategy import Workload, max_variance, rmse
+from dprelease.noise.mechanisms.knorm import count_knorm_std, linf_knorm_std
+from dprelease.plan.design import budget_split as split
+from dprelease.plan.design.residuals import Workload, max_variance, rmse
 from dprelease.privacy import group
 from dprelease.privacy.accountants.advanced import Advanced, drv_epsilon
 from dprelease.privacy.accountants.basic import Basic
@@ -28,9 +28,6 @@ from dprelease.privacy.accountants.kov import (
 from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.rdp import Rdp, curve_of
 from dprelease.privacy.accountants.zcdp import Zcdp, total_rho
-from dprelease.privacy.curves import gaussian, renyi, selection, single
-from dprelease.privacy.curves.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
-from dprelease.privacy.curves.conversion import mironov_epsilon
 from dprelease.privacy.event import (
     Approximate,
     Composed,
@@ -45,6 +42,9 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.theorems import gaussian, renyi, selection, single
+from dprelease.privacy.theorems.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
+from dprelease.privacy.theorems.conversion import mironov_epsilon
 from dprelease.privacy.unit import Neighboring
 from tests.reference_textbook import textbook_epsilon
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.privacy.curves.concentrated import rho_to_epsilon
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "census2020.json").read_text(encoding="utf-8"))
 FILES = ("persons", "units")

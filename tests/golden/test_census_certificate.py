@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from dprelease.errors import MissingExtra
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish.accounting.certificate import certificate_files
 from dprelease.publish.accounting.levels import changes, levels
 from dprelease.publish.accounting.report import accounting_page

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from dprelease.plan.document import Account, ReleasePlan
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.levels import changes, levels

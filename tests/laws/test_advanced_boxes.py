@@ -8,7 +8,6 @@ from fractions import Fraction
 import pytest
 
 from dprelease.privacy.accountants.advanced import Advanced
-from dprelease.privacy.curves import single
 from dprelease.privacy.event import (
     Approximate,
     Composed,
@@ -18,6 +17,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from dprelease.privacy.theorems import single
 
 F = Fraction
 ADVANCED = Advanced()

@@ -34,7 +34,7 @@ from dprelease.catalog.table import (
     TableBounds,
     TimeFilter,
 )
-from dprelease.engines.duckdb import DuckDBEngine
+from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.noise.exact import Exact, open_exact, open_histogram, open_keys
 from dprelease.publish.accounting.semantics import Attribute, attributes, reads
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.privacy.curves import bounded_range
+from dprelease.privacy.theorems import bounded_range
 
 RANGES = [Fraction(1, 50), Fraction(3, 10), Fraction(1), Fraction(7, 2), Fraction(9)]
 PLACES = [Fraction(k, 10) for k in range(-13, 14)]  # times the range

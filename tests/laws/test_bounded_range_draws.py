@@ -17,9 +17,8 @@ import numpy.typing as npt
 import pytest
 
 from dprelease.noise import SELECTIONS, Exact, ExactHistogram, ExponentialQuantile, ExponentialTopK, OptimalSelection
-from dprelease.noise import exponential as module
-from dprelease.noise.threshold import Coins, least_threshold, threshold_delta
-from dprelease.privacy.curves import bounded_range
+from dprelease.noise.mechanisms import exponential as module
+from dprelease.noise.mechanisms.threshold import Coins, least_threshold, threshold_delta
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -30,6 +29,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from dprelease.privacy.theorems import bounded_range
 from dprelease.privacy.unit import Neighboring
 from tests.laws.exact import black_box, moved, together
 

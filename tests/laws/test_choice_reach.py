@@ -16,13 +16,13 @@ import mpmath
 import pytest
 
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
-from dprelease.catalog.reach import choice_reach, selection_reach
+from dprelease.catalog.sensitivity import choice_reach, selection_reach
 from dprelease.errors import BrokenPromiseError
-from dprelease.noise.threshold import least_threshold
+from dprelease.noise.mechanisms.threshold import least_threshold
 from dprelease.plan.document import Ranking, Selecting
-from dprelease.plan.draws import Choosing
-from dprelease.plan.verify_reach import check_reach
-from dprelease.plan.verify_units import tail
+from dprelease.plan.document.mechanisms import Choosing
+from dprelease.plan.verify.reach import check_reach
+from dprelease.plan.verify.units import tail
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.laws.units import Case, aggregate, catalog

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.privacy.curves import collapse, gaussian, lattice
+from dprelease.privacy.theorems import collapse, gaussian, lattice
 
 Floats = npt.NDArray[np.float64]
 CELLS = [

@@ -26,8 +26,8 @@ from dprelease.catalog.residual import Residual
 from dprelease.catalog.table import Catalog, Column, Source, Table, TableBounds
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import Step
-from dprelease.plan.lower_ranges import near_optimal
-from dprelease.plan.verify_factor import _derived, _root, check_factor
+from dprelease.plan.lower.ranges import near_optimal
+from dprelease.plan.verify.factor import _derived, _root, check_factor
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.tiers import few

@@ -22,7 +22,6 @@ import pytest
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.curves.conversion import delta_at
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -34,6 +33,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.filters import Spent, Terms, account_loss, series_loss, spent_on, within
 from dprelease.privacy.rounding import real
+from dprelease.privacy.theorems.conversion import delta_at
 
 F = Fraction
 Law = tuple[tuple[float, float], ...]  # losses and their probabilities under P

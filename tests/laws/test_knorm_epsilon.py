@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from dprelease.noise import JOINT_MECHANISMS
-from dprelease.noise.knorm import gauge
-from dprelease.noise.lattice_ball import Ball, numerator, points, unrank
+from dprelease.noise.mechanisms.knorm import gauge
+from dprelease.noise.mechanisms.lattice_ball import Ball, numerator, points, unrank
 from dprelease.privacy.accountants.base import pure_epsilon
 from dprelease.privacy.event import KNorm
 from dprelease.privacy.rounding import CONTEXT, real

@@ -19,7 +19,7 @@ import pytest
 
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
 from dprelease.catalog.table import Binned, Catalog, Column, Computed, Mapped, Source, Table, TableBounds
-from dprelease.engines.duckdb import DuckDBEngine
+from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.noise.exact import Exact, open_exact, open_histogram
 from dprelease.publish.accounting.levels import reads_within, recodings
 from dprelease.publish.accounting.semantics import reads

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
-from dprelease.catalog.reach import sensitivity
+from dprelease.catalog.sensitivity import sensitivity
 from dprelease.catalog.table import Catalog, Column, Range, Source, Table, TableBounds
 from dprelease.ledger.model.admission import assess_charges
 from dprelease.ledger.model.balance import Balance
@@ -27,7 +27,7 @@ from dprelease.ledger.model.reservation import Charge
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.event import Composed, DiscreteLaplace, Sensitivity
 from dprelease.privacy.filters import Spent
-from dprelease.privacy.stretches import counted, leading, raised
+from dprelease.privacy.periods import counted, leading, raised
 from dprelease.privacy.unit import Neighboring
 from tests.ledgers import account
 from tests.tiers import few

@@ -8,7 +8,7 @@ import pytest
 
 from dprelease.errors import BudgetTooSmall
 from dprelease.plan.document import Account, ReleasePlan
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.load import load

@@ -26,8 +26,8 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.privacy.pld.bound import Loss
-from dprelease.privacy.pld.total import Part
+from dprelease.privacy.theorems.loss_bound import Loss
+from dprelease.privacy.theorems.total_loss import Part
 from tests.tiers import few
 
 MP: Any = mpmath.MPContext()

@@ -13,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.privacy.accountants.rdp import curve_of
-from dprelease.privacy.curves import renyi
-from dprelease.privacy.curves.renyi import Curve
 from dprelease.privacy.event import (
     BoundedRange,
     Composed,
@@ -28,6 +26,8 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.rounding import real
+from dprelease.privacy.theorems import renyi
+from dprelease.privacy.theorems.renyi import Curve
 from dprelease.privacy.unit import Neighboring
 from tests.tiers import few
 

@@ -24,7 +24,7 @@ from dprelease.catalog.residual import Residual, residual_sensitivity
 from dprelease.catalog.table import Catalog, Column, Source, Table, TableBounds
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import Step
-from dprelease.plan.verify_residual import _derived, check_residual
+from dprelease.plan.verify.residual import _derived, check_residual
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.tiers import few

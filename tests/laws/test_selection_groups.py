@@ -18,12 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.noise.threshold import Coins
+from dprelease.noise.mechanisms.threshold import Coins
 from dprelease.privacy import group
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.reveals import total_reveal
-from dprelease.privacy.curves.threshold import Noise, group_delta, least_threshold, threshold_delta
 from dprelease.privacy.event import (
     Approximate,
     Composed,
@@ -36,6 +35,7 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.filters import Spent, Terms, spent_on
+from dprelease.privacy.theorems.threshold import Noise, group_delta, least_threshold, threshold_delta
 from tests.laws.exact import cells_of, of_cells
 from tests.tiers import few
 

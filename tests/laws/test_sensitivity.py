@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
-from dprelease.catalog.reach import sensitivity
+from dprelease.catalog.sensitivity import sensitivity
 from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.errors import BrokenPromiseError
-from dprelease.plan.verify_reach import _check_sensitivity
+from dprelease.plan.verify.reach import _check_sensitivity
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.laws.units import part

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.reach import sensitivity
+from dprelease.catalog.sensitivity import sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.laws.units import Case, Change, aggregate, breaches, catalog, changes, reached, tables, verified
 

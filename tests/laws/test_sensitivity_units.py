@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.reach import limits_of, sensitivity
+from dprelease.catalog.sensitivity import limits_of, sensitivity
 from dprelease.catalog.table import PrivateJoin
 from dprelease.errors import BrokenPromiseError
-from dprelease.plan.verify_reach import check_reach
+from dprelease.plan.verify.reach import check_reach
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.laws.units import Case, aggregate, breaches, catalog, changes, reached, verified, within

@@ -22,10 +22,10 @@ from dprelease.errors import BrokenPromiseError, PlanError, SpecError
 from dprelease.formats import FORMATS, Format
 from dprelease.noise import Measurement
 from dprelease.plan.document import FrozenPlan, ReleasePlan
-from dprelease.plan.memory import memory_of
+from dprelease.plan.explain.memory import memory_of
 from dprelease.publish import Facts, check_bundle
 from dprelease.publish.base import table_names
-from dprelease.publish.bundle.check_opened import read_bundle
+from dprelease.publish.bundle.checks.opened import read_bundle
 from dprelease.publish.bundle.package import bundle_files, lacking
 from dprelease.publish.bundle.planned import planned_files
 from dprelease.publish.formats import jsonstat

@@ -16,15 +16,15 @@ import pyarrow.parquet
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import Within
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import SOURCE_FORMATS, Catalog, Key, Source, Table
-from dprelease.catalog.zeros import Within
 from dprelease.engines import ENGINES, DuckDBEngine, engine_for
 from dprelease.errors import BrokenPromiseError, LedgerError, SpecError, Unsupported
 from dprelease.ledger import LEDGERS, open_ledger, schemes
 from dprelease.noise.exact import Exact, ExactHistogram
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import Accountant, Claim, Words
 from dprelease.privacy.accountants.zcdp import Zcdp

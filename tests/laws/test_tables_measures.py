@@ -25,7 +25,7 @@ from dprelease.measures import MEASURES, PARTS, PLANNED, AskedMeasure, Measure, 
 from dprelease.measures.mean import Mean
 from dprelease.measures.text import Formula, Term
 from dprelease.noise import MECHANISMS, Exact
-from dprelease.noise.exponential import ScoreLaw
+from dprelease.noise.mechanisms.exponential import ScoreLaw
 from tests.measures import asked, is_of_others, of_a_column, worked_out
 from tests.project import POLICY, SETTINGS, command
 

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 from dprelease.errors import BrokenPromiseError
-from dprelease.plan.second_opinion import second_opinion
-from dprelease.plan.verify_delta import delta_of, revealed
-from dprelease.plan.verify_draws import RANGE_PARTS, Cell, Norms, witnesses
-from dprelease.plan.verify_events import draws_of_event
-from dprelease.plan.verify_loss import check_losses, cost_within, total_rho
+from dprelease.plan.verify.delta import delta_of, revealed
+from dprelease.plan.verify.draws import RANGE_PARTS, Cell, Norms, witnesses
+from dprelease.plan.verify.events import draws_of_event
+from dprelease.plan.verify.loss import check_losses, cost_within, total_rho
+from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho as their_rho
 from dprelease.privacy.budget import Budget, Loss
-from dprelease.privacy.curves import bounded_range
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -33,6 +32,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from dprelease.privacy.theorems import bounded_range
 from tests.accountants import ANY_NOISE
 
 from .exact import Law, black_box, moved, together

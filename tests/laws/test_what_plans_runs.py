@@ -22,7 +22,7 @@ from dprelease.errors import BudgetTooSmall
 from dprelease.ledger import Charge, Ledger, Reservation, open_ledger
 from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish import Publication, check_bundle, check_publishable, write
 from dprelease.release.data.sources import SourceKey, Sources
 from dprelease.release.draw import Source, draw

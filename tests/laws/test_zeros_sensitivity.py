@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.catalog.zeros import zero_keys
+from dprelease.catalog.cells import zero_keys
 from dprelease.noise.exact import Exact
 from dprelease.noise.truth import true_numbers, true_residual
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from tests.planned import plan_of
 
 SPEC = """

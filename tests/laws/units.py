@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table, TableBounds
 from dprelease.errors import BrokenPromiseError
-from dprelease.plan.verify_reach import check_reach
+from dprelease.plan.verify.reach import check_reach
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 

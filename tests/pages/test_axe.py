@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dprelease.publish import render, write
-from dprelease.publish.bundle.check_opened import read_bundle
+from dprelease.publish.bundle.checks.opened import read_bundle
 from dprelease.publish.site.html import site_files
 from dprelease.publish.site.releases import Listed, releases_page
 from tests.unit import formats_example, publish_example

@@ -13,8 +13,8 @@ from dprelease.measures import Measure
 PACKAGE = Path(__file__).parents[2] / "dprelease"
 # Where one is made, not asked for; and the largest square that an engine takes.
 MADE_BY = {
-    ("plan/lower_workload.py", "Count"),
-    ("estimate/workload_tables.py", "Count"),
+    ("plan/lower/workloads.py", "Count"),
+    ("estimate/workloads/tables.py", "Count"),
     ("release/utility.py", "LARGEST_SQUARE"),
 }
 SHARED = {"dprelease.measures", "dprelease.measures.text"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import allocation_text
-from dprelease.plan.verify import verify
+from dprelease.plan.explain.facts import allocation_text
+from dprelease.plan.verify.whole_plan import verify
 
 from .documents import blocks
 from .planning import plan_text

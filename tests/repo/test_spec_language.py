@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import SpecError
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.spec.load import load

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import MissingExtra
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.release.project import Project
 from dprelease.spec.schema import json_schema
 

@@ -15,9 +15,9 @@ import sys
 import numpy as np
 
 from dprelease.estimate.adjust import adjusted
-from dprelease.estimate.design import Axes, Design, Floats, Table, Taken, Tree
-from dprelease.estimate.nonnegative import marginals, nonnegative
-from dprelease.estimate.reconcile import node_variances, reconcile
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Taken, Tree
+from dprelease.estimate.workloads.nonnegative import marginals, nonnegative
+from dprelease.estimate.workloads.reconcile import node_variances, reconcile
 
 SIZES = (2, 3, 7)
 SETS: tuple[Axes, ...] = ((), (0,), (1,), (2,), (0, 1, 2))

@@ -25,12 +25,12 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.estimate import PublishedMeasure, PublishedTable, interval
 from dprelease.measures import Possible
 from dprelease.noise import CHOICES, JOINT_MECHANISMS, MECHANISMS, Exact, ExactHistogram, Law, Measurement
-from dprelease.noise.discrete_laplace import DiscreteLaplaceLaw
-from dprelease.noise.exponential import ExponentialQuantile
-from dprelease.noise.knorm import KNormLaw
+from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
+from dprelease.noise.mechanisms.exponential import ExponentialQuantile
+from dprelease.noise.mechanisms.knorm import KNormLaw
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.publish.derive.tables import derived_tables, seed_of
-from dprelease.publish.measured import inputs_of, queries_as_tables
+from dprelease.publish.tables.measured import inputs_of, queries_as_tables
 from tests.conformance.reference_engine import ReferenceEngine
 from tests.planned import plan_of
 from tests.statistical.coverage_data import SPEC, truths, write

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dprelease.estimate.design import Axes, Design, Floats, Table, Taken, Tree
-from dprelease.estimate.nonnegative import marginals, nonnegative
-from dprelease.estimate.reconcile import node_variances, reconcile
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Taken, Tree
+from dprelease.estimate.workloads.nonnegative import marginals, nonnegative
+from dprelease.estimate.workloads.reconcile import node_variances, reconcile
 
 NAMES = ("race", "Hispanic", "voting age", "housing")
 SIZES = (9, 2, 2, 3)

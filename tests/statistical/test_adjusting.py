@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimate.design import Floats, Table
-from dprelease.estimate.reconcile import node_variances
+from dprelease.estimate.workloads.design import Floats, Table
+from dprelease.estimate.workloads.reconcile import node_variances
 from tests.statistical.adjusting import EXACT, KINDS, SETS, country, measured
 
 DRAWS = 4

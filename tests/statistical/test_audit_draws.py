@@ -19,7 +19,7 @@ import pytest
 from scipy import stats
 
 from dprelease.noise import SELECTIONS, ExactHistogram, ExactKeys, ExponentialQuantile, Key, OptimalSelection
-from dprelease.noise.threshold import least_threshold, threshold_delta
+from dprelease.noise.mechanisms.threshold import least_threshold, threshold_delta
 from dprelease.privacy.event import Approximate, BoundedRange, DiscreteGaussian, DiscreteLaplace, Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.laws.exact import black_box, moved, together

@@ -23,7 +23,7 @@ from dprelease.measures.ratio import Ratio
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance
 from dprelease.noise import MECHANISMS, Exact
-from dprelease.noise.exponential import ScoreLaw
+from dprelease.noise.mechanisms.exponential import ScoreLaw
 
 CONFIDENCE = Fraction(95, 100)
 MISS = 1e-9

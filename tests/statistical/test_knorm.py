@@ -19,8 +19,8 @@ import pytest
 from scipy import special, stats
 
 from dprelease.noise import JOINT_MECHANISMS, Exact
-from dprelease.noise.knorm import KNormLaw
-from dprelease.noise.lattice_ball import Ball
+from dprelease.noise.mechanisms.knorm import KNormLaw
+from dprelease.noise.mechanisms.lattice_ball import Ball
 
 ALPHA = 1e-10
 # so many that the expected statistic of a wrong scale is seven deviations and more above the limit

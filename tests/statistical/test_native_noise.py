@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from dprelease.noise import native
-from dprelease.noise.native import Kind
+from dprelease.noise.native import draws as native
+from dprelease.noise.native.draws import Kind
 
 ALPHA = 1e-10
 LIMIT = float(stats.norm.isf(ALPHA / 2))

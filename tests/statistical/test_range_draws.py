@@ -16,8 +16,8 @@ from scipy import stats
 from dprelease.catalog.factor import Factor
 from dprelease.estimate.ranges import sums_of, variances_of
 from dprelease.noise.exact import Exact
-from dprelease.noise.factor import draw_factor
-from dprelease.plan.lower_ranges import near_optimal
+from dprelease.noise.mechanisms.factor import draw_factor
+from dprelease.plan.lower.ranges import near_optimal
 
 LINES, KEYS = 40_000, 6
 SCALE = Fraction(5000)

@@ -17,7 +17,7 @@ from scipy import stats
 
 from dprelease.catalog.residual import Residual
 from dprelease.noise.exact import Exact
-from dprelease.noise.residual import draw_residual
+from dprelease.noise.mechanisms.residual import draw_residual
 
 NODES = 60_000  # slices of one draw, each with the same counts
 SHAPE = (3, 4)

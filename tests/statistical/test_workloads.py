@@ -26,13 +26,13 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from dprelease.estimate.reconcile import Cell, covariance
+from dprelease.estimate.workloads.reconcile import Cell, covariance
 from dprelease.noise import MECHANISMS, Measurement
 from dprelease.noise.exact import Exact
-from dprelease.noise.residual import draw_residual
+from dprelease.noise.mechanisms.residual import draw_residual
+from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.workload_design import design_of
-from dprelease.publish.workloads import workload_tables
+from dprelease.publish.tables.workloads import workload_tables
 from tests.planned import plan_of
 from tests.workloads import GEO, areas, crosstabs, spec_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from dprelease.noise.lattice_ball import Ball
+from dprelease.noise.mechanisms.lattice_ball import Ball
 from dprelease.privacy.rounding import CONTEXT, real
 
 BALLS: tuple[Ball, Ball] = ("count", "linf")

@@ -370,7 +370,8 @@ CHECKS = [
 
 
 def real_kit() -> Any:
-    from dprelease.noise import blocks, cumulative, entropy, lookup, native, source
+    from dprelease.noise.native import blocks, cumulative, entropy, lookup, source
+    from dprelease.noise.native import draws as native
 
     return SimpleNamespace(
         entropy=entropy, source=source, cumulative=cumulative, lookup=lookup, blocks=blocks, native=native

@@ -13,8 +13,8 @@ import pytest
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.curves import gaussian
 from dprelease.privacy.event import Approximate, Composed, Concentrated, DiscreteLaplace, Gaussian, Sensitivity
+from dprelease.privacy.theorems import gaussian
 from dprelease.publish.accounting.curves import Profile, fewest_misses, profile, profile_of, trade_off
 from tests.planned import plan_of
 

@@ -12,9 +12,9 @@ import pytest
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import AccountFacts, published_tables
-from dprelease.publish.accounting.figures import history_figures
+from dprelease.publish.accounting.drawings import history_figures
 from dprelease.publish.accounting.report import accounting, accounting_page
-from dprelease.publish.accounting.surroundings import dpia, fields, iso_terms
+from dprelease.publish.accounting.threat_model import dpia, fields, iso_terms
 from dprelease.publish.base import AccountPoint, Content, Facts
 from tests.unit.choices_example import choices
 from tests.unit.publish_example import facts, measurements, plan

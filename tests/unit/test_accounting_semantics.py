@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.exchanged import exchanged
+from dprelease.plan.explain.exchanges import exchanged
 from dprelease.privacy.accountants import smallest
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Approximate, Composed, KeySelection

@@ -11,7 +11,6 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.advanced import Advanced, drv_epsilon
 from dprelease.privacy.accountants.basic import Basic, rough_single
 from dprelease.privacy.accountants.kov import kov_closed_epsilon, kov_epsilon
-from dprelease.privacy.curves import single
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -27,6 +26,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from dprelease.privacy.theorems import single
 from tests.reference_textbook import textbook_epsilon, textbook_holds
 
 F = Fraction

@@ -11,17 +11,17 @@ from typing import Literal
 import pytest
 
 from dprelease.errors import BudgetTooSmall, PlanError
-from dprelease.plan.compare import compare
 from dprelease.plan.document import Account, ReleasePlan
-from dprelease.plan.resolve import resolve
-from dprelease.plan.solve import at_epsilon, solve, what_if
-from dprelease.plan.verify import verify
+from dprelease.plan.explain.accountants import compare
+from dprelease.plan.forecast.other_budgets import at_epsilon, solve, what_if
+from dprelease.plan.resolve.catalog import resolve
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
 from dprelease.privacy.unit import Neighboring
-from dprelease.spec.document import ReleaseSpec
+from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.load import load
 from tests.planned import plan_of
 
@@ -70,7 +70,7 @@ def planner(text: str) -> tuple[ReleaseSpec, Callable[[ReleaseSpec], ReleasePlan
     loaded = load(text, "spec.yaml")
 
     def plan(spec: ReleaseSpec) -> ReleasePlan:
-        from dprelease.plan.allocate import allocate
+        from dprelease.plan.allocate.planner import allocate
 
         return allocate(spec, resolve(loaded, {}), account("zcdp"), loaded.fingerprint)
 
@@ -200,7 +200,7 @@ def test_solve_finds_the_smallest_epsilon_and_no_smaller_one_does() -> None:
     with pytest.raises(BudgetTooSmall):
         plan(at_epsilon(spec, least * Fraction(99, 100)))
     # closed form: a margin of 30 at 95 % is a scale of about 30.5 / 1.96, and mu^2 adds up
-    from dprelease.privacy.curves import gaussian
+    from dprelease.privacy.theorems import gaussian
 
     mu_squared = sum((1 / step.scale**2 for step in solved.steps), Fraction(0))
     assert float(gaussian.epsilon(mu_squared, solved.budget.delta)) == pytest.approx(float(least), rel=1e-3)

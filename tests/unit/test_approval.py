@@ -10,13 +10,13 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import PlanError, StalePlan
-from dprelease.plan.approved import PURPOSE, Approval, Signed, Statement, approval_lines, sign, stands
 from dprelease.plan.document import Account, FrozenPlan, Head, ReleasePlan
+from dprelease.plan.document.approval import PURPOSE, Approval, Signed, Statement, approval_lines, sign, stands
 from dprelease.privacy.unit import Neighboring
 from dprelease.release.approval import approval_needed, approver_of, check_heads, require_approvals, signed
 from dprelease.signature import PrivateKey
-from dprelease.spec.approvals import ApprovalsSpec, ApproverSpec
-from dprelease.spec.document import Cap
+from dprelease.spec.fields.approvals import ApprovalsSpec, ApproverSpec
+from dprelease.spec.fields.document import Cap
 from dprelease.spec.project import PolicySpec, load_policy
 from tests.planned import SPEC, plan_of
 

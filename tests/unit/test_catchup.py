@@ -19,7 +19,7 @@ from dprelease.errors import PlanError
 from dprelease.ledger import Holder, Reservation, SQLiteLedger
 from dprelease.release.schedule.due import coverage
 from dprelease.release.schedule.due_runs import Agenda, Turn, turns
-from dprelease.spec.schedule import Scheduled, ScheduleSpec
+from dprelease.spec.fields.schedule import Scheduled, ScheduleSpec
 from tests.ledgers import charges, fill, plan
 from tests.tiers import few
 

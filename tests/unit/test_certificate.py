@@ -19,8 +19,8 @@ import pytest
 
 from dprelease.catalog.table import Mapped
 from dprelease.errors import MissingExtra
-from dprelease.plan.approved import Signed
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document.approval import Signed
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish.accounting import certificate
 from dprelease.publish.accounting.certificate import (

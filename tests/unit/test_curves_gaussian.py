@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.curves import gaussian
+from dprelease.privacy.theorems import gaussian
 from tests.tiers import few
 
 MU = st.fractions(min_value=Fraction(1, 10**6), max_value=40)

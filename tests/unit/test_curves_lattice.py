@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.curves import laplace, lattice
 from dprelease.privacy.rounding import CONTEXT, real
+from dprelease.privacy.theorems import laplace, lattice
 
 EPSILONS = [Fraction(0), Fraction(1, 7), Fraction(1), Fraction(9, 2)]
 

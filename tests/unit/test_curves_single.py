@@ -9,8 +9,6 @@ from itertools import pairwise
 import pytest
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.curves import gaussian, lattice, single
-from dprelease.privacy.curves.concentrated import rho_to_epsilon
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -26,6 +24,8 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from dprelease.privacy.theorems import gaussian, lattice, single
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 
 ONE = Sensitivity.of_one_cell(1)
 THREE = Sensitivity.of_one_cell(3)

@@ -13,10 +13,10 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BrokenPromiseError, SpecError
 from dprelease.ledger import Ledger
-from dprelease.plan import resolve as resolving
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.rounded import grid_facts, grid_texts, rounded_in_silence
-from dprelease.plan.verify_form import check_form
+from dprelease.plan.explain.rounding import grid_facts, grid_texts, rounded_in_silence
+from dprelease.plan.resolve import catalog as resolving
+from dprelease.plan.verify.form import check_form
 from dprelease.publish.site.notes import not_in_the_margins
 from dprelease.release.check import ROUNDING, check_release
 from dprelease.release.direct import run_directly

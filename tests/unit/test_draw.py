@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
+from dprelease.catalog.cells import Within
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
-from dprelease.catalog.zeros import Within
 from dprelease.errors import BrokenPromiseError
 from dprelease.ledger import Charge, Ledger, StepKey, open_ledger
 from dprelease.noise import Exact, ExactHistogram, ExactKeys, Measurement
-from dprelease.noise.threshold import least_threshold
+from dprelease.noise.mechanisms.threshold import least_threshold
 from dprelease.plan.document import Account, Batch, ReleasePlan
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.curves.selection import partition_pi
+from dprelease.privacy.theorems.selection import partition_pi
 from dprelease.privacy.unit import Neighboring
 from dprelease.release.data.sources import SourceKey, Sources
 from dprelease.release.draw import Source, draw

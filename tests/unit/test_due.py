@@ -15,8 +15,8 @@ from dprelease.ledger.model.balance import Actor
 from dprelease.plan.document import ReleasePlan
 from dprelease.release.project import Project
 from dprelease.release.schedule.due import Slot, coverage, due_facts, find_scheduled, first_period
+from dprelease.spec.fields.schedule import Scheduled, ScheduleSpec
 from dprelease.spec.period import Per, following, is_a, span
-from dprelease.spec.schedule import Scheduled, ScheduleSpec
 from tests.ledgers import account, charges, fill, plan
 from tests.project import SPEC, small_project
 

@@ -10,7 +10,7 @@ from typing import Any
 from dprelease.cli.commands.due import _hint, _lines
 from dprelease.ledger import Reservation, SQLiteLedger
 from dprelease.release.schedule.due import coverage
-from dprelease.spec.schedule import Scheduled
+from dprelease.spec.fields.schedule import Scheduled
 from tests.ledgers import charges, fill
 
 from .test_due import ANCHOR, facts, monthly, schedule, states, taken

@@ -13,9 +13,10 @@ import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, PrivateJoin, Source, Table, TableBounds
-from dprelease.engines import bounding, reading
-from dprelease.engines import duckdb as room
-from dprelease.engines.duckdb import DuckDBEngine
+from dprelease.engines.duck import bounding
+from dprelease.engines.duck import engine as room
+from dprelease.engines.duck import pipeline as reading
+from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact, open_exact, open_histogram, open_keys
 

@@ -16,8 +16,9 @@ import pytest
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, Join, Source, Table, TableBounds
-from dprelease.engines import combinations, duckdb
-from dprelease.engines.duckdb import DuckDBEngine
+from dprelease.engines.duck import combinations
+from dprelease.engines.duck import engine as duckdb
+from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.errors import BrokenPromiseError, EngineError
 from dprelease.noise.exact import Exact, open_exact
 

@@ -26,7 +26,7 @@ from dprelease.catalog.table import (
     Table,
     TableBounds,
 )
-from dprelease.engines.duckdb import DuckDBEngine
+from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.errors import Unsupported
 from dprelease.noise.exact import Exact, open_exact
 

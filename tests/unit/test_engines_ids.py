@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dprelease.catalog.table import Column
-from dprelease.engines.rows import typed
-from dprelease.engines.values import MARK, READ, id_text, number_text
+from dprelease.engines.files.rows import typed
+from dprelease.engines.files.values import MARK, READ, id_text, number_text
 
 ID = Column(name="who", type="text")
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.catalog.table import Column, ColumnType, Range
-from dprelease.engines import csvfile
-from dprelease.engines.rows import ARROW, typed
-from dprelease.engines.values import LIMIT, READ
+from dprelease.engines.files import csv_lines as csvfile
+from dprelease.engines.files.rows import ARROW, typed
+from dprelease.engines.files.values import LIMIT, READ
 
 INTEGER = Column(name="n", type="integer")
 DECIMAL = Column(name="n", type="decimal")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.estimate.reconcile import reconcile
+from dprelease.estimate.workloads.reconcile import reconcile
+from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.workload_design import design_of
 from dprelease.publish.accounting.error_tables import SIZES, error_facts, error_rows
 from dprelease.release.planning import open_target, plan_release
 from tests.unit import publish_example

@@ -13,12 +13,12 @@ import pytest
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
-from dprelease.estimate.conditional import conditionals
-from dprelease.estimate.design import Axes, Design, Floats, Taken, Tree, subsets
-from dprelease.estimate.nearest import Problems
-from dprelease.estimate.nonnegative import nonnegative
-from dprelease.estimate.projection import onto_simplex
-from dprelease.estimate.reconcile import reconcile
+from dprelease.estimate.workloads.conditional import conditionals
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Taken, Tree, subsets
+from dprelease.estimate.workloads.nearest import Problems
+from dprelease.estimate.workloads.nonnegative import nonnegative
+from dprelease.estimate.workloads.projection import onto_simplex
+from dprelease.estimate.workloads.reconcile import reconcile
 
 TREE = Tree(2, (np.array([1, 0, 1]), np.array([0, 1, 2, 2, 0, 2])))
 SIZES, JOINT = (2, 3), (0, 1)

@@ -15,8 +15,8 @@ from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column
 from dprelease.estimate.ranges import Which, range_rows, range_table, rows_of_a_line, sums_of, variances_of
 from dprelease.measures.count import Count
-from dprelease.plan.lower_ranges import near_optimal
-from dprelease.plan.ranged import PlannedRanges, rows_of
+from dprelease.plan.document.ranges import PlannedRanges, rows_of
+from dprelease.plan.lower.ranges import near_optimal
 from tests.tiers import few
 
 Floats = npt.NDArray[np.float64]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
 from dprelease.errors import PlanError
-from dprelease.estimate.contrast import join, part, split
-from dprelease.estimate.design import Axes, Design, Floats, Taken, Tree, subsets
-from dprelease.estimate.reconcile import Cell, covariance, node_variances, reconcile, undetermined
-from dprelease.plan.strategy import Workload, select
+from dprelease.estimate.workloads.contrast import join, part, split
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Taken, Tree, subsets
+from dprelease.estimate.workloads.reconcile import Cell, covariance, node_variances, reconcile, undetermined
+from dprelease.plan.design.residuals import Workload, select
 from tests.tiers import few
 
 Matrix = Floats

@@ -17,7 +17,7 @@ from dprelease.measures.quantile import Quantile
 from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance
 from dprelease.noise import MECHANISMS
-from dprelease.noise.exponential import ScoreLaw
+from dprelease.noise.mechanisms.exponential import ScoreLaw
 
 STATE = Column(name="state", type="text", keys=("06", "08"))
 SEX = Column(name="sex", type="integer", keys=(1, 2))

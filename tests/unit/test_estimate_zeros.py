@@ -13,10 +13,10 @@ from scipy.linalg import null_space
 from scipy.stats import chi2
 
 from dprelease.estimate.adjust import adjusted
-from dprelease.estimate.design import Axes, Design, Floats, Taken, Tree, Zeros, subsets
-from dprelease.estimate.reconcile import Cell, node_variances, reconcile
-from dprelease.estimate.reconcile import covariance as without_zeros
-from dprelease.estimate.zeros import cell_variances, covariance, estimated, possible
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Taken, Tree, Zeros, subsets
+from dprelease.estimate.workloads.reconcile import Cell, node_variances, reconcile
+from dprelease.estimate.workloads.reconcile import covariance as without_zeros
+from dprelease.estimate.workloads.zeros import cell_variances, covariance, estimated, possible
 from tests.tiers import few
 
 

@@ -13,9 +13,9 @@ from typing import get_args
 
 import pytest
 
-from dprelease.catalog.expression import Expression, ExpressionError, Scalar, evaluate, parse
-from dprelease.catalog.expression_tree import FUNCTIONS, MOST_DEPTH, Node, NodeKind
-from dprelease.catalog.expression_value import letters
+from dprelease.catalog.expressions.expression import Expression, ExpressionError, Scalar, evaluate, parse
+from dprelease.catalog.expressions.tree import FUNCTIONS, MOST_DEPTH, Node, NodeKind
+from dprelease.catalog.expressions.value import letters
 from dprelease.catalog.table import ColumnType
 from tests.unit.expression_texts import TYPES as DRAWN
 from tests.unit.expression_texts import expression as drawn
@@ -376,5 +376,5 @@ def test_functions_are_listed_once() -> None:
 
 
 def test_sqlglot_waits_until_it_is_needed() -> None:
-    code = "import sys, dprelease.catalog.expression; sys.exit('sqlglot' in sys.modules)"
+    code = "import sys, dprelease.catalog.expressions.expression; sys.exit('sqlglot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

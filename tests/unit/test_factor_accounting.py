@@ -8,12 +8,12 @@ from fractions import Fraction
 import pytest
 
 from dprelease.catalog.factor import Factor, factor_sensitivity
-from dprelease.plan.lower_ranges import near_optimal
-from dprelease.plan.verify_events import draws_of_event
-from dprelease.plan.verify_loss import _holds
+from dprelease.plan.lower.ranges import near_optimal
+from dprelease.plan.verify.events import draws_of_event
+from dprelease.plan.verify.loss import _holds
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.curves import gaussian
 from dprelease.privacy.event import Composed, DiscreteGaussian
+from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.unit import Neighboring
 
 DELTA = Fraction(1, 10**6)

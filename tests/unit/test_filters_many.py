@@ -7,7 +7,6 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.curves.concentrated import rho_to_epsilon
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -19,6 +18,7 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.filters import account_loss, account_rho
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 
 F = Fraction
 DELTA = F(1, 10**6)

@@ -13,7 +13,6 @@ from dprelease.plan.document import Account
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, round_up
 from dprelease.privacy.convert import converted
-from dprelease.privacy.curves.concentrated import epsilon_to_rho, rho_to_epsilon
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -29,6 +28,7 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.filters import Spent, Terms, account_loss, account_rho, read, series_loss, spent_on, within
+from dprelease.privacy.theorems.concentrated import epsilon_to_rho, rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
 from tests.planned import SPEC, plan_of
 

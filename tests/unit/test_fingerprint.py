@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table
-from dprelease.engines import ENGINES, Engine, csvfile, fingerprint
-from dprelease.engines.fingerprint import Look, Watch, fingerprints, no_rows
+from dprelease.engines import ENGINES, Engine
+from dprelease.engines.files import csv_lines as csvfile
+from dprelease.engines.files import fingerprint
+from dprelease.engines.files.fingerprint import Look, Watch, fingerprints, no_rows
 from dprelease.errors import BrokenPromiseError, EngineError, Retryable, Unavailable
 from tests.tiers import few
 

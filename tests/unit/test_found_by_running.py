@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dprelease.noise import Measurement
-from dprelease.plan.verify import verify
-from dprelease.plan.verify_units import tail
-from dprelease.privacy.curves.conversion import renyi_epsilon
-from dprelease.privacy.curves.renyi import Curve
-from dprelease.publish.measured import published_tables
+from dprelease.plan.verify.units import tail
+from dprelease.plan.verify.whole_plan import verify
+from dprelease.privacy.theorems.conversion import renyi_epsilon
+from dprelease.privacy.theorems.renyi import Curve
+from dprelease.publish.tables.measured import published_tables
 from tests.planned import plan_of
 from tests.unit.test_draw import VISITS, Zeros, drawn, reserved
 

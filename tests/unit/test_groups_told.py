@@ -12,11 +12,11 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError
 from dprelease.ledger.model.balance import terms_of
-from dprelease.plan import verify_groups
 from dprelease.plan.document import Account, ReleasePlan
-from dprelease.plan.exchanged import exchanged
-from dprelease.plan.explain import plan_facts
-from dprelease.plan.verify import verify
+from dprelease.plan.explain.exchanges import exchanged
+from dprelease.plan.explain.facts import plan_facts
+from dprelease.plan.verify import groups as verify_groups
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy import group
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import BoundedRange, Composed, KeySelection, KNorm, Repeated
@@ -24,7 +24,7 @@ from dprelease.privacy.filters import spent_on, within
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guarantee import guarantee
 from dprelease.publish.accounting.semantics import semantics
-from dprelease.publish.bundle.check_groups import as_written_before, untrue
+from dprelease.publish.bundle.checks.groups import as_written_before, untrue
 from tests.planned import SPEC, VILLAGES, plan_of
 
 F = Fraction

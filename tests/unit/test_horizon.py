@@ -14,16 +14,16 @@ from dprelease.ledger import Charge, SQLiteLedger
 from dprelease.ledger.model.admission import assess_charges
 from dprelease.ledger.model.balance import Balance
 from dprelease.ledger.model.history import Stand, State, charged_balance
-from dprelease.plan.account import AccountLosses
-from dprelease.plan.allocate import allocate
+from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import Account, Head, ReleasePlan
-from dprelease.plan.horizon import Horizon, Purse, Series, ahead, coming, in_advance
-from dprelease.plan.largest import CLOSE, Largest, largest_budget
-from dprelease.plan.resolve import resolve
+from dprelease.plan.document.account import AccountLosses
+from dprelease.plan.forecast.horizon import Horizon, Purse, Series, ahead, coming, in_advance
+from dprelease.plan.forecast.largest_budget import CLOSE, Largest, largest_budget
+from dprelease.plan.resolve.catalog import resolve
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.filters import Spent, series_loss
 from dprelease.release.records.status import UNBOUNDED, accounts_of, draws_of
-from dprelease.spec.document import ReleaseSpec
+from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.load import load
 from tests.ledgers import account, charges, plan
 from tests.planned import SPEC

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import PlanError, SpecError
-from dprelease.estimate.design import Tree
-from dprelease.estimate.reconcile import node_variances
-from dprelease.estimate.whole import whole
+from dprelease.estimate.workloads.design import Tree
+from dprelease.estimate.workloads.reconcile import node_variances
+from dprelease.estimate.workloads.whole import whole
+from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import plan_facts, unprotected
-from dprelease.plan.verify import verify
-from dprelease.plan.workload_design import design_of
-from dprelease.publish.accounting.words import not_protected, post_processing
+from dprelease.plan.explain.facts import plan_facts, unprotected
+from dprelease.plan.verify.whole_plan import verify
+from dprelease.publish.accounting.glossary import not_protected, post_processing
 from dprelease.release.planning import open_target, plan_release
 from dprelease.spec.load import load
 from tests.invariants import LAW, STATES, allowed, exact_states

@@ -18,8 +18,8 @@ from dprelease.ledger.model.entry import Closed, Entry, Measured, Sourced
 from dprelease.ledger.model.history import digest_of
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.plan.document import ReleasePlan
-from dprelease.privacy.curves.concentrated import rough_rho_to_epsilon
 from dprelease.privacy.event import Composed
+from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
 from tests.ledgers import CELLS, charges, fill, plan
 
 STEP = (

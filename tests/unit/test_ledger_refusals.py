@@ -11,8 +11,8 @@ import pytest
 from dprelease.errors import BudgetExceeded, LedgerError
 from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.model.entry import Refused
-from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import Account, ReleasePlan, Selecting
+from dprelease.plan.document.account import AccountLosses
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import account_loss

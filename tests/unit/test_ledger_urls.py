@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dprelease.errors import LedgerError
 from dprelease.ledger import schemes
-from dprelease.spec.place import ledger_resolved, misplaced
+from dprelease.spec.ledger_url import ledger_resolved, misplaced
 from dprelease.spec.project import load_project
 from tests.tiers import few
 

@@ -10,9 +10,9 @@ import pytest
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import read_reference
 from dprelease.catalog.table import Catalog, Column
-from dprelease.engines.duckdb import DuckDBEngine
+from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.noise.exact import Exact, open_exact
-from dprelease.plan.resolve import resolve
+from dprelease.plan.resolve.catalog import resolve
 from dprelease.spec.load import load
 
 from .workloads_example import GEO, WORKLOADS

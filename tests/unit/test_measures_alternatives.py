@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.expression import evaluate, parse
+from dprelease.catalog.expressions.expression import evaluate, parse
 from dprelease.catalog.table import Column, Range, Source, Table
 from dprelease.measures import PARTS, Measure, Noisy, planned
 from dprelease.measures.count import Count, CountDistinct

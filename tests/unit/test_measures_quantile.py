@@ -17,7 +17,7 @@ from dprelease.measures import AnyMeasure, AskedMeasure, Measure, Noisy, planned
 from dprelease.measures.count import Count
 from dprelease.measures.quantile import Max, Min, Quantile, Quantiles
 from dprelease.noise import MECHANISMS
-from dprelease.noise.exponential import ScoreLaw
+from dprelease.noise.mechanisms.exponential import ScoreLaw
 
 LEVEL = Fraction(95, 100)
 X = Column(name="x", type="decimal", range=Range(low=Fraction(0), high=Fraction(4)), step=Fraction(1, 2))

@@ -13,7 +13,7 @@ import pytest
 from dprelease.catalog.table import TimeFilter
 from dprelease.cli.views.changes import moved_facts, print_moved
 from dprelease.plan.document import Derived, Invariant, ReleasePlan
-from dprelease.plan.moved import Block, Comes, Moved, moved
+from dprelease.plan.explain.changes import Block, Comes, Moved, moved
 from dprelease.publish import render
 from dprelease.publish.bundle.planned import planned_files
 from tests.planned import SPEC, plan_of

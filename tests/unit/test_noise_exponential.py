@@ -12,7 +12,7 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import CHOICES, Exact, ExactHistogram, ExponentialQuantile, ExponentialTopK
-from dprelease.noise.exponential import LevelChoice, Powers, pieces, rank_bound
+from dprelease.noise.mechanisms.exponential import LevelChoice, Powers, pieces, rank_bound
 from dprelease.privacy.event import BoundedRange, Repeated
 from dprelease.privacy.rounding import CONTEXT, real
 from dprelease.privacy.unit import Neighboring
@@ -194,7 +194,7 @@ def test_the_order_and_the_form_of_the_entries_do_not_matter(monkeypatch: pytest
             seen.append((tuple(weights), tuple(levels)))
             super().__init__(weights, levels, powers)
 
-    monkeypatch.setattr("dprelease.noise.exponential.LevelChoice", Spy)
+    monkeypatch.setattr("dprelease.noise.mechanisms.exponential.LevelChoice", Spy)
     forms = [
         ([0, 2, 2, 2], [4, 1, 9, 9], [1, 1, 1, 1]),
         ([2, 0, 2], [9, 4, 1], [2, 1, 1]),

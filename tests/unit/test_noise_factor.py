@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dprelease.catalog.factor import Factor
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact, open_exact
-from dprelease.noise.factor import draw_factor
+from dprelease.noise.mechanisms.factor import draw_factor
 from dprelease.noise.truth import true_factor
 
 SILENT = Fraction(1, 64)  # noise other than 0 has a probability of exp(-2048)

@@ -12,9 +12,18 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import JOINT_MECHANISMS, Exact
-from dprelease.noise.discrete_laplace import DiscreteLaplaceLaw
-from dprelease.noise.knorm import CountKNorm, KNormLaw, LinfKNorm, count_knorm_std, linf_knorm_std
-from dprelease.noise.lattice_ball import Ball, coordinate_points, norm, numerator, points, squares, tail_points, unrank
+from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
+from dprelease.noise.mechanisms.knorm import CountKNorm, KNormLaw, LinfKNorm, count_knorm_std, linf_knorm_std
+from dprelease.noise.mechanisms.lattice_ball import (
+    Ball,
+    coordinate_points,
+    norm,
+    numerator,
+    points,
+    squares,
+    tail_points,
+    unrank,
+)
 from dprelease.privacy.event import KNorm
 from dprelease.privacy.rounding import CONTEXT, real
 from tests.unit.knorm_sums import BALLS, plain_norm, q_of, whole_mass

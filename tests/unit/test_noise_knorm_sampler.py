@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from dprelease.noise import entropy, knorm
-from dprelease.noise.entropy import Entropy, TiltedChoice, bernoulli_exp, exp_bounds, geometric
-from dprelease.noise.lattice_ball import Ball, numerator, points
+from dprelease.noise.mechanisms import knorm
+from dprelease.noise.mechanisms.lattice_ball import Ball, numerator, points
+from dprelease.noise.native import entropy
+from dprelease.noise.native.entropy import Entropy, TiltedChoice, bernoulli_exp, exp_bounds, geometric
 from dprelease.privacy.rounding import CONTEXT, real
 from tests.unit.knorm_sums import BALLS, TINY, plain_norm, q_of, whole_mass
 

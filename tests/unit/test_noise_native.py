@@ -19,10 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import BrokenPromiseError
-from dprelease.noise import knorm, lookup, native
-from dprelease.noise.cumulative import Decay, cumulative, separated
-from dprelease.noise.entropy import Entropy
-from dprelease.noise.source import System
+from dprelease.noise.mechanisms import knorm
+from dprelease.noise.native import draws as native
+from dprelease.noise.native import lookup
+from dprelease.noise.native.cumulative import Decay, cumulative, separated
+from dprelease.noise.native.entropy import Entropy
+from dprelease.noise.native.source import System
 from tests.unit import native_oracle as oracle
 from tests.unit.native_checks import CHECKS, real_kit
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from dprelease.catalog.residual import Residual, grain_for
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact, open_exact
-from dprelease.noise.residual import draw_residual
+from dprelease.noise.mechanisms.residual import draw_residual
 
 SILENT = Fraction(1, 64)  # noise other than 0 has a probability of exp(-2048)
 Integers = npt.NDArray[np.int64]

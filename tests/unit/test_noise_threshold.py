@@ -14,10 +14,10 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import SELECTIONS, ExactKeys, Key, OptimalSelection
-from dprelease.noise import threshold as module
-from dprelease.noise.threshold import Coins, least_threshold, threshold_delta
-from dprelease.privacy.curves.selection import partition_pi
+from dprelease.noise.mechanisms import threshold as module
+from dprelease.noise.mechanisms.threshold import Coins, least_threshold, threshold_delta
 from dprelease.privacy.event import Approximate, Composed, DiscreteGaussian, DiscreteLaplace, Repeated, Sensitivity
+from dprelease.privacy.theorems.selection import partition_pi
 from dprelease.privacy.unit import Neighboring
 
 Noise = Literal["laplace", "gaussian"]

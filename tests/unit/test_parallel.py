@@ -15,14 +15,14 @@ from dprelease.catalog.table import TimeFilter
 from dprelease.errors import BrokenPromiseError, PlanError, SpecError
 from dprelease.ledger import SQLiteLedger, schemes
 from dprelease.plan.document import Parallel, ReleasePlan
-from dprelease.plan.horizon import Purse, coming
-from dprelease.plan.largest import largest_budget
-from dprelease.plan.verify import verify
+from dprelease.plan.forecast.horizon import Purse, coming
+from dprelease.plan.forecast.largest_budget import largest_budget
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.certificate import certificate_html
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json, accounting_page
-from dprelease.publish.accounting.surroundings import apart, apart_facts
+from dprelease.publish.accounting.threat_model import apart, apart_facts
 from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.spec.load import load
@@ -237,8 +237,8 @@ def test_a_plan_that_says_more_than_it_may_is_neither_verified_nor_charged(name:
 @pytest.mark.slow
 def test_the_largest_budget_of_a_year_is_that_of_a_month() -> None:
     """Not divided by twelve, and not by anything: every month has the cap to itself."""
-    from dprelease.plan.allocate import allocate
-    from dprelease.plan.resolve import resolve
+    from dprelease.plan.allocate.planner import allocate
+    from dprelease.plan.resolve.catalog import resolve
 
     loaded = load(SPEC, "spec.yaml")
     (terms,) = plan().accounts

@@ -15,7 +15,7 @@ from dprelease.ledger.audit.audit import audit
 from dprelease.ledger.model.entry import Opened
 from dprelease.ledger.tables.incident import Fault
 from dprelease.plan.document import Account, Parallel, ReleasePlan
-from dprelease.plan.horizon import Purse, ahead, coming
+from dprelease.plan.forecast.horizon import Purse, ahead, coming
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.filters import Spent
 from dprelease.privacy.unit import Neighboring

@@ -9,9 +9,9 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError, PlanError
 from dprelease.plan.document import Account, ReleasePlan, Step
-from dprelease.plan.explain import plan_facts
-from dprelease.plan.second_opinion import heard, second_opinion
-from dprelease.plan.verify import verify
+from dprelease.plan.explain.facts import plan_facts
+from dprelease.plan.verify.second_opinion import heard, second_opinion
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from tests.accountants import ANY_NOISE

@@ -10,9 +10,9 @@ from bench.cells import release
 from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
 from dprelease.plan.document import Publish, ReleasePlan
-from dprelease.plan.memory import memory_of
+from dprelease.plan.explain.memory import memory_of
 from dprelease.publish.base import check_queries
-from dprelease.spec.names import listed, shown
+from dprelease.spec.text.names import listed, shown
 from tests.unit import publish_example
 
 

@@ -13,11 +13,11 @@ import pytest
 from dprelease.catalog.factor import Factor, factor_sensitivity
 from dprelease.errors import BrokenPromiseError, PlanError
 from dprelease.estimate.ranges import Which, rows_of_a_line, variances_of
+from dprelease.plan.design.ranges import optimal_gaussian, prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.document import Feed, PlannedRanges, ReleasePlan, Step
-from dprelease.plan.explain import plan_facts
-from dprelease.plan.lower_ranges import has_inverse, near_optimal
-from dprelease.plan.ranges import optimal_gaussian, prefix_gram, range_gram, total_error, tree_information
-from dprelease.plan.verify import has_room, verify
+from dprelease.plan.explain.facts import plan_facts
+from dprelease.plan.lower.ranges import has_inverse, near_optimal
+from dprelease.plan.verify.whole_plan import has_room, verify
 from dprelease.privacy.unit import Neighboring
 from tests.planned import plan_of
 

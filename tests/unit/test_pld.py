@@ -11,7 +11,6 @@ import pytest
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.pld import Pld
-from dprelease.privacy.curves import bounded_range, gaussian
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -27,9 +26,10 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.privacy.pld.bound import Loss
-from dprelease.privacy.pld.laws import ULP
-from dprelease.privacy.pld.total import Part, total_of
+from dprelease.privacy.theorems import bounded_range, gaussian
+from dprelease.privacy.theorems.loss_bound import Loss
+from dprelease.privacy.theorems.loss_laws import ULP
+from dprelease.privacy.theorems.total_loss import Part, total_of
 from dprelease.privacy.unit import Neighboring
 
 PLD = Pld()

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.catalog.expression import evaluate, parse
-from dprelease.catalog.expression_known import known_where
+from dprelease.catalog.expressions.expression import evaluate, parse
+from dprelease.catalog.expressions.known import known_where
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import BrokenPromiseError
 from dprelease.estimate import interval
 from dprelease.measures.ratio import PlannedRatio
 from dprelease.noise import MECHANISMS
 from dprelease.plan.document import Publish, ReleasePlan
-from dprelease.plan.verify_form import check_form, outcomes
+from dprelease.plan.verify.form import check_form, outcomes
 from dprelease.publish.numbers import shown
 from dprelease.spec.load import load
 from tests.planned import plan_of

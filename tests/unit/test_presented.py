@@ -8,7 +8,7 @@ import pytest
 
 from dprelease.errors import PlanError
 from dprelease.plan.document import Derived, Publish, ReleasePlan
-from dprelease.plan.presented import Presentation, presentation, presented
+from dprelease.plan.explain.presentation import Presentation, presentation, presented
 from tests.unit import publish_example as example
 
 

@@ -13,10 +13,10 @@ import pytest
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import PublishError
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import plan_facts
+from dprelease.plan.explain.facts import plan_facts
 from dprelease.publish import Check, check_bundle, render, write
-from dprelease.publish.bundle.check import CHECKS
-from dprelease.publish.bundle.check_render import Compared
+from dprelease.publish.bundle.checks.rendering import Compared
+from dprelease.publish.bundle.checks.whole_bundle import CHECKS
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_files import published
 
@@ -79,9 +79,10 @@ def test_a_flipped_byte_is_found_in_every_file(bundle: Path, name: str) -> None:
 def test_any_flipped_byte_of_the_manifest_is_found(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what is quick to check; versions of libraries are named, and prove nothing in a bundle that is not signed."""
     for name in ("tables_agree", "values_agree"):
-        monkeypatch.setattr(f"dprelease.publish.bundle.check.{name}", lambda *_: "")
+        monkeypatch.setattr(f"dprelease.publish.bundle.checks.whole_bundle.{name}", lambda *_: "")
     monkeypatch.setattr(
-        "dprelease.publish.bundle.check.compared", lambda _: Compared(frozenset(), (Check("rendered again", None),))
+        "dprelease.publish.bundle.checks.whole_bundle.compared",
+        lambda _: Compared(frozenset(), (Check("rendered again", None),)),
     )
     whole = (bundle / "manifest.json").read_bytes()
     for at in range(0, len(whole), 5):  # in a run of four neither a name nor a digest hides

@@ -20,9 +20,9 @@ from dprelease.noise import CHOICES, SELECTIONS, Measurement
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import Publication, check_bundle, render, write
 from dprelease.publish.accounting.choices import draw, laws_of_loss
-from dprelease.publish.accounting.reading import how_read, selections
-from dprelease.publish.accounting.words import dictionary, not_protected, post_processing, relation
-from dprelease.publish.accounting.words import measured as words_of
+from dprelease.publish.accounting.glossary import dictionary, not_protected, post_processing, relation
+from dprelease.publish.accounting.glossary import measured as words_of
+from dprelease.publish.accounting.guide import how_read, selections
 from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts, plan
 from tests.unit.test_publish_pages import Outline

@@ -13,7 +13,7 @@ import pytest
 
 from dprelease.errors import PlanError, PublishError
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
-from dprelease.noise.exponential import ScoreLaw
+from dprelease.noise.mechanisms.exponential import ScoreLaw
 from dprelease.plan.document import Derived
 from dprelease.publish import Columns, Publication, check_derive, check_publishable, render
 from dprelease.publish.derive.replicate import noise_of

@@ -18,7 +18,7 @@ from dprelease.plan.document import Feed, PlannedQuery, ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish import Publication, check_bundle, render, write
 from dprelease.publish.accounting.choices import asked_and_planned, draw, laws_of_loss, other_ways
-from dprelease.publish.accounting.words import described, measured, post_processing
+from dprelease.publish.accounting.glossary import described, measured, post_processing
 from tests.unit.forms_example import CELLS, MEASURES, PERSONS, TRUTH, answers, forms
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline

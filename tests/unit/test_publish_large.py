@@ -17,7 +17,8 @@ from dprelease.errors import PublishError
 from dprelease.plan.document import Publish, ReleasePlan
 from dprelease.publish import check_bundle, check_publishable, render, write
 from dprelease.publish.base import Publication
-from dprelease.publish.bundle import check_opened, package
+from dprelease.publish.bundle import package
+from dprelease.publish.bundle.checks import opened as check_opened
 from dprelease.publish.bundle.folder import files_in
 from dprelease.publish.formats import jsonstat, parquet
 from dprelease.publish.formats.cube import keys_repeat

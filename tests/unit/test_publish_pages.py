@@ -18,7 +18,7 @@ from dprelease.measures import MEASURES, planned
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import published_tables, render
-from dprelease.publish.accounting.words import described
+from dprelease.publish.accounting.glossary import described
 from dprelease.publish.base import Content
 from dprelease.publish.numbers import at_most, odds_factor, percent_at_most, shown, sure_after
 from dprelease.publish.site.chart import chart

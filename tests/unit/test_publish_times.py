@@ -11,7 +11,7 @@ import pytest
 from dprelease.catalog.table import PrivateJoin, TimeFilter
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import check_bundle, render, write
-from dprelease.publish.accounting.reading import how_read
+from dprelease.publish.accounting.guide import how_read
 from dprelease.publish.accounting.report import planned
 from dprelease.spec.period import span
 from tests.unit.publish_example import facts, measurements, plan

@@ -13,10 +13,6 @@ from hypothesis import strategies as st
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.rdp import Rdp, curve_of
 from dprelease.privacy.accountants.zcdp import Zcdp
-from dprelease.privacy.curves import renyi
-from dprelease.privacy.curves.concentrated import rho_to_epsilon
-from dprelease.privacy.curves.conversion import mironov_epsilon, renyi_epsilon
-from dprelease.privacy.curves.renyi import Curve
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -32,6 +28,10 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from dprelease.privacy.theorems import renyi
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
+from dprelease.privacy.theorems.conversion import mironov_epsilon, renyi_epsilon
+from dprelease.privacy.theorems.renyi import Curve
 from dprelease.privacy.unit import Neighboring
 from tests.tiers import few
 

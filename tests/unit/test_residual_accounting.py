@@ -13,15 +13,15 @@ import pytest
 
 from dprelease.catalog.residual import Residual, grain_for, residual_sensitivity
 from dprelease.plan.document import Step
-from dprelease.plan.verify import has_room
-from dprelease.plan.verify_events import draws_of_event
-from dprelease.plan.verify_loss import _holds
+from dprelease.plan.verify.events import draws_of_event
+from dprelease.plan.verify.loss import _holds
+from dprelease.plan.verify.whole_plan import has_room
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.pld import _covering, _is_known
-from dprelease.privacy.curves import gaussian, single
 from dprelease.privacy.event import Composed, DiscreteGaussian, Sensitivity
-from dprelease.privacy.pld.bound import Loss
-from dprelease.privacy.pld.total import Part
+from dprelease.privacy.theorems import gaussian, single
+from dprelease.privacy.theorems.loss_bound import Loss
+from dprelease.privacy.theorems.total_loss import Part
 from dprelease.privacy.unit import Neighboring
 from tests.planned import plan_of
 

@@ -8,8 +8,8 @@ import pytest
 
 from dprelease.catalog.table import Catalog, Join, Range
 from dprelease.errors import Problem, SpecError
-from dprelease.plan.resolve import references_needed, resolve
-from dprelease.spec.keys import MOST_KEYS
+from dprelease.plan.resolve.catalog import references_needed, resolve
+from dprelease.spec.fields.keys import MOST_KEYS
 from dprelease.spec.load import load
 
 from .spec_example import PLACES, SPEC, swapped
@@ -135,7 +135,7 @@ def test_labels_and_nulls_must_be_keys_of_the_reference() -> None:
 
 def test_more_keys_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_KEYS == 1_000_000
-    monkeypatch.setattr("dprelease.plan.resolve.MOST_KEYS", 2)
+    monkeypatch.setattr("dprelease.plan.resolve.catalog.MOST_KEYS", 2)
 
     assert found() == [("DPR-S605", 20)]
 

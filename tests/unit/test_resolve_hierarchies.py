@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.table import Catalog, Hierarchy
 from dprelease.errors import Problem, SpecError
-from dprelease.plan.resolve import references_needed, resolve
+from dprelease.plan.resolve.catalog import references_needed, resolve
 from dprelease.spec.load import load
 from tests.tiers import few
 

@@ -11,8 +11,8 @@ from dprelease.catalog.table import Binned, Catalog, Computed, Join, Mapped, Pri
 from dprelease.errors import SpecError
 from dprelease.measures.count import Count
 from dprelease.measures.quantile import Quantile
-from dprelease.plan.grouping import canonical_measures, grouping_of, planned_measures
-from dprelease.plan.resolve import references_needed, resolve
+from dprelease.plan.resolve.catalog import references_needed, resolve
+from dprelease.plan.resolve.grouping import canonical_measures, grouping_of, planned_measures
 from dprelease.spec.load import load
 
 from .spec_example import swapped

@@ -12,7 +12,7 @@ from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger
 from dprelease.ledger.model.entry import Reserved
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.restated import asked, question, restated
+from dprelease.plan.explain.same_question import asked, question, restated
 from dprelease.release import direct
 from dprelease.release.check import check_release
 from dprelease.release.project import Project

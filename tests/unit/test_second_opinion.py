@@ -12,7 +12,7 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.second_opinion import Opinion, heard, second_opinion
+from dprelease.plan.verify.second_opinion import Opinion, heard, second_opinion
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, KNorm, Sensitivity

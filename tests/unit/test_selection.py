@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import norm
 
-from dprelease.privacy.curves.selection import (
+from dprelease.privacy.theorems.selection import (
     discrete_gaussian_threshold_delta,
     gaussian_threshold_delta,
     gshm_delta,

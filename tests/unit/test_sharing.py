@@ -13,14 +13,14 @@ import pytest
 from scipy.optimize import minimize
 
 from dprelease.errors import PlanError, SpecError
-from dprelease.plan.candidates import CANDIDATES, Candidate, even_split
+from dprelease.plan.allocate.candidates import CANDIDATES, Candidate, even_split
+from dprelease.plan.allocate.shares import reach_of, shares_of
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.explain import allocation_text, plan_facts
-from dprelease.plan.forms import Form
-from dprelease.plan.lower import Lowered, Lowering
-from dprelease.plan.resolve import resolve
-from dprelease.plan.sharing import reach_of, shares_of
-from dprelease.plan.verify import verify
+from dprelease.plan.explain.facts import allocation_text, plan_facts
+from dprelease.plan.lower.alternatives import Form
+from dprelease.plan.lower.queries import Lowered, Lowering
+from dprelease.plan.resolve.catalog import resolve
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish.accounting.choices import asked_and_planned
 from dprelease.spec.load import load
 from tests.laws.generated import generated_spec, generated_units_spec

@@ -13,7 +13,8 @@ import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, PrivateJoin, Range, Source, Table, TableBounds
-from dprelease.engines import ENGINES, Engine, fingerprint
+from dprelease.engines import ENGINES, Engine
+from dprelease.engines.files import fingerprint
 from dprelease.errors import EngineError, LedgerError, Unavailable
 from dprelease.release.data.sources import Pinned, SourceKey, Sources, read_by
 

@@ -8,10 +8,10 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import SpecError
-from dprelease.privacy.curves.concentrated import rho_to_epsilon
 from dprelease.privacy.filters import Spent, Terms, read
-from dprelease.spec.accounts import WindowSpec
-from dprelease.spec.check_accounts import best_order
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
+from dprelease.spec.checks.accounts import best_order
+from dprelease.spec.fields.accounts import WindowSpec
 from dprelease.spec.project import load_policy
 
 POLICY = """\

@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.errors import SpecError
 from dprelease.signature import PrivateKey
-from dprelease.spec.approvals import ApprovalsSpec
+from dprelease.spec.fields.approvals import ApprovalsSpec
 from dprelease.spec.project import load_policy
 
 ACCOUNTS = "accounts:\n  people: {unit: person, composition: zcdp, lifetime: {epsilon: 8, delta: 1e-8}}\n"

@@ -10,7 +10,7 @@ from dprelease.errors import Problem, SpecError
 from dprelease.measures import MEASURES
 from dprelease.measures.clipped import Clipped
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.spec.document import PinSpec, QuerySpec, ReleaseSpec, TargetSpec
+from dprelease.spec.fields.document import PinSpec, QuerySpec, ReleaseSpec, TargetSpec
 from dprelease.spec.load import load
 
 from .spec_example import SPEC, swapped

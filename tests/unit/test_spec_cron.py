@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dprelease.spec.cron import Gap, tick_from
-from dprelease.spec.schedule import ScheduleSpec
+from dprelease.spec.fields.schedule import ScheduleSpec
 from tests.tiers import few
 
 # Clocks that change at two, at midnight, by half an hour, twice around Ramadan, by a whole day, and never.

@@ -14,11 +14,11 @@ from dprelease.errors import Problem, SpecError
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
 from dprelease.measures.sum import Sum
-from dprelease.plan.grouping import grouping_of, planned_measures
-from dprelease.plan.resolve import resolve
+from dprelease.plan.resolve.catalog import resolve
+from dprelease.plan.resolve.grouping import grouping_of, planned_measures
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
-from dprelease.spec.document import KeySpan, ReferenceKeys, ReleaseSpec
+from dprelease.spec.fields.document import KeySpan, ReferenceKeys, ReleaseSpec
 from dprelease.spec.load import load
 from tests.tiers import few
 

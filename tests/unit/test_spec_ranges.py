@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dprelease.errors import Problem, SpecError
-from dprelease.plan.resolve import resolve
+from dprelease.plan.resolve.catalog import resolve
+from dprelease.spec.fields.queries import RangesSpec
 from dprelease.spec.load import load
-from dprelease.spec.queries import RangesSpec
 
 from .spec_example import SPEC as ORDINARY
 

@@ -7,8 +7,8 @@ from datetime import date
 import pytest
 
 from dprelease.errors import Problem, SpecError
+from dprelease.spec.fields.schedule import read_schedule
 from dprelease.spec.load import load
-from dprelease.spec.schedule import read_schedule
 
 from .spec_example import SPEC, swapped
 from .test_spec_schedule import SCHEDULE, WHOLE, problems_of, schedule

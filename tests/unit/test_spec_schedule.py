@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dprelease.errors import Problem, SpecError
+from dprelease.spec.fields.schedule import Duration, ScheduleSpec, read_schedule
 from dprelease.spec.load import load
 from dprelease.spec.period import EXAMPLES, Per, is_a
-from dprelease.spec.schedule import Duration, ScheduleSpec, read_schedule
 
 from .spec_example import SPEC, swapped
 

@@ -10,12 +10,12 @@ import pytest
 
 from dprelease.errors import SpecError
 from dprelease.measures import MEASURES
-from dprelease.spec.document import MODELS
+from dprelease.spec.fields.document import MODELS
 from dprelease.spec.load import load
-from dprelease.spec.nodes import plain
-from dprelease.spec.numbers import Constant, Numeral
 from dprelease.spec.schema import json_schema
-from dprelease.spec.yaml import read_yaml
+from dprelease.spec.text.nodes import plain
+from dprelease.spec.text.numbers import Constant, Numeral
+from dprelease.spec.text.yaml import read_yaml
 
 from .spec_example import SPEC, swapped
 from .units_example import UNITS

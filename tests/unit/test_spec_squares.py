@@ -11,7 +11,7 @@ from dprelease.catalog.aggregate import Grouping
 from dprelease.engines import ENGINES
 from dprelease.errors import SpecError, Unsupported
 from dprelease.measures.variance import Stddev, Variance
-from dprelease.plan.resolve import resolve
+from dprelease.plan.resolve.catalog import resolve
 from dprelease.spec.load import load
 
 SPEC = """\

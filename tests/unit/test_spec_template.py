@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import Problem, SpecError
-from dprelease.plan.resolve import resolve
+from dprelease.plan.resolve.catalog import resolve
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.project import load_policy
 from tests.tiers import few

@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.catalog.table import Catalog, Table, TimeFilter
 from dprelease.errors import Problem, SpecError
-from dprelease.plan.resolve import resolve
+from dprelease.plan.resolve.catalog import resolve
 from dprelease.spec.load import load
 
 from .spec_example import PLACES, SPEC, swapped

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprelease.spec.document import QuerySpec, ReleaseSpec
+from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
+from dprelease.spec.fields.queries import key_columns, levels_of, published_sets, shares_of
+from dprelease.spec.fields.workloads import MarginalsSpec
 from dprelease.spec.load import load
-from dprelease.spec.queries import key_columns, levels_of, published_sets, shares_of
-from dprelease.spec.workloads import MarginalsSpec
 from tests.tiers import few
 
 from .spec_example import SPEC, swapped

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dprelease.errors import Problem, SpecError
+from dprelease.spec.fields.queries import published_sets
 from dprelease.spec.load import load
-from dprelease.spec.queries import published_sets
 
 from .spec_example import swapped
 from .workloads_example import WORKLOADS

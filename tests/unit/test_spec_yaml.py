@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import SpecError
-from dprelease.spec.nodes import plain
-from dprelease.spec.numbers import Constant, NotANumber, Numeral, rational
-from dprelease.spec.yaml import read_yaml
+from dprelease.spec.text.nodes import plain
+from dprelease.spec.text.numbers import Constant, NotANumber, Numeral, rational
+from dprelease.spec.text.yaml import read_yaml
 
 
 def value_of(text: str) -> object:

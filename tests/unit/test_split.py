@@ -13,7 +13,7 @@ from scipy.optimize import brentq, minimize
 from scipy.stats import norm
 
 from dprelease.errors import PlanError
-from dprelease.plan.split import (
+from dprelease.plan.design.budget_split import (
     MomentNoise,
     blocks,
     elliptic_std,

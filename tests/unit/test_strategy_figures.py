@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from bench.strategy import DOMAINS, EARLIER, PLANS, error, uniform
-from dprelease.estimate.design import Axes, Tree
-from dprelease.plan.ranges import optimal_gaussian
-from dprelease.plan.strategy import Workload, cell_weights, select
-from dprelease.plan.workload_strategy import strategies
+from dprelease.estimate.workloads.design import Axes, Tree
+from dprelease.plan.design.ranges import optimal_gaussian
+from dprelease.plan.design.residuals import Workload, cell_weights, select
+from dprelease.plan.design.workload_strategy import strategies
 from tests.reference_level_spaces import level_space_bound
 
 BLOCK: tuple[Axes, ...] = ((), (0,), (1,), (0, 1))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dprelease.estimate.design import Axes, Design, Table, Taken, Tree, subsets
-from dprelease.estimate.reconcile import node_variances
-from dprelease.plan.workload_aims import aimed
-from dprelease.plan.workload_problem import Part, cost
-from dprelease.plan.workload_strategy import Strategy, strategies, telling
-from dprelease.spec.workloads import Minimize
+from dprelease.estimate.workloads.design import Axes, Design, Table, Taken, Tree, subsets
+from dprelease.estimate.workloads.reconcile import node_variances
+from dprelease.plan.design.workload_cost import Part, cost
+from dprelease.plan.design.workload_objective import aimed
+from dprelease.plan.design.workload_strategy import Strategy, strategies, telling
+from dprelease.spec.fields.workloads import Minimize
 
 SIZES, SETS = (2, 3), ((), (0,), (1,), (0, 1))
 TREE = Tree(2, (np.array([0, 1, 0, 1]), np.array([0, 1, 2, 3, 3, 2, 0])))  # the second node of the middle: one child

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from dprelease.errors import PlanError
-from dprelease.plan.ranges import (
+from dprelease.plan.design.ranges import (
     binary_tree,
     optimal_gaussian,
     prefix_gram,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.estimate.design import Tree
-from dprelease.plan.tree_variance import TreeShape, mean_variances, slopes
+from dprelease.estimate.workloads.design import Tree
+from dprelease.plan.design.tree_variance import TreeShape, mean_variances, slopes
 
 Reals = npt.NDArray[np.float64]
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from dprelease.estimate.design import Axes, Design, Taken, Tree
-from dprelease.estimate.reconcile import node_variances
-from dprelease.plan.strategy import Workload, cell_weights, rmse, select
-from dprelease.plan.tree_variance import mean_variances
-from dprelease.plan.workload_problem import Problem
-from dprelease.plan.workload_strategy import Part, Strategy, cost, evaluate, strategies
+from dprelease.estimate.workloads.design import Axes, Design, Taken, Tree
+from dprelease.estimate.workloads.reconcile import node_variances
+from dprelease.plan.design.residuals import Workload, cell_weights, rmse, select
+from dprelease.plan.design.tree_variance import mean_variances
+from dprelease.plan.design.workload_cost import Problem
+from dprelease.plan.design.workload_strategy import Part, Strategy, cost, evaluate, strategies
 from tests.tiers import few
 
 Reals = npt.NDArray[np.float64]

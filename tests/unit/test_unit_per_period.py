@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dprelease.errors import BrokenPromiseError, SpecError
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.spec.load import load
 from tests.unit.test_parallel import SPEC, changed, plan, problems
 

@@ -15,8 +15,8 @@ from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import Feed, ReleasePlan, Step
-from dprelease.plan.verify import verify
-from dprelease.plan.verify_reach import check_reach
+from dprelease.plan.verify.reach import check_reach
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from dprelease.errors import BrokenPromiseError, PlanError
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.verify import verify
-from dprelease.plan.verify_loss import check_losses
+from dprelease.plan.verify.loss import check_losses
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.release.check import check_release
 from dprelease.release.planning import open_target
 from tests.invariants import exact_states
@@ -54,7 +54,7 @@ def plan(name: str) -> ReleasePlan:
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The losses of draws that were not changed are not derived again: they are a function of the draws alone."""
-    monkeypatch.setattr("dprelease.plan.verify.check_losses", _losses)
+    monkeypatch.setattr("dprelease.plan.verify.whole_plan.check_losses", _losses)
 
 
 KNOWN: dict[Any, BrokenPromiseError | None] = {}

@@ -14,10 +14,10 @@ import pytest
 from dprelease.catalog.aggregate import Quantity
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.count import Count
-from dprelease.plan import verify_workload
 from dprelease.plan.document import Feed, Goal, ReleasePlan
-from dprelease.plan.verify import verify
-from dprelease.plan.verify_workload import check_invariants
+from dprelease.plan.verify import workloads as verify_workload
+from dprelease.plan.verify.whole_plan import verify
+from dprelease.plan.verify.workloads import check_invariants
 from tests.invariants import exact_states
 from tests.planned import plan_of
 from tests.workloads import GEO

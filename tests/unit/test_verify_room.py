@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
-from dprelease.engines.steps import MOST
+from dprelease.engines.duck.grid_steps import MOST
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import CHOICES, JOINT_MECHANISMS, MECHANISMS, SELECTIONS, OptimalSelection
 from dprelease.plan.document import Step
-from dprelease.plan.verify import has_room, verify
+from dprelease.plan.verify.whole_plan import has_room, verify
 from dprelease.privacy.calibrate import LARGEST_SCALE
 from tests.planned import plan_of
 

@@ -10,7 +10,7 @@ import pytest
 from dprelease.catalog.table import TimeFilter
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import ReleasePlan, Window
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.spec.period import span
 from tests.planned import SPEC, plan_of

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from dprelease.estimate.design import Tree
-from dprelease.estimate.hierarchy import passes
-from dprelease.estimate.zeros import cell_variances
-from dprelease.plan.verify_outputs import _smoothed, worst_variances
-from dprelease.plan.workload_design import design_of
+from dprelease.estimate.workloads.design import Tree
+from dprelease.estimate.workloads.hierarchy import passes
+from dprelease.estimate.workloads.zeros import cell_variances
+from dprelease.plan.design.workload_design import design_of
+from dprelease.plan.verify.accuracy import _smoothed, worst_variances
 from tests.planned import plan_of
 from tests.workloads import GEO, areas, crosstabs, ordinary, spec_of
 

@@ -15,10 +15,10 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.residual import Residual
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.count import Count
-from dprelease.plan import verify_workload
 from dprelease.plan.document import Answer, Feed, ReleasePlan, Step
-from dprelease.plan.verify import verify
-from dprelease.plan.verify_workload import check_workloads
+from dprelease.plan.verify import workloads as verify_workload
+from dprelease.plan.verify.whole_plan import verify
+from dprelease.plan.verify.workloads import check_workloads
 from dprelease.privacy.budget import Budget
 from tests.planned import plan_of
 from tests.workloads import GEO, areas, crosstabs, ordinary, spec_of

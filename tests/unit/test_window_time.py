@@ -13,8 +13,8 @@ import pytest
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, SpecError
 from dprelease.ledger import Ledger, open_ledger, schemes
 from dprelease.plan.document import Account, ReleasePlan
-from dprelease.plan.verify_periods import misread
-from dprelease.privacy.stretches import EVERY
+from dprelease.plan.verify.periods import misread
+from dprelease.privacy.periods import EVERY
 from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.release.records.status import status_facts

@@ -8,9 +8,9 @@ from math import prod, sqrt
 import numpy as np
 import pytest
 
-from dprelease.estimate.design import Tree
-from dprelease.plan.strategy import Workload, minimax, rmse, select
-from dprelease.plan.workload_aims import aimed
+from dprelease.estimate.workloads.design import Tree
+from dprelease.plan.design.residuals import Workload, minimax, rmse, select
+from dprelease.plan.design.workload_objective import aimed
 
 SIZES = (16, 15, 9, 7, 6, 5, 2, 2)
 SETS = tuple(found for ways in (1, 2, 3) for found in combinations(range(len(SIZES)), ways))

@@ -10,12 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import BudgetTooSmall, SpecError, UnsupportedEvent
-from dprelease.plan.verify import verify
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import ACCOUNTANTS, losses, smallest
 from dprelease.privacy.accountants.kov import kov_epsilon
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.calibrate import largest_knob
-from dprelease.privacy.curves import gaussian
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -31,6 +30,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from dprelease.privacy.theorems import gaussian
 from tests.accountants import ANY_NOISE
 from tests.reference_textbook import textbook_epsilon
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from dprelease.errors import PlanError, UnsupportedEvent
 from dprelease.privacy.accountants.zcdp import Zcdp, exact_sum, total_rho
-from dprelease.privacy.curves.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -26,6 +25,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from dprelease.privacy.theorems.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
 
 ONE = Sensitivity.of_one_cell(1)

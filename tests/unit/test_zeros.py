@@ -9,13 +9,13 @@ import pytest
 
 from dprelease.canonical import Value
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of, left_out_of
+from dprelease.catalog.cells import zero_cells, zero_keys
 from dprelease.catalog.table import Catalog, Column, Computed, Source, Table, Zeros
-from dprelease.catalog.zeros import zero_cells, zero_keys
 from dprelease.errors import BrokenPromiseError, Problem, SpecError
-from dprelease.estimate.zeros import cell_variances
+from dprelease.estimate.workloads.zeros import cell_variances
+from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.plan.verify import verify
-from dprelease.plan.workload_design import design_of
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish.accounting.semantics import reads
 from dprelease.publish.bundle.compare import _same_rows
 from tests.planned import plan_of

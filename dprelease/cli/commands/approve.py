@@ -26,8 +26,8 @@ def approve_command(
     """Sign a frozen plan, where the policy wants approvals; the signature is written into its file."""
     from dprelease.cli.views import say, say_json
     from dprelease.ledger.model.process import utc_now, utc_text
-    from dprelease.plan.approved import approval_lines
     from dprelease.plan.document import Head
+    from dprelease.plan.document.approval import approval_lines
     from dprelease.release.approval import (
         add_approval,
         approval_needed,
@@ -73,7 +73,7 @@ def _facts(frozen: FrozenPlan, plan: ReleasePlan) -> dict[str, Any]:
 
 def _shown(frozen: FrozenPlan, plan: ReleasePlan) -> list[str]:
     """What is about to be signed."""
-    from dprelease.plan.explain import budget_facts, loss_facts, unprotected
+    from dprelease.plan.explain.facts import budget_facts, loss_facts, unprotected
 
     loss = loss_facts(plan.loss[plan.certified])
     lines = [

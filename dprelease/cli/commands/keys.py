@@ -23,7 +23,7 @@ def new(
     """Make an Ed25519 key pair; never overwrites a file."""
     from dprelease.cli.views import say, say_json
     from dprelease.signature import new_key_files
-    from dprelease.spec.names import NAME_RULE, QUERY_NAME
+    from dprelease.spec.text.names import NAME_RULE, QUERY_NAME
 
     if name and not QUERY_NAME.fullmatch(name):
         raise typer.BadParameter(f"{NAME_RULE}; - as well", param_hint="--name")

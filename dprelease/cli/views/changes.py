@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from dprelease.cli.views import columns, say
-from dprelease.plan.moved import Block, Comes, Moved
-from dprelease.plan.moved_noise import Drawn, Number
+from dprelease.plan.explain.changes import Block, Comes, Moved
+from dprelease.plan.explain.noise_changes import Drawn, Number
 
 __all__ = ["moved_facts", "print_moved"]
 

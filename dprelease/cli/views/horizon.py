@@ -11,11 +11,11 @@ from dprelease.ledger import Charge, Ledger
 from dprelease.ledger.model.admission import require_same
 from dprelease.ledger.model.history import digest_of
 from dprelease.ledger.tables.tally import Tally
-from dprelease.plan.allocate import allocate
+from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.horizon import Horizon, Line, Purse, Series, ahead, coming, in_advance
-from dprelease.plan.largest import largest_budget
-from dprelease.plan.verify import verify
+from dprelease.plan.forecast.horizon import Horizon, Line, Purse, Series, ahead, coming, in_advance
+from dprelease.plan.forecast.largest_budget import largest_budget
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Loss, round_up
 from dprelease.release.planning import Target, charges
 from dprelease.release.records.status import APART, UNBOUNDED, draws_of

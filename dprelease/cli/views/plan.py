@@ -11,13 +11,13 @@ from dprelease.cli.views import columns, say, say_json, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.cli.views.workloads import workload_rows
 from dprelease.errors import MissingExtra
-from dprelease.plan.compare import compare as compare_plan
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan
-from dprelease.plan.explain import allocation_text, loss_facts, pieces_texts, relative_error, unprotected
-from dprelease.plan.memory import memory_of
-from dprelease.plan.rounded import grid_texts
-from dprelease.plan.second_opinion import second_opinion
-from dprelease.plan.solve import WhatIf
+from dprelease.plan.explain.accountants import compare as compare_plan
+from dprelease.plan.explain.facts import allocation_text, loss_facts, pieces_texts, relative_error, unprotected
+from dprelease.plan.explain.memory import memory_of
+from dprelease.plan.explain.rounding import grid_texts
+from dprelease.plan.forecast.other_budgets import WhatIf
+from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.privacy.budget import round_up
 from dprelease.release.planning import Target, open_target, plans_at
 from dprelease.release.quote import planned, quoted, what_if_facts, window_of

@@ -12,14 +12,14 @@ from pydantic_core import from_json
 
 from dprelease.canonical import dumps
 from dprelease.ledger.model.balance import Balance, Charged
-from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import Account
+from dprelease.plan.document.account import AccountLosses
 from dprelease.privacy.budget import Budget, Loss
-from dprelease.privacy.curves.concentrated import rough_rho_to_epsilon
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, read, spent_on
+from dprelease.privacy.periods import EVERY
 from dprelease.privacy.rounding import log_of
-from dprelease.privacy.stretches import EVERY
+from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["SLACK", "Memo", "is_canonical", "totals_of"]
@@ -60,7 +60,7 @@ def totals_of(
 
 
 def _largest(account: Account, sums: Mapping[str, Spent], touched: Iterable[str]) -> Spent:
-    """Not by sorting, as ``privacy.stretches`` does it: every stretch, or every two, of which one is touched."""
+    """Not by sorting, as ``privacy.periods`` does it: every stretch, or every two, of which one is touched."""
     none = Spent()
     others = sums if account.neighboring is Neighboring.REPLACE_ONE else ()
     steps = [(sums[name], *(sums[other] for other in others if other != name)) for name in touched]

@@ -11,12 +11,12 @@ from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, St
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
 from dprelease.ledger.model.history import Stand, State, digest_of
 from dprelease.ledger.model.reservation import Charge
-from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import Account, Head, Parallel, ReleasePlan
-from dprelease.plan.verify_periods import mistimed, untied
+from dprelease.plan.document.account import AccountLosses
+from dprelease.plan.verify.periods import mistimed, untied
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.filters import Spent, Terms, read, spent_on, within
-from dprelease.privacy.stretches import counted, leading, raised, within_one
+from dprelease.privacy.periods import counted, leading, raised, within_one
 
 __all__ = [
     "NO_SERIES",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dprelease.canonical import Value
-from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import Account
+from dprelease.plan.document.account import AccountLosses
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms
 
@@ -30,7 +30,7 @@ class Charged(Value):
         digest: Where the draws are kept, by their SHA-256; empty in those older entries.
         spent: What is added to the balance.
         windows: Before and after in each window that the release's period touches; of a parallel account in each of
-            its stretches, and ``facts`` are then what counts of them (``privacy.stretches``).
+            its stretches, and ``facts`` are then what counts of them (``privacy.periods``).
     """
 
     facts: AccountLosses

@@ -23,9 +23,9 @@ from dprelease.canonical import Value, sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.model.balance import Actor, Balance, Charged, Marks, Spread
 from dprelease.ledger.model.placed import Anchored, Recovered
-from dprelease.plan.account import AccountLosses
-from dprelease.plan.approved import Signed
 from dprelease.plan.document import Account, Composition, Head, Parallel, Window
+from dprelease.plan.document.account import AccountLosses
+from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.filters import Spent
 from dprelease.privacy.unit import Neighboring

@@ -25,7 +25,7 @@ from dprelease.plan.document import Account, Head
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Approximate, Composed, Concentrated, Event
 from dprelease.privacy.filters import Spent, Terms, spent_on
-from dprelease.privacy.stretches import EVERY
+from dprelease.privacy.periods import EVERY
 
 __all__ = [
     "Contents",

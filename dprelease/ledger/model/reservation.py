@@ -7,9 +7,9 @@ from typing import Literal
 
 from dprelease.canonical import Value
 from dprelease.ledger.model.balance import Actor
-from dprelease.plan.account import AccountLosses
-from dprelease.plan.approved import Signed
 from dprelease.plan.document import Account
+from dprelease.plan.document.account import AccountLosses
+from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
 

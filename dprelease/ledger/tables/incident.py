@@ -43,7 +43,7 @@ from dprelease.privacy.budget import Loss
 from dprelease.privacy.convert import converted
 from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.filters import Spent, Terms, series_loss, spent_on
-from dprelease.privacy.stretches import counted
+from dprelease.privacy.periods import counted
 
 __all__ = [
     "UNPROTECTED",

@@ -14,7 +14,7 @@ from dprelease.ledger.model.fault import ERRATA
 from dprelease.ledger.model.history import digest_of
 from dprelease.ledger.model.repriced import cost_before
 from dprelease.plan.document import Account, Parallel, ReleaseInfo, ReleasePlan
-from dprelease.plan.verify_periods import mistimed, untied
+from dprelease.plan.verify.periods import mistimed, untied
 
 __all__ = ["Planned", "Plans", "Times"]
 

@@ -21,8 +21,8 @@ from dprelease.ledger.tables import view
 from dprelease.ledger.tables.opening import Opening
 from dprelease.ledger.tables.restating import repeated
 from dprelease.ledger.tables.write import Write
-from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document.account import AccountLosses
 
 __all__ = ["is_new", "record_closing", "record_reservation", "record_void"]
 

@@ -10,7 +10,7 @@ from dprelease.ledger.model.reservation import Reservation
 from dprelease.ledger.model.store import Rows
 from dprelease.ledger.tables import view
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.restated import question
+from dprelease.plan.explain.same_question import question
 
 __all__ = ["repeated", "require_other_data"]
 

@@ -96,7 +96,7 @@ class Words:
 class Claim(Protocol):
     """A loss that a plan claims, and what the verifier knows of the draws by itself: no accountant computed any of it.
 
-    ``plan.verify_loss`` makes it, in floats with a tolerance, from mass functions and transforms of its own.
+    ``plan.verify.loss`` makes it, in floats with a tolerance, from mass functions and transforms of its own.
     """
 
     @property

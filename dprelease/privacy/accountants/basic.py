@@ -25,10 +25,10 @@ from dprelease.privacy.accountants.base import (
     zcdp_rho,
 )
 from dprelease.privacy.accountants.reveals import peeled
-from dprelease.privacy.curves import single
-from dprelease.privacy.curves.collapse import SMALLEST_SCALE
-from dprelease.privacy.curves.concentrated import rough_rho_to_epsilon
 from dprelease.privacy.event import DiscreteGaussian, Event, Gaussian, Parallel
+from dprelease.privacy.theorems import single
+from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
+from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
 
 __all__ = ["Basic", "Draws", "Rough", "as_floats", "deltas_of_sum", "exp_of", "rough_single"]
 

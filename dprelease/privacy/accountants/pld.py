@@ -21,7 +21,6 @@ from dprelease.privacy.accountants.base import (
     refused,
     taken,
 )
-from dprelease.privacy.curves.collapse import SMALLEST_SCALE
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -33,8 +32,9 @@ from dprelease.privacy.event import (
     Parallel,
     Sensitivity,
 )
-from dprelease.privacy.pld.bound import Loss
-from dprelease.privacy.pld.total import Part
+from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
+from dprelease.privacy.theorems.loss_bound import Loss
+from dprelease.privacy.theorems.total_loss import Part
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Pld"]
@@ -43,7 +43,7 @@ _MOST_PARTS = 20
 
 
 class Pld(Accountant):
-    """delta(epsilon) of the composed privacy loss, by one tilted contour integral (``privacy.pld.inversion``).
+    """delta(epsilon) of the composed privacy loss, by one tilted contour integral (``privacy.theorems.inversion``).
 
     Each draw stands for a pair of laws that dominates it, and dominating pairs compose, also when draws are chosen
     adaptively with fixed parameters (Zhu, Dong and Wang 2022, Theorem 10):

@@ -22,18 +22,6 @@ from dprelease.privacy.accountants.base import (
 )
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import exact_sum
-from dprelease.privacy.curves.concentrated import (
-    rho_to_delta,
-    rho_to_epsilon,
-    rough_rho_to_epsilon,
-    rough_rho_to_log_delta,
-)
-from dprelease.privacy.curves.conversion import (
-    renyi_delta,
-    renyi_epsilon,
-    rough_renyi_epsilon,
-)
-from dprelease.privacy.curves.renyi import Curve, Worst
 from dprelease.privacy.event import (
     BoundedRange,
     Concentrated,
@@ -45,6 +33,18 @@ from dprelease.privacy.event import (
     Parallel,
 )
 from dprelease.privacy.rounding import log_of
+from dprelease.privacy.theorems.concentrated import (
+    rho_to_delta,
+    rho_to_epsilon,
+    rough_rho_to_epsilon,
+    rough_rho_to_log_delta,
+)
+from dprelease.privacy.theorems.conversion import (
+    renyi_delta,
+    renyi_epsilon,
+    rough_renyi_epsilon,
+)
+from dprelease.privacy.theorems.renyi import Curve, Worst
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Rdp", "curve_of"]

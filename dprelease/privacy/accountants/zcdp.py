@@ -14,8 +14,8 @@ from fractions import Fraction
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import Accountant, Claim, Words, check_delta, check_epsilon, taken, zcdp_rho
 from dprelease.privacy.accountants.reveals import peeled
-from dprelease.privacy.curves.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
 from dprelease.privacy.event import Event
+from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
 
 __all__ = ["Zcdp", "exact_sum", "total_rho"]
 

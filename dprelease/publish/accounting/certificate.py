@@ -23,15 +23,11 @@ from typing import Any
 
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import unprotected
+from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
 from dprelease.publish.accounting.choices import draw, laws_of_loss
-from dprelease.publish.accounting.guarantee import factor_text, meanings, totals
-from dprelease.publish.accounting.levels import NONE, Allocated, Change, Level, changes, levels
-from dprelease.publish.accounting.report import account_row
-from dprelease.publish.accounting.surroundings import MODEL, apart, identity
-from dprelease.publish.accounting.words import (
+from dprelease.publish.accounting.glossary import (
     NOT_COVERED,
     not_protected,
     post_processing,
@@ -39,6 +35,10 @@ from dprelease.publish.accounting.words import (
     what_is_hidden,
     who_is_protected,
 )
+from dprelease.publish.accounting.guarantee import factor_text, meanings, totals
+from dprelease.publish.accounting.levels import NONE, Allocated, Change, Level, changes, levels
+from dprelease.publish.accounting.report import account_row
+from dprelease.publish.accounting.threat_model import MODEL, apart, identity
 from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.html_text import page, utc
 from dprelease.publish.numbers import at_most, percent

@@ -17,10 +17,10 @@ from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.curves.concentrated import rho_to_delta
 from dprelease.privacy.event import Composed
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.tails import Curve, chance_above, largest_but_for
+from dprelease.privacy.theorems.concentrated import rho_to_delta
 from dprelease.publish.numbers import at_most, percent_at_most, sure_after
 
 __all__ = ["Chances", "chances", "chances_facts", "chances_told"]

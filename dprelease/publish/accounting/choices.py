@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from dprelease.measures.text import decimal
 from dprelease.plan.document import Goal, Output, ReleasePlan, Step
-from dprelease.plan.explain import step_facts
+from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
 from dprelease.privacy.event import Approximate
-from dprelease.publish.accounting.words import measured
+from dprelease.publish.accounting.glossary import measured
 from dprelease.publish.numbers import at_most, percent
 
 __all__ = ["asked_and_planned", "draw", "joins", "laws_of_loss", "other_ways"]

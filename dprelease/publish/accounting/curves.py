@@ -33,9 +33,9 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import total_rho
-from dprelease.privacy.curves.concentrated import rho_to_delta
 from dprelease.privacy.event import Composed
 from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.theorems.concentrated import rho_to_delta
 
 __all__ = ["Point", "Profile", "fewest_misses", "profile", "profile_of", "trade_off"]
 

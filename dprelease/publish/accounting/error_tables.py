@@ -1,8 +1,9 @@
 """How far the tables of a workload can be from the truth, by the law of the noise alone: no data, no draw.
 
 Statistical offices publish such tables beside a census, by level of geography and by size of the count. Here they need
-no experiment: least squares on draws of known variance has a known variance (``estimate.zeros.cell_variances``).
-A relative error is the standard error over the true count; that of a count of N is as large as one N-th of it.
+no experiment: least squares on draws of known variance has a known variance
+(``estimate.workloads.zeros.cell_variances``). A relative error is the standard error over the true count; that of a
+count of N is as large as one N-th of it.
 """
 
 from __future__ import annotations

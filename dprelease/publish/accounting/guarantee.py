@@ -7,15 +7,15 @@ from fractions import Fraction
 from typing import Any
 
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
-from dprelease.plan.explain import loss_facts
-from dprelease.plan.ranged import rows_of
+from dprelease.plan.document.ranges import rows_of
+from dprelease.plan.explain.facts import loss_facts
 from dprelease.privacy.budget import Loss, round_up
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, spent_on
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.chances import chances_facts
 from dprelease.publish.accounting.curves import profile_of, trade_off
-from dprelease.publish.accounting.figures import ALPHAS
+from dprelease.publish.accounting.drawings import ALPHAS
 from dprelease.publish.accounting.semantics import Meaning, semantics
 from dprelease.publish.numbers import at_most, beliefs, odds_factor, percent
 

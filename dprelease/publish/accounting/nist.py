@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import unprotected
+from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.html_text import visible
 from dprelease.publish.numbers import at_most

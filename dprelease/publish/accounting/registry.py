@@ -20,20 +20,20 @@ import yaml
 
 from dprelease.catalog.table import Table
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import unprotected
+from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, round_up
 from dprelease.publish.accounting.choices import draw, laws_of_loss, other_ways
-from dprelease.publish.accounting.guarantee import totals
-from dprelease.publish.accounting.reading import how_read, selections
-from dprelease.publish.accounting.surroundings import ACTORS, MODEL, SIDE_CHANNELS, apart, series_told, signature_line
-from dprelease.publish.accounting.words import (
+from dprelease.publish.accounting.glossary import (
     NOT_COVERED,
     not_protected,
     post_processing,
     relation,
     who_is_protected,
 )
+from dprelease.publish.accounting.guarantee import totals
+from dprelease.publish.accounting.guide import how_read, selections
+from dprelease.publish.accounting.threat_model import ACTORS, MODEL, SIDE_CHANNELS, apart, series_told, signature_line
 from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.html_text import utc, visible
 from dprelease.publish.numbers import at_most

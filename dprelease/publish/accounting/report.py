@@ -7,17 +7,30 @@ from fractions import Fraction
 from typing import Any
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.plan.approved import approval_lines
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import budget_facts, invariant_facts, loss_facts, plan_facts, unprotected
+from dprelease.plan.document.approval import approval_lines
+from dprelease.plan.explain.facts import budget_facts, invariant_facts, loss_facts, plan_facts, unprotected
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
 from dprelease.publish.accounting.chances import chances_told
 from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
 from dprelease.publish.accounting.curves import profile_of
+from dprelease.publish.accounting.drawings import history_figures, profile_figure, trade_off_figure
 from dprelease.publish.accounting.error_tables import SIZES, error_facts, error_rows
-from dprelease.publish.accounting.figures import history_figures, profile_figure, trade_off_figure
+from dprelease.publish.accounting.glossary import (
+    NOT_COVERED,
+    SIGNATURE,
+    compared,
+    dictionary,
+    not_protected,
+    other_delta,
+    post_processing,
+    relation,
+    suspicion,
+    what_is_hidden,
+    who_is_protected,
+)
 from dprelease.publish.accounting.guarantee import (
     NO_BOUND,
     allocation,
@@ -29,8 +42,8 @@ from dprelease.publish.accounting.guarantee import (
     totals,
     worked_example,
 )
-from dprelease.publish.accounting.reading import how_read, selections
-from dprelease.publish.accounting.surroundings import (
+from dprelease.publish.accounting.guide import how_read, selections
+from dprelease.publish.accounting.threat_model import (
     ACTORS,
     MODEL,
     SIDE_CHANNELS,
@@ -43,19 +56,6 @@ from dprelease.publish.accounting.surroundings import (
     named,
     signature_line,
     surroundings,
-)
-from dprelease.publish.accounting.words import (
-    NOT_COVERED,
-    SIGNATURE,
-    compared,
-    dictionary,
-    not_protected,
-    other_delta,
-    post_processing,
-    relation,
-    suspicion,
-    what_is_hidden,
-    who_is_protected,
 )
 from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
 from dprelease.publish.derive.tables import derived_of

@@ -7,9 +7,9 @@ All figures are about the very draws of the plan, read at one delta. Each is a t
 *Another unit, or a row of one.* Two data sets that differ in the rows of one unit, and in nothing else: the unit is
 exchanged for another one, or has one row more, fewer, or another one. Under ``replace_one`` that is one step. Under
 ``add_remove`` it is two: the unit is taken out, and put in again with its other rows; and it is what one step of
-``replace_one`` would be, whose reach is known by itself and is often less (``plan.exchanged``). Both are theorems, so
-the smaller figure holds. (How far a single row can move an answer is less where a unit may have many, but a bound on
-rows lets one row push out another: nothing smaller is claimed.)
+``replace_one`` would be, whose reach is known by itself and is often less (``plan.explain.exchanges``). Both are
+theorems, so the smaller figure holds. (How far a single row can move an answer is less where a unit may have many, but
+a bound on rows lets one row push out another: nothing smaller is claimed.)
 
 *A group of k units.* k steps: every draw with the sensitivity of k units (``privacy.group.of_event``). Where a unit
 changes one cell of a draw, k units cost no more than one cell that takes all their changes (``group.in_one_cell``).
@@ -38,11 +38,11 @@ from functools import lru_cache
 from typing import Literal
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.expression import ExpressionError, parse
+from dprelease.catalog.expressions.expression import ExpressionError, parse
 from dprelease.catalog.table import Catalog, Column, Computed, Mapped, Table
 from dprelease.errors import UnsupportedEvent
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.exchanged import exchanged
+from dprelease.plan.explain.exchanges import exchanged
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.reveals import total_reveal
 from dprelease.privacy.budget import Loss

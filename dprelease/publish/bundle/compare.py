@@ -23,12 +23,12 @@ import numpy.typing as npt
 
 from dprelease.estimate import PublishedTable, coded
 from dprelease.noise import Measurement
-from dprelease.plan.differences import Difference, same_table
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.plan.moved import Moved, moved
+from dprelease.plan.explain.changes import Moved, moved
+from dprelease.plan.explain.differences import Difference, same_table
 from dprelease.publish.base import key_text, measure_names
 from dprelease.publish.bundle.align import Places, aligned
-from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
+from dprelease.publish.tables.measured import Inputs, inputs_of, queries_as_tables
 
 __all__ = ["Change", "Comparison", "Difference", "Released", "compare"]
 

@@ -14,8 +14,8 @@ from dprelease.errors import BrokenPromiseError, MissingExtra, PublishError
 from dprelease.formats import FORMATS, Format
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.presented import Presentation, presented
-from dprelease.plan.ranged import rows_of
+from dprelease.plan.document.ranges import rows_of
+from dprelease.plan.explain.presentation import Presentation, presented
 from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
@@ -27,8 +27,8 @@ from dprelease.publish.errata import TEXTS
 from dprelease.publish.formats.filed import filed
 from dprelease.publish.formats.jsonstat import MOST_ROWS
 from dprelease.publish.manifest import MANIFEST_FILE, FileFacts, LedgerFacts, Manifest
-from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_of, kept, size_of
+from dprelease.publish.tables.measured import inputs_of, queries_as_tables
 from dprelease.signature import PrivateKey
 
 __all__ = [

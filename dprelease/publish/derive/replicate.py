@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from dprelease.measures import Noisy
 from dprelease.noise import Law
-from dprelease.noise.discrete_gaussian import DiscreteGaussianLaw
-from dprelease.noise.discrete_laplace import DiscreteLaplaceLaw
-from dprelease.noise.knorm import KNormLaw
-from dprelease.noise.lattice_ball import numerator
+from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
+from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
+from dprelease.noise.mechanisms.knorm import KNormLaw
+from dprelease.noise.mechanisms.lattice_ball import numerator
 
 __all__ = ["again", "noise_of"]
 
@@ -95,7 +95,7 @@ def _gaussian(scale: Fraction, size: int, chance: np.random.Generator) -> Floats
 
 
 def _knorm(law: KNormLaw, size: int, chance: np.random.Generator) -> Floats:
-    """A radius and a uniform point of its ball, as ``noise.knorm`` draws them: J + G_0 + ... + G_k, then a point."""
+    """A radius and a uniform point of its ball, as ``knorm`` draws them: J + G_0 + ... + G_k, then a point."""
     k, scale = law.dimension, float(law.scale)
     weights = np.array([float(h) for h in numerator(law.ball, k)])
     weights = weights * np.exp(-np.arange(len(weights)) / scale)

@@ -33,7 +33,7 @@ from dprelease.publish.derive.run import Answer, Database, Spread, answer_of, re
 from dprelease.publish.derive.sql import Derivation, check_derive
 from dprelease.publish.derive.terms import Columns
 from dprelease.publish.derive.workloads import check_size
-from dprelease.publish.measured import Inputs
+from dprelease.publish.tables.measured import Inputs
 
 __all__ = ["Derived", "check_derived", "columns_of", "derived_of", "derived_tables", "made_again", "outline", "seed_of"]
 

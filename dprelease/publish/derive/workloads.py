@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import PlanError
-from dprelease.estimate.zeros import estimated, possible
+from dprelease.estimate.workloads.zeros import estimated, possible
+from dprelease.plan.design.workload_design import design_of, lattice
 from dprelease.plan.document import ReleasePlan, Workload
-from dprelease.plan.workload_design import design_of, lattice
 from dprelease.publish.derive.replicate import noise_of
 
 __all__ = ["check_size", "errors_again"]

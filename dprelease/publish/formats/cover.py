@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dprelease.plan.explain import unprotected
-from dprelease.publish.accounting.reading import how_read
-from dprelease.publish.accounting.words import MOVED, dictionary, not_protected, post_processing, what_is_hidden
+from dprelease.plan.explain.facts import unprotected
+from dprelease.publish.accounting.glossary import MOVED, dictionary, not_protected, post_processing, what_is_hidden
+from dprelease.publish.accounting.guide import how_read
 from dprelease.publish.base import Content
 from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent

@@ -14,8 +14,8 @@ from typing import Any
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
-from dprelease.plan.explain import unprotected
-from dprelease.publish.accounting.words import dictionary, relation
+from dprelease.plan.explain.facts import unprotected
+from dprelease.publish.accounting.glossary import dictionary, relation
 from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, header, key_text
 from dprelease.publish.formats.csvfile import csv_files
 from dprelease.publish.formats.cube import keys_repeat

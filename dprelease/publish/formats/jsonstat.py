@@ -19,7 +19,7 @@ from typing import Any
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
-from dprelease.publish.accounting.words import MOVED, described
+from dprelease.publish.accounting.glossary import MOVED, described
 from dprelease.publish.base import NOTICE, UNADJUSTED, Content
 from dprelease.publish.formats.cube import Cube, Dimension, as_cube, numbered, numbers_of, parts_of
 

@@ -18,7 +18,7 @@ from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery
-from dprelease.publish.accounting.words import MOVED
+from dprelease.publish.accounting.glossary import MOVED
 from dprelease.publish.base import NOTICE, UNADJUSTED, Content, key_text
 from dprelease.publish.formats.cover import cover, notes
 from dprelease.publish.formats.cube import numbers_of, suppressed

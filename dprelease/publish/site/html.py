@@ -18,17 +18,17 @@ from markupsafe import Markup
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.plan.explain import unprotected
+from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.chances import chances_told
+from dprelease.publish.accounting.glossary import compared, described, other_delta, relation, what_is_hidden
 from dprelease.publish.accounting.report import accounting_page
-from dprelease.publish.accounting.surroundings import apart, named
-from dprelease.publish.accounting.words import compared, described, other_delta, relation, what_is_hidden
+from dprelease.publish.accounting.threat_model import apart, named
 from dprelease.publish.base import NOTICE, AccountFacts, Content
 from dprelease.publish.html_text import page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
-from dprelease.publish.site.listing import Download, downloads, others
+from dprelease.publish.site.downloads import Download, downloads, others
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.workloads import Crosstabs, Related, crosstabs_of, workload_pages

@@ -13,7 +13,7 @@ from dprelease.catalog.table import Column, Table
 from dprelease.measures import MEASURES, Measure
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.plan.rounded import is_rounded
+from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.numbers import at_most, percent
 
 __all__ = ["about_rows", "not_in_the_margins"]

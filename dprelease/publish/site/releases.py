@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.accounting.figures import Figure, history_figures
-from dprelease.publish.accounting.surroundings import named
+from dprelease.publish.accounting.drawings import Figure, history_figures
+from dprelease.publish.accounting.threat_model import named
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
 from dprelease.publish.html_text import page, utc
 from dprelease.publish.manifest import Manifest

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from dprelease.estimate import PublishedTable
-from dprelease.plan.workload import Workload
+from dprelease.plan.document.workload import Workload
 from dprelease.publish.html_text import page
 from dprelease.publish.site.paging import Paged, page_path
 

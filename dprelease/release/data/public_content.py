@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dprelease.canonical import sha256
 from dprelease.catalog.table import Reference
-from dprelease.engines.fingerprint import fingerprint_of
+from dprelease.engines.files.fingerprint import fingerprint_of
 from dprelease.errors import EngineError, LedgerError
 from dprelease.ledger import Ledger, Reservation
 from dprelease.plan.document import ReleasePlan

@@ -19,8 +19,8 @@ from pathlib import Path
 from dprelease.catalog.reference import RefusedFile
 from dprelease.errors import SpecError
 from dprelease.regular import NotRegular, TooLarge, read_regular
-from dprelease.spec.nodes import Node, scalars
-from dprelease.spec.yaml import LARGEST, read_yaml
+from dprelease.spec.text.nodes import Node, scalars
+from dprelease.spec.text.yaml import LARGEST, read_yaml
 
 __all__ = [
     "LARGEST_REFERENCE",

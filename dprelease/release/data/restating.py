@@ -14,7 +14,7 @@ from dprelease.ledger import Ledger, Reservation
 from dprelease.ledger.model.entry import Sourced
 from dprelease.ledger.model.lifecycle import already_answered, replaces
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.restated import question, restated
+from dprelease.plan.explain.same_question import question, restated
 from dprelease.release.data.sources import SourceKey
 
 __all__ = ["data_told", "nothing_to_restate", "replacement"]

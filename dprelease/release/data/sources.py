@@ -28,7 +28,7 @@ from typing import Protocol, Self
 
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines import Engine
-from dprelease.engines.fingerprint import KEY_BYTES
+from dprelease.engines.files.fingerprint import KEY_BYTES
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.failpoints import hit
 from dprelease.regular import sync_folder

@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import Literal
 
 from dprelease.ledger import Ledger, Reservation
-from dprelease.plan.account import AccountLosses
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.restated import question
+from dprelease.plan.document.account import AccountLosses
+from dprelease.plan.explain.same_question import question
 from dprelease.publish import AccountFacts, AccountPoint, CapChange, Facts, Looked, Restated
 from dprelease.release.revisions import payer_of
 

@@ -12,9 +12,9 @@ from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger, Reservation, StepKey, has_ended
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import left_text, loss_facts, unprotected
-from dprelease.plan.pieces import assembled
-from dprelease.plan.presented import Presentation, presentation
+from dprelease.plan.document.pieces import assembled
+from dprelease.plan.explain.facts import left_text, loss_facts, unprotected
+from dprelease.plan.explain.presentation import Presentation, presentation
 from dprelease.publish import Looked, Publication, folder_for, render, write
 from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project

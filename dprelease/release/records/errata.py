@@ -16,7 +16,7 @@ from dprelease.ledger.model.balance import terms_of
 from dprelease.ledger.model.entry import Incident
 from dprelease.ledger.tables.incident import Recorded, is_unprotected, one_copy
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import budget_facts, loss_facts
+from dprelease.plan.explain.facts import budget_facts, loss_facts
 from dprelease.privacy.accountants import smallest
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.filters import Spent, read

@@ -43,7 +43,7 @@ from dprelease.errors import LedgerError
 from dprelease.ledger import Ledger
 from dprelease.ledger.tables.tally import Tally
 from dprelease.plan.document import Account
-from dprelease.plan.explain import budget_facts
+from dprelease.plan.explain.facts import budget_facts
 from dprelease.privacy.accountants.base import Atom, atoms, rest_epsilon, zcdp_rho
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace

@@ -11,8 +11,8 @@ from dprelease.errors import DpReleaseError, PublishError
 from dprelease.ledger import Charge, Evidence, Ledger, Published
 from dprelease.ledger.model.entry import Entry, Recovered
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain import loss_facts
-from dprelease.plan.verify import verify
+from dprelease.plan.explain.facts import loss_facts
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish import check_bundle
 from dprelease.regular import LARGEST_PLAN, read_regular, replace_file
 from dprelease.release.publishing.published import shelf_of

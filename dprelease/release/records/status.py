@@ -14,12 +14,12 @@ from dprelease.ledger.model.entry import Entry
 from dprelease.ledger.model.history import Stand
 from dprelease.ledger.tables.tally import Part, Taken, Tally
 from dprelease.plan.document import Account, Head
-from dprelease.plan.explain import budget_facts
+from dprelease.plan.explain.facts import budget_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Composed, Repeated
 from dprelease.privacy.filters import Spent, Terms, read, within
-from dprelease.privacy.stretches import counted, leading, raised, within_one
+from dprelease.privacy.periods import counted, leading, raised, within_one
 from dprelease.release.project import Project, account_of
 
 __all__ = [

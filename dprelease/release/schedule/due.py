@@ -19,8 +19,8 @@ from dprelease.plan.document import Account, ReleasePlan
 from dprelease.release.data.public_files import spec_files
 from dprelease.release.project import Project, read_text
 from dprelease.release.revisions import revisions_of, vintages
+from dprelease.spec.fields.schedule import Scheduled, ScheduleSpec, read_schedule
 from dprelease.spec.period import Per, is_a, periods, span
-from dprelease.spec.schedule import Scheduled, ScheduleSpec, read_schedule
 
 __all__ = [
     "Revision",

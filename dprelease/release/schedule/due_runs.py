@@ -32,8 +32,8 @@ from dprelease.release.schedule.due import (
     late_revisions,
     read_scheduled,
 )
+from dprelease.spec.fields.schedule import Scheduled
 from dprelease.spec.period import is_a
-from dprelease.spec.schedule import Scheduled
 
 __all__ = ["Agenda", "Left", "Turn", "agenda", "not_begun", "stays_charged", "turns"]
 

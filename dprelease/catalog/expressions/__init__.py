@@ -1,0 +1,1 @@
+"""Row-wise expressions: a closed language of total functions."""

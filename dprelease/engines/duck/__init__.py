@@ -1,0 +1,1 @@
+"""The engine that runs DuckDB inside this process."""

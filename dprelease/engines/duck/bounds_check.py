@@ -1,0 +1,64 @@
+"""Do the bounded rows obey the bounds? Counted again, by nothing that bounded them; a breach ends the release.
+
+The noise is made for what the bounds promise, so a total of rows that break them must not be handed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dprelease.catalog.aggregate import Grouping
+from dprelease.catalog.table import Table
+from dprelease.engines.duck.temp_tables import Stage
+from dprelease.errors import BrokenPromiseError
+
+__all__ = ["check_cells", "check_rows"]
+
+
+def check_rows(stage: Stage, rows: Any, table: Table, unit: str, limit: int) -> None:
+    """Count the rows of every unit of a table, before joins.
+
+    Raises:
+        BrokenPromiseError: If a unit has more than ``limit``; says how many of nothing.
+    """
+    present = rows.filter(rows[unit].notnull())
+    counts = present.group_by(unit).aggregate(held=present.count())
+    _check(stage, counts.aggregate(held=counts["held"].max()), table, {"held": ("max_rows", limit)})
+
+
+def check_cells(stage: Stage, pairs: Any, table: Table, unit: Sequence[str], grouping: Grouping) -> None:
+    """Count the cells, the rows per cell and all rows of every unit.
+
+    Args:
+        stage: Reads the counts.
+        pairs: One row per unit and cell, with the number of its rows as ``held``: what totals are made of.
+        table: The declaration.
+        unit: The columns that tell units apart.
+        grouping: The bounds.
+
+    Raises:
+        BrokenPromiseError: If a declared bound is exceeded; says how many of nothing.
+    """
+    limits = {
+        "cells": ("max_groups", grouping.max_groups),
+        "most": ("max_rows_per_group", grouping.max_rows_per_group),
+        "held": ("max_rows after joins", table.most_rows),
+    }
+    declared = {name: (bound, limit) for name, (bound, limit) in limits.items() if limit is not None}
+    counts = pairs.group_by(list(unit)).aggregate(
+        cells=pairs.count(), most=pairs["held"].max(), held=pairs["held"].sum().cast("int64")
+    )
+    found = counts.aggregate(**{name: counts[name].max() for name in limits})
+    _check(stage, found, table, declared)
+
+
+def _check(stage: Stage, found: Any, table: Table, limits: dict[str, tuple[str, int]]) -> None:
+    (row,) = stage.read(found).to_pylist()
+    for name, (bound, limit) in limits.items():
+        if row[name] is not None and row[name] > limit:
+            raise BrokenPromiseError(
+                f"table {table.name!r}: the bounded rows break {bound}; nothing was drawn",
+                hint="report this as a bug of dprelease; the budget of this step stays reserved",
+                code="DPR-B200",
+            )

@@ -1,0 +1,139 @@
+"""Which cell is a row in? Public keys give each row one number; private ones its own values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ibis
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dprelease.catalog.aggregate import Grouping
+from dprelease.catalog.cells import zero_keys
+from dprelease.catalog.table import Column, Key, Table, Zeros
+from dprelease.engines.duck.computed_columns import Lend, fits
+from dprelease.engines.duck.grid_steps import clip
+from dprelease.engines.duck.units import canonical, named, packed
+from dprelease.engines.files.rows import ARROW
+
+__all__ = ["cell_columns", "cell_text", "celled", "chosen", "completed", "placed", "positions", "possible"]
+
+CELL = "cell"
+
+
+def cell_columns(grouping: Grouping) -> list[str]:
+    """The columns that tell cells apart: a position, or the values of the key columns where these are private."""
+    return [f"k{at}" for at in range(len(grouping.by))] if grouping.private else [CELL]
+
+
+def celled(rows: Any, table: Table, grouping: Grouping, excluded: Sequence[int], lend: Lend) -> Any:
+    """The rows that are in a cell, with :func:`cell_columns`; every other row is dropped.
+
+    A null takes the key that the column declares for nulls. With public keys the cell is the row-major position in
+    their full cross product, left-out cells counted; with private ones a column without keys takes any value.
+    """
+    for at, name in enumerate(grouping.by):
+        rows = _keyed(rows, table, table.column(name), at, grouping.private, lend)
+    if grouping.private:
+        return rows
+    cell: Any = ibis.literal(0, type="int64")
+    for at, name in enumerate(grouping.by):
+        cell = cell * table.column(name).cells + rows[f"d{at}"]
+    rows = rows.mutate(**{CELL: cell})
+    if excluded:
+        left_out = lend(pa.table({"out": pa.array(excluded, pa.int64())}))
+        rows = rows.anti_join(left_out, rows[CELL] == left_out["out"])
+    return rows
+
+
+def placed(rows: Any, table: Table, names: Sequence[str], lend: Lend) -> Any:
+    """The rows with a key in every named column, and its position among the public keys of column i as ``d<i>``."""
+    for at, name in enumerate(names):
+        rows = _keyed(rows, table, table.column(name), at, False, lend)
+    return rows
+
+
+def completed(rows: Any, table: Table, names: Sequence[str], lend: Lend) -> Any:
+    """The rows that have one of its public keys in every named column; one row stays one row."""
+    for name in names:
+        column = table.column(name)
+        keys = lend(_key_table(column, 0))
+        rows = rows.semi_join(keys, _value(rows, table, column) == keys["k0"])
+    return rows
+
+
+def possible(rows: Any, table: Table, zeros: Zeros | None, lend: Lend) -> Any:
+    """The rows that have none of the impossible combinations of keys; None: there are none."""
+    columns = [table.column(name) for name in zeros.columns] if zeros is not None else []
+    listed = [each for each in zero_keys(zeros, table) if all(map(fits, each))] if zeros is not None else []
+    if not listed:
+        return rows
+    parts = zip(columns, zip(*listed, strict=True), strict=True)
+    lent = lend(pa.table({f"z{at}": pa.array(keys, ARROW[column.type]) for at, (column, keys) in enumerate(parts)}))
+    return rows.anti_join(lent, [_value(rows, table, column) == lent[f"z{at}"] for at, column in enumerate(columns)])
+
+
+def _value(rows: Any, table: Table, column: Column) -> Any:
+    """What a row has in a key column; a null is the key that the column declares for nulls."""
+    value = rows[named(table, column.name)]
+    return value if column.null is None else ibis.coalesce(value, ibis.literal(column.null, type=value.type()))
+
+
+def _keyed(rows: Any, table: Table, column: Column, at: int, private: bool, lend: Lend) -> Any:
+    """One key column: its position ``d<at>`` among the declared keys, outside which a row is dropped.
+
+    Where keys are private, also its value ``k<at>``, and nothing else if it has no declared keys.
+    """
+    value = _value(rows, table, column)
+    if private and column.keys is None:
+        rows = rows.mutate(**{f"k{at}": value})
+        return rows.filter(rows[f"k{at}"].notnull())
+    if not private and (ends := _run(column)) is not None:
+        # Clipped first: nothing says that rows are dropped before a position is computed, and none may overflow.
+        place = clip(value, *ends) - ibis.literal(ends[0], type="int64")
+        return rows.filter(value.between(*ends)).mutate(**{f"d{at}": place})
+    keys = lend(_key_table(column, at))
+    return rows.join(keys, value == keys[f"k{at}"], how="inner")
+
+
+def _run(column: Column) -> tuple[int, int] | None:
+    """The first and the last key of whole numbers that follow one another: their positions need no join."""
+    keys = column.keys or ()
+    if column.type != "integer" or not keys or not (fits(keys[0]) and fits(keys[-1])):
+        return None
+    first = int(keys[0])
+    return (first, first + len(keys) - 1) if all(key == first + at for at, key in enumerate(keys)) else None
+
+
+def _key_table(column: Column, at: int) -> Any:
+    """Keys to their positions; the first of equal keys counts, and what fits no row is left out."""
+    codes: dict[Key, int] = {}
+    for code, key in enumerate(column.keys or ()):
+        if fits(key):
+            codes.setdefault(key, code)
+    kind = ARROW[column.type]
+    return pa.table({f"k{at}": pa.array(list(codes), kind), f"d{at}": pa.array(codes.values(), pa.int64())})
+
+
+def cell_text(rows: Any, table: Table, grouping: Grouping) -> Any:
+    """A cell as a text that no other cell of the grouping has: its position, or its values."""
+    if not grouping.private:
+        return rows[CELL].cast("string")
+    return packed([canonical(rows[f"k{at}"], table.column(name).type) for at, name in enumerate(grouping.by)])
+
+
+def chosen(answer: Any, table: Table, grouping: Grouping, keys: Sequence[tuple[Key, ...]], lend: Lend) -> Any:
+    """Of rows with private keys those with one of the given keys, with their position among these as the cell."""
+    columns = {
+        f"s{at}": pa.array([key[at] for key in keys], ARROW[table.column(name).type])
+        for at, name in enumerate(grouping.by)
+    }
+    lent = lend(pa.table({**columns, CELL: pa.array(range(len(keys)), pa.int64())}))
+    return answer.join(lent, [answer[f"k{at}"] == lent[f"s{at}"] for at in range(len(grouping.by))])
+
+
+def positions(cells: npt.NDArray[np.int64], excluded: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Positions in the full cross product, none of them left out, as positions among the cells that remain."""
+    return cells - np.searchsorted(np.asarray(excluded, dtype=np.int64), cells) if excluded else cells

@@ -1,0 +1,137 @@
+"""Which keys do rows have together? Found once for all tables that count the same rows, then added up for each.
+
+The tables of a workload count the rows that have a key in each of some columns (``Grouping.complete``). Nothing of such
+a row is needed but the places of its keys: small whole numbers, found by the same joins as everywhere else. Where rows
+repeat, the different combinations are kept, each with the number of its rows, and a table is added up from these: the
+number of rows in a cell is the sum over the combinations in it, so that every count is that of a pass over the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ibis
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import Within
+from dprelease.engines.duck.bounds_check import check_cells
+from dprelease.engines.duck.cells import placed, positions, possible
+from dprelease.engines.duck.pipeline import Asked, looked_at
+from dprelease.engines.duck.query import dense
+from dprelease.engines.duck.temp_tables import Stage
+from dprelease.engines.duck.units import unit_columns
+from dprelease.noise.exact import Exact
+
+__all__ = ["combined", "counted", "key_columns", "suits"]
+
+HELD = "held"  # the number of rows of a combination; without such a column every row stands for itself
+_MOST = 5_000_000  # combinations; of more of them the rows are kept as they are
+_FITS = 2**62  # the longest number of a combination, before a remainder is taken of it
+_PRIME = 2**31 - 1
+
+
+def suits(asked: Asked) -> bool:
+    """Whether what is asked are numbers of complete rows, of which no bound of the query leaves any out."""
+    grouping = asked.grouping
+    unbounded = grouping.max_groups is None and grouping.max_rows_per_group is None
+    return bool(grouping.complete) and unbounded and all(item == Quantity(kind="rows") for item in asked.quantities)
+
+
+def key_columns(grouping: Grouping) -> tuple[str, ...]:
+    """The columns that a row needs a key in to be counted, with those of ``by``, in order of their names."""
+    return tuple(sorted({*grouping.complete, *grouping.by}))
+
+
+def combined(stage: Stage, lasting: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
+    """The rows that count, as positions ``p<i>`` among the keys of the i-th of :func:`key_columns`.
+
+    Combinations with their number of rows where these are few, else the rows themselves: which of the two decides how
+    long a count takes and nothing else.
+
+    Args:
+        stage: Keeps what is needed on the way.
+        lasting: Keeps the answer.
+        asked: The table, ``where`` and the columns.
+        tables: As for ``reading.answers``.
+
+    Raises:
+        BrokenPromiseError: If the bounded rows of some unit are more than declared; it tells no number.
+    """
+    table, names, unit = asked.table, key_columns(asked.grouping), unit_columns(asked.table)
+    sizes = [table.column(name).cells for name in names]
+    rows = possible(looked_at(stage, asked, tables), table, asked.zeros, stage.lend)
+    rows = placed(rows, table, names, stage.lend)
+    places = {f"p{at}": rows[f"d{at}"].cast(_narrow(size)) for at, size in enumerate(sizes)}
+    kept = stage.keep(rows.select(*unit, **places))
+    if unit:  # what is counted is made of the very rows that are checked here
+        check_cells(stage, kept.group_by(unit).aggregate(held=kept.count()), table, unit, asked.grouping)
+    if _repeat(stage, kept, sizes):
+        return lasting.keep(kept.group_by(list(places)).aggregate(**{HELD: kept.count()}))
+    return lasting.keep(kept.select(*places))
+
+
+def counted(stage: Stage, asked: Asked, kept: Any, within: Within | None = None) -> tuple[Exact, ...]:
+    """One box per quantity: the number of rows in every cell, from what :func:`combined` kept.
+
+    With ``within`` only rows in its nodes are grouped, and only their cells are there: what that takes of memory grows
+    with these cells, and not with those of the level.
+
+    The engine groups by the small columns themselves, which it does in half the time that a number of the cell takes;
+    that number is made of what it answers: below 10^9, for a grouping has no more cells.
+    """
+    names, grouping = key_columns(asked.grouping), asked.grouping
+    places = [f"p{names.index(name)}" for name in grouping.by]
+    kept = kept if within is None else _inside(stage, kept, places[0], within.nodes)
+    number = kept[HELD].sum() if HELD in kept.columns else kept.count()
+    answer = stage.read((kept.group_by(places) if places else kept).aggregate(rows=number))
+    cell = np.zeros(len(answer), dtype=np.int64)
+    for name, place in zip(grouping.by, places, strict=True):
+        cell *= asked.table.column(name).cells
+        cell += answer.column(place).to_numpy()
+    if within is not None:  # it leaves no cell out
+        return tuple(_of_nodes(answer, cell, asked, within.nodes) for _ in asked.quantities)
+    left_out = np.isin(cell, asked.excluded)
+    answer, at = answer.filter(pa.array(~left_out)), positions(cell[~left_out], asked.excluded)
+    cells = asked.table.cells(grouping.by) - len(asked.excluded)
+    return tuple(Exact(dense(answer, "rows", at, cells)) for _ in asked.quantities)
+
+
+def _inside(stage: Stage, kept: Any, place: str, nodes: Sequence[int]) -> Any:
+    """The rows with one of these positions."""
+    if nodes[-1] - nodes[0] == len(nodes) - 1:  # they follow one another
+        return kept.filter(kept[place].between(nodes[0], nodes[-1]))
+    lent = stage.lend(pa.table({"node": pa.array(nodes, pa.int64())}))
+    return kept.semi_join(lent, kept[place].cast("int64") == lent.node)
+
+
+def _of_nodes(answer: Any, cell: npt.NDArray[np.int64], asked: Asked, nodes: Sequence[int]) -> Exact:
+    """The cells of these nodes alone, from the numbers of cells among all."""
+    each = asked.table.cells(asked.grouping.by) // asked.table.column(asked.grouping.by[0]).cells
+    node, rest = np.divmod(cell, each)
+    at = np.searchsorted(np.asarray(nodes, dtype=np.int64), node) * each + rest
+    return Exact(dense(answer, "rows", at, len(nodes) * each))
+
+
+def _narrow(keys: int) -> str:
+    """The smallest type of a position among so many keys."""
+    return next(f"uint{bits}" for bits in (8, 16, 32, 64) if keys <= 2**bits)
+
+
+def _repeat(stage: Stage, kept: Any, sizes: Sequence[int]) -> bool:
+    """Whether there are few combinations, and at most half as many as rows, by an estimate.
+
+    Combinations are told apart by their number in the cross product, or by a remainder of it where that is long.
+    """
+    number: Any = ibis.literal(0, type="int64")
+    most = 1
+    for at, size in enumerate(sizes):
+        if most * size > _FITS:
+            number, most = number % _PRIME, _PRIME
+        number = number * ibis.literal(size, type="int64") + kept[f"p{at}"].cast("int64")
+        most *= size
+    (row,) = stage.read(kept.aggregate(some=number.approx_nunique(), rows=kept.count())).to_pylist()
+    return bool(row["some"] <= min(_MOST, row["rows"] / 2))

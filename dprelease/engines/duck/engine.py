@@ -1,0 +1,303 @@
+"""DuckDB inside this process: rows in its memory, no file, no network, no spilling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, islice
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar, TypeVar
+
+import duckdb
+import ibis
+import numpy as np
+import pyarrow as pa
+
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.cells import Within
+from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.table import Catalog, Key, Table
+from dprelease.engines.base import scrubbed
+from dprelease.engines.duck.bounding import bounded_rows
+from dprelease.engines.duck.bounds_check import check_rows
+from dprelease.engines.duck.combinations import combined, counted, key_columns, suits
+from dprelease.engines.duck.pipeline import Asked, answers, occurring
+from dprelease.engines.duck.temp_tables import Stage
+from dprelease.engines.duck.units import ALONE, UNIT, named, unit_name
+from dprelease.engines.files.decimals import Grids, grid_name, grids_read
+from dprelease.engines.files.fingerprint import Watch, present
+from dprelease.engines.files.rows import ARROW, in_period, typed_with_steps
+from dprelease.engines.files.source import check, files, own_columns, read, stored_columns
+from dprelease.engines.refuse import refuse, refuse_within, require_secret
+from dprelease.errors import EngineError, Unsupported
+from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
+
+__all__ = ["DuckDBEngine", "locked_connection"]
+
+Result = TypeVar("Result")
+_KEPT = 8  # sets of combinations, each of up to one row per row of its table
+
+
+def locked_connection() -> Any:
+    """An Ibis backend over an empty in-memory DuckDB that can reach nothing outside itself.
+
+    It has no temporary directory (more data than memory is an error, never a file), reads and writes no file,
+    installs and loads no extension, sees no Python variable, and none of that can be switched back on.
+    """
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "temp_directory": "",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "python_enable_replacements": "false",
+            "preserve_insertion_order": "false",
+            # Bits: groups by few and small columns need no hashing, which is several times as fast. Of more bits the
+            # many sums of one pass would take much memory, as every possible group has a place.
+            "perfect_ht_threshold": "16",
+        },
+    )
+    backend = ibis.duckdb.from_connection(connection)  # sets the time zone, so before the lock
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return backend
+
+
+class DuckDBEngine:
+    """The embedded engine: files read by our own code, aggregated by DuckDB through Ibis.
+
+    A table is loaded once, when it is first needed, and serves every later batch from memory: the answers of
+    one release come from one state of its files. One lock makes it safe for threads; DuckDB uses all cores.
+
+    Args:
+        folder: What ``source.file`` is relative to.
+        environment: What ``${env:NAME}`` in ``source.file`` may name.
+    """
+
+    formats: ClassVar[frozenset[str]] = frozenset({"csv", "parquet"})
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._lock = Lock()
+        self._loaded: dict[tuple[str, tuple[Any, ...]], str] = {}
+        self._bounds: dict[tuple[str, int | None, bytes], Any] = {}
+        self._combinations: dict[Any, tuple[Mapping[str, ReferenceTable], Any]] = {}
+        self._numbers = count(1)
+        self._backend: Any = scrubbed("starting DuckDB", locked_connection)
+        self._lasting = Stage(self._backend, self._numbers)
+        self._watch = Watch(folder, environment)
+
+    def __repr__(self) -> str:
+        return "<DuckDBEngine>"
+
+    def describe(self, table: Table) -> None:
+        """Check the files of a table and the names in them; see :class:`dprelease.engines.base.Engine`."""
+        check(table, files(table.source, self._folder, self._environment))
+
+    def check(
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: Mapping[str, ReferenceTable],
+    ) -> None:
+        """Refuse what cannot be computed; see :class:`dprelease.engines.base.Engine`."""
+        refuse(catalog, grouping, quantities, references)
+
+    def present(self, table: Table) -> None:
+        """Check that the files can be read; see :class:`dprelease.engines.base.Engine`."""
+        present(table, self._folder, self._environment)
+
+    def fingerprint(self, table: Table, key: bytes) -> tuple[str, ...]:
+        """Keyed hashes of the files of a table; see :class:`dprelease.engines.base.Engine`."""
+        self._check_open()
+        known = self._watch.known(table, key)  # without the lock: nobody waits for another's pass to look at a file
+        if known is not None:
+            return known
+        with self._lock:
+            self._check_open()
+            loaded = any(known == table.fingerprint() for known, _ in self._loaded)
+            return self._watch.fingerprint(table, key, loaded=loaded)
+
+    def aggregate(
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: Mapping[str, ReferenceTable],
+        secret: bytes,
+        keys: Sequence[tuple[Key, ...]] | None = None,
+        within: Within | None = None,
+    ) -> tuple[Exact | ExactHistogram, ...]:
+        """Exact totals per cell, boxed; see :class:`dprelease.engines.base.Engine`."""
+        if grouping.private == (keys is None):
+            raise Unsupported("selected keys go with private keys, and only with them", code="DPR-E213")
+        self.check(catalog, grouping, quantities, references)
+        require_secret(catalog.tables[grouping.table], secret)
+        if not quantities:
+            return ()
+        asked = Asked(catalog, grouping, tuple(quantities), references, secret)
+        if within is not None:
+            refuse_within(catalog, grouping, within, counts=suits(asked))
+        if suits(asked):
+            return self._scrubbed(
+                asked, lambda stage, rows: counted(stage, asked, self._combined(stage, asked, rows), within)
+            )
+        return self._scrubbed(asked, lambda stage, tables: answers(stage, asked, tables, keys))
+
+    def units_by_key(
+        self, catalog: Catalog, grouping: Grouping, references: Mapping[str, ReferenceTable], secret: bytes
+    ) -> ExactKeys:
+        """The keys that occur, boxed; see :class:`dprelease.engines.base.Engine`."""
+        if not grouping.private:
+            raise Unsupported("keys that are public are not selected", code="DPR-E213")
+        self.check(catalog, grouping, (), references)
+        require_secret(catalog.tables[grouping.table], secret)
+        asked = Asked(catalog, grouping, (), references, secret)
+        return self._scrubbed(asked, lambda stage, tables: occurring(stage, asked, tables))
+
+    def _scrubbed(self, asked: Asked, action: Callable[[Stage, Sequence[Any]], Result]) -> Result:
+        """Load and bound what is asked for, then answer from it; no word of a driver gets out."""
+        table = asked.table
+        doing = f"table {table.name!r}, aggregating by ({', '.join(asked.grouping.by)})"
+        with self._lock:
+            self._check_open()
+            tables = [self._bounded(table, None if table.bounds is None else table.bounds.max_rows, asked)]
+            for join in table.private_joins:
+                other = asked.catalog.tables[join.table]
+                own = join.max_matches if other.bounds is None else other.bounds.max_rows
+                tables.append(self._bounded(other, min(join.max_matches, own), asked))
+
+            def act() -> Result:
+                with Stage(self._backend, self._numbers) as stage:
+                    return action(stage, tables)
+
+            return scrubbed(doing, act)
+
+    def _bounded(self, table: Table, limit: int | None, asked: Asked) -> Any:
+        """The loaded rows of a table, at most ``limit`` of each unit; checked, and kept for later batches."""
+        name = self._load(table, grids_read(asked.catalog, table))
+        identity = (name, limit, b"" if limit is None else asked.secret)
+        if identity not in self._bounds:
+            rows = self._backend.table(name)
+
+            def bound() -> Any:
+                if limit is None:
+                    return rows
+                kept = bounded_rows(self._lasting, rows, table, asked.secret, limit)
+                check_rows(self._lasting, kept, table, unit_name(table), limit)
+                return kept
+
+            self._bounds[identity] = scrubbed(f"table {table.name!r}, bounding its rows", bound)
+        return self._bounds[identity]
+
+    def _combined(self, stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
+        """What the rows that count have for keys; kept for the other tables of a workload, the latest few of them.
+
+        A loaded or bounded table has a name of its own, so that equal expressions are equal rows as declared; but
+        public references are given anew with every call.
+        """
+        place = (*(rows.op() for rows in tables), asked.grouping.where, key_columns(asked.grouping), asked.zeros)
+        known = self._combinations.pop(place, None)
+        if known is not None and known[0] != dict(asked.references):
+            self._lasting.forget(known[1])
+            known = None
+        if known is None:
+            while len(self._combinations) >= _KEPT:
+                self._lasting.forget(self._combinations.pop(next(iter(self._combinations)))[1])
+            known = (dict(asked.references), combined(stage, self._lasting, asked, tables))
+        self._combinations[place] = known
+        return known[1]
+
+    def close(self) -> None:
+        """Close DuckDB and with it forget every row; a second time does nothing."""
+        with self._lock:
+            if self._backend is not None:
+                self._loaded.clear()
+                self._bounds.clear()
+                self._combinations.clear()
+                backend, self._backend = self._backend, None
+                scrubbed("closing DuckDB", backend.disconnect)
+
+    def _check_open(self) -> None:
+        if self._backend is None:
+            raise EngineError("this engine is closed", hint="open another one", code="DPR-E002")
+
+    def _load(self, table: Table, grids: Grids) -> str:
+        """The name of the loaded table, which is loaded now if it was not before."""
+        identity = (table.fingerprint(), tuple(grids.items()))
+        if identity not in self._loaded:
+            paths = files(table.source, self._folder, self._environment)
+            headers = check(table, paths)
+            name = self._name()
+            scrubbed(f"table {table.name!r}, loading", lambda: self._fill(name, table, grids, paths, headers))
+            self._loaded[identity] = name
+        return self._loaded[identity]
+
+    def _fill(
+        self, name: str, table: Table, grids: Grids, paths: Sequence[Path], headers: Sequence[tuple[str, ...]]
+    ) -> None:
+        """All files of a table, typed block by block, into a DuckDB table; no half of one is left behind."""
+        own, number, whole = own_columns(table), count(1), False
+        names = [UNIT if column not in table.columns else named(table, column.name) for column in own] or ["none"]
+        kinds = [ARROW[column.type] for column in own] or [pa.bool_()]
+        alone = [ALONE] if table.null_id == "unit" and table.unit_id is not None else []
+        steps = [grid_name(named(table, each), step) for each, found in grids.items() for step in found]
+        whole_numbers = [*steps, *alone]
+        schema = pa.schema([*zip(names, kinds, strict=True), *((each, pa.int64()) for each in whole_numbers)])
+        self._backend.create_table(name, schema=ibis.Schema.from_pyarrow(schema))
+        try:
+            for path, header in zip(paths, headers, strict=True):
+                for block in read(table, path, header):
+                    arrays = _of_period(table, block, grids)
+                    if table.unit_id is not None:
+                        arrays = _of_units(arrays, names.index(unit_name(table)), table, number)
+                    self._append(name, pa.table(arrays, schema=schema))
+            whole = True
+        finally:
+            if not whole:
+                self._backend.drop_table(name)
+
+    def _append(self, name: str, rows: Any) -> None:
+        with Stage(self._backend, self._numbers) as stage:
+            self._backend.insert(name, stage.lend(rows))
+
+    def _name(self) -> str:
+        return f"t{next(self._numbers)}"
+
+
+def _of_period(table: Table, block: Sequence[Any], grids: Grids) -> list[Any]:
+    """The table's own columns of a block, typed, then their steps, without the rows that are not of the period.
+
+    Before anything else looks at the rows of a unit; a table without columns of its own has one of nulls.
+    """
+    stored = stored_columns(table)
+    found = [
+        typed_with_steps(
+            column,
+            raw,
+            table.source.null_values,
+            grids.get(column.name, ()),
+            unit=column.name == table.unit_id,
+        )
+        for column, raw in zip(stored, block, strict=False)
+    ]
+    if table.time is not None:
+        inside = in_period(table.time, found[[column.name for column in stored].index(table.time.column)][0])
+        found = [[array.filter(inside) for array in arrays] for arrays in found]
+    rows = len(found[0][0] if found else block[0])
+    values = [arrays[0] for arrays in found[: len(own_columns(table))]] or [pa.nulls(rows, pa.bool_())]
+    return [*values, *(steps for arrays in found for steps in arrays[1:])]
+
+
+def _of_units(arrays: list[Any], at: int, table: Table, number: count[int]) -> list[Any]:
+    """Rows without an id are dropped, or numbered as units of their own; every other row has the number 0."""
+    known = arrays[at].is_valid()
+    if table.null_id == "drop":
+        return [array.filter(known) for array in arrays]
+    alone = np.zeros(len(known), dtype=np.int64)
+    nobody = ~known.to_numpy(zero_copy_only=False)
+    alone[nobody] = list(islice(number, int(nobody.sum())))
+    return [*arrays, pa.array(alone)]

@@ -1,0 +1,88 @@
+"""A number as whole steps of a grid, and its square as whole grains: exact functions of one value, in 64 bits."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+import ibis
+
+from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.table import Table
+from dprelease.engines.duck.units import named
+from dprelease.engines.files.decimals import MOST, grid_name
+
+__all__ = ["MOST", "clip", "squared", "steps"]
+
+_INT64 = 2**63 - 1
+
+
+def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
+    """A number to clipped grid steps; only looked at where it is not null.
+
+    Integers on a grid of 1 stay integers, and decimals that were read have their steps beside them, from their own
+    digits. Everything else (computed decimals, integers on a coarser grid) goes through one double multiplication and
+    one division, which is a function of the row alone; clipping to the ends as doubles comes before rounding, so
+    that the cast to 64 bits always fits, and once more after it, so that the clip holds exactly. Computing rounds, so
+    that a computed decimal that is less than 2^-50 of itself below a half counts as that half.
+    """
+    column = table.column(str(quantity.column))
+    low, high, name = quantity.low, quantity.high, named(table, column.name)
+    if (known := grid_name(name, quantity.step)) in rows.columns:
+        return clip(rows[known], low, high)
+    value = rows[name]
+    if column.type == "integer" and quantity.step == 1:
+        return clip(value, low, high)
+    if column.type == "integer":
+        # Nothing outside these limits lands inside the clip, and the limits keep the product small.
+        least, most = floor(low * quantity.step), ceil(high * quantity.step)
+        value = clip(value, max(min(least, _INT64), -_INT64), max(min(most, _INT64), -_INT64))
+    ratio = Fraction(quantity.step)
+    scaled = value.cast("float64") * _double(ratio.denominator) / _double(ratio.numerator)
+    if column.type == "decimal":
+        nudged = scaled * ibis.literal(repr(1 + 2.0**-50)).cast("float64")
+        scaled = ibis.ifelse(scaled.abs() < _double(2**48), nudged, scaled)
+    nearest = ibis.greatest(ibis.least(scaled, _double(high)), _double(low)).round()
+    return clip(nearest, low, high)
+
+
+def squared(centred: Any, quantity: Quantity) -> Any:
+    """The square of a centred number of steps in grains, halves upward, in 64 bits and without integer division.
+
+    Engines differ in what they make of the division of two integers. A double quotient below 2^31 is wrong by far
+    less than 1, so its floor is the quotient or one beside it, and the exact remainder tells which.
+    """
+    grain = quantity.grain
+    if grain == 1:
+        return centred * centred
+    size = centred.abs()
+    double = size.cast("float64")
+    near = (double * double / _double(grain) + _double(1) / _double(2)).floor().cast("int64")
+    left = _remainder(size, near, quantity) + grain // 2
+    return near + (left >= grain).cast("int64") - (left < 0).cast("int64")
+
+
+def _remainder(size: Any, near: Any, quantity: Quantity) -> Any:
+    """``size^2 - near * grain``, which is less than two grains in size.
+
+    Squares beyond 2^61 are taken apart in base B = 2^31: with size = aB + b and grain = cB + d the remainder is
+    (a^2 B + 2ab - near c) B + (b^2 - near d), where a < 2^15, near < 2^31 and grain < 2^60 keep every part in 64 bits.
+    """
+    base, grain = 2**31, quantity.grain
+    if max(quantity.low - quantity.centre, quantity.high - quantity.centre, key=abs) ** 2 <= 2**61:
+        return size * size - near * grain
+    above = (size.cast("float64") / _double(base)).floor().cast("int64")  # exact: size is below 2^53
+    below = size - above * base
+    upper = above * above * base + 2 * above * below - near * (grain // base)
+    return upper * base + (below * below - near * (grain % base))
+
+
+def clip(value: Any, low: int, high: int) -> Any:
+    """The nearest number within the limits; a null takes one of them, so that only values may be looked at."""
+    return ibis.greatest(ibis.least(value, high), low)
+
+
+def _double(number: int) -> Any:
+    """A whole number as a double of the engine; a bare literal such as 100.0 would be a decimal there."""
+    return ibis.literal(number, type="int64").cast("float64")

@@ -1,0 +1,201 @@
+"""One pass: from loaded and bounded tables to what is asked about their cells, in boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dprelease.catalog.aggregate import Grouping, Quantity, left_out_of
+from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.table import Catalog, Key, Table, Zeros
+from dprelease.engines.declared import needed, read_by
+from dprelease.engines.duck.bounding import bounded_cells
+from dprelease.engines.duck.bounds_check import check_cells
+from dprelease.engines.duck.cells import CELL, cell_columns, celled, chosen, completed, positions, possible
+from dprelease.engines.duck.computed_columns import derived, evaluated
+from dprelease.engines.duck.joins import privately_joined, publicly_joined
+from dprelease.engines.duck.query import dense, grid_counts, paired, summed, totals
+from dprelease.engines.duck.temp_tables import Stage
+from dprelease.engines.duck.units import named, unit_columns
+from dprelease.engines.files.decimals import grid_name
+from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
+
+__all__ = ["Asked", "answers", "looked_at", "occurring"]
+
+Keys = Sequence[tuple[Key, ...]]
+Named = Mapping[str, Quantity]
+
+
+@dataclass(frozen=True, repr=False)
+class Asked:
+    """What one pass is to answer; the secret in it is not shown."""
+
+    catalog: Catalog
+    grouping: Grouping
+    quantities: tuple[Quantity, ...]
+    references: Mapping[str, ReferenceTable]
+    secret: bytes
+
+    @property
+    def table(self) -> Table:
+        """The table that is read."""
+        return self.catalog.tables[self.grouping.table]
+
+    @property
+    def excluded(self) -> tuple[int, ...]:
+        """The cells that are left out."""
+        return left_out_of(self.grouping, self.catalog)
+
+    @property
+    def zeros(self) -> Zeros | None:
+        """The combinations that no row that counts has."""
+        name = self.grouping.zeros
+        return self.catalog.zeros[name] if name is not None else None
+
+    def of(self, *kinds: str) -> Named:
+        """The quantities of some kinds, by the names that they have in a pass."""
+        return {f"q{at}": item for at, item in enumerate(self.quantities) if item.kind in kinds}
+
+    def columns(self, asked: Named, rows: Any) -> list[str]:
+        """Our names of the columns that some quantities look at; of those of steps where the rows have them."""
+        names = {item.column for item in asked.values() if item.column is not None}
+        found = [named(self.table, name) for name in sorted(read_by(self.table, names, _conditions(asked.values())))]
+        measured = [item for item in asked.values() if item.kind in ("sum", "square", "quantile")]
+        grids = [grid_name(named(self.table, str(item.column)), item.step) for item in measured]
+        return [*found, *(name for name in dict.fromkeys(grids) if name in rows.columns)]
+
+
+def _conditions(quantities: Iterable[Quantity]) -> list[str | None]:
+    return [item.where for item in quantities]
+
+
+_SUMS = ("rows", "nonnull", "balance", "sum", "square", "units")
+
+
+def answers(stage: Stage, asked: Asked, tables: Sequence[Any], keys: Keys | None) -> tuple[Any, ...]:
+    """One box per quantity.
+
+    Args:
+        stage: Lends and keeps tables.
+        asked: The question.
+        tables: The loaded rows of the table, then of what each of its private joins adds from, bounded as declared.
+        keys: The cells, where keys are private.
+    """
+    rows = _rows(stage, asked, tables)
+    sums, distinct, quantiles = asked.of(*_SUMS), asked.of("distinct"), asked.of("quantile")
+    boxes: dict[str, Any] = {}
+    if asked.table.unit_id is None:
+        rows = _in_cells(stage, asked, rows, keys)
+        rows = rows.select(CELL, *asked.columns(asked.of(*_SUMS, "distinct", "quantile"), rows))
+        rows = stage.keep(rows) if quantiles else rows
+        distinct = {**sums, **distinct}
+    else:
+        rows, pairs = _bounded(stage, asked, rows, {**distinct, **quantiles})
+        if sums:
+            answer = stage.read(summed(_in_cells(stage, asked, pairs, keys), list(sums)))
+            boxes |= _boxes(asked, answer, sums, keys)
+        rows = _in_cells(stage, asked, rows, keys)
+    if distinct:
+        answer = stage.read(totals(rows, asked.table, distinct, [CELL]))
+        boxes |= _boxes(asked, answer, distinct, keys)
+    boxes |= _histograms(stage, asked, rows, quantiles, keys)
+    return tuple(boxes[f"q{at}"] for at in range(len(asked.quantities)))
+
+
+def occurring(stage: Stage, asked: Asked, tables: Sequence[Any]) -> ExactKeys:
+    """The private keys that occur, in the order of their texts, with the number of units that have each of them."""
+    rows = _rows(stage, asked, tables)
+    if asked.table.unit_id is not None:
+        _, rows = _bounded(stage, asked, rows, {})
+    found = stage.read(rows.group_by(cell_columns(asked.grouping)).aggregate(held=rows.count()))
+    parts = [found.column(name).to_pylist() for name in cell_columns(asked.grouping)]
+    held = sorted(zip(zip(*parts, strict=True), found.column("held").to_pylist(), strict=True), key=_texts)
+    return ExactKeys([key for key, _ in held], np.array([number for _, number in held], dtype=np.int64))
+
+
+def _texts(held: tuple[tuple[Key, ...], int]) -> tuple[str, ...]:
+    return tuple(str(part).lower() if isinstance(part, bool) else str(part) for part in held[0])
+
+
+def _rows(stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
+    """The rows that are looked at, joined and derived, with their cells; nothing of the query is bounded yet."""
+    table, grouping = asked.table, asked.grouping
+    rows = looked_at(stage, asked, tables)
+    rows = completed(rows, table, [name for name in grouping.complete if name not in grouping.by], stage.lend)
+    rows = possible(rows, table, asked.zeros, stage.lend)
+    return celled(rows, table, grouping, asked.excluded, stage.lend)
+
+
+def looked_at(stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
+    """The rows that ``where`` keeps, joined and derived, wherever they fall; arguments as for :func:`answers`."""
+    table, grouping = asked.table, asked.grouping
+    rows = tables[0]
+    for join, others in zip(table.private_joins, tables[1:], strict=True):
+        other = asked.catalog.tables[join.table]
+        added = needed(other, join.add, ())
+        matches = _widened(stage, asked, others, other, added)
+        rows = privately_joined(rows, table, join, other, matches)
+    names = {*grouping.by, *grouping.complete, *(item.column for item in asked.quantities if item.column is not None)}
+    wanted = needed(table, names, [grouping.where, *_conditions(asked.quantities)])
+    rows = _widened(stage, asked, rows, table, wanted)
+    if grouping.where is not None:
+        rows = rows.filter(evaluated(grouping.where, rows, table))
+    return rows
+
+
+def _widened(stage: Stage, asked: Asked, rows: Any, table: Table, wanted: frozenset[str]) -> Any:
+    """Rows with the wanted columns of public joins and derivations."""
+    rows = publicly_joined(rows, table, wanted, asked.references, stage.lend)
+    return derived(rows, table, wanted, stage.lend)
+
+
+def _bounded(stage: Stage, asked: Asked, rows: Any, by_row: Named) -> tuple[Any, Any]:
+    """The bounded rows, kept where something is asked of each, and one row per unit and cell; both are checked.
+
+    Whatever is handed on is made of the pairs, or of the very rows that they were counted from.
+    """
+    table, grouping, sums = asked.table, asked.grouping, asked.of(*_SUMS)
+    unit, cells = unit_columns(table), cell_columns(grouping)
+    wanted = asked.columns({**sums, **by_row}, rows)
+    rows = bounded_cells(stage, rows, table, grouping, asked.secret, wanted)
+    rows = stage.keep(rows) if by_row else rows
+    pairs = stage.keep(paired(rows, table, sums, [*unit, *cells]))
+    check_cells(stage, pairs, table, unit, grouping)
+    return rows, pairs
+
+
+def _in_cells(stage: Stage, asked: Asked, rows: Any, keys: Keys | None) -> Any:
+    """Rows with the number of their cell; those outside the chosen keys are dropped."""
+    return rows if keys is None else chosen(rows, asked.table, asked.grouping, keys, stage.lend)
+
+
+def _cells(asked: Asked, keys: Keys | None) -> int:
+    return asked.table.cells(asked.grouping.by) - len(asked.excluded) if keys is None else len(keys)
+
+
+def _boxes(asked: Asked, answer: Any, names: Iterable[str], keys: Keys | None) -> dict[str, Exact]:
+    at = positions(answer.column(CELL).to_numpy(), asked.excluded)
+    return {name: Exact(dense(answer, name, at, _cells(asked, keys))) for name in names}
+
+
+def _histograms(
+    stage: Stage, asked: Asked, rows: Any, quantiles: Named, keys: Keys | None
+) -> dict[str, ExactHistogram]:
+    """One box per quantile; several of one column share theirs."""
+    boxes: dict[Quantity, ExactHistogram] = {}
+    for item in quantiles.values():
+        if (alike := _alike(item)) not in boxes:
+            answer = stage.read(grid_counts(rows, asked.table, alike))
+            cell, value, number = (answer.column(name).to_numpy() for name in (CELL, "value", "count"))
+            order = np.lexsort((value, cell))
+            cell = positions(cell, asked.excluded)
+            boxes[alike] = ExactHistogram(_cells(asked, keys), cell[order], value[order], number[order])
+    return {name: boxes[_alike(item)] for name, item in quantiles.items()}
+
+
+def _alike(quantity: Quantity) -> Quantity:
+    """What a quantile's histogram depends on."""
+    return quantity.model_copy(update={"at": None})

@@ -1,0 +1,116 @@
+"""From bounded rows to integer totals per cell; on tables with units by way of one contribution per unit and cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ibis
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.table import Table
+from dprelease.engines.duck.cells import CELL
+from dprelease.engines.duck.computed_columns import evaluated
+from dprelease.engines.duck.grid_steps import MOST, clip, squared, steps
+from dprelease.engines.duck.units import named
+
+__all__ = ["dense", "grid_counts", "paired", "summed", "totals"]
+
+Integers = npt.NDArray[np.int64]
+
+
+def totals(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:
+    """One row per group with the exact total of every quantity, where every row is a unit of its own.
+
+    Args:
+        rows: Bounded rows, with the columns of ``within``.
+        table: The declaration.
+        quantities: Name to what is totalled; no quantile.
+        within: The columns that make a group.
+    """
+    found = {name: _clamped(_total(rows, table, item, units=False)) for name, item in quantities.items()}
+    return rows.group_by(list(within)).aggregate(**found)
+
+
+def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:
+    """One row per unit and cell: the number of its rows as ``held``, and what it contributes to every quantity."""
+    contributions = {name: _total(rows, table, item, units=True) for name, item in quantities.items()}
+    return rows.group_by(list(within)).aggregate(held=rows.count(), **contributions)
+
+
+def summed(pairs: Any, names: Sequence[str]) -> Any:
+    """The contributions of :func:`paired` summed per cell, clamped to 62 bits."""
+    return pairs.group_by(CELL).aggregate(**{name: _clamped(pairs[name].sum()) for name in names})
+
+
+def grid_counts(rows: Any, table: Table, quantity: Quantity) -> Any:
+    """How many rows of a cell have a clipped grid value: columns ``cell``, ``value`` and ``count``."""
+    value = rows[named(table, str(quantity.column))]
+    present = value.notnull() if quantity.where is None else value.notnull() & _holds(rows, table, quantity)
+    picked = rows.filter(present).mutate(value=steps(rows, table, quantity).cast("int64"))
+    return picked.group_by([CELL, "value"]).aggregate(count=picked.count())
+
+
+def dense(answer: Any, name: str, at: Integers, cells: int) -> Integers:
+    """One column of an Arrow answer as an array of shape ``(cells,)``; a cell that is not in it is 0."""
+    values = np.zeros(cells, dtype=np.int64)
+    values[at] = answer.column(name).fill_null(0).cast(pa.int64()).to_numpy()
+    return values
+
+
+def _holds(rows: Any, table: Table, quantity: Quantity) -> Any:
+    """Whether a row counts for a quantity; None where every row does. A null of the condition is no."""
+    if quantity.where is None:
+        return None
+    return evaluated(quantity.where, rows, table).fill_null(False)
+
+
+def _clamped(total: Any) -> Any:
+    # No row is a total of 0: left null, it would take the limit (LEAST passes over nulls).
+    return clip(ibis.coalesce(total, 0), -MOST, MOST).cast("int64")
+
+
+def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
+    """One quantity over a group, in 128 bits where it is a sum."""
+    holds = _holds(rows, table, quantity)
+    once = units and (quantity.per == "unit_cell" or quantity.kind == "units")
+    held = _times(rows.count(where=holds), once)
+    if quantity.column is None:
+        return held
+    value = rows[named(table, quantity.column)]
+    if quantity.kind == "distinct":
+        return value.nunique(where=holds)
+    present = value.count(where=holds)
+    if quantity.kind == "nonnull":
+        return _times(present, once)
+    if quantity.kind == "balance":
+        return 2 * _times(present, once) - held
+    taken = value.notnull() if holds is None else value.notnull() & holds
+    if once:
+        return _clipped_once(rows, table, quantity, taken, present)
+    each = steps(rows, table, quantity)
+    return ibis.coalesce(_contribution(each, quantity).sum(where=taken), 0)
+
+
+def _times(count: Any, once: bool) -> Any:
+    """How often a group counts: once for every row, or once if it has any."""
+    return (count > 0).cast("int64") if once else count
+
+
+def _contribution(each: Any, quantity: Quantity) -> Any:
+    centred = each - quantity.centre
+    return centred if quantity.kind == "sum" else squared(centred, quantity) - quantity.offset
+
+
+def _clipped_once(rows: Any, table: Table, quantity: Quantity, taken: Any, present: Any) -> Any:
+    """The sum of a unit's grid values in one cell, clipped once; a unit without a value contributes 0.
+
+    Every value is first clamped to 62 bits; fewer than 2^63 of them stay below 2^126, so the sum never overflows.
+    """
+    free = quantity.model_copy(update={"low": -MOST, "high": MOST, "centre": 0})
+    whole = steps(rows, table, free).sum(where=taken)
+    each = clip(whole, quantity.low, quantity.high).cast("int64")
+    return ibis.ifelse(present > 0, _contribution(each, quantity), 0)

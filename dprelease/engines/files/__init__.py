@@ -1,0 +1,1 @@
+"""CSV and Parquet files as columns of declared types, the same for every engine."""

@@ -1,0 +1,295 @@
+"""Which files are these? A keyed hash of each, and a cheap second look that tells whether one was written to.
+
+A fingerprint is BLAKE2b (RFC 7693, keyed: a pseudo-random function of the bytes), file by file. Without the key nobody
+can try guesses of the content against it, or recognise a file in it. Names and order of the files do not count. Two
+equal files of one table are refused, unless they have no row: a copy that was left in a folder counts each row twice.
+
+What is promised: a file that looks as before (same inode, size and times) is taken to have the same bytes. Every write
+through the file system moves the time of change (``ctime``), which no program can set, and a time of change that is
+younger than ``TICK`` is not trusted yet: another write could fall into the same tick of its clock, so such a file is
+hashed again. What is not promised: writes past the file system (to the raw disk, or on a file server that hands out
+stale attributes) and writes through shared memory before the system puts them on record. Those are found only when the
+file is hashed again, in the next process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow.parquet as pq
+
+from dprelease.catalog.table import Source, Table
+from dprelease.engines.base import scrubbed
+from dprelease.engines.files.source import files
+from dprelease.errors import BrokenPromiseError, EngineError, TableMismatch, Unavailable
+
+__all__ = [
+    "KEY_BYTES",
+    "TICK",
+    "Hashed",
+    "Look",
+    "Watch",
+    "fingerprint_of",
+    "fingerprints",
+    "hashed",
+    "no_rows",
+    "present",
+]
+
+KEY_BYTES = 32
+TICK = 2 * 10**9  # nanoseconds; the coarsest clock of a file system in use (FAT)
+
+_BLOCK = 1 << 20
+_SMALL = 1 << 20  # bytes; a longer file has a row, or a header that no engine takes
+_FILE, _EMPTY = b"dprelease-file-1", b"dprelease-none-1"  # 16 bytes: personalisation strings of BLAKE2b
+_EMPTY_CSV = re.compile(rb"[^\n]*(?:\n(?:\r?\n)*\r?)?")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the file system says of a file; any write moves ``changed``, a replacement has another ``inode``."""
+
+    device: int
+    inode: int
+    size: int
+    written: int
+    changed: int
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """A file as it was when it was hashed.
+
+    Attributes:
+        look: Before its first byte was read, and after its last one.
+        settled: Whether a later write must show in the look.
+        digest: 64 hexadecimal digits.
+    """
+
+    look: Look
+    settled: bool
+    digest: str
+
+
+def fingerprints(
+    source: Source, folder: Path, environment: Mapping[str, str], key: bytes, account: str = ""
+) -> tuple[str, ...]:
+    """The fingerprint of every file of a source, sorted.
+
+    A file without any row of data (nothing, a header alone, a Parquet file of no rows) gets one that depends on the
+    account too: such files may well be equal under two accounts, and nothing shows that they are empty.
+
+    Args:
+        source: What names the files.
+        folder: What they are relative to.
+        environment: What ``${env:NAME}`` may name.
+        key: 32 secret bytes.
+        account: Of the table that they belong to.
+
+    Raises:
+        Unavailable: If a file is gone, cannot be read, or is written to meanwhile; only its class is told.
+    """
+    paths = files(source, folder, environment)
+    return tuple(sorted(hashed(path, source, key, account, None).digest for path in paths))
+
+
+def present(table: Table, folder: Path, environment: Mapping[str, str]) -> None:
+    """Check that every file of a table is there and may be read; reads no byte of any.
+
+    Raises:
+        Unavailable: If a variable is not set, no file matches, or one may not be read.
+    """
+    paths = scrubbed(f"table {table.name!r}, looking for its files", lambda: files(table.source, folder, environment))
+    for path in paths:
+        if not os.access(path, os.R_OK):
+            raise Unavailable(
+                f"table {table.name!r}: a file of {table.source.file!r} may not be read by this user",
+                hint="let this user read it, then run the same command again",
+                code="DPR-E103",
+            )
+
+
+def hashed(path: Path, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
+    """A file with its fingerprint; ``known`` itself where the file still looks as it did then, and did not then move.
+
+    Raises:
+        OSError: If it cannot be read.
+        Unavailable: If it was written to while it was read: the fingerprint would be that of no state of it.
+    """
+    if len(key) != KEY_BYTES:
+        raise BrokenPromiseError(f"a key of sources has {KEY_BYTES} bytes")
+    with path.open("rb", buffering=0) as file:  # opened, not only looked up: a file server then looks again itself
+        now = time.time_ns()
+        before = _look(file.fileno())
+        if known is not None and known.settled and known.look == before:
+            return known
+        digest = _digest(file, source, key, account)
+        if _look(file.fileno()) != before:
+            raise Unavailable(
+                f"a file of {source.file!r} was written to while it was read",
+                hint="wait until whatever writes it has ended, then run the same command again",
+                code="DPR-E104",
+            )
+    # Every write from `now` on gets a time of change of at least now, give or take the clock's tick.
+    return Hashed(before, now - before.changed > TICK, digest)
+
+
+def _look(file: int) -> Look:
+    found = os.fstat(file)
+    return Look(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def fingerprint_of(data: BinaryIO, key: bytes) -> str:
+    """What the fingerprint of a file with these bytes is, under any account, where it has a row.
+
+    A file without one has another fingerprint for each account, and this one for none.
+    """
+    return _digest(data, Source(file="any.csv", format="csv"), key, "")
+
+
+def _digest(file: BinaryIO, source: Source, key: bytes, account: str) -> str:
+    sum_ = hashlib.blake2b(key=key, digest_size=32, person=_FILE)
+    head, buffer = bytearray(), memoryview(bytearray(_BLOCK))
+    while length := file.readinto(buffer):  # type: ignore[attr-defined]
+        sum_.update(buffer[:length])
+        if len(head) <= _SMALL:
+            head += buffer[:length]
+    if len(head) > _SMALL or not no_rows(source, bytes(head)):
+        return sum_.hexdigest()
+    # Length first, so that no account and content read like another account and content.
+    name = account.encode()
+    empty = hashlib.blake2b(key=key, digest_size=32, person=_EMPTY)
+    empty.update(len(name).to_bytes(8, "big") + name + head)
+    return empty.hexdigest()
+
+
+def no_rows(source: Source, data: bytes) -> bool:
+    r"""Whether a whole file surely has no row, as ``csvfile`` and the Parquet reader see it; when in doubt, it has one.
+
+    >>> csv = Source(file="t.csv", format="csv")
+    >>> no_rows(csv, b"a,b\n\r\n"), no_rows(csv, b"a,b\n,\n")
+    (True, False)
+    """
+    if source.format == "csv":
+        return _EMPTY_CSV.fullmatch(data) is not None
+    try:
+        with pq.ParquetFile(io.BytesIO(data)) as file:  # read, not believed: a footer can say anything
+            return not any(batch.num_rows for batch in file.iter_batches(batch_size=1))
+    except Exception:  # no Parquet file: the engine will refuse it
+        return False
+
+
+class Watch:
+    """What one engine has hashed, and whether what it loaded since is still what was hashed.
+
+    An engine reads a table once and answers from memory, so that the files alone do not say what it answers from:
+    they may have been written to, loaded, and put back. Let R be what they looked like when they were last compared.
+    While the table is not loaded, R follows the files; once it is loaded, R stands, and a table whose files then look
+    different is refused for as long as the engine lives, whatever they hold by now.
+
+    So a fingerprint that is given out is that of the rows in memory, wherever they were loaded: R was taken before
+    the loading began, and the files look like R now. Nothing was written to them in between.
+
+    Not safe for threads, but for :meth:`known`: the engine holds its own lock, so that no table is half loaded.
+
+    Args:
+        folder: What ``source.file`` is relative to.
+        environment: What ``${env:NAME}`` in it may name.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._seen: dict[tuple[str, bytes], dict[Path, Hashed]] = {}
+        self._moved: set[str] = set()
+
+    def __repr__(self) -> str:
+        return "<Watch>"  # the key is inside
+
+    def known(self, table: Table, key: bytes) -> tuple[str, ...] | None:
+        """The fingerprint, if every file looks as it did; None where something must be hashed or refused.
+
+        Raises:
+            Unavailable: As in :meth:`fingerprint`.
+        """
+        identity = table.fingerprint()
+        seen = self._seen.get((identity, key))
+        if seen is None or identity in self._moved or not all(each.settled for each in seen.values()):
+            return None
+        return _sorted(seen) if self._looks(table) == {path: each.look for path, each in seen.items()} else None
+
+    def fingerprint(self, table: Table, key: bytes, *, loaded: bool) -> tuple[str, ...]:
+        """The fingerprint of every file of a table, sorted; a file that looks as it did is not hashed again.
+
+        Args:
+            table: The table.
+            key: 32 secret bytes.
+            loaded: Whether the engine answers from rows of it that it has in memory.
+
+        Raises:
+            Unavailable: If a file is gone, cannot be read, or is written to meanwhile.
+            TableMismatch: If two of the files have the same rows, byte for byte.
+            EngineError: If the files were written to after they were loaded, or perhaps before.
+        """
+        identity = table.fingerprint()
+        old = self._seen.get((identity, key), {})
+        new = scrubbed(f"table {table.name!r}, fingerprinting its files", lambda: self._hashed(table, key, old))
+        if loaded and _facts(new) != _facts(old):
+            self._moved.add(identity)
+        if identity in self._moved:
+            raise EngineError(
+                f"table {table.name!r}: its files were written to after they were read",
+                detail="what was read last gets no answer, for it may belong to no state of the files",
+                hint="run the same command again: it compares the files with what was read first, and resumes",
+                code="DPR-E105",
+            )
+        self._seen[identity, key] = new
+        return _sorted(new)
+
+    def _hashed(self, table: Table, key: bytes, old: Mapping[Path, Hashed]) -> dict[Path, Hashed]:
+        paths = files(table.source, self._folder, self._environment)
+        found = {path: hashed(path, table.source, key, table.account, old.get(path)) for path in paths}
+        _require_different(table, found)
+        return found
+
+    def _looks(self, table: Table) -> dict[Path, Look]:
+        def looks() -> dict[Path, Look]:
+            found = {}
+            for path in files(table.source, self._folder, self._environment):
+                with path.open("rb", buffering=0) as file:
+                    found[path] = _look(file.fileno())
+            return found
+
+        return scrubbed(f"table {table.name!r}, looking at its files", looks)
+
+
+def _require_different(table: Table, found: Mapping[Path, Hashed]) -> None:
+    first: dict[str, int] = {}
+    for at, (path, each) in enumerate(found.items(), start=1):
+        before = first.setdefault(each.digest, at)
+        if before != at and not (each.look.size <= _SMALL and no_rows(table.source, path.read_bytes())):
+            raise TableMismatch(
+                f"table {table.name!r}: files {before} and {at} of {len(found)} of {table.source.file!r}, sorted by "
+                "name, are equal, byte for byte",
+                detail="where one is a copy of the other, every row of it would count twice; a charge that was made "
+                "for it stays",
+                hint="take the copy away and run the same command again: it goes on with what was begun; if the rows "
+                "of both are meant, put them into one file",
+                code="DPR-E311",
+            )
+
+
+def _sorted(seen: Mapping[Path, Hashed]) -> tuple[str, ...]:
+    return tuple(sorted(each.digest for each in seen.values()))
+
+
+def _facts(seen: Mapping[Path, Hashed]) -> dict[Path, tuple[Look, str]]:
+    return {path: (each.look, each.digest) for path, each in seen.items()}

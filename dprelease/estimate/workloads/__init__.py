@@ -1,0 +1,1 @@
+"""Reconciled tables of a workload: least squares, non-negative and whole numbers."""

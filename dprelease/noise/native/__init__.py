@@ -1,0 +1,1 @@
+"""Exact integer noise at the speed of memory, from operating-system entropy."""

@@ -1,0 +1,247 @@
+"""From a spec and a catalog to a plan: which steps, which mechanism, how much noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from dprelease.catalog.table import Catalog
+from dprelease.errors import BudgetTooSmall, PlanError
+from dprelease.plan.allocate.baseline import naive
+from dprelease.plan.allocate.best_candidate import Choice, Problem, choose, domains
+from dprelease.plan.allocate.candidates import event_of, mechanism_of, threshold_of
+from dprelease.plan.design.accuracy import outputs
+from dprelease.plan.document import (
+    Account,
+    Considered,
+    Derived,
+    Measured,
+    Publish,
+    ReleaseInfo,
+    ReleasePlan,
+    Selecting,
+    Step,
+)
+from dprelease.plan.lower.queries import Lowered, Lowering
+from dprelease.plan.lower.ranges import AskedRanges
+from dprelease.plan.lower.unscaled import Draft
+from dprelease.plan.lower.workloads import AskedWorkload
+from dprelease.privacy.accountants import losses
+from dprelease.privacy.accountants.zcdp import total_rho
+from dprelease.privacy.budget import Budget, Loss, round_up
+from dprelease.privacy.event import Composed, Event
+from dprelease.spec.fields.document import ReleaseSpec
+
+__all__ = ["allocate"]
+
+_SPENT = Fraction(999, 1000)
+
+
+def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], fingerprint: str) -> ReleasePlan:
+    """Choose the steps, the mechanisms and the scales that use the spec's budget up and never exceed it.
+
+    Pinned queries come first, each at its own price; then targets; what is left is shared out, scaled by one
+    root on the certified loss of everything together.
+
+    Args:
+        spec: What the author wrote.
+        catalog: Its tables, resolved against the public references.
+        accounts: The policy's accounts that the spec's tables name.
+        fingerprint: Of the spec.
+
+    Returns:
+        A plan; the same inputs give the same bytes.
+
+    Raises:
+        PlanError: If no noise can be accounted as asked, or the budget is too small.
+    """
+    problem = Problem(Lowering.of(spec, catalog), accounts)
+    choices: dict[str, Choice] = {}
+    fixed: list[tuple[str, Event]] = []
+    parts = domains(spec)
+    for domain in sorted(parts, key=lambda name: name == ""):  # the pinned ones first, the rest in what they leave
+        pinned = spec.queries[domain].budget if domain else None
+        budget = spec.privacy.budget
+        if pinned is not None:
+            budget = Budget(epsilon=pinned.epsilon, rho=pinned.rho, delta=budget.delta)
+        choice = choose(problem, domain, parts[domain], budget, () if domain else fixed)
+        fixed += zip(choice.accounts(catalog), choice.events, strict=True)
+        choices[domain] = choice
+    lowered = problem.lowering.lower({domain: choice.candidate.form for domain, choice in choices.items()})
+    steps = _steps(lowered, choices)
+    rest = choices.get("")
+    considered = rest.considered if rest is not None else ()
+    passed_over = _strategies(lowered, problem.lowering.ranges.values())
+    return _plan(problem, lowered, steps, fingerprint, (*passed_over, *considered))
+
+
+def _strategies(lowered: Lowered, ranges: Iterable[AskedRanges]) -> tuple[Considered, ...]:
+    """What workloads and ranges passed over, and would lack: the root of how much larger their mean variance is."""
+    workloads = [asked for asked in lowered.asked if isinstance(asked, AskedWorkload)]
+    passed_over = (
+        Considered(
+            name=f"{asked.name}: {passed.name}",
+            noise=round_up(Fraction(math.sqrt(passed.objective / asked.strategy.objective)), 4),
+        )
+        for asked in workloads
+        for passed in asked.strategies[1:]
+    )
+    unaided = (
+        Considered(name=f"{asked.name}: without its invariants", noise=round_up(Fraction(asked.gain), 4))
+        for asked in workloads
+        if asked.gain is not None
+    )
+    unspared = (
+        Considered(name=f"{asked.name}: without its structural zeros", noise=round_up(Fraction(asked.spared), 4))
+        for asked in workloads
+        if asked.spared is not None
+    )
+    return (*unaided, *unspared, *passed_over, *(each for asked in ranges for each in asked.considered))
+
+
+def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
+    """The drafts of all domains in published order, with what each domain chose for its own."""
+    chosen = {}
+    for choice in choices.values():
+        for at, scale in choice.scales.items():
+            draft = choice.lowered.drafts[at]
+            mechanism = mechanism_of(draft, choice.candidate)
+            own = draft.answers[0].query if draft.answers[0].query in choices else ""
+            chosen[own, *_identity(draft)] = (mechanism, scale, choice.parts[at])
+    found = []
+    for draft in lowered.drafts:
+        own = draft.answers[0].query if draft.answers[0].query in choices else ""
+        found.append((draft, *chosen[own, *_identity(draft)]))
+    shares = _shares([(event_of(draft, mechanism, scale), part) for draft, mechanism, scale, part in found], choices)
+    return tuple(
+        _step(draft, mechanism, scale, share) for (draft, mechanism, scale, _), share in zip(found, shares, strict=True)
+    )
+
+
+def _identity(draft: Draft) -> tuple[object, ...]:
+    """What tells a draft from all others of its domain, in any form of the measures; lists and workloads share none."""
+    own = draft.answers[0].query if draft.list_of is not None or draft.part is not None else ""
+    return draft.aggregate, draft.parts, draft.delta, draft.residual, own
+
+
+def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Step:
+    selecting = None
+    if draft.delta is not None:
+        threshold, least = threshold_of(draft, mechanism, scale)
+        coin = mechanism == "optimal_selection"
+        selecting = Selecting(threshold=threshold, delta=draft.delta, left_out=threshold - least if coin else 0)
+    return Step(
+        id=draft.id,
+        answers=draft.answers,
+        aggregate=draft.aggregate,
+        joined=draft.joined,
+        mechanism=mechanism,
+        sensitivity=draft.sensitivity,
+        gauge=draft.gauge,
+        scale=scale,
+        share=share,
+        cells=draft.cells,
+        choosing=draft.choosing,
+        selecting=selecting,
+        residual=draft.residual,
+        pieces=draft.pieces,
+        factor=draft.factor,
+    )
+
+
+def _shares(costs: Sequence[tuple[Event, Fraction]], choices: Mapping[str, Choice]) -> list[Fraction]:
+    """The steps' parts of the budget, adding up to exactly one; of several domains by their rho."""
+    if len(choices) == 1:
+        return [part for _, part in costs]
+    sizes = [max(1, round(float(total_rho(event)) * 2**60)) for event, _ in costs]
+    return [Fraction(size, sum(sizes)) for size in sizes]
+
+
+def _plan(
+    problem: Problem,
+    lowered: Lowered,
+    steps: tuple[Step, ...],
+    fingerprint: str,
+    considered: tuple[Considered, ...],
+) -> ReleasePlan:
+    spec, publish = problem.spec, _publish(problem.spec)
+    delta = spec.privacy.budget.delta
+    event = Composed(events=tuple(step.event for step in steps))
+    found = losses(event, delta)
+    if not found:
+        raise PlanError(
+            "no accountant can read this budget as (epsilon, delta) at delta 0",
+            hint="add a delta to the budget, such as `delta: 1e-9`",
+            code="DPR-P102",
+        )
+    certified = problem.accounting if problem.accounting != "auto" else min(found, key=lambda name: found[name])
+    _check_spent(spec.privacy.budget, event, found[certified])
+    invariants = tuple(problem.lowering.invariants.values())
+    by_id: dict[str, Measured] = {step.id: step for step in steps}
+    by_id |= {each.id: each for each in invariants}
+    told = outputs(lowered.queries, lowered.workloads, problem.catalog, by_id, publish.confidence)
+    return ReleasePlan(
+        release=ReleaseInfo(**spec.release.model_dump(), revisions=spec.revisions),
+        spec_fingerprint=fingerprint,
+        unit=spec.privacy.unit,
+        neighboring=spec.privacy.neighboring,
+        budget=spec.privacy.budget,
+        accounting=spec.privacy.accounting,
+        accounts=tuple(problem.accounts),
+        catalog=problem.catalog,
+        queries=lowered.queries,
+        steps=steps,
+        loss={name: Loss(epsilon=epsilon, delta=delta) for name, epsilon in found.items()},
+        certified=certified,
+        outputs=told,
+        considered=considered,
+        naive=naive(problem, lowered, steps, told),
+        derive=tuple(Derived(name=name, title=each.title, sql=each.sql) for name, each in spec.derive.items()),
+        unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
+        publish=publish,
+        workloads=lowered.workloads,
+        invariants=invariants,
+        allocation="least_error" if spec.privacy.allocation == "least_error" else None,
+    )
+
+
+def _check_spent(budget: Budget, event: Event, epsilon: Fraction) -> None:
+    """Only pins can add up to more than the budget: everything else was scaled to fit it."""
+    limit, spent = budget.limit, epsilon if budget.epsilon is not None else total_rho(event)
+    if spent > limit:
+        kind = "epsilon" if budget.epsilon is not None else "rho"
+        raise BudgetTooSmall(
+            f"the pinned queries together need {kind} {float(spent):.4g}; the budget is {float(limit):.4g}",
+            hint="lower a pin, or raise the budget",
+            code="DPR-P103",
+        )
+
+
+def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) -> str | None:
+    limit, spent = budget.limit, epsilon if budget.epsilon is not None else total_rho(event)
+    if spent >= limit * _SPENT:
+        return None
+    shared = zip(lowered.asked, lowered.goals, strict=True)
+    names = ", ".join(each.name for each, goal in shared if goal.share is not None)
+    kind = "epsilon" if budget.epsilon is not None else "rho"
+    why = "every query is pinned or has a target" if not names else f"more would not change the noise of {names}"
+    return f"{kind} {float(spent):.6g} of {float(limit):.6g} is used: {why}"
+
+
+# Of a number, where a spec says nothing: a margin that is more than half of it leaves its first digit open. What was
+# planned before has no such default (docs/decisions/0044-what-is-unreliable.md).
+UNRELIABLE_ABOVE = Fraction(1, 2)
+
+
+def _publish(spec: ReleaseSpec) -> Publish:
+    unreliable = spec.publish.unreliable
+    return Publish(
+        formats=tuple(spec.publish.formats),
+        confidence=spec.publish.confidence,
+        unreliable_above=unreliable.relative_error_above if unreliable else UNRELIABLE_ABOVE,
+        unreliable_show=unreliable.show if unreliable else "flag",
+        intervals="nearest",
+        layout=2,
+        csv_formulas=spec.publish.csv_formulas,
+    )

@@ -1,0 +1,160 @@
+"""What each query of a domain gets of the budget that is shared, and what a plan makes least.
+
+``allocation: shares`` divides the budget as the authors' shares say, and compares candidates by the geometric mean of
+their standard errors, which no change of units can move. ``allocation: least_error`` makes the total error least:
+
+    sum over queries of  share x  sum over the query's numbers of  tables x variance / reach^2
+
+A number is a measure, in one of its cells; a workload has one per table, of the mean variance of its cells, and a query
+of prefixes or ranges has one, of the mean variance of its sums. ``reach`` is how far one unit can move the number, so
+that counts, sums of money and means can be added up: the error is told in units' largest contributions. What has no
+variance that a law can tell (a quantile, a list) has the error of Gaussian noise of the same rho on a count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Literal
+
+from dprelease.noise import Law
+from dprelease.plan.allocate.candidates import Candidate, spread_of
+from dprelease.plan.design.budget_split import blocks
+from dprelease.plan.lower.queries import Lowered, Term
+from dprelease.plan.lower.workloads import AskedWorkload
+
+__all__ = ["Allocation", "error_of", "reach_of", "score_of", "shares_of"]
+
+Allocation = Literal["shares", "least_error"]
+Parts = Mapping[int, Mapping[int, Fraction]]
+
+_TURNS = 200
+_SETTLED = Fraction(1, 2**30)
+# A choice of scale T costs rho = l2^2 / (8 T^2); Gaussian noise of that rho has the variance l2^2 / (2 rho) = 4 T^2.
+_CHOICE = 4
+
+
+def shares_of(
+    lowered: Lowered, candidate: Candidate, queries: Sequence[int], parts: Parts, allocation: Allocation
+) -> dict[int, Fraction]:
+    """The part of the shared budget of each query that has one; a pinned query has all of its own.
+
+    With ``least_error``: if no two queries share a draw, the parts of
+    :func:`dprelease.plan.design.budget_split.blocks`. Draws that several queries share get the sum of what these give
+    them, b_i = sum_q s_q P_qi, and the total error F(s) = sum_i a_i / b_i^p is made least by applying ``blocks`` again
+    and again. Each turn lowers F: as u^-p is convex, (sum_q t_q P_qi)^-p <= b_i^-p sum_q (s_q P_qi / b_i) (t_q /
+    s_q)^-p, so that F(t) <= sum_q C_q / t_q^p with C_q = s_q^(p + 1) sum_i a_i P_qi / b_i^(p + 1), with equality at t =
+    s; and ``blocks`` finds the least right side. F is convex, and where the turns come to rest, its slope in every s_q
+    is the same, so that it is least there. Parts move in steps of 2^-40: a query whose draws others pay for gets next
+    to nothing.
+
+    Args:
+        lowered: The release in the candidate's form.
+        candidate: Says in which unit, and by which power of it errors fall.
+        queries: The places of the domain's queries.
+        parts: Of each query, how its budget is divided over its drafts (``candidates.even_split``).
+        allocation: Of the spec.
+
+    Returns:
+        By query; the parts of all that are not pinned add up to exactly one.
+    """
+    goals = {at: lowered.goals[at] for at in queries}
+    given = {at: goal.share for at, goal in goals.items() if goal.share is not None}
+    total = sum(given.values(), Fraction(0))
+    found = {at: Fraction(1) for at, goal in goals.items() if goal.budget is not None}
+    if allocation == "shares" or len(given) < 2:
+        return found | {at: share / total for at, share in given.items()}
+    return found | _least(lowered, candidate, list(given), parts)
+
+
+def _least(lowered: Lowered, candidate: Candidate, queries: Sequence[int], parts: Parts) -> dict[int, Fraction]:
+    power = candidate.power
+    caused = {
+        at: weight * spread_of(lowered.drafts[at], candidate) ** 2 for at, weight in _weights(lowered, queries).items()
+    }
+    split = {query: {at: float(part) for at, part in parts[query].items()} for query in queries}
+    shares = (Fraction(1, len(queries)),) * len(queries)
+    for _ in range(_TURNS):
+        now = dict(zip(queries, map(float, shares), strict=True))
+        budgets: dict[int, float] = {}
+        for query in queries:
+            for at, part in split[query].items():
+                budgets[at] = budgets.get(at, 0.0) + now[query] * part
+        costs = [
+            math.fsum(
+                caused.get(at, 0.0) * part / budgets[at] * (now[query] / budgets[at]) ** power
+                for at, part in split[query].items()
+            )
+            * now[query]
+            for query in queries
+        ]
+        fresh = blocks(costs, power)
+        moved = max(abs(new - old) for new, old in zip(fresh, shares, strict=True))
+        shares = fresh
+        if moved < _SETTLED:
+            break
+    return dict(zip(queries, shares, strict=True))
+
+
+def _weights(lowered: Lowered, queries: Sequence[int]) -> dict[int, float]:
+    """How the variance of each draft, in squared grid steps, enters the total error of the queries that share."""
+    found: dict[int, float] = {}
+    wanted = set(queries)
+    for term in lowered.terms:
+        if term.query not in wanted:
+            continue
+        share, asked = lowered.goals[term.query].share, lowered.asked[term.query]
+        tables = len(asked.planned.tables) if isinstance(asked, AskedWorkload) else 1
+        reach = reach_of(lowered, term)
+        for at, weight in term.weights:
+            like = _CHOICE if lowered.drafts[at].choosing is not None else 1
+            found[at] = found.get(at, 0.0) + float(share or 0) * tables * like * weight / reach**2
+    return found
+
+
+def reach_of(lowered: Lowered, term: Term) -> float:
+    """How far one unit can move one number, to first order, in units of the measure.
+
+    It moves a number that is sum_i c_i x_i, c_i^2 being the weights of the term, by sum_i |c_i| max |dx_i| at most. Of
+    a sum that is the largest value of the clip, in either form; of a mean of n values the width of the clip over n, and
+    as its variance goes by n^-2 too, guesses of n do not matter. A prefix or a range is a sum of cells, which all rows
+    of a unit can be in. Weights of a workload are for units of one row each, and one that has r of them moves a cell by
+    r, in a variance of r^2 as much: 1.
+    """
+    if isinstance(lowered.asked[term.query], AskedWorkload):
+        return 1.0
+    reaches = []
+    for at, weight in term.weights:
+        draft = lowered.drafts[at]
+        reaches.append(math.sqrt(weight) * float(draft.sensitivity.linf) if draft.reach is None else float(draft.reach))
+    return math.fsum(reaches)
+
+
+def error_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law]) -> float:
+    """The total error of the queries that share, at the laws of their drafts' noise."""
+    asked = [at for at in queries if lowered.goals[at].share is not None]
+    return math.fsum(weight * laws[at].variance for at, weight in _weights(lowered, asked).items())
+
+
+def score_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law], allocation: Allocation) -> float:
+    """What candidates are compared by: twice the logarithm of a standard error, less being better.
+
+    With ``least_error`` that of the total error. Else, and of a pinned query, the mean logarithm of the variances of
+    the measures, weighted by the shares.
+    """
+    goals = {at: lowered.goals[at] for at in queries}
+    if allocation == "least_error" and any(goal.share is not None for goal in goals.values()):
+        return math.log(max(error_of(lowered, queries, laws), 1e-300))
+    terms = Counter(term.query for term in lowered.terms)
+    score = weight = 0.0
+    for term in lowered.terms:
+        goal = goals.get(term.query)
+        if goal is None or (goal.share is None and goal.budget is None):
+            continue
+        part = float(goal.share or 1) / terms[term.query]
+        variance = sum(size * laws[at].variance for at, size in term.weights)
+        score += part * math.log(max(variance, 1e-300))
+        weight += part
+    return score / weight

@@ -1,0 +1,102 @@
+"""The least budget at which a query's margins of error meet its targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from dprelease.errors import PlanError
+from dprelease.plan.allocate.candidates import Candidate, law_of, mechanism_of, scale_of
+from dprelease.plan.design.accuracy import error_of_sums, normal_margin
+from dprelease.plan.lower.queries import Lowered
+from dprelease.plan.lower.workloads import AskedWorkload
+from dprelease.plan.resolve.goals import expected_rows
+
+__all__ = ["floor_of"]
+
+_CLOSE = 1e-6
+_ROUND = 2  # the scale from which on a draw is as good as normal: outputs.normal_margin
+
+
+def floor_of(
+    lowered: Lowered, query: int, candidate: Candidate, parts: Mapping[int, Fraction], confidence: Fraction
+) -> Fraction:
+    """The least budget (epsilon or rho, as the candidate counts), divided by ``parts``, that meets every target.
+
+    The margin of the worst cell falls as the budget rises, so the answer is found by bisection on the very laws
+    that the tables' margins come from. It is right to a part in a million, on the side of the target.
+
+    Raises:
+        PlanError: If a target cannot be met at any budget.
+    """
+    planned = lowered.asked[query]
+    if isinstance(planned, AskedWorkload):
+        return _workload_floor(planned, confidence)
+    place = {draft.id: at for at, draft in enumerate(lowered.drafts)}
+
+    def excess(budget: Fraction) -> float:
+        """The largest margin divided by its target; at most 1 where all are met."""
+        laws = {}
+        for at, part in parts.items():
+            draft = lowered.drafts[at]
+            laws[at] = law_of(draft, mechanism_of(draft, candidate), scale_of(draft, candidate, budget * part))
+        worst = 0.0
+        for label, target in planned.goal.targets.items():
+            feeds = planned.inputs[label]
+            fed = [place[feed.step] for feed in feeds]
+            quantities = [lowered.drafts[at].parts[feed.part] for at, feed in zip(fed, feeds, strict=True)]
+            count = expected_rows(planned.expect, planned.measures, label)
+            measure, sums = planned.measures[label], lowered.drafts[fed[0]].worst
+            if sums is not None:
+                scale = scale_of(lowered.drafts[fed[0]], candidate, budget * parts[fed[0]])
+                margin = error_of_sums(sums, laws[fed[0]], scale, confidence).margin
+            else:
+                margin = measure.expected(quantities, [laws[at] for at in fed], confidence, count).margin
+            if margin is None:
+                raise PlanError(
+                    f"the target of {planned.name}.{label} cannot be planned: its margin depends on the data",
+                    hint="give `expect` for a count of the query, or write a share instead of the target",
+                    code="DPR-P105",
+                )
+            worst = max(worst, margin / float(target))
+        return worst
+
+    return _least(excess, planned.name)
+
+
+def _workload_floor(asked: AskedWorkload, confidence: Fraction) -> Fraction:
+    """The least rho at which the worst cell of any table of a workload meets the target: variances go by 1 / rho."""
+    (target,) = asked.planned.goal.targets.values()
+    error = math.sqrt(asked.worst(asked.strategy)) / float(target)
+    rho = Fraction((normal_margin(confidence) * error) ** 2 * (1 + _CLOSE))
+    smallest = min(draft.sensitivity.l2_squared / (2 * rho * (draft.part or 1)) for draft in asked.drafts)
+    if smallest >= _ROUND**2:
+        return rho
+    return Fraction((normal_margin(confidence, Fraction(0)) * error) ** 2 * (1 + _CLOSE))  # too coarse to be normal
+
+
+def _least(excess: Callable[[Fraction], float], name: str) -> Fraction:
+    """The least budget at which ``excess`` is at most 1; it falls about like a power of the budget."""
+    low: Fraction | None = None
+    high: Fraction | None = None
+    at = Fraction(1)
+    for turn in range(200):
+        found = excess(at)
+        low, high = (low, at) if found <= 1 else (at, high)
+        if low is not None and high is not None and float(high / low) <= 1 + _CLOSE:
+            return high
+        if at > 2**80:
+            raise PlanError(
+                f"the target of {name} cannot be met by any budget",
+                hint="its margin does not fall to that with the noise: take a larger one",
+                code="DPR-P104",
+            )
+        if at < Fraction(1, 2**120):
+            return at
+        # A margin is a number of whole steps: near the answer the power says nothing, and halving takes over.
+        aim = at * Fraction(min(max(found, 1e-3), 1e3) ** 1.5) * (1 + Fraction(1, 200) * (1 if low == at else -1))
+        if low is not None and high is not None and (turn > 6 or not low < aim < high):
+            aim = Fraction(math.sqrt(low * high))
+        at = Fraction(float(aim))
+    raise PlanError(f"the target of {name} cannot be planned", hint="take a larger one", code="DPR-P104")

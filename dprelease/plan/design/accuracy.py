@@ -1,0 +1,141 @@
+"""How accurate every published number will be, by the laws of the noise alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from statistics import NormalDist
+
+from dprelease.catalog.table import Catalog
+from dprelease.estimate.ranges import variances_of
+from dprelease.estimate.workloads.zeros import cell_variances
+from dprelease.measures import Expected, Measure
+from dprelease.noise import Law
+from dprelease.plan.design.workload_design import design_of
+from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Workload
+from dprelease.plan.resolve.goals import expected_rows
+from dprelease.privacy.budget import round_up
+
+__all__ = ["error_of_sums", "normal_margin", "outputs", "reach_of"]
+
+_NEARLY_NORMAL = Fraction(2)
+
+
+def outputs(
+    queries: Sequence[PlannedQuery],
+    workloads: Sequence[Workload],
+    catalog: Catalog,
+    steps: Mapping[str, Measured],
+    confidence: Fraction,
+) -> tuple[Output, ...]:
+    """One line for every measure of every query, in published order; of a workload's table for its worst cell."""
+    variances = {
+        (each.name, *place): float(found.max())
+        for each in workloads
+        for place, found in cell_variances(design_of(each, catalog, steps)).items()
+    }
+    by_name = {each.name: each for each in workloads}
+    found = []
+    for query in queries:
+        if query.workload is not None:
+            workload = by_name[query.workload]
+            variance = variances[workload.name, *workload.place(query.name)]
+            found.append(_reconciled(query, workload, variance, reach_of(workload, steps, confidence)))
+            continue
+        if query.ranges is not None:
+            found += [_summed(query, catalog, steps, confidence)]
+            continue
+        found += [_output(query, label, measure, steps, confidence) for label, measure in query.measures.items()]
+    return tuple(found)
+
+
+def error_of_sums(worst: float, law: Law, scale: Fraction, confidence: Fraction) -> Expected:
+    """The accuracy of the worst prefix or range.
+
+    Args:
+        worst: Its variance per variance of one number that is drawn.
+        law: Of the noise on one number.
+        scale: Of that noise, in steps of its lattice.
+        confidence: Of the margin.
+    """
+    error = math.sqrt(worst * law.variance)
+    return Expected(standard_error=error, margin=normal_margin(confidence, scale) * error)
+
+
+def _summed(query: PlannedQuery, catalog: Catalog, steps: Mapping[str, Measured], confidence: Fraction) -> Output:
+    assert query.ranges is not None  # noqa: S101 - asked for by the caller
+    ((label, (feed,)),) = query.inputs.items()
+    step = steps[feed.step]
+    assert isinstance(step, Step)  # noqa: S101 - ranges are no invariants
+    keys = catalog.tables[query.table].column(query.ranges.of).cells
+    worst = float(variances_of(step.factor, keys, query.ranges.which).max())
+    found = error_of_sums(worst, step.law, step.scale, confidence)
+    return Output(
+        query=query.name,
+        table=query.table,
+        measure=label,
+        steps=(step.id,),
+        standard_error=round_up(Fraction(found.standard_error or 0), 6),
+        margin=round_up(Fraction(found.margin or 0), 6),
+    )
+
+
+def normal_margin(confidence: Fraction, smallest: Fraction = _NEARLY_NORMAL) -> float:
+    """Half the width of an interval of that confidence, in standard errors, for a sum of many draws.
+
+    A reconciled number is a weighted sum of independent discrete Gaussian draws. Of scale 2 and more such a draw is
+    normal but for the rounding to whole numbers, to 10^-15 (Poisson summation: its characteristic function is that of
+    the normal law, repeated, and the copies overlap by less than exp(-2 pi^2 scale^2 / 4)); a sum that spreads over
+    several cells is nearer. Below that the sub-Gaussian bound P(|X| >= t) <= 2 exp(-t^2 / (2 variance proxy)) is
+    taken, whose proxy is the square of the scale (Canonne, Kamath and Steinke 2020, Proposition 3.1 with section 2):
+    it holds for every weighted sum, and is wider.
+
+    Args:
+        confidence: Above 0 and below 1.
+        smallest: The smallest scale of the draws, in steps of their lattices.
+    """
+    if smallest >= _NEARLY_NORMAL:
+        return NormalDist().inv_cdf(float((1 + confidence) / 2))
+    return math.sqrt(2 * math.log(2 / float(1 - confidence)))
+
+
+def reach_of(workload: Workload, steps: Mapping[str, Measured], confidence: Fraction) -> float:
+    """A margin of a reconciled number, in its standard errors; exact totals among its takes add nothing to either."""
+    scales = (steps[take.step].scale for take in workload.takes)
+    return normal_margin(confidence, min(scale for scale in scales if scale))
+
+
+def _reconciled(query: PlannedQuery, workload: Workload, variance: float, reach: float) -> Output:
+    error = math.sqrt(variance)
+    return Output(
+        query=query.name,
+        table=query.table,
+        measure=workload.measure,
+        steps=tuple(take.step for take in workload.takes),
+        standard_error=round_up(Fraction(error), 6),
+        margin=round_up(Fraction(reach * error), 6),
+    )
+
+
+def _output(
+    query: PlannedQuery, label: str, measure: Measure, steps: Mapping[str, Measured], confidence: Fraction
+) -> Output:
+    feeds = query.inputs[label]
+    fed = [steps[feed.step] for feed in feeds]
+    quantities = [step.parts[feed.part] for step, feed in zip(fed, feeds, strict=True)]
+    count = expected_rows(query.expect, query.measures, label)
+    expected = measure.expected(quantities, [step.law for step in fed], confidence, count)
+
+    def text(number: float | None) -> str | None:
+        return None if number is None else round_up(Fraction(number), 6)
+
+    return Output(
+        query=query.name,
+        table=query.table,
+        measure=label,
+        steps=tuple(dict.fromkeys(feed.step for feed in feeds)),
+        standard_error=text(expected.standard_error),
+        margin=text(expected.margin),
+        why_null=expected.why_null,
+    )

@@ -1,0 +1,62 @@
+"""What was measured of a workload, as the estimators take it: sizes, tree and the variance of every draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dprelease.catalog.table import Catalog, Table
+from dprelease.estimate.workloads.design import Design, Taken, Tree, Zeros
+from dprelease.plan.document.invariant import Invariant, Measured
+from dprelease.plan.document.workload import Workload
+
+__all__ = ["design_of", "lattice", "tree_of", "zeros_in"]
+
+
+def tree_of(catalog: Catalog, hierarchy: str | None, levels: tuple[str, ...], table: Table) -> Tree:
+    """The levels of a workload as a tree of nodes; one node where there are none."""
+    if hierarchy is None:
+        return Tree.flat()
+    parents = catalog.hierarchies[hierarchy].parents
+    return Tree(
+        roots=table.column(levels[0]).cells, parents=tuple(np.asarray(each, dtype=np.int64) for each in parents)
+    )
+
+
+def zeros_in(catalog: Catalog, workload: str, attributes: tuple[str, ...]) -> Zeros | None:
+    """The impossible combinations of a workload of that name, by the positions of its attributes; None: it has none."""
+    found = catalog.zeros.get(workload)
+    return None if found is None else Zeros(tuple(attributes.index(name) for name in found.columns), found.cells)
+
+
+def lattice(step: Measured) -> int:
+    """By what the numbers of a step are divided to be in rows: 1 of a table of counts."""
+    return 1 if isinstance(step, Invariant) or step.residual is None else step.residual.divisor
+
+
+def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Measured]) -> Design:
+    """The design of a workload.
+
+    The variance of a draw is said to be the square of its scale, which bounds it (Canonne, Kamath and Steinke 2020,
+    Corollary 9); from scale 1 on it is that, but for 10^-7. An invariant has none.
+
+    Args:
+        workload: Of the plan.
+        catalog: Of the same plan.
+        steps: By id.
+    """
+    table = catalog.tables[workload.table]
+    taken = []
+    for take in workload.takes:
+        step = steps[take.step]
+        variance = (float(step.scale) / lattice(step)) ** 2
+        residual = not isinstance(step, Invariant) and step.residual is not None
+        taken.append(Taken(take.level, take.axes, residual, variance))
+    return Design(
+        sizes=tuple(table.column(column).cells for column in workload.attributes),
+        tree=tree_of(catalog, workload.hierarchy, workload.levels, table),
+        sets=workload.sets,
+        taken=tuple(taken),
+        zeros=zeros_in(catalog, workload.name, workload.attributes),
+    )

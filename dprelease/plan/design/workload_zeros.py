@@ -1,0 +1,97 @@
+"""What structural zeros are worth to a workload: the same draws, with smaller variances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dprelease.estimate.workloads.design import Axes, Design, Table, Taken, Tree, Zeros
+from dprelease.estimate.workloads.zeros import cell_variances, possible
+from dprelease.plan.design.workload_strategy import Strategy, cost
+from dprelease.spec.fields.workloads import Minimize
+
+__all__ = ["Spared", "spared"]
+
+
+@dataclass(frozen=True)
+class Spared:
+    """A strategy beside zeros.
+
+    Attributes:
+        strategy: The same draws; its variances are means over the cells that are not 0 by declaration.
+        gain: How many times the noise it would have without its zeros, the root of how much more of what is made
+            least; None where it has none, or they are worth nothing.
+    """
+
+    strategy: Strategy
+    gain: float | None = None
+
+
+def spared(
+    strategy: Strategy,
+    zeros: Zeros | None,
+    sizes: tuple[int, ...],
+    sets: tuple[Axes, ...],
+    minimize: Minimize,
+    *,
+    known: Sequence[Table],
+    replace_one: bool,
+) -> Spared:
+    """What the zeros of a workload are worth to the strategy that was chosen without them.
+
+    The objective stays that without zeros, for comparisons with other strategies. A table of which no cell is possible
+    has no variance.
+
+    Args:
+        strategy: Of which every table is determined; a workload with zeros has no levels.
+        zeros: Of the workload; None: it has none.
+        sizes: The number of keys of each attribute.
+        sets: The published marginals.
+        minimize: What is made least.
+        known: The exact tables.
+        replace_one: The neighbouring relation.
+    """
+    if zeros is None or strategy.undetermined:
+        return Spared(strategy)
+    design = _design(strategy, zeros, sizes, sets, known, replace_one)
+    found = cell_variances(design)
+    means = np.zeros((1, len(sets)))
+    number = np.zeros((1, len(sets)))
+    for at, axes in enumerate(sets):
+        inside = possible(design, axes)
+        number[0, at] = np.count_nonzero(inside)
+        whole = np.broadcast_to(found[0, axes][0], inside.shape)
+        means[0, at] = whole[inside].mean() if inside.any() else 0.0
+    weights = number if minimize == "cells" else (number > 0).astype(np.float64)
+    without, beside = float((weights * strategy.variances).sum()), float((weights * means).sum())
+    if minimize == "worst":
+        without = float(strategy.variances[number > 0].max())
+        beside = max(float(each.max()) for each in found.values())
+    means.setflags(write=False)
+    gain = math.sqrt(without / beside) if beside > 0 else None
+    return Spared(replace(strategy, variances=means), gain if gain is not None and gain > 1 else None)
+
+
+def _design(
+    strategy: Strategy,
+    zeros: Zeros,
+    sizes: tuple[int, ...],
+    sets: tuple[Axes, ...],
+    known: Sequence[Table],
+    replace_one: bool,
+) -> Design:
+    """At rho = 1: the variance of a draw is its squared sensitivity over twice its share (zCDP)."""
+    taken = [
+        Taken(
+            part.level,
+            part.axes,
+            part.residual and bool(part.axes),
+            float(cost(part.axes, sizes, residual=part.residual, replace_one=replace_one, nodes=1) / (2 * part.share)),
+        )
+        for part in strategy.parts
+    ]
+    exact = [Taken(level, axes, False, 0.0) for level, axes in known]
+    return Design(sizes, Tree.flat(), sets, (*taken, *exact), zeros)

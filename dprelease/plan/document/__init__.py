@@ -1,0 +1,58 @@
+"""The plan as a value: what a release measures, publishes and costs."""
+
+from dprelease.plan.document.account import Account, Composition, Parallel, Window
+from dprelease.plan.document.batch import Batch
+from dprelease.plan.document.goal import Goal
+from dprelease.plan.document.invariant import Invariant, Measured
+from dprelease.plan.document.mechanisms import Choosing
+from dprelease.plan.document.pieces import Piece
+from dprelease.plan.document.plan import (
+    Considered,
+    Derived,
+    FrozenPlan,
+    Naive,
+    Output,
+    PlannedQuery,
+    Publish,
+    Ranking,
+    ReleasePlan,
+)
+from dprelease.plan.document.ranges import PlannedRanges
+from dprelease.plan.document.release import ReleaseInfo
+from dprelease.plan.document.standing import AccountStanding, Head, Standing
+from dprelease.plan.document.step import Answer, Feed, Selecting, Step
+from dprelease.plan.document.workload import PostProcess, Take, Workload
+
+__all__ = [
+    "Account",
+    "AccountStanding",
+    "Answer",
+    "Batch",
+    "Choosing",
+    "Composition",
+    "Considered",
+    "Derived",
+    "Feed",
+    "FrozenPlan",
+    "Goal",
+    "Head",
+    "Invariant",
+    "Measured",
+    "Naive",
+    "Output",
+    "Parallel",
+    "Piece",
+    "PlannedQuery",
+    "PlannedRanges",
+    "PostProcess",
+    "Publish",
+    "Ranking",
+    "ReleaseInfo",
+    "ReleasePlan",
+    "Selecting",
+    "Standing",
+    "Step",
+    "Take",
+    "Window",
+    "Workload",
+]

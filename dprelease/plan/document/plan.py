@@ -1,0 +1,340 @@
+"""The plan as a value: canonical JSON, a fingerprint, and the ledger head pinned beside it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
+
+from dprelease.canonical import Value
+from dprelease.catalog.aggregate import Grouping
+from dprelease.catalog.table import Catalog, Column
+from dprelease.formats import USUAL, FormatName
+from dprelease.measures import AnyMeasure
+from dprelease.plan.document.account import Account
+from dprelease.plan.document.approval import Approval
+from dprelease.plan.document.batch import Batch, in_one_piece, in_their_pieces
+from dprelease.plan.document.goal import Goal
+from dprelease.plan.document.invariant import Invariant, Measured
+from dprelease.plan.document.pieces import Piece, pieces_of
+from dprelease.plan.document.ranges import PlannedRanges
+from dprelease.plan.document.release import ReleaseInfo
+from dprelease.plan.document.standing import Head
+from dprelease.plan.document.step import Feed, Step
+from dprelease.plan.document.workload import Workload
+from dprelease.privacy.accountants import AccountantName, AccountingName
+from dprelease.privacy.budget import Budget, Loss
+from dprelease.privacy.convert import converted, factor
+from dprelease.privacy.event import Composed, Event, Repeated
+from dprelease.privacy.unit import Neighboring, PrivacyUnit
+
+__all__ = [
+    "Considered",
+    "Derived",
+    "FrozenPlan",
+    "Naive",
+    "Output",
+    "PlannedQuery",
+    "Publish",
+    "Ranking",
+    "ReleasePlan",
+]
+
+
+def _feed(value: Any) -> Any:
+    return {"step": value} if isinstance(value, str) else value
+
+
+class Ranking(Value):
+    """A list of the keys that occur most often; it has ranks instead of cells.
+
+    Attributes:
+        k: Its length.
+        step: That chooses it; its answer holds the positions of the keys, the first rank first.
+    """
+
+    k: int = Field(ge=1)
+    step: str
+
+
+class PlannedQuery(Grouping):
+    """One published table.
+
+    Attributes:
+        name: Of the query.
+        title: What a reader sees.
+        measures: By name, in published order; none for a ranking.
+        inputs: For each measure the steps that feed it, in the order its ``estimate`` takes them.
+        selection: The step that selects the keys, where they are private.
+        ranking: Where the query is a list of the most frequent keys of its one column.
+        suppress_below: A measure of the query, and the number below which a row is withheld after the noise.
+        expect: Guessed counts per cell.
+        goal: What the author asked of its accuracy or price.
+        workload: The workload that it is one table of; it then has no inputs of its own, and no goal.
+        ranges: Which sums along an ordered column it has instead of the counts of the cells.
+    """
+
+    name: str
+    title: str
+    measures: dict[str, AnyMeasure]
+    inputs: dict[str, tuple[Annotated[Feed, BeforeValidator(_feed)], ...]]
+    selection: str | None = None
+    ranking: Ranking | None = None
+    suppress_below: tuple[str, Fraction] | None = None
+    expect: dict[str, int] = {}
+    goal: Goal = Goal(share=Fraction(1))
+    workload: str | None = None
+    ranges: PlannedRanges | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Queries keep the text, and plans the fingerprint, that they had before there were these fields."""
+        fields: dict[str, Any] = written(self)
+        later = ("complete", "zeros", "workload", "ranges")
+        return {name: each for name, each in fields.items() if each or name not in later}
+
+
+class Output(Value):
+    """Accuracy of one measure before any draw, as decimal text in units of the column; or why it cannot be said."""
+
+    query: str
+    table: str
+    measure: str
+    steps: tuple[str, ...]
+    standard_error: str | None
+    margin: str | None
+    why_null: str | None = None
+
+
+class Considered(Value):
+    """Another way to hide the shared queries, and how it compares.
+
+    Attributes:
+        name: For people.
+        noise: How many times this plan's standard errors it would have (decimal text): the geometric mean, or with
+            ``least_error`` the root of the total error.
+        why_not: Why it was passed over although its noise may be less; empty where its noise decided.
+    """
+
+    name: str
+    noise: str
+    why_not: str = ""
+
+
+class Naive(Value):
+    """The plan that a careful beginner makes: every measure by itself, the budget cut into equal parts.
+
+    Attributes:
+        accounts_for: Words for how it adds up.
+        noise: How many times this plan's standard errors it would have (decimal text, the geometric mean).
+        charged: The epsilon that the dearest account would be charged for it, in its own composition.
+    """
+
+    accounts_for: str
+    noise: str
+    charged: str
+
+
+class Publish(Value):
+    """How the tables are shown.
+
+    Attributes:
+        formats: The files that are written.
+        confidence: Of margins and intervals.
+        unreliable_above: A number is unreliable where its margin is more than this part of it; None: never.
+        unreliable_show: Whether it is then shown with a flag, or withheld.
+        intervals: ``nearest``: they are about the possible number that is nearest to the value
+            (``estimate.intervals``). None: about the value, as in plans from before there was another way.
+        layout: By which rules the files of tables are written. 1 is that of plans from before there was another. With
+            2 a number that was moved after it was estimated has the estimate beside it, Parquet has the double that
+            the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds.
+        csv_formulas: Whether keys that a spreadsheet would take for formulas are escaped in CSV; None: where noise
+            selected them, which are texts from the data, and not where they are declared.
+    """
+
+    formats: tuple[FormatName, ...] = USUAL
+    confidence: Fraction = Fraction(95, 100)
+    unreliable_above: Fraction | None = None
+    unreliable_show: Literal["flag", "blank"] = "flag"
+    intervals: Literal["nearest"] | None = None
+    layout: Literal[1, 2] = 1
+    csv_formulas: Literal["escape", "keep"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Plans from before there were these keep the text and the fingerprint that they had."""
+        fields: dict[str, Any] = written(self)
+        usual = {"intervals": None, "layout": 1, "csv_formulas": None}
+        return {name: each for name, each in fields.items() if name not in usual or each != usual[name]}
+
+
+class Derived(Value):
+    """A further table, made from the published ones by SQL: it costs nothing."""
+
+    name: str
+    title: str
+    sql: str
+
+
+class ReleasePlan(Value):
+    """Everything that will happen, complete enough to run, publish and verify without the spec.
+
+    The order of ``steps`` is the order in which they run; ``certified`` is the smallest total loss that an
+    accountant in ``loss`` can prove at ``budget.delta``. ``unspent`` says why more than a thousandth of the
+    budget is left, where it is. ``allocation`` says what the shares of the goals weigh: errors, or (None) the budget.
+    """
+
+    format: Literal[1] = 1
+    release: ReleaseInfo
+    spec_fingerprint: str
+    unit: PrivacyUnit
+    neighboring: Neighboring
+    budget: Budget
+    accounting: AccountingName
+    accounts: tuple[Account, ...]
+    catalog: Catalog
+    queries: tuple[PlannedQuery, ...]
+    steps: tuple[Step, ...]
+    loss: dict[AccountantName, Loss]
+    certified: AccountantName
+    outputs: tuple[Output, ...]
+    considered: tuple[Considered, ...] = ()
+    naive: Naive | None = None
+    unspent: str | None = None
+    derive: tuple[Derived, ...] = ()
+    publish: Publish
+    workloads: tuple[Workload, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
+    allocation: Literal["least_error"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Plans that use none of these keep the text and the fingerprint that they had before."""
+        fields: dict[str, Any] = written(self)
+        later = ("workloads", "invariants", "allocation")
+        return {name: each for name, each in fields.items() if each or name not in later}
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """All that has a measurement: the steps, then the invariants."""
+        return (*self.steps, *self.invariants)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What each step costs, with all that prices a group of units."""
+        return tuple(step.event_under(self.neighboring) for step in self.steps)
+
+    @property
+    def event(self) -> Composed:
+        """The whole release as one event."""
+        return Composed(events=self.events)
+
+    def event_of(self, account: str) -> Composed:
+        """What the release costs one account, for one unit: the steps on its tables."""
+        return Composed(events=tuple(converted(event, 1) for event in self._events_of(account)))
+
+    def _events_of(self, account: str) -> tuple[Event, ...]:
+        tables = {name for name, table in self.catalog.tables.items() if table.account == account}
+        pairs = zip(self.steps, self.events, strict=True)
+        return tuple(event for step, event in pairs if step.aggregate.table in tables)
+
+    def cost_of(self, account: Account) -> Composed:
+        """What the release costs an account, for one step of the account's own relation between data sets.
+
+        A first publication with n planned revisions costs 1 + n times its draws, at once; a revision costs nothing
+        more. Proof: let M be all draws of the plan, every parameter fixed before the first read. What is published of
+        the period is M(D_0), ..., M(D_n), where D_k are the data as they are at revision k; two neighbouring histories
+        D and D' differ, at every k, in the rows of one and the same unit at most. Whatever was seen before, M(D_k)
+        against M(D'_k) loses what M loses. So these are 1 + n mechanisms, chosen before the first answer, on
+        neighbouring data: their adaptive composition, which ``Repeated`` says to every accountant and filter (``pld``:
+        independent pairs, Zhu, Dong and Wang 2022, Theorem 10). Whoever stops earlier loses no more.
+
+        Raises:
+            PlanError: If the spec's unit or relation says nothing about the account's (``privacy.convert``).
+            UnsupportedEvent: If a draw proves nothing for so many units at once.
+        """
+        steps = factor(str(self.unit), self.neighboring, account.unit, account.neighboring, account.nests)
+        events = tuple(converted(event, steps) for event in self._events_of(account.name))
+        if self.release.revision:
+            return Composed()
+        copies = 1 + self.release.revisions
+        return Composed(events=tuple(Repeated(event=each, count=copies) for each in events) if copies > 1 else events)
+
+    def at_revision(self, number: int) -> ReleasePlan:
+        """The plan of a planned revision, 0 for that of the first publication: all else is the same.
+
+        Raises:
+            ValueError: No such revision is planned.
+        """
+        release = {**self.release.model_dump(), "revision": number}
+        return self.model_copy(update={"release": ReleaseInfo(**release)})
+
+    def workload(self, name: str) -> Workload:
+        """The workload of that name."""
+        return next(each for each in self.workloads if each.name == name)
+
+    def step(self, step_id: str) -> Step:
+        """The step of that id."""
+        return next(step for step in self.steps if step.id == step_id)
+
+    def taken(self, step_id: str) -> Measured:
+        """The step or the invariant of that id."""
+        return next(each for each in self.measured if each.id == step_id)
+
+    def keys(self, query: PlannedQuery) -> tuple[Column, ...]:
+        """The key columns of a query, in published order."""
+        table = self.catalog.tables[query.table]
+        columns = tuple(table.column(name) for name in query.by)
+        return columns if query.ranges is None else query.ranges.columns(columns)
+
+    @property
+    def pieces(self) -> dict[str, tuple[Piece, ...]]:
+        """The pieces of every step that is measured in some, by its id."""
+        return pieces_of(self.workloads, self.catalog, self.steps)
+
+    @property
+    def numbers(self) -> dict[str, int | None]:
+        """By the id of every measurement that the ledger is to have how many numbers it holds.
+
+        The id is that of the step or invariant; a step in pieces has one measurement for each of them, under ids of
+        their own. None where a noisy selection decides.
+        """
+        pieces = self.pieces
+        return {
+            name: numbers
+            for step in self.measured
+            for name, numbers in (
+                [(piece.id(step.id), piece.numbers(step)) for piece in pieces[step.id]]
+                if step.id in pieces
+                else [(step.id, step.numbers)]
+            )
+        }
+
+    def batches(self, *, whole: bool = False) -> tuple[Batch, ...]:
+        """Steps and invariants that share one pass over a table; at most 50 of them each.
+
+        First those in pieces, for they are the longest: unit by unit, each with the pieces of all steps that it has a
+        piece of. Then the others, in plan order. Where keys are selected, the selection is the first step of its pass.
+
+        Args:
+            whole: Leave every step in one piece, whatever the plan says: for what commits nothing.
+        """
+        pieces = {} if whole else self.pieces
+        others = [each for each in self.measured if each.id not in pieces]
+        selections = {query.name: query.selection for query in self.queries}
+        return (*in_their_pieces(self.steps, pieces), *in_one_piece(others, selections))
+
+
+class FrozenPlan(Value):
+    """A plan kept for review: the plan, its fingerprint, and what it was made against.
+
+    ``spec_file`` is relative to the project's folder, with forward slashes. ``approvals`` are no part of the plan.
+    """
+
+    kind: Literal["dprelease-plan"] = "dprelease-plan"
+    plan: ReleasePlan
+    plan_fingerprint: str
+    spec_file: str
+    heads: dict[str, Head]
+    approvals: tuple[Approval, ...] = ()

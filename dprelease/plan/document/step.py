@@ -1,0 +1,139 @@
+"""One draw of a plan: what the engine computes, what hides it, and what that costs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from dprelease.canonical import Value
+from dprelease.catalog.aggregate import BoundedAggregate, Quantity
+from dprelease.catalog.factor import Factor
+from dprelease.catalog.residual import Residual
+from dprelease.noise import Law
+from dprelease.plan.document.mechanisms import Choosing, event_of, law_of, selection_of
+from dprelease.privacy.event import Event, Sensitivity
+from dprelease.privacy.unit import Neighboring
+
+__all__ = ["Answer", "Feed", "Selecting", "Step"]
+
+_LATER = ("residual", "pieces", "factor")
+
+
+class Answer(Value):
+    """One measure of one query."""
+
+    query: str
+    measure: str
+
+
+class Selecting(Value):
+    """Of a step that decides which keys appear: those whose noisy number of units reaches the threshold.
+
+    Attributes:
+        threshold: At least so many, noise included; where a coin decides (``optimal_selection``), the least number of
+            units with which a key appears as likely as not.
+        delta: At least the probability that a key shows which one unit alone has.
+        left_out: Of a coin: so many units of every key do not count, so that the threshold is the author's.
+    """
+
+    threshold: int
+    left_out: int = Field(default=0, ge=0)
+    delta: Fraction = Field(gt=0, lt=1)
+
+
+class Step(Value):
+    """One draw: a bounded aggregate, the mechanism that hides it, and what that costs.
+
+    A joint step hides several quantities of the same cells with one vector of noise per cell.
+
+    Attributes:
+        id: Unique in the plan; letters, digits, ``.``, ``-`` and ``_``.
+        answers: The measures that it serves.
+        aggregate: What the engine computes: the first quantity, and the only one but for a joint step.
+        joined: The further quantities of a joint step, over the same cells.
+        mechanism: A name in ``MECHANISMS``; in ``JOINT_MECHANISMS`` for a joint step, in ``CHOICES`` for one that
+            chooses, in ``SELECTIONS`` for one that selects keys.
+        sensitivity: In grid steps (in scores, where it chooses), of all quantities together; ``verify`` derives it
+            again.
+        gauge: Of a joint step: the largest sum over cells of the norms by which one unit moves it.
+        scale: Of the noise, in grid steps; exactly a 64-bit float.
+        share: Of the release's budget; the shares of a plan add up to exactly one.
+        cells: The number of cells; None where a noisy selection decides.
+        choosing: Where it chooses.
+        selecting: Where it selects keys.
+        residual: Of a workload: which contrasts of the cells it measures; the sensitivity and the scale are in steps
+            of their lattice.
+        pieces: In how many parts it is measured, one for each top-level unit of its hierarchy
+            (``plan.document.pieces``), each with an answer of its own; None: in one.
+        factor: Of prefixes and ranges: which combinations of the cells along their ordered column it measures; the
+            sensitivity and the scale are in steps of their lattice.
+    """
+
+    id: str
+    answers: tuple[Answer, ...]
+    aggregate: BoundedAggregate
+    joined: tuple[Quantity, ...] = ()
+    mechanism: str
+    sensitivity: Sensitivity
+    gauge: Fraction | None = None
+    scale: Fraction = Field(gt=0)
+    share: Fraction = Field(gt=0)
+    cells: int | None = Field(ge=1)
+    choosing: Choosing | None = None
+    selecting: Selecting | None = None
+    residual: Residual | None = None
+    pieces: int | None = Field(default=None, ge=2)
+    factor: Factor | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Steps without them keep the text, and plans the fingerprint, that they had before there were these fields."""
+        fields: dict[str, Any] = written(self)
+        return {name: each for name, each in fields.items() if each is not None or name not in _LATER}
+
+    @property
+    def parts(self) -> tuple[Quantity, ...]:
+        """Its quantities, in the order in which a measurement holds them, ``cells`` numbers each."""
+        return (self.aggregate.quantity, *self.joined)
+
+    @property
+    def numbers(self) -> int | None:
+        """How many numbers a measurement of it holds; None where a noisy selection decides."""
+        if self.mechanism == "exponential_top_k" and self.choosing is not None:
+            return self.choosing.rounds
+        return None if self.cells is None else self.cells * len(self.parts)
+
+    @property
+    def event(self) -> Event:
+        """What the step costs one unit; of a selection of keys it says nothing about several (``event_under``)."""
+        return event_of(
+            self.mechanism,
+            self.scale,
+            self.sensitivity,
+            dimension=len(self.parts),
+            gauge=self.gauge,
+            choosing=self.choosing,
+            delta=None if self.selecting is None else self.selecting.delta,
+        )
+
+    def event_under(self, neighboring: Neighboring) -> Event:
+        """What the step costs, with all that prices a group of units; ``neighboring`` is the plan's relation."""
+        chosen = self.selecting
+        if chosen is None:
+            return self.event
+        whole = selection_of(self.mechanism, self.scale, self.sensitivity, chosen.threshold, chosen.delta, neighboring)
+        return self.event if whole is None else whole
+
+    @property
+    def law(self) -> Law:
+        """The public distribution of the noise on one number, in grid steps; of a choice, on its score."""
+        return law_of(self.mechanism, self.scale, dimension=len(self.parts), gauge=self.gauge, choosing=self.choosing)
+
+
+class Feed(Value):
+    """Where a measure gets one of its quantities from: a step, and which of its parts."""
+
+    step: str
+    part: int = Field(default=0, ge=0)

@@ -1,0 +1,1 @@
+"""A plan as facts and differences that people and machines read."""

@@ -1,0 +1,185 @@
+"""A plan as facts that people and machines read; it walks the very steps that the runner walks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import floor, isqrt
+from typing import Any
+
+from dprelease.plan.document import Output, PlannedQuery, ReleasePlan, Step, Workload
+from dprelease.plan.explain.rounding import grid_facts
+from dprelease.privacy.budget import Budget, Loss, round_up
+from dprelease.privacy.rounding import sqrt_up
+
+__all__ = [
+    "allocation_text",
+    "budget_facts",
+    "invariant_facts",
+    "left_text",
+    "loss_facts",
+    "pieces_texts",
+    "plan_facts",
+    "relative_error",
+    "step_facts",
+    "unprotected",
+]
+
+
+def loss_facts(loss: Loss) -> dict[str, str]:
+    """(epsilon, delta) as decimal text, rounded up."""
+    return {"epsilon": round_up(loss.epsilon, 8), "delta": round_up(loss.delta, 8)}
+
+
+def budget_facts(budget: Budget) -> dict[str, str]:
+    """A budget as exact rationals."""
+    named = {"epsilon": budget.epsilon, "rho": budget.rho, "delta": budget.delta}
+    return {name: str(value) for name, value in named.items() if value is not None}
+
+
+def left_text(cap: Budget, spent: Loss) -> str:
+    """What an account has left at its cap's delta, rounded down; losses compose, so it is no price of a release."""
+    rest = max(Fraction(0), (cap.epsilon or Fraction(0)) - spent.epsilon)
+    return str(floor(rest * 10**6) / 10**6)
+
+
+def step_facts(step: Step) -> dict[str, Any]:
+    """One step: what it answers, and the triple (sensitivity, scale, event) that makes its loss checkable."""
+    reach = step.sensitivity
+    return {
+        "id": step.id,
+        "answers": [answer.model_dump() for answer in step.answers],
+        "mechanism": step.mechanism,
+        "sensitivity": {
+            "l1": round_up(reach.l1, 12),
+            "l2": round_up(_root_up(reach.l2_squared), 12),
+            "linf": round_up(reach.linf, 12),
+        },
+        "scale": str(step.scale),
+        "gauge": None if step.gauge is None else str(step.gauge),
+        "quantities": [quantity.model_dump(mode="json") for quantity in step.parts],
+        "grid": str(step.aggregate.quantity.grid),
+        "share": str(step.share),
+        "cells": step.cells,
+        "choosing": None if step.choosing is None else step.choosing.model_dump(mode="json"),
+        "selecting": None if step.selecting is None else step.selecting.model_dump(mode="json"),
+        "event": step.event.model_dump(mode="json"),
+        **({} if step.residual is None else {"residual": step.residual.model_dump(mode="json")}),
+        **({} if step.factor is None else {"factor": step.factor.model_dump(mode="json")}),
+        **({} if step.pieces is None else {"pieces": step.pieces}),
+    }
+
+
+def plan_facts(plan: ReleasePlan) -> dict[str, Any]:
+    """The part of ``plan --json`` and of ``accounting.json`` that keeps its shape."""
+    losses: dict[str, Any] = {name: loss_facts(loss) for name, loss in plan.loss.items()}
+    return {
+        "release": plan.release.name,
+        "period": plan.release.period,
+        "budget": budget_facts(plan.budget),
+        "accounting": plan.accounting,
+        "loss": {**losses, "certified": {"accountant": plan.certified, **losses[plan.certified]}},
+        "steps": [
+            {**step_facts(step), "event": event.model_dump(mode="json")}
+            for step, event in zip(plan.steps, plan.events, strict=True)
+        ],
+        "outputs": [output.model_dump(mode="json") for output in plan.outputs],
+        "goals": {each.name: each.goal.model_dump(mode="json") for each in _asked(plan)},
+        "considered": [each.model_dump(mode="json") for each in plan.considered],
+        "naive": None if plan.naive is None else plan.naive.model_dump(mode="json"),
+        "unspent": plan.unspent,
+        **_revisions(plan),
+        **({"grids": grids} if (grids := grid_facts(plan)) else {}),
+        **({"allocation": plan.allocation} if plan.allocation else {}),
+        **({"workloads": [each.model_dump(mode="json") for each in plan.workloads]} if plan.workloads else {}),
+        **({"invariants": invariant_facts(plan), "unprotected": unprotected(plan)} if plan.invariants else {}),
+    }
+
+
+def invariant_facts(plan: ReleasePlan) -> list[dict[str, Any]]:
+    """What is published exactly, in the order of the spec."""
+    return [
+        {
+            "id": each.id,
+            "query": each.query,
+            "measure": each.measure,
+            "table": each.aggregate.table,
+            "by": list(each.aggregate.by),
+            "where": each.aggregate.where,
+            "complete": list(each.aggregate.complete),
+            **({"zeros": each.aggregate.zeros} if each.aggregate.zeros is not None else {}),
+            "cells": each.cells,
+            "why": each.why,
+        }
+        for each in plan.invariants
+    ]
+
+
+def unprotected(plan: ReleasePlan) -> str:
+    """The one sentence that stands beside every loss of a release with invariants; empty where there are none."""
+    if not plan.invariants:
+        return ""
+    named = (
+        f"{each.query}.{each.measure}{_by(each.aggregate.by)} ({each.why.strip().rstrip('.')})"
+        for each in plan.invariants
+    )
+    return (
+        "The noisy measurements are (epsilon, delta)-differentially private; these totals are published exactly and "
+        f"unprotected, at no epsilon: {'; '.join(named)}{_again(plan.release.revisions)}."
+    )
+
+
+def _again(revisions: int) -> str:
+    """A revision that was paid for beforehand is no surprise, and says exactly who came late."""
+    return f"; and again in each planned revision ({revisions}), from the data as they are then" if revisions else ""
+
+
+def allocation_text(plan: ReleasePlan) -> str:
+    """What each query got of a budget that is divided for the least error; empty where shares divide it."""
+    if plan.allocation is None:
+        return ""
+    parts: dict[str, Fraction] = {}
+    for step in plan.steps:
+        served = " with ".join(dict.fromkeys(answer.query for answer in step.answers))
+        parts[served] = parts.get(served, Fraction(0)) + step.share
+    told = ", ".join(f"{served} {float(part):.1%}" for served, part in parts.items())
+    return f"the budget is divided for the least total error: {told}"
+
+
+def pieces_texts(plan: ReleasePlan) -> tuple[str, ...]:
+    """What of each workload is measured in pieces; nothing of those that are measured as they are."""
+    pieces = plan.pieces
+    cut = ((each.name, [pieces[take.step] for take in each.takes if take.step in pieces]) for each in plan.workloads)
+    return tuple(
+        f"{name}: {len(found)} large draw{'s are' if len(found) > 1 else ' is'} measured in {len(found[0])} pieces"
+        f"{' each' if len(found) > 1 else ''}, one for each {found[0][0].column}"
+        for name, found in cut
+        if found
+    )
+
+
+def _by(columns: Sequence[str]) -> str:
+    return f" by {', '.join(columns)}" if columns else ""
+
+
+def _asked(plan: ReleasePlan) -> list[PlannedQuery | Workload]:
+    """What has goals: queries of their own, and workloads as one."""
+    return [*(query for query in plan.queries if query.workload is None), *plan.workloads]
+
+
+def _revisions(plan: ReleasePlan) -> dict[str, int]:
+    """How many revisions are planned, and which one this is; nothing where there are none, as it always was."""
+    release = plan.release
+    return {"revisions": release.revisions, "revision": release.revision} if release.revisions else {}
+
+
+def relative_error(query: PlannedQuery, output: Output) -> Fraction | None:
+    """The margin beside the author's guess of that very count; None without one."""
+    guess = query.expect.get(output.measure)
+    return None if guess is None or output.margin is None else Fraction(output.margin) / guess
+
+
+def _root_up(square: Fraction) -> Fraction:
+    """The square root, exact where it is rational, else rounded up."""
+    root = Fraction(isqrt(square.numerator), isqrt(square.denominator))
+    return root if root * root == square else sqrt_up(square)

@@ -1,0 +1,67 @@
+"""How much memory a release takes: of its own, by the cells of its plan; what its rows take is not known to a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dprelease.formats import FORMATS
+from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document.ranges import rows_of
+
+__all__ = ["Memory", "memory_of"]
+
+_BASE = 350  # MB: Python with the libraries, a plan and a ledger
+# Bytes, as they were measured with ``bench/census.py``; they are rounded up.
+_OF_A_NUMBER = 64  # while it is drawn: exact, noisy, as it is committed, and as it is read back
+_AT_ONCE = 2  # draws: one reads while another one's noise is made
+_THREADS = 4  # pieces: as many as there are threads, for one may wait for the ledger while others are drawn
+_OF_A_CELL = 88  # while it is published: what was measured, its estimate, and six numbers
+_ADJUSTED = 24  # more, while numbers are made non-negative or whole
+
+
+@dataclass(frozen=True)
+class Memory:
+    """In MB.
+
+    Attributes:
+        draw: To make the largest draws, or pieces of them; the rows of the data come on top.
+        publish: To make all tables and the files that they become.
+    """
+
+    draw: int
+    publish: int
+
+
+def memory_of(plan: ReleasePlan) -> Memory:
+    """What the largest draws and the publication take, by public numbers alone; an estimate, no bound.
+
+    Of a draw in pieces it is the piece that counts, once for each thread. Tables whose keys a noisy selection decides
+    are not known to the plan, and are left out.
+    """
+    pieces = plan.pieces
+    numbers = sorted((each.cells or 0) * len(each.parts) for each in plan.measured if each.id not in pieces)
+    parts = sorted(piece.numbers(step) for step in plan.steps for piece in pieces.get(step.id, ()))
+    drawn = sum(sorted([*numbers[-_AT_ONCE:], *parts[-_THREADS:]])[-_THREADS:])
+    cells = sum(_numbers(plan, query) for query in plan.queries)
+    joint = max((_joint(plan, each.tables) for each in plan.workloads if set(each.post) - {"consistent"}), default=0)
+    each = _OF_A_CELL + sum(FORMATS[name].cost for name in plan.publish.formats)
+    return Memory(
+        draw=_BASE + _megabytes(_OF_A_NUMBER * drawn),
+        publish=_BASE + _megabytes(each * cells + _ADJUSTED * joint),
+    )
+
+
+def _megabytes(size: int) -> int:
+    return -(-size // 10**6)
+
+
+def _numbers(plan: ReleasePlan, query: PlannedQuery) -> int:
+    """Cells times measures of a published table."""
+    if query.private or query.ranking is not None:
+        return 0
+    return rows_of(plan.keys(query), query.ranges) * max(1, len(query.measures))
+
+
+def _joint(plan: ReleasePlan, tables: tuple[str, ...]) -> int:
+    """The cells of the tables of a workload."""
+    return sum(_numbers(plan, query) for query in plan.queries if query.name in tables)

@@ -1,0 +1,1 @@
+"""Other budgets and later releases: what they would cost and how accurate they would be."""

@@ -1,0 +1,190 @@
+"""The largest budget per release of which so many fit into every account: solved with whole plans, not divided.
+
+Under ``zcdp`` twelve equal releases cost about as much as one of the square root of twelve times its epsilon, not of
+twelve times. So a twelfth of what is left is far too little, and :func:`largest_budget` makes whole plans at trial
+budgets instead. It keeps one budget that was seen to fit so many times, and a larger one, at most :data:`CLOSE` above
+it, that was seen not to. So the answer always fits. Nothing that is more than :data:`CLOSE` larger fits either as long
+as a plan never charges an account less at a larger budget; at the rare budget where another kind of noise becomes the
+better one it can, and then a further one may be beyond.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from dprelease.errors import PlanError, UnsupportedEvent
+from dprelease.plan.document import ReleasePlan
+from dprelease.plan.forecast.horizon import Capped, Purse, capped
+from dprelease.plan.forecast.other_budgets import Planner
+from dprelease.privacy.budget import Budget, Loss
+from dprelease.spec.fields.document import ReleaseSpec
+
+__all__ = ["CLOSE", "Largest", "largest_budget"]
+
+CLOSE = Fraction(1, 2000)  # relative: between a budget that fits and one that does not
+_DIGITS = 5  # of a budget that is tried; finer than CLOSE
+_LEAST, _MOST = Fraction(1, 10**6), Fraction(10**6)  # budgets that are tried
+_TRIALS = 60
+_CEILINGS = "the policy's ceilings"
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest budget per release of which so many fit.
+
+    Attributes:
+        limit: Its epsilon or rho: of five digits, or the spec's or ceiling's own; None: there is none, or no largest.
+        plan: The plan at it.
+        why: What says no to a larger one; or why there is none.
+    """
+
+    limit: Fraction | None
+    plan: ReleasePlan | None
+    why: str
+
+
+def largest_budget(
+    spec: ReleaseSpec,
+    planner: Planner,
+    purses: Sequence[Purse],
+    periods: Sequence[str],
+    releases: int,
+    ceiling: Loss | None = None,
+) -> Largest:
+    """The largest budget, at the spec's delta, at which so many releases fit into every account and window.
+
+    Args:
+        spec: What is planned at other budgets; in rho where its own is.
+        planner: :func:`dprelease.plan.allocate.planner.allocate`, given catalog, accounts and fingerprint.
+        purses: The accounts that it debits.
+        periods: Theirs, as :func:`dprelease.plan.forecast.horizon.coming` says.
+        releases: How many are to fit.
+        ceiling: What the policy allows any one release.
+    """
+    cases = [each for purse in purses for each in capped(purse, periods, releases)]
+    for case in cases:
+        if case.purse.series is not None:
+            return Largest(None, None, f"account {case.purse.account.name} takes only what is in its series")
+        if case.purse.account.composition != "pld" and not case.allows(case.amount(case.before)):
+            return Largest(None, None, f"{case} is used up already")
+    return _Search(spec, planner, cases, ceiling).run()
+
+
+class _Trial(NamedTuple):
+    """One budget: the plan at it, how full the fullest cap would be (above 1: too full), and which one that is."""
+
+    limit: Fraction
+    plan: ReleasePlan | None
+    load: float
+    fits: bool
+    why: str
+
+
+class _Search:
+    def __init__(self, spec: ReleaseSpec, planner: Planner, cases: Sequence[Capped], ceiling: Loss | None) -> None:
+        self._spec, self._planner, self._cases, self._ceiling = spec, planner, cases, ceiling
+        self._in_epsilon = spec.privacy.budget.epsilon is not None
+        self._top = min(_MOST, ceiling.epsilon) if ceiling is not None and self._in_epsilon else _MOST
+
+    def run(self) -> Largest:
+        first = self._at(min(self._spec.privacy.budget.limit, self._top))
+        low, high = self._upward(first) if first.fits else self._downward(first)
+        if low is None:
+            return Largest(None, None, high.why)
+        if high.fits and high is low:
+            return Largest(low.limit, low.plan, _CEILINGS if self._top < _MOST else "")
+        if high.fits:
+            return Largest(None, None, "a larger budget changes nothing: every query is pinned or has a target")
+        for number in range(1, _TRIALS):
+            if high.limit <= low.limit * (1 + CLOSE):
+                break
+            tried = self._at(_between(low, high, halve=number % 3 == 0))
+            low, high = (tried, high) if tried.fits else (low, tried)
+        return Largest(low.limit, low.plan, high.why)
+
+    def _upward(self, low: _Trial) -> tuple[_Trial | None, _Trial]:
+        """A budget that fits and a larger one that does not.
+
+        Where there is none: the largest of all twice, or with a smaller one that has the same plan.
+        """
+        while low.limit < self._top:
+            tried = self._at(min(self._top, _digits(2 * low.limit)))
+            if not tried.fits:
+                return low, tried
+            if _same(low, tried):  # perhaps for ever: no need to double on
+                most = self._at(self._top)
+                return (tried, most) if not most.fits else (most, tried if _same(tried, most) else most)
+            low = tried
+        return low, low
+
+    def _downward(self, high: _Trial) -> tuple[_Trial | None, _Trial]:
+        """A budget that fits and a larger one that does not; nothing, and why, where none fits."""
+        least = _LEAST  # below it nothing is planned
+        for _ in range(_TRIALS):
+            if high.limit <= least * (1 + CLOSE):
+                break
+            tried = self._at(max(least, _digits(high.limit / 4 if least == _LEAST else (least + high.limit) / 2)))
+            if tried.fits:
+                return tried, high
+            if tried.plan is None and high.plan is not None:
+                least = tried.limit
+            elif tried.load == high.load == math.inf:
+                break  # deltas of the draws' own, which no smaller budget makes smaller
+            else:
+                high = tried
+        return None, high
+
+    def _at(self, limit: Fraction) -> _Trial:
+        delta = self._spec.privacy.budget.delta
+        budget = Budget(epsilon=limit, delta=delta) if self._in_epsilon else Budget(rho=limit, delta=delta)
+        privacy = self._spec.privacy.model_copy(update={"budget": budget})
+        try:
+            plan = self._planner(self._spec.model_copy(update={"privacy": privacy}))
+        except PlanError as refusal:
+            return _Trial(limit, None, math.inf, fits=False, why=refusal.summary)
+        loads = [self._of_ceiling(plan), *(_of_cap(plan, case) for case in self._cases)]
+        load, fits, why = max(loads, key=lambda each: (not each[1], each[0]))
+        return _Trial(limit, plan, load, fits, why)
+
+    def _of_ceiling(self, plan: ReleasePlan) -> tuple[float, bool, str]:
+        certified, ceiling = plan.loss[plan.certified], self._ceiling
+        if ceiling is None:
+            return 0.0, True, ""
+        fits = certified.epsilon <= ceiling.epsilon and certified.delta <= ceiling.delta
+        return float(certified.epsilon / ceiling.epsilon), fits, _CEILINGS
+
+
+def _same(one: _Trial, other: _Trial) -> bool:
+    return one.plan is not None and other.plan is not None and one.plan.event == other.plan.event
+
+
+def _of_cap(plan: ReleasePlan, case: Capped) -> tuple[float, bool, str]:
+    try:
+        amount = case.last(plan.cost_of(case.purse.account))
+    except UnsupportedEvent:
+        amount = None
+    if amount is None:
+        why = "draws with deltas of their own, such as key selection, use up its delta, whatever the epsilon"
+        return math.inf, False, f"{case}: {why}"
+    return float(amount / case.cap.limit), case.allows(amount), str(case)
+
+
+def _between(low: _Trial, high: _Trial, *, halve: bool) -> Fraction:
+    """The next budget: where the load would be 1 if it grew like a power of the budget, and not too near either end."""
+    share = 0.5
+    if not halve and 0 < low.load < high.load < math.inf:
+        share = -math.log(low.load) / (math.log(high.load) - math.log(low.load))
+    width = math.log(high.limit / low.limit)
+    # Half of CLOSE from an end, so that a root beside it is enclosed by the very next trial.
+    edge = min(0.5, float(CLOSE) / 2 / width)
+    return _digits(Fraction(float(low.limit) * math.exp(width * min(max(share, edge), 1 - edge))))
+
+
+def _digits(value: Fraction) -> Fraction:
+    """Rounded down to the digits of a trial."""
+    unit = Fraction(10) ** (math.floor(math.log10(value)) - _DIGITS + 1)
+    return value // unit * unit

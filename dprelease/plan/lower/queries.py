@@ -1,0 +1,312 @@
+"""From queries to drafts: which exact aggregates are needed, each once, and how far one unit can move them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.table import Catalog
+from dprelease.measures import Measure
+from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
+from dprelease.plan.document.invariant import Invariant
+from dprelease.plan.document.workload import Workload
+from dprelease.plan.lower.alternatives import Asked, Form, Group, forms_taken
+from dprelease.plan.lower.invariants import invariants_of, known_to
+from dprelease.plan.lower.ranges import AskedRanges, asked_ranges
+from dprelease.plan.lower.unscaled import Draft, additive, choice, joint, ranking, selection
+from dprelease.plan.lower.workloads import AskedWorkload, asked_workload
+from dprelease.plan.resolve.goals import expected_rows, goal_of
+from dprelease.plan.resolve.grouping import grouping_of, planned_measures
+from dprelease.privacy.rounding import sqrt_up
+from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
+
+__all__ = ["KEYS", "LIST", "Lowered", "Lowering", "Term", "step_id", "word"]
+
+KEYS, LIST = "(keys)", "(list)"  # what a selection and a ranking answer; no measure can have such a name
+_MOST_JOINED = 60  # numbers per cell in one K-norm draw
+_SELECTING = Fraction(1, 2)  # of the release's delta, for all selections of keys together
+
+
+@dataclass(frozen=True)
+class Term:
+    """A measure as planning sees it: its variance is, to first order, the weighted sum of its drafts' variances.
+
+    Attributes:
+        query: The query's place in the spec.
+        label: The measure's name; ``(keys)`` of a selection, ``(list)`` of a ranking.
+        weights: (draft, weight) pairs; the weight is in squared units of the measure per squared grid step.
+    """
+
+    query: int
+    label: str
+    weights: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What a spec asks for in one form.
+
+    Attributes:
+        asked: What each query of the spec became, in its order: a published table, or a workload of them.
+        drafts: What is drawn.
+        terms: The variances of the measures; of a workload one for all of its tables.
+    """
+
+    asked: tuple[PlannedQuery | AskedWorkload, ...]
+    drafts: tuple[Draft, ...]
+    terms: tuple[Term, ...]
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """Of each query of the spec."""
+        return tuple(each.planned.goal if isinstance(each, AskedWorkload) else each.goal for each in self.asked)
+
+    @property
+    def queries(self) -> tuple[PlannedQuery, ...]:
+        """Every published table, in published order."""
+        found: list[PlannedQuery] = []
+        for each in self.asked:
+            found += each.queries if isinstance(each, AskedWorkload) else (each,)
+        return tuple(found)
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """Every workload, in the order of the spec."""
+        return tuple(each.planned for each in self.asked if isinstance(each, AskedWorkload))
+
+
+Needs = dict[tuple[int, int], list[tuple[Asked, int]]]  # (group, quantity) -> the measures that it feeds, and where
+Fed = dict[tuple[int, str], dict[int, tuple[int, Feed, int]]]  # (query, label) -> place -> (draft, feed, quantity)
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """A spec taken apart once, ready to be put together in any form."""
+
+    spec: ReleaseSpec
+    catalog: Catalog
+    quantities: tuple[Quantity, ...]
+    groups: tuple[Group, ...]
+    measures: Mapping[str, Mapping[str, Measure]]
+    groupings: Mapping[str, Grouping]
+    workloads: Mapping[str, AskedWorkload]
+    invariants: Mapping[str, Invariant]
+    ranges: Mapping[str, AskedRanges]
+
+    @classmethod
+    def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
+        """Every form of every measure; equal quantities become one."""
+        places: dict[Quantity, int] = {}
+        members: dict[tuple[str, Grouping], list[Asked]] = {}
+        measures: dict[str, Mapping[str, Measure]] = {}
+        groupings: dict[str, Grouping] = {}
+        workloads: dict[str, AskedWorkload] = {}
+        ranges: dict[str, AskedRanges] = {}
+        invariants = invariants_of(spec, catalog)
+        for at, (name, query) in enumerate(spec.queries.items()):
+            table = catalog.tables[query.table]
+            if query.marginals is not None:
+                goal = goal_of(query, spec.privacy.budget.delta)
+                known = known_to(name, query, spec, catalog, invariants)
+                workloads[name] = asked_workload(name, query, goal, spec, catalog, known)
+                continue
+            groupings[name] = grouping_of(query, catalog)
+            measures[name] = planned_measures(query, table)
+            if query.ranges is not None:
+                ranges[name] = asked_ranges(name, query, groupings[name], catalog, spec.privacy.neighboring)
+                continue
+            if name in invariants:
+                groupings[name] = invariants[name].aggregate.grouping
+                continue
+            domain = name if query.budget is not None else ""
+            if query.top_k is not None:
+                continue
+            group = members.setdefault((domain, groupings[name]), [])
+            for label, measure in measures[name].items():
+                forms = tuple(
+                    tuple(places.setdefault(quantity, len(places)) for quantity in form)
+                    for form in measure.alternatives(table)
+                )
+                count = expected_rows(query.expect, measures[name], label)
+                group.append(Asked(at, name, label, measure, forms, count))
+        groups = tuple(Group(*key, tuple(each)) for key, each in members.items())
+        return cls(spec, catalog, tuple(places), groups, measures, groupings, workloads, invariants, ranges)
+
+    def shape(self, domain: str, form: Form) -> object:
+        """What a form makes of a domain: equal for two forms that make the same drafts of it."""
+        found = []
+        for group in self.groups:
+            if group.domain == domain:
+                needed = {quantity: None for chosen in forms_taken(group, form, self.quantities) for quantity in chosen}
+                together = form.knorm and sum(self._counts(group, each) for each in needed) > 1
+                found.append((tuple(needed), together))
+        return tuple(found)
+
+    def lower(self, forms: Mapping[str, Form]) -> Lowered:
+        """The drafts in these forms, one for each distinct aggregate of a domain, and what they feed.
+
+        Args:
+            forms: The form of each domain: of a pinned query by its name, of all the others together by ``""``.
+        """
+        needs: Needs = {}
+        for at, group in enumerate(self.groups):
+            chosen_forms = forms_taken(group, forms.get(group.domain, Form()), self.quantities)
+            for asked, chosen in zip(group.members, chosen_forms, strict=True):
+                for part, quantity in enumerate(chosen):
+                    needs.setdefault((at, quantity), []).append((asked, part))
+        feeds: Fed = {}
+        names: set[str] = set()
+        drafts = self._selections(names)
+        selected = {answer.query: at for at, draft in enumerate(drafts) for answer in draft.answers}
+        for keys in self._joined(needs, forms):
+            draft = self._draft(keys, needs, names)
+            for part, key in enumerate(keys):
+                for asked, place in needs[key]:
+                    feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
+                    feeds.setdefault((asked.query, asked.label), {})[place] = feed
+            drafts.append(draft)
+        for name, query in self.spec.queries.items():
+            if query.top_k is not None:
+                selected[name] = len(drafts)
+                drafts.append(self._ranking(name, query, names))
+        for asked_as_one in self.workloads.values():
+            drafts += asked_as_one.drafts
+        drafts += [asked.draft for asked in self.ranges.values()]
+        return self._lowered(drafts, feeds, selected)
+
+    def _counts(self, group: Group, quantity: int) -> bool:
+        """Whether the quantity is a count that a K-norm draw can hide with others of its cells."""
+        plain = self.catalog.tables[group.grouping.table].unit_id is None and not group.grouping.private
+        return plain and self.quantities[quantity].kind in ("rows", "nonnull")
+
+    def _joined(self, needs: Needs, forms: Mapping[str, Form]) -> list[list[tuple[int, int]]]:
+        """The needs in the order of the spec; with ``knorm`` the counts of the same cells together."""
+        order = sorted(needs, key=lambda key: (needs[key][0][0].query, self._place(needs[key][0])))
+        found: dict[object, list[tuple[int, int]]] = {}
+        for at, quantity in order:
+            group = self.groups[at]
+            together = forms.get(group.domain, Form()).knorm and self._counts(group, quantity)
+            found.setdefault(at if together else (at, quantity), []).append((at, quantity))
+        return [
+            keys[start : start + _MOST_JOINED] for keys in found.values() for start in range(0, len(keys), _MOST_JOINED)
+        ]
+
+    def _place(self, need: tuple[Asked, int]) -> tuple[int, int]:
+        asked, part = need
+        return list(self.measures[asked.name]).index(asked.label), part
+
+    def _draft(self, keys: Sequence[tuple[int, int]], needs: Needs, names: set[str]) -> Draft:
+        grouping = self.groups[keys[0][0]].grouping
+        quantities = [self.quantities[quantity] for _, quantity in keys]
+        fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
+        answers = tuple(Answer(query=name, measure=label) for name, label in fed)
+        step = step_id(next(iter(fed))[0], word(quantities), names)
+        relation = self.spec.privacy.neighboring
+        if len(keys) > 1:
+            return joint(step, grouping, quantities, answers, self.catalog, relation)
+        make = choice if quantities[0].kind == "quantile" else additive
+        return make(step, grouping, quantities[0], answers, self.catalog, relation)
+
+    def _selections(self, names: set[str]) -> list[Draft]:
+        """One for each group whose keys are private; they come first, for what follows needs their keys."""
+        private = [group for group in self.groups if group.grouping.private]
+        found = []
+        for group in private:
+            queries = tuple(dict.fromkeys(asked.name for asked in group.members))
+            answers = tuple(Answer(query=name, measure=KEYS) for name in queries)
+            delta = self.spec.privacy.budget.delta * _SELECTING / len(private)
+            step = step_id(queries[0], "keys", names)
+            relation = self.spec.privacy.neighboring
+            found.append(selection(step, group.grouping, answers, delta, self._about(), self.catalog, relation))
+        return found
+
+    def _about(self) -> Fraction:
+        """An equal part of the budget's epsilon for every query; of a rho, of the epsilon of one pure draw."""
+        budget = self.spec.privacy.budget
+        whole = budget.epsilon if budget.epsilon is not None else sqrt_up(2 * (budget.rho or Fraction(1)))
+        return whole / len(self.spec.queries)
+
+    def _ranking(self, name: str, query: QuerySpec, names: set[str]) -> Draft:
+        table = self.catalog.tables[query.table]
+        by_unit = query.of == "units" and table.unit_id is not None
+        quantity = Quantity(kind="units" if by_unit else "rows")
+        answers = (Answer(query=name, measure=LIST),)
+        step = step_id(name, "list", names)
+        relation = self.spec.privacy.neighboring
+        return ranking(step, self.groupings[name], quantity, query.k or 1, answers, self.catalog, relation)
+
+    def _lowered(self, drafts: Sequence[Draft], feeds: Fed, selected: Mapping[str, int]) -> Lowered:
+        counts = {(each.query, each.label): each.count for group in self.groups for each in group.members}
+        asked: list[PlannedQuery | AskedWorkload] = []
+        terms = []
+        first = {draft.id: at for at, draft in enumerate(drafts)}
+        for at, (name, query) in enumerate(self.spec.queries.items()):
+            workload = self.workloads.get(name)
+            if workload is not None:
+                pairs = zip(workload.drafts, workload.weights, strict=True)
+                weighed = tuple((first[draft.id], weight) for draft, weight in pairs)
+                terms.append(Term(at, workload.planned.measure, weighed))
+                asked.append(workload)
+                continue
+            if name in self.invariants:
+                exact = self.invariants[name]
+                asked.append(self._planned(name, query, {exact.measure: (Feed(step=exact.id),)}, None))
+                continue
+            if (sums := self.ranges.get(name)) is not None:
+                terms.append(Term(at, sums.label, ((first[sums.draft.id], sums.weight),)))
+                asked.append(self._planned(name, query, {sums.label: (Feed(step=sums.draft.id),)}, None))
+                continue
+            inputs = {}
+            own = drafts[selected[name]].id if name in selected else None
+            if name in selected:
+                terms.append(Term(at, KEYS if query.top_k is None else LIST, ((selected[name], 1.0),)))
+            for label, measure in self.measures[name].items():
+                fed = [feed for _, feed in sorted(feeds[at, label].items())]
+                weights = measure.weights([self.quantities[quantity] for *_, quantity in fed], counts[at, label])
+                inputs[label] = tuple(feed for _, feed, _ in fed)
+                used = tuple((draft, weight) for (draft, *_), weight in zip(fed, weights, strict=True) if weight)
+                terms.append(Term(at, label, used))
+            asked.append(self._planned(name, query, inputs, own))
+        return Lowered(tuple(asked), tuple(drafts), tuple(terms))
+
+    def _planned(
+        self, name: str, query: QuerySpec, inputs: dict[str, tuple[Feed, ...]], own: str | None
+    ) -> PlannedQuery:
+        listed = Ranking(k=query.k or 1, step=own) if query.top_k is not None and own is not None else None
+        hidden = query.suppress
+        return PlannedQuery(
+            **dict(self.groupings[name]),
+            name=name,
+            title=query.title or name,
+            measures=dict(self.measures[name]),
+            inputs=inputs,
+            selection=own if listed is None else None,
+            ranking=listed,
+            suppress_below=(hidden.measure, hidden.below) if hidden is not None else None,
+            expect=dict(query.expect),
+            ranges=self.ranges[name].planned if name in self.ranges else None,
+            goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
+        )
+
+
+def word(quantities: Sequence[Quantity]) -> str:
+    """What a step measures, as a part of its id."""
+    first = quantities[0]
+    if len(quantities) > 1:
+        return "counts"
+    if first.kind == "quantile" and first.at is not None:
+        return f"{first.column}-q{float(100 * first.at):g}".replace(".", "_")
+    return first.kind if first.column is None else f"{first.column}-{first.kind}"
+
+
+def step_id(query: str, word: str, taken: set[str]) -> str:
+    """A name that no other step has, which is added to those that are taken."""
+    base = f"{query}.{word}"
+    number, name = 1, base
+    while name in taken:
+        number += 1
+        name = f"{base}-{number}"
+    taken.add(name)
+    return name

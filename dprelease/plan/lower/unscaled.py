@@ -1,0 +1,174 @@
+"""Drafts: the draws of a release before their noise is chosen, each with how far one unit can move it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
+from dprelease.catalog.factor import Factor
+from dprelease.catalog.residual import Residual
+from dprelease.catalog.sensitivity import choice_reach, selection_reach, sensitivity
+from dprelease.catalog.table import Catalog
+from dprelease.noise import OptimalSelection
+from dprelease.noise.mechanisms.knorm import gauge
+from dprelease.noise.mechanisms.threshold import least_threshold
+from dprelease.plan.document import Answer, Choosing
+from dprelease.privacy.event import Sensitivity
+from dprelease.privacy.unit import Neighboring
+
+__all__ = ["Ball", "Draft", "additive", "choice", "joint", "ranking", "selection"]
+
+Ball = Literal["count", "linf"]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A step before its noise is chosen.
+
+    Attributes:
+        id: The step's.
+        aggregate: Its first quantity.
+        joined: Its further ones, where ``ball`` is given.
+        answers: The measures that it feeds.
+        sensitivity: Of all of its quantities together.
+        cells: Numbers per quantity; None where a selection decides.
+        ball: The unit ball of a K-norm draw; None: independent noise.
+        gauge: Of a K-norm draw.
+        choosing: Where it chooses.
+        list_of: The length of the list, where it chooses one.
+        delta: Where it selects keys: the probability that it may show a key of one unit alone.
+        groups: Where it selects keys: how many one unit may have.
+        coin: Where it selects keys: whether a coin for each key beats a threshold on Laplace noise.
+        residual: Of a workload: which contrasts of the cells are drawn.
+        part: Of a workload: its part of the workload's budget; parts of a workload add up to one.
+        pieces: Of a workload: in how many pieces it is measured; None: in one.
+        factor: Of prefixes and ranges: which combinations of the cells are drawn; None: the cells themselves.
+        worst: Of prefixes and ranges: the largest variance of a published number, per variance of one that is drawn.
+        reach: Of prefixes and ranges: how far one unit can move a published number; None: as those that are drawn.
+    """
+
+    id: str
+    aggregate: BoundedAggregate
+    joined: tuple[Quantity, ...]
+    answers: tuple[Answer, ...]
+    sensitivity: Sensitivity
+    cells: int | None
+    ball: Ball | None = None
+    gauge: Fraction | None = None
+    choosing: Choosing | None = None
+    list_of: int | None = None
+    delta: Fraction | None = None
+    groups: int | None = None
+    coin: bool = False
+    residual: Residual | None = None
+    part: Fraction | None = None
+    pieces: int | None = None
+    factor: Factor | None = None
+    worst: float | None = None
+    reach: int | None = None
+
+    @property
+    def parts(self) -> tuple[Quantity, ...]:
+        """Its quantities, in the order in which a measurement holds them."""
+        return (self.aggregate.quantity, *self.joined)
+
+
+def _aggregate(grouping: Grouping, quantity: Quantity) -> BoundedAggregate:
+    return BoundedAggregate(**dict(grouping), quantity=quantity)
+
+
+def additive(
+    step: str, grouping: Grouping, quantity: Quantity, answers: tuple[Answer, ...], catalog: Catalog, by: Neighboring
+) -> Draft:
+    """One quantity, hidden by independent integer noise on every cell."""
+    aggregate = _aggregate(grouping, quantity)
+    reach = sensitivity(aggregate, catalog, by)
+    return Draft(step, aggregate, (), answers, reach, cells_of(grouping, catalog))
+
+
+def choice(
+    step: str, grouping: Grouping, quantity: Quantity, answers: tuple[Answer, ...], catalog: Catalog, by: Neighboring
+) -> Draft:
+    """One quantile, chosen on its grid in every cell."""
+    aggregate = _aggregate(grouping, quantity)
+    rounds, spread, reach = choice_reach(aggregate, catalog, by)
+    choosing = Choosing(rounds=rounds, spread=spread, candidates=quantity.high - quantity.low + 1)
+    return Draft(step, aggregate, (), answers, reach, cells_of(grouping, catalog), choosing=choosing)
+
+
+def ranking(
+    step: str,
+    grouping: Grouping,
+    quantity: Quantity,
+    k: int,
+    answers: tuple[Answer, ...],
+    catalog: Catalog,
+    by: Neighboring,
+) -> Draft:
+    """The k keys with the largest counts, chosen one after the other."""
+    aggregate = _aggregate(grouping, quantity)
+    cells = cells_of(grouping, catalog)
+    rounds, spread, reach = choice_reach(aggregate, catalog, by, rounds_of_list=k)
+    choosing = Choosing(rounds=rounds, spread=spread, candidates=cells or 1)
+    return Draft(step, aggregate, (), answers, reach, cells, choosing=choosing, list_of=k)
+
+
+def selection(
+    step: str,
+    grouping: Grouping,
+    answers: tuple[Answer, ...],
+    delta: Fraction,
+    epsilon: Fraction,
+    catalog: Catalog,
+    by: Neighboring,
+) -> Draft:
+    """Which keys appear: the units of every key are counted, and noise decides.
+
+    Args:
+        step: Its id.
+        grouping: With private keys.
+        answers: Of the queries whose keys they are.
+        delta: Of this selection.
+        epsilon: About what it may cost; decides between a coin for each key and a threshold, and nothing else.
+        catalog: The tables.
+        by: The neighbouring relation.
+    """
+    groups, reach = selection_reach(grouping, catalog, by)
+    aggregate = _aggregate(grouping, Quantity(kind="units"))
+    scale = reach.l1 / epsilon
+    half = OptimalSelection().half_point(1 / scale, delta / reach.l0)
+    coin = half < least_threshold("laplace", scale, delta, groups)
+    return Draft(step, aggregate, (), answers, reach, None, delta=delta, groups=groups, coin=coin)
+
+
+def joint(
+    step: str,
+    grouping: Grouping,
+    quantities: Sequence[Quantity],
+    answers: tuple[Answer, ...],
+    catalog: Catalog,
+    by: Neighboring,
+) -> Draft:
+    """Several counts of the same cells, each moved by at most 1 by one row, where every row is one unit.
+
+    One row moves every count of its cell by 0 or 1, so all of them together are the worst case; a replaced row
+    moves those of one cell by at most 1 either way, or those of two cells. The ball is the one with the smaller
+    noise at its gauge (docs/proofs/integer-knorm.md): ``linf`` where two rows can only meet in one cell.
+    """
+    cells, count = cells_of(grouping, catalog), len(quantities)
+    add_remove = by is Neighboring.ADD_REMOVE
+    ball: Ball = "count" if add_remove or cells != 1 else "linf"
+    moved = count if add_remove or cells == 1 else 2 * count
+    return Draft(
+        step,
+        _aggregate(grouping, quantities[0]),
+        tuple(quantities[1:]),
+        answers,
+        Sensitivity.of_shifts((1,) * moved),
+        cells,
+        ball=ball,
+        gauge=gauge(ball, count, by, cells or 2),
+    )

@@ -1,0 +1,287 @@
+"""From a query with marginals to the draws of its workload: the best strategy, each draw with its share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
+from dprelease.catalog.residual import Residual, grain_for, residual_sensitivity
+from dprelease.catalog.sensitivity import limits_of, sensitivity
+from dprelease.catalog.table import Catalog
+from dprelease.errors import PlanError
+from dprelease.estimate.workloads.design import Design, Taken, Tree, Zeros
+from dprelease.estimate.workloads.zeros import cell_variances
+from dprelease.measures.count import Count
+from dprelease.plan.design.workload_design import tree_of, zeros_in
+from dprelease.plan.design.workload_objective import aimed
+from dprelease.plan.design.workload_strategy import Part, Strategy, cost
+from dprelease.plan.design.workload_zeros import spared
+from dprelease.plan.document import Answer, PlannedQuery
+from dprelease.plan.document.goal import Goal
+from dprelease.plan.document.pieces import in_pieces
+from dprelease.plan.document.workload import Take, Workload
+from dprelease.plan.lower.invariants import Known
+from dprelease.plan.lower.known_totals import check_known, gained
+from dprelease.plan.lower.unscaled import Draft
+from dprelease.plan.resolve.grouping import canonical_text
+from dprelease.privacy.unit import Neighboring
+from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
+from dprelease.spec.fields.queries import published_sets, shares_of
+
+__all__ = ["AskedWorkload", "asked_workload"]
+
+Axes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AskedWorkload:
+    """A workload before its noise is chosen.
+
+    Attributes:
+        planned: What the plan says of it; its steps are named as the drafts are.
+        queries: One for each published table, in published order.
+        drafts: One for each draw.
+        strategies: What was chosen, then what was passed over, the best first.
+        weights: For each draft how its variance, in squared steps of its lattice, enters the mean variance of a table.
+        sizes: The number of keys of each attribute.
+        tree: Of the levels.
+        replace_one: The neighbouring relation.
+        rows: Of one unit, at most.
+        known: Its tables that are invariants.
+        gain: How many times the noise it would have without them, the root of how much more of what is made least;
+            None where it has none, or would leave a table open without them.
+        zeros: Its impossible key combinations.
+        spared: How many times the noise it would have without them; None where they are worth nothing.
+    """
+
+    planned: Workload
+    queries: tuple[PlannedQuery, ...]
+    drafts: tuple[Draft, ...]
+    strategies: tuple[Strategy, ...]
+    weights: tuple[float, ...]
+    sizes: tuple[int, ...]
+    tree: Tree
+    replace_one: bool
+    rows: int
+    known: tuple[Known, ...] = ()
+    gain: float | None = None
+    zeros: Zeros | None = None
+    spared: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the query."""
+        return self.planned.name
+
+    @property
+    def strategy(self) -> Strategy:
+        """The one that was chosen."""
+        return self.strategies[0]
+
+    def worst(self, strategy: Strategy) -> float:
+        """The largest variance of a cell of any table at rho = 1, in counts; at another rho divided by it."""
+        taken = tuple(
+            Taken(part.level, part.axes, part.residual and bool(part.axes), self._variance(part))
+            for part in strategy.parts
+        )
+        exact = (Taken(each.level, each.axes, False, 0.0) for each in self.known)
+        design = Design(self.sizes, self.tree, self.planned.sets, (*taken, *exact), self.zeros)
+        return max(float(each.max()) for each in cell_variances(design).values())
+
+    def _variance(self, part: Part) -> float:
+        """Of one number of a draw at rho = 1: its squared sensitivity over twice its share (zCDP)."""
+        nodes = self.tree.sizes[part.level]
+        reach = cost(part.axes, self.sizes, residual=part.residual, replace_one=self.replace_one, nodes=nodes)
+        return float(reach * self.rows**2 / (2 * part.share))
+
+
+def asked_workload(
+    name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, catalog: Catalog, known: tuple[Known, ...] = ()
+) -> AskedWorkload:
+    """Choose the strategy of a query with marginals, and lay out its draws.
+
+    The strategy is the best one given what invariants say for certain, and draws nothing of that; with an author's
+    shares every draw stays as told. It is chosen as if no combination was impossible, and draws whole tables.
+
+    Args:
+        name: Of the query.
+        query: Of a spec that was loaded without a problem.
+        goal: What its author asked of it.
+        spec: Has the hierarchies, the neighbouring relation and what is done after the noise.
+        catalog: Of the same spec.
+        known: Its tables that are invariants.
+
+    Raises:
+        PlanError: The draws leave a table open (DPR-P106); or invariants leave nothing to draw, or would be changed by
+            what is done after the noise (DPR-P107).
+    """
+    table = catalog.tables[query.table]
+    if query.marginals is None:
+        raise ValueError("only a query with marginals is a workload")
+    attributes = query.marginals.attributes
+    place = {column: at for at, column in enumerate(attributes)}
+    listed = published_sets(name, query, spec.hierarchies)
+    levels = tuple(dict.fromkeys(each.level for each in listed if each.level is not None))
+    first = [each for each in listed if each.level == listed[0].level]
+    sets = tuple(tuple(sorted(place[column] for column in each.columns)) for each in first)
+    (label,) = query.measures
+    shares = shares_of(query, spec.hierarchies)
+    relation = spec.privacy.neighboring
+    tree = tree_of(catalog, query.levels, levels, table)
+    aim = partial(
+        aimed,
+        tuple(table.column(column).cells for column in attributes),
+        tree,
+        sets,
+        query.marginals.minimize,
+        replace_one=relation is Neighboring.REPLACE_ONE,
+        level_shares=None if shares is None else shares.levels,
+        table_shares=None
+        if shares is None
+        else {tuple(sorted(place[each] for each in columns)): parts for columns, parts in shares.tables.items()},
+    )
+    found = unaided = aim()
+    if known:
+        found = aim(known=[(each.level, each.axes) for each in known], blind=unaided)
+    workload = Workload(
+        name=name,
+        title=query.title or name,
+        measure=label,
+        table=query.table,
+        attributes=attributes,
+        hierarchy=query.levels,
+        levels=levels,
+        sets=sets,
+        tables=tuple(each.name for each in listed),
+        takes=(),
+        strategy=found[0].name,
+        post=tuple(spec.postprocess or ("consistent",)),
+        goal=goal,
+    )
+    rows = Grouping(
+        table=query.table,
+        by=(),
+        where=canonical_text(query.where, table),
+        complete=tuple({*attributes, *levels}),  # levels above the lowest follow from it: one staging for all
+        zeros=name if name in catalog.zeros else None,
+    )
+    sizes = tuple(table.column(column).cells for column in attributes)
+    check_known(workload, found[0], known)
+    gain = gained(unaided[0], found[0], query.marginals.minimize) if known else None
+    zeros = zeros_in(catalog, name, attributes)
+    helped = spared(
+        found[0],
+        zeros,
+        sizes,
+        sets,
+        query.marginals.minimize,
+        known=[(each.level, each.axes) for each in known],
+        replace_one=relation is Neighboring.REPLACE_ONE,
+    )
+    found = (helped.strategy, *found[1:])
+    drafts = tuple(_draft(workload, part, rows, catalog, relation) for part in found[0].parts)
+    if found[0].undetermined:
+        raise _undetermined(workload, found[0].undetermined[0])
+    takes = tuple(
+        Take(step=draft.id, level=part.level, axes=part.axes)
+        for draft, part in zip(drafts, found[0].parts, strict=True)
+    )
+    takes += tuple(Take(step=each.step, level=each.level, axes=each.axes) for each in known)
+    workload = workload.model_copy(update={"takes": takes})
+    mean = float(found[0].variances.mean())
+    return AskedWorkload(
+        planned=workload,
+        queries=tuple(_query(workload, at, rows, catalog) for at in range(len(workload.tables))),
+        drafts=drafts,
+        strategies=found,
+        weights=tuple(
+            mean / len(drafts) * 2 * float(draft.part or 0) / float(draft.sensitivity.l2_squared) for draft in drafts
+        ),
+        sizes=sizes,
+        tree=tree,
+        replace_one=relation is Neighboring.REPLACE_ONE,
+        rows=_rows(Grouping(table=query.table, by=()), catalog),
+        known=known,
+        gain=gain,
+        zeros=zeros,
+        spared=helped.gain,
+    )
+
+
+def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring) -> Draft:
+    """One draw: the counts of a table, or of its residual."""
+    by = workload.columns(part.level, part.axes)
+    grouping = rows.model_copy(update={"by": by})
+    aggregate = BoundedAggregate(**dict(grouping), quantity=Quantity(kind="rows"))
+    answers = (Answer(query=workload.name, measure=workload.measure),)
+    cells = cells_of(grouping, catalog)
+    reach, residual = sensitivity(aggregate, catalog, relation), None
+    if part.residual and part.axes:
+        table, offset = catalog.tables[workload.table], len(by) - len(part.axes)
+        shape = tuple(table.column(column).cells for column in by)
+        axes = tuple(range(offset, len(by)))
+        residual = Residual(shape=shape, axes=axes, grain=grain_for(shape, axes))
+        reach = residual_sensitivity(residual, _rows(grouping, catalog), relation)
+    keys = [catalog.tables[workload.table].column(name).cells for name in workload.levels]
+    pieces = in_pieces(cells, part.level, keys)
+    return Draft(
+        _id(workload, part), aggregate, (), answers, reach, cells, residual=residual, part=part.share, pieces=pieces
+    )
+
+
+def _rows(grouping: Grouping, catalog: Catalog) -> int:
+    """How many rows one unit has at most.
+
+    Raises:
+        ValueError: If no bound is declared.
+    """
+    rows = limits_of(grouping, catalog).rows
+    if rows is None:
+        raise ValueError(f"nothing bounds how many rows of {grouping.table} one unit has: give max_rows")
+    return rows
+
+
+def _undetermined(workload: Workload, first: tuple[int, int]) -> PlanError:
+    level, at = first
+    table = workload.tables[level * len(workload.sets) + at]
+    return PlanError(
+        f"the shares of {workload.name} leave {table} without a measurement that says anything of it",
+        hint="give it, or a table with all of its columns, a share at that level or at one below",
+        code="DPR-P106",
+    )
+
+
+def _id(workload: Workload, part: Part) -> str:
+    """``redistricting.puma.race-adult``; of a residual ``crosstabs.sex-race.residual``."""
+    attributes = "-".join(workload.attributes[at] for at in part.axes) or "total"
+    level = workload.levels[part.level : part.level + 1]
+    return ".".join((workload.name, *level, attributes, *(("residual",) if part.residual and part.axes else ())))
+
+
+def _query(workload: Workload, at: int, rows: Grouping, catalog: Catalog) -> PlannedQuery:
+    """A published table of the workload; it leaves out the cells of impossible combinations that it has."""
+    name = workload.tables[at]
+    level, axes = workload.place(name)
+    by = workload.columns(level, axes)
+    has_zeros = rows.zeros is not None and set(catalog.zeros[rows.zeros].columns) <= set(by)
+    return PlannedQuery(
+        table=workload.table,
+        by=by,
+        where=rows.where,
+        complete=rows.complete,
+        zeros=rows.zeros,
+        excluding=rows.zeros if has_zeros else None,
+        name=name,
+        title=f"{workload.title}: {_titled(workload, level, axes)}",
+        measures={workload.measure: Count(count="rows")},
+        inputs={workload.measure: ()},
+        goal=Goal(),
+        workload=workload.name,
+    )
+
+
+def _titled(workload: Workload, level: int, axes: Axes) -> str:
+    """``race by adult, for each puma``; ``total``."""
+    attributes = " by ".join(workload.attributes[at] for at in axes) or "total"
+    return f"{attributes}, for each {workload.levels[level]}" if workload.levels else attributes

@@ -1,0 +1,359 @@
+"""From a spec and its public files to a catalog: references pinned by content, every key spelled out.
+
+Key combinations that a query leaves out become positions in the cross product of its keys; in a workload they are
+structural zeros. Working out what zeros are worth takes the square of the number of combinations times the cells of
+their columns for about every table, which is limited here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from dprelease.canonical import sha256
+from dprelease.catalog.reference import ReferenceFileError, ReferenceTable, RefusedFile, read_reference
+from dprelease.catalog.table import (
+    Binned,
+    Catalog,
+    Column,
+    Computed,
+    Derivation,
+    Join,
+    Key,
+    Mapped,
+    PrivateJoin,
+    Range,
+    Reference,
+    Source,
+    Table,
+    TableBounds,
+    TimeFilter,
+    Zeros,
+)
+from dprelease.errors import Problem, SpecError
+from dprelease.plan.resolve.grouping import exclusion_name
+from dprelease.plan.resolve.hierarchies import hierarchies_of
+from dprelease.spec.checks.columns import NUMBERS, check_labels
+from dprelease.spec.checks.keys import check_cells, check_length
+from dprelease.spec.checks.ranges import check_range_rows
+from dprelease.spec.checks.workloads import check_workload_cells
+from dprelease.spec.expressions import computed, types_of
+from dprelease.spec.fields.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec, TimeSpec
+from dprelease.spec.fields.keys import MOST_KEYS, key_text, label_key, named_key, spelled_out
+from dprelease.spec.fields.queries import key_columns
+from dprelease.spec.load import Loaded
+from dprelease.spec.period import CALENDAR, span
+from dprelease.spec.steps import Measured, grid_of, measured
+from dprelease.spec.text.findings import Findings
+from dprelease.spec.text.names import shown
+from dprelease.spec.text.nodes import Path
+from dprelease.spec.text.prune import Hidden
+from dprelease.spec.text.scalars import day
+
+__all__ = ["left_out", "references_needed", "resolve", "zeros_of"]
+
+
+def references_needed(spec: ReleaseSpec) -> tuple[str, ...]:
+    """The references that joins, keys and exceptions use, in the order of the spec; others need no file."""
+    used = {join.reference for table in spec.tables.values() for join in table.join}
+    for table in spec.tables.values():
+        used |= {column.keys.reference for column in table.columns.values() if isinstance(column.keys, ReferenceKeys)}
+    used |= {query.except_.reference for query in spec.queries.values() if query.except_ is not None}
+    return tuple(name for name in spec.references if name in used)
+
+
+def resolve(loaded: Loaded, files: Mapping[str, bytes | RefusedFile | None]) -> Catalog:
+    """The catalog of a spec: everything public that a plan needs, with nothing left to look up.
+
+    Args:
+        loaded: A spec that was loaded without a problem.
+        files: The bytes of every reference of :func:`references_needed`, or why it is refused; None or absent: there
+            is no such file.
+
+    Returns:
+        Its tables with explicit keys in published order and expressions in canonical text, its references with
+        their SHA-256, the cells that queries leave out, and the trees of their levels.
+
+    Raises:
+        SpecError: With every problem: a file that is missing or not as declared, a join key that is not unique,
+            labels or nulls for keys that are not there, more than a million keys or ten million cells, exceptions
+            that are no cells or all of them, levels that do not nest.
+    """
+    spec = loaded.spec
+    findings = Findings(loaded.places, Hidden())
+    needed = references_needed(spec)
+    read = {name: _read(spec, name, files.get(name), findings) for name in needed}
+    found = {name: public for name, public in read.items() if public is not None}
+    period = spec.release.period
+    tables = {
+        name: _table(name, table, measured(spec, name), period, found, findings) for name, table in spec.tables.items()
+    }
+    exclusions: dict[str, tuple[int, ...]] = {}
+    for name, query in spec.queries.items():
+        exclusions |= _cells(spec, name, query, tables[query.table], found, findings)
+    zeros = _zeros(spec, tables, found, findings)
+    hierarchies = hierarchies_of(spec, tables, found, findings)
+    if findings.problems:
+        raise SpecError(sorted(findings.problems, key=_place))
+    pinned = {
+        name: Reference(
+            name=name,
+            file=spec.references[name].file,
+            sha256=sha256(data),
+            columns=dict(spec.references[name].columns),
+        )
+        for name in needed
+        if isinstance(data := files[name], bytes)
+    }
+    return Catalog(tables=tables, references=pinned, exclusions=exclusions, hierarchies=hierarchies, zeros=zeros)
+
+
+def _zeros(
+    spec: ReleaseSpec, tables: Mapping[str, Table], found: Mapping[str, ReferenceTable], findings: Findings
+) -> dict[str, Zeros]:
+    """The impossible combinations of every workload that has some, by its name."""
+    listed: dict[str, Zeros] = {}
+    for name, query in spec.queries.items():
+        asked = query.except_ if query.marginals is not None else None
+        if asked is None or asked.reference not in found:
+            continue
+        table, public = tables[query.table], found[asked.reference]
+        if all(table.column(column).cells for column in public.columns):
+            zeros = zeros_of(query, table, public, ("queries", name), findings)
+            listed |= {} if zeros is None else {name: zeros}
+    return listed
+
+
+def _cells(
+    spec: ReleaseSpec,
+    name: str,
+    query: QuerySpec,
+    table: Table,
+    found: Mapping[str, ReferenceTable],
+    findings: Findings,
+) -> dict[str, tuple[int, ...]]:
+    """Holds a query against the keys that its columns turned out to have; the cells that it leaves out, by name."""
+    if query.marginals is not None:
+        keys = {column: table.column(column).cells for column in key_columns(query, spec.hierarchies)}
+        if all(keys.values()):
+            check_workload_cells(name, query, spec.hierarchies, keys, findings)
+        return {}
+    at, sizes = ("queries", name), [table.column(column).cells for column in query.cells_by]
+    if query.keys == "private" or not all(sizes):  # a column without keys was told where its reference is read
+        return {}
+    if query.top_k is not None:
+        check_length(query, sizes[0], at, findings)
+        return {}
+    check_cells(query, sizes, at, findings)
+    check_range_rows(name, query, dict(zip(query.by, sizes, strict=True)), findings)
+    excluded = exclusion_name(query)
+    if excluded is None or query.except_ is None or query.except_.reference not in found:
+        return {}
+    return {excluded: left_out(query, table, found[query.except_.reference], at, findings)}
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    return (problem.where.line, problem.where.column) if problem.where else (0, 0)
+
+
+def _read(spec: ReleaseSpec, name: str, data: bytes | RefusedFile | None, findings: Findings) -> ReferenceTable | None:
+    declared, at = spec.references[name], ("references", name, "file")
+    if isinstance(data, RefusedFile):
+        findings.add(data.code, at, data.says, data.hint)
+        return None
+    if data is None:
+        hint = f"looked for {shown(declared.file)!r} in the folder of dprelease.yaml; put the file there"
+        findings.add("DPR-S601", at, "is not there or cannot be read", hint)
+        return None
+    try:
+        public = read_reference(data, declared.columns)
+    except ReferenceFileError as error:
+        hint = "a reference is CSV in UTF-8 with commas and a header; correct the file or the declared columns"
+        findings.add("DPR-S602", at, f"is not as declared: {shown(str(error))}", hint)
+        return None
+    for column in (name for name, kind in declared.columns.items() if kind == "date"):
+        if any(day(str(key)) is None for key in public.keys(column)):
+            says = f"is not as declared: column {shown(column)!r} has a day that no calendar has"
+            findings.add("DPR-S602", at, says, "write days of the calendar as YYYY-MM-DD")
+            return None
+    return public
+
+
+def _table(
+    name: str,
+    table: TableSpec,
+    limits: Mapping[str, Measured],
+    period: str,
+    found: Mapping[str, ReferenceTable],
+    findings: Findings,
+) -> Table:
+    at = ("tables", name)
+    for number, join in enumerate(table.join):
+        public = found.get(join.reference) if join.reference is not None else None
+        if public is not None and not public.is_unique(join.on):
+            says = f"is not unique in reference {join.reference!r}: the join would multiply rows"
+            hint = "keep one line per key in the file, or join on a finer column"
+            findings.add("DPR-S603", (*at, "join", number, "on"), says, hint)
+    columns = [_column(column, table, limits, found, (*at, "columns", column), findings) for column in table.columns]
+    if table.unit_id is not None and table.unit_id not in table.columns:
+        columns.append(Column(name=table.unit_id, type="text"))
+    bounds = table.bounds
+    return Table(
+        name=name,
+        account=table.account,
+        source=Source(file=table.source.file, format=table.source.format, null_values=table.source.null_values),
+        columns=tuple(sorted(columns, key=lambda column: not column.in_source)),
+        joins=tuple(
+            Join(reference=join.reference, on=join.on, add=join.add)
+            for join in table.join
+            if join.reference is not None
+        ),
+        unit_id=table.unit_id,
+        null_id=table.null_id,
+        bounds=TableBounds(**bounds.model_dump()) if bounds is not None else None,
+        private_joins=tuple(
+            PrivateJoin(table=join.table, on=join.on, max_matches=join.max_matches, add=join.add)
+            for join in table.join
+            if join.table is not None and join.max_matches is not None
+        ),
+        time=_time(table.time, period, (*at, "time"), findings),
+    )
+
+
+def _time(time: TimeSpec | None, period: str, at: Path, findings: Findings) -> TimeFilter | None:
+    """The rows of the period; the loader has refused a time beside a period that has no days, and so does this."""
+    if time is None:
+        return None
+    days = span(period)
+    if days is None:
+        findings.add("DPR-S590", at, "needs a period of the calendar", f"write {CALENDAR}", ("release", "period"))
+        return None
+    return TimeFilter(column=time.column, type=time.type, start=days[0], end=days[1])
+
+
+def _column(
+    name: str,
+    table: TableSpec,
+    limits: Mapping[str, Measured],
+    found: Mapping[str, ReferenceTable],
+    at: Path,
+    findings: Findings,
+) -> Column:
+    column, grid = table.columns[name], grid_of(table, name, limits)
+    assert grid is not None  # noqa: S101 - the loader refuses limits that are on no grid
+    keys = spelled_out(column)
+    if isinstance(column.keys, ReferenceKeys) and column.keys.reference in found:
+        keys = found[column.keys.reference].keys(column.keys.column or name)
+        _check_keys(column, keys, at, findings)
+    return Column(
+        name=name,
+        type=column.type,
+        keys=keys,
+        labels={label_key(label, column.type): text for label, text in column.labels.items()},
+        range=Range(low=column.range[0], high=column.range[1]) if column.range is not None else None,
+        step=grid.step,
+        rank_step=grid.ranks if grid.ranks != grid.step else None,
+        step_from=grid.chosen_by if column.type in NUMBERS else None,
+        outside=column.outside,
+        null=column.null,
+        measured_in=column.measured_in,
+        reference=next((join.reference for join in table.join if join.reference and name in join.add), None),
+        lent_by=next((join.table for join in table.join if join.table and name in join.add), None),
+        derivation=_derivation(name, table),
+    )
+
+
+def _derivation(name: str, table: TableSpec) -> Derivation | None:
+    """How a column is computed: from columns above it, which the loader has checked."""
+    column = table.columns[name]
+    if column.bin is not None:
+        return Binned(of=column.bin, edges=column.edges or ())
+    if column.map is not None:
+        kind = table.columns[column.map].type
+        pairs = ((named_key(label, kind), key) for label, key in (column.to or {}).items())
+        known = tuple((value, key) for value, key in pairs if value is not None)
+        return Mapped(of=column.map, pairs=known, otherwise=column.otherwise)
+    if column.sql is not None:
+        return Computed(sql=computed(column.sql, types_of(table.columns), column.type).text)
+    return None
+
+
+def _check_keys(column: ColumnSpec, keys: tuple[Key, ...], at: Path, findings: Findings) -> None:
+    if not keys:
+        findings.add("DPR-S604", (*at, "keys"), "has no key, for the reference has no line", "add its lines")
+    elif len(keys) > MOST_KEYS:
+        findings.add("DPR-S605", (*at, "keys"), f"has {len(keys)} keys, more than a million", "take a coarser column")
+    else:
+        check_labels(column, {key_text(key) for key in keys}, at, findings)
+
+
+_MOST_ZEROS = 4_000
+
+
+_MOST_NUMBERS = 2 * 10**7  # combinations x cells of their columns
+
+
+_MOST_WORK = 2 * 10**10  # combinations squared x these cells x tables
+
+
+def left_out(query: QuerySpec, table: Table, public: ReferenceTable, at: Path, findings: Findings) -> tuple[int, ...]:
+    """The positions of the cells that a query leaves out, rising and each once.
+
+    Cells are row-major over the keys of ``by``: the last column runs fastest. A line says more than its cell where
+    the reference has other columns; these are ignored.
+
+    Args:
+        query: With public keys.
+        table: Its table, with every key spelled out.
+        public: The reference whose lines are the combinations.
+        at: The path of the query.
+        findings: Where a line that is no cell is told, and that no cell is left.
+    """
+    return _excluded_positions(query.by, table, public, at, findings)
+
+
+def zeros_of(query: QuerySpec, table: Table, public: ReferenceTable, at: Path, findings: Findings) -> Zeros | None:
+    """The structural zeros of a workload; None where the file has no line, or something is wrong.
+
+    Args:
+        query: With marginals, over columns that the reference has all of its columns among.
+        table: Its table, with every key spelled out.
+        public: The reference whose lines are the combinations.
+        at: The path of the query.
+        findings: Where a line that is no combination is told, that none is left, and that there are too many.
+    """
+    assert query.marginals is not None  # noqa: S101 - asked for by the caller
+    assert query.except_ is not None  # noqa: S101 - as before
+    columns = tuple(name for name in query.marginals.attributes if name in public.columns)
+    cells = _excluded_positions(columns, table, public, at, findings)
+    if not cells:
+        return None
+    tables = sum(set(columns) <= set(each) for each in query.marginals.tables)
+    every = table.cells(columns)
+    work = len(cells) ** 2 * every * tables
+    if len(cells) > _MOST_ZEROS or len(cells) * every > _MOST_NUMBERS or work > _MOST_WORK:
+        says = f"lists {len(cells)} of {every} combinations, in {tables} tables: too many to be worked out"
+        hint = "put keys together that are impossible in the same way, or leave `except` out: it costs accuracy alone"
+        findings.add("DPR-S667", (*at, "except", "reference"), says, hint, (*at, "marginals"))
+        return None
+    return Zeros(reference=query.except_.reference, columns=columns, cells=cells)
+
+
+def _excluded_positions(
+    by: tuple[str, ...], table: Table, public: ReferenceTable, at: Path, findings: Findings
+) -> tuple[int, ...]:
+    here = (*at, "except", "reference")
+    columns = [table.column(name) for name in by]
+    places: list[dict[Key, int]] = [{key: at for at, key in enumerate(column.keys or ())} for column in columns]
+    strides = [prod(column.cells for column in columns[number + 1 :]) for number in range(len(columns))]
+    found: set[int] = set()
+    for line in zip(*(public.columns[name] for name in by), strict=True):
+        if any(key not in known for key, known in zip(line, places, strict=True)):
+            told = ", ".join(f"{name} {key_text(key)!r}" for name, key in zip(by, line, strict=True))
+            hint = "take the line out of the file, or declare its keys"
+            findings.add("DPR-S606", here, f"has a line that is no cell: {shown(told, 120)}", hint)
+            return ()
+        found.add(sum(known[key] * stride for key, known, stride in zip(line, places, strides, strict=True)))
+    if found and len(found) == prod(column.cells for column in columns):
+        findings.add("DPR-S607", here, "leaves out every cell", "leave some, or leave the query out")
+    return tuple(sorted(found))

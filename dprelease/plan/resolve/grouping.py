@@ -1,0 +1,68 @@
+"""From a query to the rows and cells that its steps share, and to one measure for every published number."""
+
+from __future__ import annotations
+
+from dprelease.catalog.aggregate import Grouping
+from dprelease.catalog.expressions.expression import parse
+from dprelease.catalog.table import Catalog, Table
+from dprelease.measures import Measure, planned
+from dprelease.spec.fields.document import QuerySpec
+
+__all__ = ["canonical_measures", "canonical_text", "exclusion_name", "grouping_of", "planned_measures"]
+
+
+def exclusion_name(query: QuerySpec) -> str | None:
+    """The name in ``Catalog.exclusions`` of the cells that a query leaves out; None where it leaves none out."""
+    if query.except_ is None:
+        return None
+    return f"{query.table}.{query.except_.reference}({','.join(query.by)})"  # tables may have other keys of one name
+
+
+def canonical_text(text: str | None, table: Table) -> str | None:
+    """The canonical text of a filter over a table's columns; None stays None."""
+    if text is None:
+        return None
+    return parse(text, {column.name: column.type for column in table.columns}).text
+
+
+def grouping_of(query: QuerySpec, catalog: Catalog) -> Grouping:
+    """Which rows of its table a query reads, and the cells that they fall into.
+
+    Two queries that mean the same have the same grouping, and share one pass. The cells of a list of keys are the
+    keys of its column.
+
+    Args:
+        query: Of a spec that was loaded without a problem.
+        catalog: Of the same spec.
+    """
+    bounds = query.bounds
+    return Grouping(
+        table=query.table,
+        by=query.cells_by,
+        where=canonical_text(query.where, catalog.tables[query.table]),
+        max_groups=bounds.max_groups if bounds is not None else None,
+        max_rows_per_group=bounds.max_rows_per_group if bounds is not None else None,
+        excluding=exclusion_name(query),
+        private=query.keys == "private",
+        min_units=query.min_units,
+    )
+
+
+def canonical_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
+    """The measures as the author wrote them, each filter as its canonical text.
+
+    Args:
+        query: Of a spec that was loaded without a problem.
+        table: Its table.
+    """
+    return {
+        label: measure.model_copy(update={"where": canonical_text(measure.where, table)})
+        for label, measure in query.measures.items()
+    }
+
+
+def planned_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
+    """One measure for every published number of a query, by its published name, in published order."""
+    types = {column.name: column.type for column in table.columns}
+    found = planned(canonical_measures(query, table))
+    return {label: each.settled(types) for label, each in found.items()}

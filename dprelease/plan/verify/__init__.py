@@ -1,0 +1,1 @@
+"""The plan derived a second time, by code that shares nothing with the planner."""

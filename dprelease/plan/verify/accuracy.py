@@ -1,0 +1,190 @@
+"""What a plan says of the accuracy of its numbers, worked out again from the laws of the noise.
+
+The tables of a workload residual by residual, up and down the tree: The residual b of a table is its sum over the other
+attributes, centred along those of b. A draw of a table A of cell variance s has the residual b of every subset at the
+variance s prod_{A - b} n; a drawn residual of divisor d and scale s has its own at (s / d)^2. Residuals are
+uncorrelated: each is a tree of numbers of its own, in which a node is the sum of its children. What is known from below
+adds up over children, what is known at a node joins it by precision, and the way down shares out by how much a node's
+siblings leave open. A cell of A then has, with n the numbers of keys,
+
+    sum_{b in A} v_b prod_{i in b} (1 - 1 / n_i) prod_{j in A - b} 1 / n_j^2.
+
+Only with cells that no row can have is this not so; of these the estimator tells (``estimate.workloads.zeros``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import chain, combinations
+from typing import Any
+
+import numpy as np
+
+from dprelease.catalog.table import Catalog
+from dprelease.estimate.workloads.design import Design, Taken, Tree, Zeros
+from dprelease.estimate.workloads.zeros import cell_variances
+from dprelease.measures import Expected
+from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
+from dprelease.plan.verify.factor import expected_of_sums
+from dprelease.plan.verify.reach import require
+
+__all__ = ["check_outputs", "figure", "worst_variances"]
+
+_TOLERANCE = 1e-9  # of a figure that is worked out in floats, on one machine or another
+
+
+def check_outputs(plan: ReleasePlan) -> None:
+    """One line for every number that is published, none more accurate than the noise allows, and every target met.
+
+    The tables of workloads are held against their draws by ``verify_workload``.
+
+    Raises:
+        BrokenPromiseError: If a line is missing, there twice or of nothing, tells too small an error, or a target is
+            missed.
+    """
+    told = {(output.query, output.measure): output for output in plan.outputs}
+    wanted = [(query.name, label) for query in plan.queries for label in query.measures]
+    lines = Counter((output.query, output.measure) for output in plan.outputs)
+    require(lines == Counter(wanted), "it tells the accuracy of other numbers than it publishes")
+    taken = {each.id: each for each in plan.measured}
+    for query in plan.queries:
+        asked = query.goal.targets if query.workload is None else {}
+        for label in asked:
+            require(label in query.measures, f"{query.name} has a target for a measure that is not there")
+        for label in query.measures:
+            output, name = told[query.name, label], f"{query.name}.{label}"
+            require(output.table == query.table, f"{name} is told of another table")
+            if query.workload is None:
+                fed = tuple(dict.fromkeys(feed.step for feed in query.inputs[label]))
+                require(output.steps == fed, f"{name} is told of other steps")
+                steps = [(taken[feed.step], feed.part) for feed in query.inputs[label]]
+                quantities, laws = [step.parts[part] for step, part in steps], [step.law for step, _ in steps]
+                measure = query.measures[label]
+                if query.ranges is not None:
+                    found = expected_of_sums(plan, query, plan.step(fed[0]))
+                else:
+                    found = measure.expected(quantities, laws, plan.publish.confidence, _rows(query, label))
+                _check_told(name, output, found, asked.get(label))
+
+
+def _check_told(name: str, output: Output, found: Expected, target: Fraction | None) -> None:
+    margin = None if found.margin is None else Fraction(found.margin)
+    met = target is None or (margin is not None and margin <= target)
+    require(met, f"{name} misses its target")
+    for told, true in ((output.standard_error, found.standard_error), (output.margin, found.margin)):
+        honest = told is None if true is None else figure(told, name) >= Fraction(true * (1 - _TOLERANCE))
+        require(honest, f"{name} is told to be more accurate than it is")
+
+
+def figure(text: str | None, name: str) -> Fraction:
+    """A number that a plan tells.
+
+    Raises:
+        BrokenPromiseError: If it tells none.
+    """
+    try:
+        found = Fraction(text or "")
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(-1)
+    require(found >= 0, f"{name} has no accuracy")
+    return found
+
+
+def _rows(query: PlannedQuery, label: str) -> int | None:
+    """The guess of rows per cell: that for a count of the measure's own column, else the first one given."""
+    own = query.measures[label]
+    if own.others:  # what a ratio divides by
+        own = query.measures.get(own.others[-1], own)
+    for name, guess in query.expect.items():
+        counted = query.measures[name].counted if name in query.measures else None
+        if counted is not None and counted == own.target:
+            return guess
+    return next(iter(query.expect.values()), None)
+
+
+Axes = tuple[int, ...]
+
+
+Array = Any
+
+
+def worst_variances(
+    workload: Workload, catalog: Catalog, steps: Mapping[str, Measured]
+) -> dict[tuple[int, Axes], float]:
+    """The variance of the most uncertain cell of every published table, by level and set; infinite where one is open.
+
+    Args:
+        workload: Of a plan.
+        catalog: Of the same plan.
+        steps: By id.
+    """
+    table = catalog.tables[workload.table]
+    sizes = tuple(table.column(name).cells for name in workload.attributes)
+    takes = [_taken(take.level, take.axes, steps[take.step], sizes) for take in workload.takes]
+    if workload.name in catalog.zeros:
+        zeros = catalog.zeros[workload.name]
+        places = Zeros(tuple(map(workload.attributes.index, zeros.columns)), zeros.cells)
+        found = cell_variances(Design(sizes, Tree.flat(), workload.sets, tuple(takes), places))
+        return {place: float(each.max()) for place, each in found.items()}
+    parents = (
+        [np.asarray(each) for each in catalog.hierarchies[workload.hierarchy].parents] if workload.hierarchy else []
+    )
+    nodes = (table.column(workload.levels[0]).cells if workload.levels else 1, *map(len, parents))
+    totals = {(level, axes): np.zeros(count) for level, count in enumerate(nodes) for axes in workload.sets}
+    last: tuple[tuple[float, ...], list[Array]] = ((), [])
+    for residual, known in sorted(_precisions(workload.sets, takes, sizes, len(nodes)).items()):
+        if known != last[0]:
+            last = known, _smoothed(known, nodes, parents)  # neighbours often agree; all together may not fit
+        for axes in workload.sets:
+            factor = math.prod(1 - 1 / sizes[i] if i in residual else sizes[i] ** -2 for i in axes)
+            if factor and set(residual) <= set(axes):
+                for level, variances in enumerate(last[1]):
+                    totals[level, axes] += factor * variances
+    return {place: float(each.max()) for place, each in totals.items()}
+
+
+def _subsets(axes: Axes) -> list[Axes]:
+    return [found for size in range(len(axes) + 1) for found in combinations(axes, size)]
+
+
+def _taken(level: int, axes: Axes, step: Measured, sizes: Sequence[int]) -> Taken:
+    """The variance of noise is at most the square of its scale; an invariant has none."""
+    residual = None if isinstance(step, Invariant) else step.residual
+    divisor = 1 if residual is None else residual.grain * math.prod(sizes[i] for i in axes)
+    return Taken(level, axes, residual is not None, (float(step.scale) / divisor) ** 2)
+
+
+def _precisions(
+    sets: Sequence[Axes], takes: Sequence[Taken], sizes: Sequence[int], levels: int
+) -> dict[Axes, tuple[float, ...]]:
+    """What the draws of every level tell of each residual that is needed; infinite where one is exact."""
+    found = {residual: [0.0] * levels for residual in chain.from_iterable(map(_subsets, sets))}
+    for take in takes:
+        few = [take.axes] if take.residual else _subsets(take.axes) if 2 ** len(take.axes) < len(found) else list(found)
+        for residual in few:
+            if residual in found and set(residual) <= set(take.axes):
+                variance = take.variance * math.prod(sizes[j] for j in take.axes if j not in residual)
+                found[residual][take.level] += 1 / variance if variance else math.inf
+    return {residual: tuple(known) for residual, known in found.items()}
+
+
+def _smoothed(known: Sequence[float], nodes: Sequence[int], parents: Sequence[Array]) -> list[Array]:
+    """The variance of one residual at every node of every level, given its precision at each level."""
+    sums = [np.full(count, math.inf) for count in nodes]
+    up = list(sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for level in reversed(range(len(nodes))):
+            if level < len(parents):
+                sums[level] = np.bincount(parents[level], up[level + 1], nodes[level])
+            up[level] = 1 / (known[level] + 1 / sums[level])
+        found = up[:1]
+        for level, above in enumerate(parents, 1):
+            own, together = up[level], sums[level - 1][above]
+            share = np.where(together > 0, own / together, 0.0)
+            down = share * (together - own) + share * share * found[-1][above]
+            alone = np.bincount(above, minlength=nodes[level - 1])[above] == 1
+            found.append(np.where(np.isinf(own), np.where(alone, found[-1][above], math.inf), down))
+    return found

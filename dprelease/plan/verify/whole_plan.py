@@ -1,0 +1,237 @@
+"""The guard that everyone calls: re-derive sensitivity, goals and loss from what was built, and refuse on a difference.
+
+Nothing here calls the code that built the plan: sensitivities come from enumerating extreme rows
+(``verify_reach``), losses from other forms of the same theorems and from the exact loss of all draws
+(``verify_loss``, ``verify_draws``, ``verify_delta``), in floats with an explicit tolerance. ``plan`` runs it, ``run``
+runs it before the reservation, the report prints its number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from dprelease.catalog.factor import Factor
+from dprelease.errors import PlanError
+from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
+from dprelease.plan.verify.accuracy import check_outputs
+from dprelease.plan.verify.events import draws_of
+from dprelease.plan.verify.factor import check_factor, check_ranges
+from dprelease.plan.verify.form import check_form
+from dprelease.plan.verify.groups import check_groups
+from dprelease.plan.verify.loss import check_losses, cost_within, total_rho
+from dprelease.plan.verify.periods import misread, unparted, untied
+from dprelease.plan.verify.pieces import check_pieces
+from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach, require  # noqa: F401 - for its own test
+from dprelease.plan.verify.residual import check_residual
+from dprelease.plan.verify.workloads import check_invariants, check_workloads, check_zeros, feeds_of_workloads
+from dprelease.privacy.budget import Loss
+
+__all__ = ["has_room", "verify"]
+
+_TOLERANCE = 1e-9
+
+
+def verify(plan: ReleasePlan) -> Loss:
+    """The certified loss of a plan, after every claim in it has been derived a second time.
+
+    Raises:
+        BrokenPromiseError: If a sensitivity, a share, a cell count, a goal or a loss is not what the plan says,
+            or the certified loss exceeds the budget; or the plan makes no sense. Nothing may be drawn from such a plan.
+    """
+    check_form(plan)
+    try:
+        return _derived(plan)
+    except (ArithmeticError, AssertionError, LookupError, PlanError, TypeError, ValueError) as error:
+        # What makes no sense in a way that nobody thought of is no plan either.
+        raise broken(f"it makes no sense ({type(error).__name__})") from error
+
+
+def _derived(plan: ReleasePlan) -> Loss:
+    _check_shape(plan)
+    _check_times(plan)
+    _check_accounts(plan)
+    for step in plan.steps:
+        check_step = check_reach if step.residual is None else check_residual
+        (check_step if step.factor is None else check_factor)(plan, step)
+        require(has_room(step), f"{step.id} has noise that does not fit into 64 bits beside a total")
+    check_ranges(plan)
+    check_groups(plan)
+    _check_goals(plan)
+    check_outputs(plan)
+    check_zeros(plan)
+    check_workloads(plan)
+    check_pieces(plan)
+    check_invariants(plan)
+    check_losses(plan)
+    require(plan.certified in plan.loss, "the certified loss is not given")
+    certified = plan.loss[plan.certified]
+    if plan.accounting == "auto":
+        smallest = all(certified.epsilon <= loss.epsilon for loss in plan.loss.values())
+        require(smallest, "certified is not the smallest")
+    else:
+        require(plan.certified == plan.accounting, "certified by another accountant than the spec's")
+    require(certified.delta <= plan.budget.delta, "delta above the budget's")
+    if plan.budget.epsilon is not None:
+        require(certified.epsilon <= plan.budget.epsilon, "epsilon above the budget's")
+    else:
+        rho = total_rho(draws_of(plan.steps))
+        require(rho <= float(plan.budget.rho or 0) * (1 + _TOLERANCE), "rho above the budget's")
+    return certified
+
+
+def _check_times(plan: ReleasePlan) -> None:
+    """What is charged to the stretches of a period is read from that period, and is about units of these stretches."""
+    for problem in (*misread(plan), *untied(plan), *unparted(plan)):
+        require(False, problem)
+
+
+def _check_accounts(plan: ReleasePlan) -> None:
+    """Every table that is read, by a private join too, is of an account that the release is charged to."""
+    names = {account.name for account in plan.accounts}
+    for table in plan.catalog.tables.values():
+        require(table.account in names, f"{table.name} is of an account that is not charged")
+
+
+def _check_shape(plan: ReleasePlan) -> None:
+    """Every measure is fed by what it needs, and every step feeds just what it says."""
+    ids = [each.id for each in plan.measured]
+    require(len(set(ids)) == len(ids), "two steps with one id")
+    require(sum((step.share for step in plan.steps), Fraction(0)) == 1, "shares do not add up to one")
+    by_id: dict[str, Measured] = {each.id: each for each in plan.measured}
+    served = {(answer.query, answer.measure, each.id) for each in plan.measured for answer in each.answers}
+    feeding = feeds_of_workloads(plan)
+    for query in plan.queries:
+        require(set(query.inputs) == set(query.measures), f"{query.name} has inputs for other measures")
+        for label in query.measures if query.workload is None else ():
+            _check_feeds(plan, query, label, by_id)
+            feeding |= {(query.name, label, feed.step) for feed in query.inputs[label]}
+        feeding |= _check_keys(plan, query, {step.id: step for step in plan.steps})
+    require(served == feeding, "a step claims to answer what it does not feed, or feeds what it does not answer")
+
+
+def _check_keys(plan: ReleasePlan, query: PlannedQuery, steps: Mapping[str, Step]) -> set[tuple[str, str, str]]:
+    """What selects the keys of a query, and what makes its list: there where it must be, and nowhere else."""
+    found = set()
+    require(
+        (query.selection is not None) == query.private, f"{query.name} has keys that nothing selects, or none to select"
+    )
+    for step_id, answer in ((query.selection, "(keys)"), (query.ranking.step if query.ranking else None, "(list)")):
+        if step_id is None:
+            continue
+        require(step_id in steps, f"{query.name} needs a step that is not there")
+        step = steps[step_id]
+        same = step.aggregate.grouping == query.grouping
+        require(same, f"{query.name} takes its keys from other cells")
+        fits = step.selecting is not None if answer == "(keys)" else step.mechanism == "exponential_top_k"
+        require(fits, f"{query.name} takes its keys from a step that chooses none")
+        found.add((query.name, answer, step_id))
+    if query.ranking is not None:
+        choosing = steps[query.ranking.step].choosing
+        require(
+            choosing is not None and choosing.rounds == query.ranking.k, f"{query.name} is a list of another length"
+        )
+        require(not query.measures, f"{query.name} is a list and has measures")
+    return found
+
+
+def _check_feeds(plan: ReleasePlan, query: PlannedQuery, label: str, steps: Mapping[str, Measured]) -> None:
+    name, table = f"{query.name}.{label}", plan.catalog.tables[query.table]
+    found = []
+    for feed in query.inputs[label]:
+        require(feed.step in steps, f"{name} needs a step that is not there")
+        step = steps[feed.step]
+        require(feed.part < len(step.parts), f"{name} needs a part that its step does not have")
+        selects = isinstance(step, Step) and step.selecting is not None
+        require(not selects, f"{name} is fed by what selects keys, which is biased")
+        found.append(step.parts[feed.part])
+        same = step.aggregate.grouping == query.grouping
+        require(same, f"{name} is fed from other cells")
+    try:
+        wanted = query.measures[label].alternatives(table)
+    except (AssertionError, KeyError):
+        raise broken(f"{name} measures a column that is not there, or has no range") from None
+    require(tuple(found) in wanted, f"{name} is fed by other quantities")
+
+
+def _check_goals(plan: ReleasePlan) -> None:
+    """Pinned queries cost no more than asked and share nothing."""
+    for query in plan.queries:
+        budget = query.goal.budget
+        if budget is not None:
+            own = [step for step in plan.steps if any(answer.query == query.name for answer in step.answers)]
+            alone = all(answer.query == query.name for step in own for answer in step.answers)
+            require(alone, f"{query.name} has a budget of its own and shares a step")
+            require(budget.delta == plan.budget.delta, f"{query.name} reads its budget at another delta")
+            within = cost_within(own, budget, plan.budget.delta, plan.accounting)
+            require(within, f"{query.name} costs more than its own budget")
+
+
+_LARGEST_TOTAL = 2**62
+
+
+_LARGEST_CONTRAST = 2**61
+
+
+_LEAST_COUNT = 2**32
+
+
+_LARGEST_ANSWER = 2**63 - 1
+
+
+_REACH = {"discrete_laplace": 57, "laplace_threshold": 57, "discrete_gaussian": 11, "gaussian_threshold": 11}
+
+
+_JOINT = ("count_knorm", "linf_knorm")
+
+
+_WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "optimal_selection")
+
+
+def has_room(step: Step) -> bool:
+    """Whether a total and its noise fit into 64 bits, but for a chance of 2^-80 a number; choices always do.
+
+    Totals are clamped to 2^62 in size before noise is added (``engines.duck.grid_steps.MOST``), and answers to 64 bits
+    after it. Clamping an answer is post-processing, and moves it no further from the total, so that neither the loss
+    nor a margin depends on this check. It makes sure that answers are not clamped, and so biased, but by a chance of
+    2^-80.
+
+    The contrasts of a residual are larger than the counts that they are made of, by up to grain prod 2 (n_i - 1).
+    Counts are clamped so that contrasts are at most 2^61 (``noise.mechanisms.residual``), and a plan where that happens
+    to a count of less than 2^32 rows is refused. The same is done with the sums of a factor
+    (``noise.mechanisms.factor``).
+
+    Of a residual: 2^32 grain prod 2 (n_i - 1) <= 2^61, and 2^61 + 11 scale <= 2^63 - 1. Of a factor, in the same way,
+    with the largest sum of sizes along a row of its matrix.
+    """
+    if step.factor is not None:
+        return _LEAST_COUNT * _row_sum(step.factor) <= _LARGEST_CONTRAST and _contrast_fits(step)
+    if step.residual is None:
+        return _LARGEST_TOTAL + _reach(step) <= _LARGEST_ANSWER
+    growth = step.residual.grain * math.prod(2 * (step.residual.shape[at] - 1) for at in step.residual.axes)
+    return _LEAST_COUNT * growth <= _LARGEST_CONTRAST and _contrast_fits(step)
+
+
+def _contrast_fits(step: Step) -> bool:
+    return _LARGEST_CONTRAST + _reach(step) <= _LARGEST_ANSWER
+
+
+def _row_sum(factor: Factor) -> int:
+    """The largest sum of sizes along a row, for which counts are clamped: one row after the other."""
+    return max(int(sum(map(abs, row.tolist()))) for row in factor.matrix)
+
+
+def _reach(step: Step) -> Fraction:
+    """What the noise on one number exceeds with a probability below 2^-80, in grid steps; 0 without noise.
+
+    P(|X| >= t) is at most 2 exp(-t / scale) for discrete Laplace noise, and at most 2 exp(-t^2 / (2 scale^2)) for
+    discrete Gaussian noise (Canonne, Kamath and Steinke 2020, section 3). A number of a K-norm draw of k is at most
+    the radius, J + G_0 + ... + G_k with J <= k (``noise.mechanisms.knorm``), and E exp(G / (2 scale)) = 1 + exp(-1 / (2
+    scale)) is at most 2 for each geometric G: P(sum >= t) <= 2^(k + 1) exp(-t / (2 scale)), which is 2^-80 at
+    t = 2 ln 2 (k + 81) scale. 7/5 is above 2 ln 2.
+    """
+    if step.mechanism in _JOINT:
+        number = len(step.parts)
+        return number + Fraction(7, 5) * (number + 81) * step.scale
+    return Fraction(0) if step.mechanism in _WITHOUT_NOISE else _REACH[step.mechanism] * step.scale

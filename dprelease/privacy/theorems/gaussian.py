@@ -1,0 +1,189 @@
+"""The continuous Gaussian: one exact curve for any number of draws.
+
+Gaussian draws with noise scales s_i and L2 sensitivities d_i are, together and also when chosen adaptively, exactly
+one draw with mu^2 = sum (d_i / s_i)^2 (Dong, Roth and Su 2019, Corollary 2). Its curve is Theorem 8 of Balle
+and Wang 2018:  delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilon) Phi(-mu/2 - epsilon/mu).
+
+It is *not* the curve of integer-valued (discrete) Gaussian noise: see `curves.lattice` and `curves.collapse`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from dprelease.errors import UnsupportedEvent
+from dprelease.privacy.rounding import CONTEXT, dyadic_up, log_of, real, upper
+from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
+
+__all__ = ["classic_sigma", "composed", "delta", "epsilon", "epsilon_quick", "log_delta_quick", "sigma"]
+
+_SURE = Fraction(1, 10**18)
+
+
+def composed(sigmas: Sequence[Fraction], sensitivities: Sequence[Fraction]) -> Fraction:
+    """The mu^2 of Gaussian draws together, exact: the sum of (sensitivity / sigma)^2 (Dong, Roth, Su, Cor. 2)."""
+    pairs = zip(sigmas, sensitivities, strict=True)
+    return sum(((Fraction(d) / Fraction(s)) ** 2 for s, d in pairs), Fraction(0))
+
+
+def delta(mu_squared: Fraction, epsilon: Fraction) -> Fraction:
+    """Delta at epsilon (which may be negative), rounded up: Balle and Wang 2018, Theorem 8.
+
+    Within 1e-18 relative for mu above 1e-30; below, where the two terms cancel to their last digits, an upper bound
+    with fewer correct digits.
+    """
+    return as_delta(_point(mu_squared, epsilon)[0])
+
+
+def epsilon(mu_squared: Fraction, delta: Fraction) -> Fraction:
+    """The smallest epsilon >= 0 at this delta, rounded up by less than one part in 10^12.
+
+    Raises:
+        UnsupportedEvent: At delta 0, where Gaussian noise has no finite epsilon.
+    """
+    if mu_squared == 0:
+        return Fraction(0)
+    _needs(delta)
+    mu, log_delta = math.sqrt(mu_squared), log_of(delta)
+    # 60 digits only where the floats cannot tell whether epsilon 0 is enough
+    if log_delta_quick(mu, 0.0)[0] < log_delta + 1e-3 and as_delta(_point(mu_squared, Fraction(0))[0]) <= delta:
+        return Fraction(0)
+    guess = Fraction(epsilon_quick(mu, log_delta))
+    found = least_epsilon(lambda e: _point(mu_squared, e), delta, guess, real(_SURE))
+    return certified(lambda e: as_delta(_point(mu_squared, e)[0]), delta, found)
+
+
+def sigma(sensitivity: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The smallest noise scale that is (epsilon, delta)-differentially private, rounded up by less than 10^-12.
+
+    Balle and Wang 2018, Algorithm 1, as one root in mu = sensitivity / sigma: the curve grows with mu, and its
+    derivative is the normal density at epsilon / mu - mu / 2.
+
+    Raises:
+        UnsupportedEvent: At delta 0.
+    """
+    if sensitivity == 0:
+        return Fraction(0)
+    _needs(delta)
+    mu = real(_quick_mu(float(epsilon), log_of(delta)))
+    target, eps = real(delta), real(epsilon)
+    for _ in range(8):
+        gap = _point_at(mu, eps)[0] - target
+        move = gap / _density(eps / mu - mu / 2)
+        # a step is at most a tenth, so that a poor start cannot leave the positive numbers
+        mu -= min(max(move, -mu / 10), mu / 10)
+        if abs(move) < mu * real(_SURE):
+            break
+    start = upper(real(sensitivity) / mu)
+    found, pad = start, start / 10**17
+    while as_delta(_point((sensitivity / found) ** 2, epsilon)[0]) > delta:
+        found, pad = dyadic_up(start + pad, 90), 4 * pad
+    return found
+
+
+def classic_sigma(epsilon: Fraction, delta: Fraction, sensitivity: Fraction) -> Fraction:
+    """The textbook scale sqrt(2 ln(1.25 / delta)) sensitivity / epsilon, rounded up (Dwork and Roth 2014, Thm 3.22).
+
+    Raises:
+        UnsupportedEvent: Unless 0 < epsilon < 1, where it is proved, or at delta 0.
+    """
+    if not 0 < epsilon < 1:
+        raise UnsupportedEvent(
+            f"the classic Gaussian formula is proved only for epsilon between 0 and 1, not {float(epsilon):g}",
+            hint="use the analytic Gaussian (`curves.gaussian.sigma`): it holds for every epsilon, with less noise",
+        )
+    _needs(delta)
+    return upper(CONTEXT.sqrt(2 * CONTEXT.log(real(Fraction(5, 4) / delta))) * real(sensitivity / epsilon))
+
+
+def log_delta_quick(mu: float, epsilon: float) -> tuple[float, float]:
+    """In floats, about 1e-9 relative: ln delta, and exp(epsilon) Phi(-b) / delta, the falling rate of ln delta.
+
+    With a = epsilon/mu - mu/2, b = a + mu and the Mills ratio M(x) = (1 - Phi(x)) / phi(x):
+    delta = phi(a) (M(a) - M(b)). For guesses only: never a result.
+    """
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    if a < -30:
+        return 0.0, 0.0
+    below, above = _mills(a), _mills(b)
+    # where the two nearly cancel, the integral of -M'(x) = 1 - x M(x) keeps the digits
+    gap = below - above if mu > 0.3 else mu * sum(w * (1 - x * _mills(x)) for w, x in _nodes(a, b))
+    if gap <= 0:
+        gap = mu / (1 + a * a)
+    return -a * a / 2 - math.log(2 * math.pi) / 2 + math.log(gap), above / gap
+
+
+def epsilon_quick(mu: float, log_delta: float) -> float:
+    """In floats, epsilon >= 0 at ln delta: for guesses only.
+
+    Newton on the concave ln delta from the right, where it cannot overshoot; delta <= exp(-a^2 / 2) bounds the start.
+    """
+    at = mu * mu / 2 + mu * math.sqrt(max(0.0, -2 * log_delta))
+    for _ in range(60):
+        value, rate = log_delta_quick(mu, at)
+        if rate == 0:
+            break
+        following = max(0.0, at + (value - log_delta) / rate)
+        if abs(following - at) <= 1e-12 * at:
+            return following
+        at = following
+    return at
+
+
+def _point(mu_squared: Fraction, epsilon: Fraction) -> Point:
+    if mu_squared == 0:
+        return -CONTEXT.expm1(real(epsilon)), CONTEXT.exp(real(epsilon))
+    return _point_at(CONTEXT.sqrt(real(mu_squared)), real(epsilon))
+
+
+def _point_at(mu: Any, eps: Any) -> Point:
+    """Delta (not below the true one) and its slope, in 60 digits."""
+    root = CONTEXT.sqrt(2)
+    a, b = eps / mu - mu / 2, eps / mu + mu / 2
+    first = CONTEXT.erfc(a / root) / 2
+    second = CONTEXT.exp(eps) * CONTEXT.erfc(b / root) / 2
+    # The two may cancel; an argument x = eps/mu with an error of 1e-59 x moves its term by 1e-59 x^2 relative.
+    # The pad covers that with a factor of 10^7, also where the exact difference is below it.
+    pad = first * (1 + a * a + b * b + abs(eps)) * CONTEXT.mpf(10) ** -52
+    return first - second + pad, second
+
+
+def _density(x: Any) -> Any:
+    return CONTEXT.exp(-x * x / 2) / CONTEXT.sqrt(2 * CONTEXT.pi)
+
+
+def _needs(delta: Fraction) -> None:
+    if delta <= 0:
+        raise UnsupportedEvent(
+            "Gaussian noise has no finite epsilon at delta 0",
+            hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
+        )
+
+
+def _mills(x: float) -> float:
+    """(1 - Phi(x)) / phi(x): by erfc, and from 6 on by Laplace's continued fraction."""
+    if x < 6:
+        return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
+    tail = x
+    for k in range(40, 0, -1):
+        tail = x + k / tail
+    return 1 / tail
+
+
+_GAUSS = ((0.1739274225687269, 0.0694318442029737), (0.3260725774312731, 0.3300094782075719))
+
+
+def _nodes(a: float, b: float) -> list[tuple[float, float]]:
+    """Gauss-Legendre with four points on [a, b]; the weights add up to 1."""
+    return [(w, a + (b - a) * x) for w, p in _GAUSS for x in (p, 1 - p)]
+
+
+def _quick_mu(epsilon: float, log_delta: float) -> float:
+    low, high = 1e-60, 1e6
+    for _ in range(70):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if log_delta_quick(middle, epsilon)[0] < log_delta else (low, middle)
+    return math.sqrt(low * high)

@@ -1,0 +1,176 @@
+"""Many independent draws together: what the composed privacy loss is made of, and the numbers that shape an integral.
+
+Nothing here is random or rounded for certification; ``inversion`` does that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, lcm
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dprelease.privacy.theorems.loss_laws import Bell, Family, Ramp, Response, Smooth, Staircase
+
+__all__ = ["Part", "Total", "total_of"]
+
+Kind = Literal["response", "staircase", "smooth", "bell", "ramp"]
+
+
+class Part(NamedTuple):
+    """One coordinate of one draw: a one-dimensional law.
+
+    Attributes:
+        kind: ``response`` (pure; size in ``value``), ``smooth`` (continuous Laplace; size in ``value``), ``ramp``
+            (bounded range; size in ``value``), ``staircase`` (discrete Laplace; scale in ``value``) or ``bell``
+            (discrete Gaussian; scale in ``value``).
+        value: The size or the scale.
+        shift: Whole steps that the coordinate moves; 1 for the first three kinds.
+    """
+
+    kind: Kind
+    value: Fraction
+    shift: int = 1
+
+    @property
+    def top(self) -> Fraction:
+        """The largest loss; for ``bell``, which has none, the mean loss."""
+        if self.kind == "staircase":
+            return self.shift / self.value
+        return self.value if self.kind != "bell" else Fraction(self.shift**2) / (2 * self.value**2)
+
+    @property
+    def step(self) -> Fraction | None:
+        """All losses are ``top`` plus a multiple of this; None if the law is continuous."""
+        if self.kind == "response":
+            return 2 * self.value
+        if self.kind == "staircase":
+            return 2 / self.value
+        return self.shift / self.value**2 if self.kind == "bell" else None
+
+
+@dataclass(frozen=True)
+class Total:
+    """The composed loss ``ref + sum of (L_i - ref_i) + N(0, squared)``.
+
+    Attributes:
+        families: The non-Gaussian draws, by shape.
+        squared: mu^2 of all continuous Gaussian draws: they compose to one exactly (Dong, Roth and Su 2022,
+            Corollary 3.3); its loss is normal with mean mu^2/2 (in ``ref``) and variance mu^2.
+        ref: The sum of the draws' reference losses, exact.
+        step: All losses are ``ref`` plus a multiple of this; 0 where no such number is useful.
+        bounded: Whether ``ref`` is the largest possible loss.
+        draws: How many one-dimensional laws were added up.
+    """
+
+    families: tuple[Family, ...]
+    squared: Fraction
+    ref: Fraction
+    step: Fraction
+    bounded: bool
+    draws: int
+
+    @property
+    def distinct(self) -> int:
+        """How many different laws there are."""
+        return sum(len(family.counts) for family in self.families)
+
+    def log_moment(self, theta: float) -> float:
+        """``log E exp(theta (L - ref))``."""
+        own = sum(float(family.counts @ family.log_moment(theta)) for family in self.families)
+        return own + float(self.squared) * theta * theta / 2
+
+    def slope(self, theta: float) -> float:
+        """Its derivative, from the phase at one small frequency."""
+        reach = 1e-7 / ((1 + self._longest) * (1 + theta))
+        small = np.array([reach])
+        own = sum(
+            float(family.counts @ np.angle(family.tilted(theta, small)[:, 0])) / reach for family in self.families
+        )
+        return own + float(self.squared) * theta
+
+    @property
+    def _longest(self) -> float:
+        return max((_span(family) for family in self.families), default=0.0)
+
+
+def _span(family: Family) -> float:
+    """A loss that one draw of the family exceeds rarely or never."""
+    if isinstance(family, Response | Smooth | Ramp):
+        return float(family.size.max())
+    if isinstance(family, Staircase):
+        return float((family.rate * family.shift).max())
+    return float((family.shift * (1 + family.shift) / family.scale**2).max()) if isinstance(family, Bell) else 0.0
+
+
+def total_of(parts: Counter[Part], squared: Fraction = Fraction(0)) -> Total:
+    """Composes parts (with their counts) and one Gaussian of this mu^2; the order of the parts does not matter."""
+    ordered = sorted(((part, n) for part, n in parts.items() if n and part.value and part.shift), key=_order)
+    groups: dict[str, list[tuple[Part, int]]] = {}
+    for part, n in ordered:
+        name = part.kind
+        if name == "staircase" and part.shift == 1:
+            name = "response"  # a change of one is randomized response, exactly
+        groups.setdefault(f"{name}<1" if name == "bell" and part.value < 1 else name, []).append((part, n))
+    step = Fraction(0) if squared else _common_step(part for part, _ in ordered)
+    tops = (n * part.top for part, n in ordered)
+    # Off a lattice the losses may be rounded up: a larger loss only raises delta. It keeps the denominators short.
+    ref = sum(tops if step else map(_dyadic, tops), Fraction(0)) + squared / 2
+    return Total(
+        families=tuple(_family(members) for _, members in sorted(groups.items())),
+        squared=squared,
+        ref=ref,
+        step=step,
+        bounded=not squared and all(part.kind != "bell" for part, _ in ordered),
+        draws=sum(n for _, n in ordered),
+    )
+
+
+def _order(item: tuple[Part, int]) -> tuple[str, float, int, int, int]:
+    """A total order that compares floats first: fractions compare slowly."""
+    part = item[0]
+    return part.kind, float(part.value), part.shift, part.value.numerator, part.value.denominator
+
+
+def _dyadic(value: Fraction) -> Fraction:
+    """The next multiple of 2^-200 that is not below."""
+    return Fraction(-(-(value.numerator << 200) // value.denominator), 1 << 200)
+
+
+def _family(members: list[tuple[Part, int]]) -> Family:
+    counts = np.array([n for _, n in members], dtype=np.int64)
+    values = np.array([float(part.value) for part, _ in members])
+    shifts = np.array([float(part.shift) for part, _ in members])
+    kind = members[0][0].kind
+    if kind == "bell":
+        return Bell(counts, values, shifts)
+    if kind in ("smooth", "ramp"):
+        return (Smooth if kind == "smooth" else Ramp)(counts, values)
+    if kind == "staircase" and shifts.max() > 1:
+        return Staircase(counts, 1 / values, shifts)
+    return Response(counts, np.array([float(part.top) for part, _ in members]))
+
+
+def _common_step(parts: Iterable[Part]) -> Fraction:
+    """The greatest rational of which every part's step is a multiple, or 0 when a law is continuous or it is tiny."""
+    common, smallest = Fraction(0), None
+    for part in parts:
+        step = part.step
+        if step is None:
+            return Fraction(0)
+        smallest = step if smallest is None else min(step, smallest)
+        denominator = lcm(common.denominator, step.denominator)
+        common = Fraction(
+            gcd(
+                common.numerator * (denominator // common.denominator),
+                step.numerator * (denominator // step.denominator),
+            ),
+            denominator,
+        )
+        if common * 2**24 < smallest:
+            return Fraction(0)
+    return common

@@ -1,0 +1,289 @@
+"""The sentences that a page and ``accounting.json`` share, so that they cannot say two things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from fractions import Fraction
+
+from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.table import Table
+from dprelease.estimate import RANK
+from dprelease.measures import MEASURES, PLANNED, Measure
+from dprelease.measures.text import exact_text
+from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.explain.facts import unprotected
+from dprelease.privacy.budget import Loss
+from dprelease.privacy.unit import Neighboring
+from dprelease.publish.accounting.guide import after_choices, reconciled
+from dprelease.publish.base import UNADJUSTED, AccountFacts, moves
+from dprelease.publish.numbers import at_most, percent
+
+__all__ = [
+    "MOVED",
+    "NOT_COVERED",
+    "SIGNATURE",
+    "compared",
+    "described",
+    "dictionary",
+    "measured",
+    "not_protected",
+    "other_delta",
+    "post_processing",
+    "relation",
+    "suspicion",
+    "what_is_hidden",
+    "who_is_protected",
+]
+
+NOT_COVERED = (
+    "How long the run took, how much memory it used, and whether it ran out of either.",
+    "Whoever can see the data source, the machine or the orchestrator while it runs.",
+    "Copies of the data, and anything published from it outside the accounts named here.",
+    "What the tables say about groups: a fact that holds for many people at once is meant to be visible.",
+    "A legal opinion: this page is a record of what was done, not a certificate of anonymity.",
+)
+SIGNATURE = "unsigned"
+_ADDED_UP = (
+    "Sums along a column ({}) are made of noisy combinations of the cells of each line: the cells follow from them by "
+    "linear equations, and are added up. Such sums are unbiased, so that they need not be whole numbers, and a longer "
+    "sum can be less than a shorter one. Sums of one line err together."
+)
+_DECLARED = (
+    "that {row} is one {unit} is the declaration of who wrote the specification, and was not checked: a {unit} with "
+    "several rows loses what a group of as many loses"
+)
+MOVED = (
+    "this number was moved after it was estimated. Margin, lower and upper end are about the estimate before, which "
+    "stands beside it as unadjusted, and the number itself can lie outside of them."
+)
+_MOST_NAMED = 6
+
+
+def _rows(plan: ReleasePlan) -> str:
+    """What a unit has in the data: one row, or as many as a table's unit id gives it."""
+    return "rows" if any(table.unit_id is not None for table in plan.catalog.tables.values()) else "row"
+
+
+def who_is_protected(plan: ReleasePlan) -> str:
+    """Who a unit is, in the data."""
+    told = {name: table.unit_id for name, table in plan.catalog.tables.items() if table.unit_id is not None}
+    if not told:
+        return f"each {plan.unit}; {_DECLARED.format(row='a row of a table', unit=plan.unit)}"
+    ids = ", ".join(f"{column} of {name}" for name, column in told.items())
+    other = f"; {_DECLARED.format(row='a row of another table', unit=plan.unit)}"
+    rest = other if len(told) < len(plan.catalog.tables) else ""
+    return f"each {plan.unit}, with all of its rows: those that have one value of {ids}{rest}"
+
+
+def relation(plan: ReleasePlan) -> str:
+    """The neighbouring relation in words."""
+    unit, rows = plan.unit, _rows(plan)
+    if plan.neighboring is Neighboring.ADD_REMOVE:
+        return f"Two data sets are neighbours when one has the {rows} of one {unit} more than the other."
+    if rows == "rows":
+        return f"Two data sets are neighbours when they have as many units and differ in the rows of one {unit}."
+    return f"Two data sets are neighbours when they have the same size and differ in the row of one {unit}."
+
+
+def what_is_hidden(plan: ReleasePlan) -> str:
+    """What an attacker cannot tell well, as the end of a sentence."""
+    rows = _rows(plan)
+    if plan.neighboring is Neighboring.ADD_REMOVE:
+        return f"whether the {rows} of one {plan.unit} {'is' if rows == 'row' else 'are'} in the data at all"
+    return f"which of two possible {'rows' if rows == 'row' else 'sets of rows'} one {plan.unit} has in the data"
+
+
+def compared(plan: ReleasePlan, *, by: str = "as") -> str:
+    """Between which two data sets the factor is, as the end of a sentence: one step of the relation, and no other.
+
+    Args:
+        plan: The plan.
+        by: What stands between the two: ``as`` (likely), or ``than`` (likelier).
+    """
+    unit = plan.unit
+    if plan.neighboring is Neighboring.ADD_REMOVE:
+        return f"with one {unit} {by} without, or the other way round"
+    return f"with one {unit} {by} with another one in its place"
+
+
+def other_delta(loss: Loss, accounts: Sequence[AccountFacts]) -> str:
+    """Why the total of an account can be below what one release cost; empty where all are read at one delta."""
+    if all(each.after.delta == loss.delta for each in accounts):
+        return ""
+    return (
+        f"The ε of an account is read at the δ of its cap, and that of this release at δ = {at_most(loss.delta)}. The "
+        "same draws have a smaller ε at a larger δ, so that a total can be below a part of it; only figures at one δ "
+        "can be compared."
+    )
+
+
+def suspicion(plan: ReleasePlan) -> str:
+    """What an attacker may suspect of one unit, as the end of a sentence: the two sides of the relation."""
+    if plan.neighboring is Neighboring.ADD_REMOVE:
+        return "it is in the data"
+    return "its data are one thing, and not a certain other"
+
+
+def described(measure: Measure, table: Table, unit: str) -> str:
+    """What a measure's numbers are, from its own fields and the declared range of its column."""
+    only = f"; only rows where {measure.where}" if measure.where is not None else ""
+    return measure.described(table, unit) + only
+
+
+def dictionary(plan: ReleasePlan) -> dict[str, dict[str, str]]:
+    """For every query what each of its keys and measures is; a measure m also has m_se, m_margin and m_status.
+
+    One that is moved after it is estimated has m_unadjusted as well, which files of the first layout do not have.
+    """
+    found = {}
+    for query in plan.queries:
+        table = plan.catalog.tables[query.table]
+        keys = {column.name: f"key: {column.type}{_end(query, column.name)}" for column in plan.keys(query)}
+        rank = {RANK: "rank, from 1"} if query.ranking is not None else {}
+        along = "" if query.ranges is None else f", added up along {query.ranges.of}"
+        told = {name: described(measure, table, str(plan.unit)) + along for name, measure in query.measures.items()}
+        if plan.publish.layout > 1 and moves(plan, query):
+            told |= {f"{name}{UNADJUSTED}": f"estimate of {name} before it was adjusted" for name in query.measures}
+        found[query.name] = {**rank, **keys, **told}
+    return found
+
+
+def _end(query: PlannedQuery, column: str) -> str:
+    """Which end of a sum along a column a key is."""
+    if query.ranges is None or column in query.by:
+        return ""
+    return ", the first that is added up" if column == f"{query.ranges.of}_from" else ", the last that is added up"
+
+
+def measured(quantity: Quantity) -> str:
+    """What is added up in every cell of a step, before the noise.
+
+    >>> measured(Quantity(kind="sum", column="pay", step=Fraction(1, 100), low=0, high=200, centre=100))
+    'pay less 1, in steps of 0.01'
+    """
+    only = f", where {quantity.where}" if quantity.where is not None else ""
+    return _measured(quantity) + only
+
+
+def _measured(quantity: Quantity) -> str:
+    column, together = quantity.column, quantity.per == "unit_cell"
+    counts = {
+        "rows": "rows",
+        "units": "units, each once",
+        "nonnull": f"units with a value of {column}" if together else f"rows with a value of {column}",
+        "balance": f"rows with a value of {column}, less those without",
+        "distinct": f"different values of {column}",
+    }
+    if quantity.kind in counts:
+        return counts[quantity.kind]
+    if quantity.kind == "quantile":
+        span = f"{exact_text(quantity.low * quantity.step)} to {exact_text(quantity.high * quantity.step)}"
+        return f"rank at {exact_text(100 * (quantity.at or Fraction(0)))} % of {column}, from {span}"
+    if together:
+        column = f"each unit's total of {column}"
+    middle = exact_text(abs(quantity.centre) * quantity.step)
+    about = f" {'less' if quantity.centre > 0 else 'plus'} {middle}" if quantity.centre else ""
+    if quantity.kind == "sum":
+        return f"{column}{about}, in steps of {exact_text(quantity.step)}"
+    grid = quantity.grain * quantity.step**2
+    off = f", less {exact_text(quantity.offset * grid)} each" if quantity.offset else ""
+    square = f"({column}{about})²" if about else f"{column}²"
+    return f"{square}{off}, in steps of {exact_text(grid)}"
+
+
+def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
+    """What happened after the noise: how each kind of number was made of the noisy measurements."""
+    made = tuple(_made(plan))
+    exact = [f"{each.query}.{each.measure}" for each in plan.invariants]
+    kinds = {kind for _, kind, _ in made}
+    found = [f"Invariants are the exact counts: {_named(exact)}."] if exact else []
+    summed = [query.name for query in plan.queries if query.ranges is not None]
+    found += _counts_and_sums(made, bool(plan.workloads or summed))
+    found += [_ADDED_UP.format(_named(summed))] if summed else []
+    found += _methods(MEASURES, kinds)
+    if any(quantity.grain > 1 for _, _, fed in made for quantity in fed):
+        found.append("Squares were rounded to their grid before they were added up; the margin covers that.")
+    if any(len(step.answers) > 1 for step in plan.steps):
+        found.append("One draw may serve several numbers, which then err together: the steps say which.")
+    found += reconciled(plan)
+    found += _methods(PLANNED, kinds)
+    found += after_choices(plan)
+    above = plan.publish.unreliable_above
+    if above is not None:
+        done = "withheld" if plan.publish.unreliable_show == "blank" else "marked unreliable"
+        found.append(f"A number whose margin is more than {percent(above)} % of its size is {done}.")
+    found.append("Numbers on the page are rounded for reading; the files hold them in full.")
+    return tuple(found)
+
+
+Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the quantities that it is made of
+
+
+def _made(plan: ReleasePlan) -> Iterator[Made]:
+    """Every measure that noise hides, in published order; ``outputs`` keeps the author's through canonical JSON."""
+    parts = {step.id: step.parts for step in plan.steps}
+    queries = {query.name: query for query in plan.queries}
+    exact = {each.query for each in plan.invariants}
+    for output in (each for each in plan.outputs if each.query not in exact):
+        query = queries[output.query]
+        if query.ranges is not None:  # told by themselves
+            continue
+        fed = tuple(parts[feed.step][feed.part] for feed in query.inputs[output.measure])
+        yield f"{output.query}.{output.measure}", query.measures[output.measure].kind, fed
+
+
+def _methods(models: Mapping[str, type[Measure]], kinds: Set[str]) -> list[str]:
+    """What the kinds of measures that a plan has say of how they are made, each sentence once."""
+    return list(dict.fromkeys(line for each in models.values() if each.kind in kinds for line in each.method))
+
+
+def _counts_and_sums(made: Sequence[Made], workloads: bool) -> Iterator[str]:
+    """Which of them are measurements as they stand, and what the others are made of."""
+    models = [each for each in MEASURES.values() if each.direct]
+    fed = {each.kind: [(name, len(parts)) for name, kind, parts in made if kind == each.kind] for each in models}
+    single = [each.plural for each in models if any(size == 1 for _, size in fed[each.kind])]
+    joined = {each.joined: [name for name, size in fed[each.kind] if size == 2] for each in models}
+    if single:
+        names = " and ".join([single[0], *(each.lower() for each in single[1:])])
+        but = ", but for those named next," if any(joined.values()) or workloads else ""
+        yield f"{names}{but} are the noisy measurements themselves."
+    yield from (sentence.format(_named(names)) for sentence, names in joined.items() if names)
+    if any(fed.values()):
+        other = "other " if workloads else ""
+        yield f"No {other}count or sum was rounded, made positive or made to add up with others."
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def not_protected(plan: ReleasePlan) -> tuple[str, ...]:
+    """Public facts that the guarantee does not cover, because they were never measured."""
+    chosen = [query.name for query in plan.queries if query.private]
+    every = (
+        "Every combination of the keys is published, so which rows a table has says nothing about the data."
+        if not chosen
+        else f"Which rows these tables have was decided by noise, and is covered by the guarantee: {_named(chosen)}. "
+        "Every other table has a row for every combination of its keys."
+    )
+    left_out = [query.name for query in plan.queries if query.excluding is not None]
+    more = (
+        (f"Combinations that a public reference lists as impossible are left out of: {_named(left_out)}.",)
+        if left_out
+        else ()
+    )
+    listed = (
+        f"{name}: the combinations of {' and '.join(zeros.columns)} that reference {zeros.reference} lists are "
+        f"declared impossible. Rows with one of them are left out of all tables of {name}. The list is a public fact: "
+        "nothing of it was measured, and no noise protects it."
+        for name, zeros in plan.catalog.zeros.items()
+    )
+    return (
+        unprotected(plan) or "No number was published exactly: there are no invariants.",
+        "Keys, labels, ranges, clips, bounds and guesses are taken from the author's specification and public "
+        "references; the guarantee holds for them only if they were not themselves taken from the confidential data.",
+        every,
+        *more,
+        *listed,
+    )

@@ -1,0 +1,1 @@
+"""Whether a bundle is what it says, from its own files."""

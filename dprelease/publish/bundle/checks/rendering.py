@@ -1,0 +1,143 @@
+"""A bundle made again from its own plan, measurements and facts, and compared file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dprelease.formats import FORMATS, Format
+from dprelease.plan.document import ReleasePlan
+from dprelease.publish.base import table_names
+from dprelease.publish.bundle.checks.opened import Check, Opened, named
+from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, lacking, renderers
+from dprelease.publish.manifest import MANIFEST_FILE, Manifest
+from dprelease.publish.packed import digest_of
+
+__all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Compared", "compared", "versions"]
+
+VERSIONS, RENDERED_AGAIN, NOT_COMPARED = "versions", "rendered again", "not compared"
+_TOOL = "dprelease"
+_WORDLESS = (".csv", ".parquet")  # all others have sentences of ours (``publish.errata``)
+_TEXTS = "texts"
+_SIMULATION = ("numpy", "duckdb")  # make derived tables and their margins
+_MISSING = "not installed"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How it went.
+
+    Attributes:
+        same: Files with the same bytes.
+        checks: ``rendered again``, and ``not compared`` where that could not be said of every file.
+    """
+
+    same: frozenset[str]
+    checks: tuple[Check, ...]
+
+
+def versions(bundle: Opened) -> Check:
+    """Whether the bundle says that it was made with what is installed here; if not, a difference may be due to that."""
+    theirs, ours = bundle.manifest.rendered_with, renderers()
+    other = [
+        f"{name} {theirs.get(name, 'an unknown version')} (here: {ours.get(name, _MISSING)})"
+        for name in sorted({*theirs, *ours})
+        if theirs.get(name) != ours.get(name)
+    ]
+    return Check(VERSIONS, None if other else True, named(other, "the bundle says that it was made with"))
+
+
+def compared(bundle: Opened) -> Compared:
+    """Make every file of a bundle again, and hold it against the one that is there.
+
+    Equal bytes are equal whatever made them. Different ones are a difference, unless the manifest says that another
+    version of a library made the file than is installed here: then nothing is known of it, and that is said.
+    """
+    plan, facts, (measured, why) = bundle.plan, bundle.facts, bundle.measured
+    if plan is None or bundle.shown is None or facts is None or measured is None:
+        needed = {"plan.json": plan, LOOK_FILE: bundle.shown, "facts.json": facts}
+        missing = next((name for name, found in needed.items() if found is None), "")
+        return _failed(f"nothing can be made again: {missing} cannot be read" if missing else why)
+    other = _other_versions(bundle.manifest.rendered_with, renderers(), simulated=bool(bundle.shown.derive))
+    try:
+        again = bundle_files(plan, measured, facts, bundle.look, bundle.sound)
+    except Exception as error:  # a forged plan can be well formed and still name what it does not hold
+        return _failed(f"the bundle cannot be made again ({type(error).__name__})")
+    return _told(bundle, again, other, lacking(bundle.shown.publish.formats))
+
+
+def _failed(why: str) -> Compared:
+    return Compared(frozenset(), (Check(RENDERED_AGAIN, False, why),))
+
+
+def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simulated: bool) -> dict[str, str]:
+    """Libraries that may give other bytes here, each with the reason."""
+    libraries = dict.fromkeys(name for form in FORMATS.values() for name in form.made_with)
+    found = {}
+    for name in (_TOOL, _TEXTS, *libraries, *(_SIMULATION if simulated else ())):
+        made, here = theirs.get(name, "an unknown version"), ours.get(name, _MISSING)
+        if made != here:
+            found[name] = f"made with {name} {made}, here is {here}"
+        elif here == _MISSING:
+            found[name] = f"{name} is not installed here"
+    return found
+
+
+def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str], missing: Mapping[str, str]) -> Compared:
+    """Hold the files against each other.
+
+    Args:
+        bundle: What is checked.
+        again: Its files as they are made here; those that cannot be made here are taken from the bundle.
+        other: Libraries that may give other bytes here, each with the reason.
+        missing: Formats that cannot be made here, each with the reason: equal bytes say nothing of their files.
+    """
+    makers = {} if bundle.shown is None else _makers(bundle.shown)
+    same, differ, unknown = set(), [], {}
+    for path in sorted({*bundle.manifest.files, *again} - {MANIFEST_FILE}):
+        form = makers.get(path, makers.get(f"{path.partition('/')[0]}/"))
+        absent = missing.get(form.name, "") if form else ""
+        reason = absent or _reason(path, form, other)
+        there = path in again and path in bundle.sound  # whose hash is the manifest's
+        if there and digest_of(again, path) == bundle.manifest.files[path].sha256 and not absent:
+            same.add(path)
+        elif reason and there:
+            unknown[path] = reason
+        else:
+            differ.append(path)
+    if not _same_manifest(bundle.manifest, again[MANIFEST_FILE]):
+        differ.append(MANIFEST_FILE)
+    checks = [_result(len(same), differ, len(unknown))]
+    if unknown:
+        reasons = "; ".join(dict.fromkeys(unknown.values()))
+        checks.append(Check(NOT_COMPARED, None, f"{named(list(unknown), reasons)}"))
+    return Compared(frozenset(same), tuple(checks))
+
+
+def _makers(plan: ReleasePlan) -> dict[str, Format]:
+    """The format of each file, and of each folder, that a plan has from formats."""
+    forms = [FORMATS[name] for name in plan.publish.formats]
+    files = {path: form for form in forms for path in form.paths(table_names(plan))}
+    return files | {form.folder: form for form in forms if form.folder}
+
+
+def _reason(path: str, form: Format | None, other: Mapping[str, str]) -> str:
+    """Why the bytes of a file may differ here; empty: they may not."""
+    texts = () if path.endswith(_WORDLESS) else (_TEXTS,)
+    depends = (*(form.made_with if form else ()), _TOOL, *texts, *_SIMULATION)
+    return next((other[name] for name in depends if name in other), form.machine if form else "")
+
+
+def _same_manifest(found: Manifest, again: bytes) -> bool:
+    """Whether a manifest says what is said again; hashes and versions are looked at by themselves."""
+    kept = {"files": found.files, "rendered_with": found.rendered_with}
+    return Manifest.from_canonical(again).model_copy(update=kept) == found
+
+
+def _result(same: int, differ: list[str], unknown: int) -> Check:
+    if differ:
+        return Check(RENDERED_AGAIN, False, named(differ, "not what plan, measurements and facts give"))
+    told = f"{same} files have the same bytes"
+    return Check(
+        RENDERED_AGAIN, True if same else None, f"{told}; {unknown} could not be compared" if unknown else told
+    )

@@ -1,0 +1,354 @@
+"""The tables of a bundle, held against its plan and its measurements cell by cell."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.catalog.table import Column, Key
+from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded, statuses
+from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.publish.base import (
+    REHEARSAL_COLUMN,
+    UNADJUSTED,
+    columns,
+    header,
+    key_columns,
+    key_text,
+    measure_names,
+    public_rows,
+)
+from dprelease.publish.bundle.checks.opened import Opened, named
+from dprelease.publish.bundle.read_csv import Kind
+from dprelease.publish.bundle.read_tables import READERS, Columns, same_texts
+from dprelease.publish.csv_text import word_texts, written
+from dprelease.publish.derive.tables import derived_of, made_again, outline
+from dprelease.publish.formats.cube import PARTS, parts_of
+from dprelease.publish.formats.filed import filed
+from dprelease.publish.formulas import escapes, unescaped_texts
+from dprelease.publish.tables.measured import inputs_of, queries_as_tables
+
+__all__ = ["Published", "published_table", "tables_agree", "values_agree"]
+
+Floats = npt.NDArray[np.float64]
+Texts = tuple[Any, ...]  # Arrow arrays of strings, one for each key column
+_CLOSE = 1e-9
+
+
+def tables_agree(bundle: Opened) -> str:
+    """What is wrong with the columns and row keys of the tables, and with the values of derived ones; empty: nothing.
+
+    Where noise decided the keys, the files of all formats have the same ones, none twice; a derived table is made
+    again from the tables beside it.
+    """
+    plan = bundle.shown
+    if plan is None:
+        return "plan.json cannot be read"
+    wrong = []
+    for table in _asked(plan, bundle.manifest.rehearsal):
+        seen: list[Columns] = []
+        kinds: dict[str, Kind] = {column.name: "text" for column in table.kinds}
+        for ending in (each for each in READERS if each in plan.publish.formats):
+            name = f"tables/{table.name}.{ending}"
+            data = bundle.sound.get(name)
+            found = _read_keys(plan, ending, data, table, kinds) if data is not None else None
+            if found is None or not _rows_hold(table, found):
+                wrong.append(name)
+            else:
+                seen.append(found)
+        if table.rows is None and any(not _same_rows(each, seen[0]) for each in seen[1:]):
+            wrong.append(f"tables/{table.name}")
+    wrong += [] if wrong else _not_made_again(bundle, plan)
+    return named(wrong, "columns or row keys are not those of the plan")
+
+
+def _read_keys(plan: ReleasePlan, ending: str, data: bytes, table: _Asked, kinds: Mapping[str, Kind]) -> Columns | None:
+    """The keys of a file, as they were before formulas among them were escaped; None where they cannot be read."""
+    found = READERS[ending](data, table.columns, kinds)
+    return None if found is None else _as_keys(plan, ending, found, table.kinds)
+
+
+def _as_keys(plan: ReleasePlan, ending: str, found: Columns, columns: Sequence[Column]) -> Columns | None:
+    texts = dict(found.texts)
+    try:
+        for column in columns if ending == "csv" else ():
+            if escapes(plan.publish, column):
+                texts[column.name] = unescaped_texts(texts[column.name])
+    except ValueError:
+        return None
+    return replace(found, texts=texts)
+
+
+def _same_rows(one: Columns, other: Columns) -> bool:
+    return one.rows == other.rows and all(same_texts(one.texts[name], other.texts[name]) for name in one.texts)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the plan says of a table: its columns, its keys' columns, and its rows or what they are out of."""
+
+    name: str
+    columns: list[str]
+    kinds: tuple[Column, ...]
+    rows: Rows | None
+    ranks: int | None = None
+    may_repeat: bool = False
+
+
+def _asked(plan: ReleasePlan, rehearsal: bool) -> list[_Asked]:
+    found = []
+    for query in plan.queries:
+        names, kinds = list(columns(plan, query, rehearsal=rehearsal)), key_columns(plan, query)
+        ranks = query.ranking.k if query.ranking else None
+        found.append(_Asked(query.name, names, kinds, public_rows(plan, query), ranks))
+    for derived in derived_of(plan):
+        table = outline(plan, derived)
+        names = list(header(table, rehearsal=rehearsal))
+        found.append(_Asked(derived.name, names, table.key_columns, None, may_repeat=True))
+    return found
+
+
+def _rows_hold(table: _Asked, found: Columns) -> bool:
+    """Whether the rows are those of the plan; where noise decided, whether each can be, and stands there once."""
+    texts = tuple(found.texts[column.name] for column in table.kinds)
+    if table.rows is not None:
+        if found.rows != len(table.rows):
+            return False
+        declared = (word_texts(each.mapped(key_text)) for each in table.rows.columns)
+        return all(same_texts(one, each(0, found.rows)) for one, each in zip(texts, declared, strict=True))
+    if table.ranks is not None and texts[0].to_pylist() != [str(rank) for rank in range(1, table.ranks + 1)]:
+        return False
+    possible = all(map(_among, texts, table.kinds))
+    own = texts[1:] if table.ranks is not None else texts
+    return possible and (table.may_repeat or _differ(own, found.rows))
+
+
+def _among(texts: Any, column: Column) -> bool:
+    """Whether all keys are declared ones, where there are such."""
+    if column.keys is None:
+        return True
+    known = set(map(key_text, column.keys))
+    return all(text in known for text in texts.unique().to_pylist())
+
+
+def _differ(texts: Texts, rows: int) -> bool:
+    """Whether no two rows have the same keys."""
+    import pyarrow as pa
+
+    if not texts:
+        return rows < 2
+    names = [str(at) for at in range(len(texts))]
+    return bool(pa.table(list(texts), names=names).group_by(names).aggregate([]).num_rows == rows)
+
+
+def _not_made_again(bundle: Opened, plan: ReleasePlan) -> list[str]:
+    """Derived tables whose keys or values are not those that their SQL gives on the tables beside them."""
+    wrong = []
+    ending = next((each for each in READERS if each in plan.publish.formats), None)
+    asked = derived_of(plan)
+    if not asked or ending is None:
+        return []
+    rehearsal = bundle.manifest.rehearsal
+    tables = []
+    for query in plan.queries:
+        names = columns(plan, query, rehearsal=rehearsal)
+        kinds, numbers = key_columns(plan, query), measure_names(plan, query)
+        tables.append(_read(plan, query, _cells(bundle, plan, f"tables/{query.name}.{ending}", names, kinds, numbers)))
+    for derived in asked:
+        answer, table = made_again(plan, derived, tables), outline(plan, derived)
+        numbers = tuple(measure.name for measure in table.measures)
+        names = header(table, rehearsal=rehearsal)
+        cells = _cells(bundle, plan, f"tables/{derived.name}.{ending}", names, table.key_columns, numbers)
+        keys = [tuple(map(key_text, row)) for row in answer.keys]
+        texts = [cells.texts[column.name].to_pylist() for column in table.key_columns]
+        same = keys == (list(zip(*texts, strict=True)) if texts else [()] * cells.rows)
+        for at, name in enumerate(numbers):
+            weak = np.array(cells.texts[f"{name}_status"].to_pylist(), dtype=object) == "unreliable"
+            same = same and _equal(answer.values[:, at], cells.values[name], weak)
+        if not same:
+            wrong.append(f"tables/{derived.name}.{ending}")
+    return wrong
+
+
+def _cells(
+    bundle: Opened,
+    plan: ReleasePlan,
+    name: str,
+    names: Sequence[str],
+    kinds: Sequence[Column],
+    numbers: Sequence[str],
+) -> Columns:
+    """Keys, values and statuses of a table that was read before without a fault."""
+    asked: dict[str, Kind] = {column.name: "text" for column in kinds}
+    for number in numbers:
+        asked |= {number: "number", f"{number}_status": "text"}
+    ending = name.rpartition(".")[2]
+    read = READERS[ending](bundle.sound[name], names, asked)
+    found = None if read is None else _as_keys(plan, ending, read, kinds)
+    if found is None:
+        raise ValueError("a number or a status cannot be read")
+    return found
+
+
+@dataclass(frozen=True)
+class Published:
+    """A table as its CSV or Parquet file has it, with keys as they were declared.
+
+    Attributes:
+        keys: Its key columns.
+        names: All of its columns, in the order of the file.
+        columns: Their content.
+        whole: The columns that hold whole numbers by their kind.
+    """
+
+    keys: tuple[Column, ...]
+    names: tuple[str, ...]
+    columns: Columns
+    whole: Set[str]
+
+
+def published_table(bundle: Opened, plan: ReleasePlan, name: str) -> Published | None:
+    """A table of a bundle, from the first of its files that can be read as columns; None where there is none.
+
+    Args:
+        bundle: The bundle.
+        plan: As it is shown.
+        name: The table's name: that of a query, or of a derived table.
+
+    Raises:
+        ValueError: If the file is not what the plan says; no message names a value.
+    """
+    table = next(each for each in _asked(plan, bundle.manifest.rehearsal) if each.name == name)
+    ending = next((each for each in READERS if f"tables/{name}.{each}" in bundle.sound), None)
+    if ending is None:
+        return None
+    names, data = set(table.columns), bundle.sound[f"tables/{name}.{ending}"]
+    words = {REHEARSAL_COLUMN, *(column.name for column in table.kinds)}
+    words |= {f"{each}_status" for each in names if f"{each}_se" in names}
+    kinds: dict[str, Kind] = {each: "text" if each in words else "number" for each in table.columns}
+    found = _read_keys(plan, ending, data, table, kinds)
+    if found is None:
+        raise ValueError("columns or row keys are not those of the plan")
+    return Published(table.kinds, tuple(table.columns), found, _whole(bundle, name, ending) - words)
+
+
+def _whole(bundle: Opened, name: str, ending: str) -> Set[str]:
+    """The columns that the bundle itself calls whole numbers, keys among them."""
+    if ending == "parquet":
+        import pyarrow.parquet as pq
+
+        schema = pq.read_schema(io.BytesIO(bundle.sound[f"tables/{name}.{ending}"]))
+        return {field.name for field in schema if str(field.type) == "int64"}
+    package = json.loads(bundle.sound.get("datapackage.json", b'{"resources": []}'))
+    found = [each["schema"]["fields"] for each in package["resources"] if each["path"] == f"tables/{name}.{ending}"]
+    return {field["name"] for fields in found for field in fields if field["type"] == "integer"}
+
+
+def _equal(values: Floats, found: Floats, weak: npt.NDArray[np.bool_]) -> bool:
+    """Whether the numbers are these; what was withheld as unreliable is empty whatever it was."""
+    if len(values) != len(found):
+        return False
+    none = np.isnan(found)
+    close = np.abs(values - found) <= np.maximum(_CLOSE * np.maximum(np.abs(values), np.abs(found)), _CLOSE)
+    return bool(np.where(none, np.isnan(values) | weak, close | (values == found)).all())
+
+
+def _read(plan: ReleasePlan, query: PlannedQuery, cells: Columns) -> PublishedTable:
+    """The published values of a query from a file, as far as SQL can use them."""
+    kinds, names = key_columns(plan, query), measure_names(plan, query)
+    nothing, no = np.full(cells.rows, np.nan), np.zeros(cells.rows, dtype=bool)
+    return PublishedTable(
+        name=query.name,
+        title=query.title,
+        key_columns=kinds,
+        keys=tuple(_keys(column, cells.texts[column.name]) for column in kinds),
+        measures=tuple(
+            PublishedMeasure(
+                name=name,
+                measure=query.measures[name],
+                value=cells.values[name],
+                standard_error=nothing,
+                margin=nothing,
+                lower=nothing,
+                upper=nothing,
+                status=statuses(no, no),
+                places=None,
+                integer=False,
+            )
+            for name in names
+        ),
+        confidence=plan.publish.confidence,
+        cells=cells.rows,
+    )
+
+
+def _keys(column: Column, texts: Any) -> Coded[Key]:
+    """The keys of a column that is read as text."""
+    held = texts.dictionary_encode()
+    known: list[str] = held.dictionary.to_pylist()
+    keys: list[Key] = list(known)
+    if column.type == "integer":
+        keys = list(map(int, known))
+    elif column.type == "boolean":
+        keys = [text == "true" for text in known]
+    return Coded(keys, held.indices.to_numpy())
+
+
+def values_agree(bundle: Opened, same: Set[str]) -> str:
+    """Which tables have a number that is not the one that the measurements give; empty: none.
+
+    Numbers are read from CSV and Parquet and compared as numbers, so that this holds whatever library wrote them.
+    Derived tables are not looked at: their margins are simulated, and their values follow from the others'.
+
+    Args:
+        bundle: The bundle.
+        same: Files that were made again with the same bytes, and need no look.
+    """
+    plan, (measured, why) = bundle.shown, bundle.measured
+    if plan is None or measured is None:
+        return why
+    wrong: list[str] = []
+    endings = [ending for ending in READERS if ending in plan.publish.formats]
+    names = [query.name for query in plan.queries]
+    unlike = {name for name in names if any(f"tables/{name}.{ending}" not in same for ending in endings)}
+    for table in filed(plan, queries_as_tables(plan, inputs_of(plan, measured), unlike)):
+        files = {f"tables/{table.name}.{ending}": ending for ending in endings}
+        fields = header(table, rehearsal=bundle.manifest.rehearsal)
+        kinds: dict[str, Kind] = {}
+        for measure in table.measures:
+            kinds |= dict.fromkeys((measure.name + ending for ending in parts_of(measure)), "number")
+            kinds[f"{measure.name}_status"] = "text"
+        for name in (each for each in files if each not in same):
+            data = bundle.sound.get(name)
+            found = READERS[files[name]](data, fields, kinds) if data is not None else None
+            if found is None or not all(_same_cells(measure, found) for measure in table.measures):
+                wrong.append(name)
+    return named(wrong, "numbers are not those that measurements/ give")
+
+
+def _same_cells(measure: PublishedMeasure, found: Columns) -> bool:
+    """Whether a file has the numbers and statuses of a measure, the numbers to the decimals that files have."""
+    status, places = coded(measure.status), measure.places
+    words = word_texts(status)(0, len(status))
+    if len(status) != found.rows or not same_texts(found.texts[f"{measure.name}_status"], words):
+        return False
+    return all(
+        _close(
+            written(getattr(measure, PARTS[ending]), None if ending in ("_se", UNADJUSTED) else places),
+            found.values[measure.name + ending],
+        )
+        for ending in parts_of(measure)
+    )
+
+
+def _close(expected: Floats, found: Floats) -> bool:
+    """Whether numbers agree to a part in 10^9, and nothing is published in the same cells."""
+    with np.errstate(invalid="ignore"):  # infinity less itself
+        close = np.abs(expected - found) <= _CLOSE * np.maximum(np.abs(expected), np.abs(found))
+    return bool((close | (expected == found) | (np.isnan(expected) & np.isnan(found))).all())

@@ -1,0 +1,278 @@
+"""Checking a bundle with nothing but the bundle: what its own files can say about one another.
+
+A manifest that is not signed shows accidents and careless changes. Somebody who rewrites every file can rewrite
+the manifest too; a signature by a key that the reader knows, or the ledger's hash, then tells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dprelease.plan.document.approval import stands
+from dprelease.plan.explain.same_question import restated
+from dprelease.publish.accounting.report import planned
+from dprelease.publish.bundle.checks.groups import as_written_before, untrue
+from dprelease.publish.bundle.checks.opened import Check, Opened, largest, named, read_bundle
+from dprelease.publish.bundle.checks.rendering import RENDERED_AGAIN, VERSIONS, compared, versions
+from dprelease.publish.bundle.checks.tables import tables_agree, values_agree
+from dprelease.publish.bundle.folder import files_in
+from dprelease.publish.bundle.signing import SIGNATURE_FILE, fault
+from dprelease.publish.errata import TEXTS, errata_of
+from dprelease.publish.manifest import MANIFEST_FILE
+from dprelease.signature import NotAKey, PublicKey
+
+__all__ = ["CHECKS", "Check", "check_bundle", "check_files"]
+
+# What accounting.json says beside what was planned.
+_OF_THE_LEDGER = {
+    "accounts",
+    "approvals",
+    "cap_changes",
+    "changed_data",
+    "environment",
+    "ledger",
+    "notice",
+    "rehearsal",
+    "restates",
+    "windows",
+}
+# What accounting.json holds in figures; the rest is told in the words of the wording that the bundle names.
+_IN_FIGURES = {
+    "accounting",
+    "allocation",
+    "budget",
+    "certified",
+    "confidence",
+    "derived",
+    "format",
+    "loss",
+    "neighboring",
+    "outputs",
+    "period",
+    "plan_fingerprint",
+    "references",
+    "release",
+    "semantics",
+    "spec_fingerprint",
+    "steps",
+    "totals",
+    "unit",
+}
+SENTENCES = "sentences"
+_MOST_NAMED = 7
+
+
+def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...]:
+    """Every check, in the order of ``CHECKS``, whatever is wrong with the folder.
+
+    Args:
+        folder: The bundle.
+        key: Of the one who should have signed it, as the reader got it from elsewhere; None: anybody may have.
+
+    Returns:
+        One result for each of ``CHECKS``, and ``not compared`` where some files could not be made again as they were.
+        The loss itself is derived again by ``plan.verify.whole_plan``.
+    """
+    bundle, why = read_bundle(folder)
+    if bundle is None:
+        later = tuple(Check(name, False, "the manifest cannot be read") for name in CHECKS[1:])
+        return (Check(CHECKS[0], False, why), *later)
+    again = compared(bundle)
+    plain: dict[str, Callable[[], str]] = {
+        "files": lambda: _files(bundle),
+        "nothing else": lambda: _nothing_else(bundle),
+        "plan": lambda: _plan_agrees(bundle),
+        "facts": lambda: _facts_agree(bundle),
+        "accounting": lambda: _accounting_agrees(bundle),
+        "tables": lambda: tables_agree(bundle),
+        "measurements": lambda: bundle.measured[1],
+        "values": lambda: values_agree(bundle, again.same),
+    }
+    found = {name: _result(name, check) for name, check in plain.items()}
+    found |= {
+        each.name: each for each in (Check(CHECKS[0], True), _signature(bundle), _signer(bundle, key), versions(bundle))
+    } | {SENTENCES: _sentences(bundle)}
+    found |= {each.name: each for each in again.checks}
+    return tuple(found[name] for name in dict.fromkeys((*CHECKS, *found)))
+
+
+def check_files(bundle: Opened, key: PublicKey | None = None) -> tuple[Check, ...]:
+    """The checks that come before a bundle is read: its files are the manifest's, and signed where it says so.
+
+    Nothing is made again, so that this costs no more than reading the files.
+
+    Args:
+        bundle: The bundle.
+        key: Of the one who should have signed it, as in ``check_bundle``.
+    """
+    return (
+        _result("files", lambda: _files(bundle)),
+        _signature(bundle),
+        _signer(bundle, key),
+        _result("plan", lambda: _plan_agrees(bundle)),
+        _result("facts", lambda: _facts_agree(bundle)),
+    )
+
+
+CHECKS = (
+    "manifest",
+    "files",
+    "nothing else",
+    "signature",
+    "signer",
+    "plan",
+    "facts",
+    "accounting",
+    "tables",
+    "measurements",
+    "values",
+    VERSIONS,
+    RENDERED_AGAIN,
+    SENTENCES,
+)
+
+
+def _result(name: str, check: Callable[[], str]) -> Check:
+    try:
+        detail = check()
+    except Exception as error:  # a forged plan can be well formed and still name what it does not hold
+        detail = f"plan.json makes no sense ({type(error).__name__})"
+    return Check(name, not detail, detail)
+
+
+def _files(bundle: Opened) -> str:
+    files = bundle.manifest.files
+    long = [name for name, facts in files.items() if facts.bytes > largest(name)]
+    changed = [name for name in files if name not in bundle.sound and name not in long]
+    return "; ".join(filter(None, (named(changed, "missing or changed"), named(long, "too large to be read"))))
+
+
+def _nothing_else(bundle: Opened) -> str:
+    signature = [SIGNATURE_FILE] if bundle.manifest.signature == SIGNATURE_FILE else []
+    known = {MANIFEST_FILE, *signature, *bundle.manifest.files}
+    return named([name for name in files_in(bundle.folder) if name not in known], "not in the manifest")
+
+
+def _signature(bundle: Opened) -> Check:
+    """Whether the key that the manifest names signed this very bundle; an unsigned one says so, and proves nothing."""
+    manifest, data = bundle.manifest, bundle.signature
+    if manifest.signature != SIGNATURE_FILE:
+        if manifest.signer or data is not None:
+            return Check("signature", False, f"the manifest says unsigned beside a signer or a {SIGNATURE_FILE}")
+        return Check("signature", None, "the bundle is unsigned: nothing shows who made it")
+    if data is None:
+        return Check("signature", False, f"there is no {SIGNATURE_FILE}, and the manifest says that there is one")
+    detail = fault(data, manifest)
+    return Check("signature", not detail, detail or f"by key {PublicKey.from_text(manifest.signer).fingerprint}")
+
+
+def _signer(bundle: Opened, key: PublicKey | None) -> Check:
+    """Whether the bundle is signed by the key that the reader knows."""
+    said = bundle.manifest.signer
+    if key is None:
+        return Check("signer", None, f"no key was given to compare with; the bundle says: {said or 'unsigned'}")
+    if said == key.text:
+        return Check("signer", True, f"it is the key that was given: {key.fingerprint}")
+    try:
+        told = f"signed by key {PublicKey.from_text(said).fingerprint}" if said else "unsigned"
+    except NotAKey:
+        told = "signed by something that is no key"
+    return Check("signer", False, f"the bundle says that it is {told}, and not by key {key.fingerprint}")
+
+
+def _plan_agrees(bundle: Opened) -> str:
+    plan, manifest = bundle.plan, bundle.manifest
+    if plan is None:
+        return "plan.json is missing, changed, or not a whole plan"
+    if plan.fingerprint() != manifest.plan_fingerprint:
+        return "plan.json has another fingerprint than the manifest says"
+    claimed = (manifest.release, manifest.period, manifest.spec_fingerprint)
+    if (plan.release.name, plan.release.period, plan.spec_fingerprint) != claimed:
+        return "the manifest names another release, period or spec than plan.json"
+    return ""
+
+
+def _facts_agree(bundle: Opened) -> str:
+    """Whether facts.json is about this plan, this manifest and this ledger entry, and its approvals are signed."""
+    facts, plan, manifest = bundle.facts, bundle.plan, bundle.manifest
+    if facts is None:
+        return "facts.json is missing, changed, or not a whole list of facts"
+    said = {
+        "plan_fingerprint": facts.plan_fingerprint == manifest.plan_fingerprint,
+        "ledger": facts.ledger == manifest.ledger.model_dump(),
+        "signer": facts.signer == manifest.signer,
+        "rehearsal": facts.rehearsal == manifest.rehearsal and not (facts.rehearsal and facts.signer),
+    }
+    if plan is not None:
+        names, asked = [each.name for each in facts.accounts], [each.name for each in plan.accounts]
+        said["accounts"] = sorted(names) == sorted(asked) and {each.name for each in facts.windows} <= set(asked)
+        # What was approved is what the spec asks for; that it replaces the same question is the ledger's addition.
+        identity = (manifest.release, manifest.period, restated(plan, 0).fingerprint())
+        said["approvals"] = all(stands(each, *identity, each.heads) is not None for each in facts.approvals)
+        said["history"] = all(
+            each.account in asked and each.sequence <= facts.ledger_sequence for each in facts.history
+        )
+    return named([name for name, holds in said.items() if not holds], "facts.json does not fit the bundle in")
+
+
+def _accounting_agrees(bundle: Opened) -> str:
+    found = _json(bundle.sound.get("accounting.json"))
+    if found is None or bundle.shown is None:
+        return "accounting.json or plan.json cannot be read"
+    said = json.dumps(planned(bundle.shown, bundle.manifest.plan_fingerprint))
+    expected = {**json.loads(said), "signature": bundle.manifest.signature}
+    compared = expected if _texts(bundle) == TEXTS else _IN_FIGURES & set(expected)
+    differ = [name for name in compared if found.get(name) != expected[name]]
+    if "steps" in differ and found["steps"] == as_written_before(expected["steps"], bundle.shown):
+        differ.remove("steps")
+    false = untrue(found.get("semantics"), expected["semantics"], bundle.shown) if "semantics" in differ else []
+    if not false:
+        differ = [name for name in differ if name != "semantics"]
+    differ += sorted(_OF_THE_LEDGER - set(found))
+    if found.get("ledger") != bundle.manifest.ledger.model_dump():
+        differ.append("ledger")
+    if found.get("rehearsal") != bundle.manifest.rehearsal:
+        differ.append("rehearsal")
+    accounts = found.get("accounts")
+    names = [each.get("name") for each in accounts if isinstance(each, dict)] if isinstance(accounts, list) else []
+    if sorted(map(str, names)) != sorted(each.name for each in bundle.shown.accounts):
+        differ.append("accounts")
+    told = [named(list(dict.fromkeys(differ)), "accounting.json differs from the plan or the manifest in"), *false]
+    return "; ".join(filter(None, told))
+
+
+def _texts(bundle: Opened) -> int:
+    """The wording that the bundle says it was made with; 1: it says none."""
+    said = bundle.manifest.rendered_with.get("texts", "1")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 1
+
+
+def _sentences(bundle: Opened) -> Check:
+    """The sentences of the bundle that are known to be false, each with what is true; not run without a plan."""
+    plan = bundle.shown
+    if plan is None:
+        return Check(SENTENCES, None, "what its sentences are about cannot be told without its plan")
+    try:
+        found = [*errata_of(bundle.sound, frozenset(bundle.manifest.files), plan, _texts(bundle))]
+        told = [f"“{each.words}” ({_some(each.files)}): {each.erratum.said_of(plan)}" for each in found]
+    except Exception as error:  # a forged plan can be well formed and still name what it does not hold
+        return Check(SENTENCES, None, f"plan.json makes no sense ({type(error).__name__})")
+    number = f"{len(found)} {'sentence' if len(found) == 1 else 'sentences'}"
+    head = f"{number} known to be false, or to say what nobody knows"
+    return Check(SENTENCES, not found, "\n".join([head, *told]) if found else "")
+
+
+def _some(files: tuple[str, ...]) -> str:
+    more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+    return ", ".join(files[:_MOST_NAMED]) + more
+
+
+def _json(data: bytes | None) -> dict[str, Any] | None:
+    try:
+        found = json.loads(data) if data is not None else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

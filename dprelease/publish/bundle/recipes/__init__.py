@@ -1,0 +1,1 @@
+"""How every published number is made of the noisy measurements, as formulas."""

@@ -1,0 +1,1 @@
+"""The rules that cross fields: names that lead somewhere and limits that can be kept."""

@@ -1,0 +1,169 @@
+"""The rules of measures: columns that have what is asked of them, limits that can be kept, names that do not clash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+
+from dprelease.measures import MEASURES, Measure
+from dprelease.spec.checks.columns import FINEST, NUMBERS, check_grid, step_is_sound
+from dprelease.spec.checks.units import may_repeat
+from dprelease.spec.expressions import check_where, types_of
+from dprelease.spec.fields.document import ColumnSpec, QuerySpec, TableSpec
+from dprelease.spec.steps import Grid, Measured, grid_of
+from dprelease.spec.text.findings import Findings
+from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
+from dprelease.spec.text.nodes import Path
+
+__all__ = ["check_measures", "check_outputs"]
+
+_REHEARSAL = "rehearsal"  # the column that marks a table of a rehearsal
+# What a ratio can be of: what has a margin of its own in every cell.
+_PARTS = [kind for kind, each in MEASURES.items() if each.foreseen == "always"]
+
+
+def check_measures(
+    query: QuerySpec, table: TableSpec | None, limits: Mapping[str, Measured], at: Path, findings: Findings
+) -> None:
+    """Every measure of one query, and that their names do not clash.
+
+    Args:
+        query: As written.
+        table: Its table; None where there is none of that name.
+        limits: What is made of the table's columns, in all queries.
+        at: The path of the query.
+        findings: Where problems go.
+    """
+    for label, measure in query.measures.items():
+        here = (*at, "measures", label)
+        if not COLUMN_NAME.fullmatch(label):
+            findings.add("DPR-S502", here, "is no name", NAME_RULE, key=True)
+        if measure.others:
+            _check_others(query, label, measure, here, findings)
+        elif table is not None:
+            _check_measure(query, table, limits, measure, here, findings)
+        for flaw in measure.flaws(types_of(table.columns) if table is not None else {}):
+            findings.add(flaw.code, (*here, *flaw.at), flaw.says, flaw.hint)
+    check_outputs(query, query.by, at, findings)
+
+
+def _check_measure(
+    query: QuerySpec,
+    table: TableSpec,
+    limits: Mapping[str, Measured],
+    measure: Measure,
+    at: Path,
+    findings: Findings,
+) -> None:
+    columns = ("tables", query.table, "columns")
+    if measure.where is not None:
+        check_where(measure.where, types_of(table.columns), (*at, "where"), findings, columns)
+    if measure.lacks_clip_per and may_repeat(query, table):
+        of_table = ("tables", query.table)
+        hint = "write `clip_per: row`, or `clip_per: unit_cell` to clip the sum of a unit's rows in a cell"
+        says = "does not say what is clipped, and one unit may have several rows in a cell"
+        findings.add("DPR-S556", at, says, hint, (*of_table, "unit_id"), (*of_table, "bounds"), (*at[:2], "bounds"))
+    name = measure.column
+    if name is None:
+        return
+    about, column = (*columns, name), table.columns.get(name)
+    if column is None:
+        near = did_you_mean(name, [*table.columns, *measure.words])
+        says = f"is no column of table {query.table!r}: {shown(name)!r}"
+        findings.add("DPR-S504", (*at, measure.kind), says, near, about)
+    elif measure.grid_kind is not None:
+        _check_ranged(measure, name, column, grid_of(table, name, limits), at, findings, about)
+
+
+def _check_ranged(
+    measure: Measure, name: str, column: ColumnSpec, grid: Grid | None, at: Path, findings: Findings, about: Path
+) -> None:
+    """A number with a range, and a clip on its grid."""
+    kind = measure.kind
+    if column.type not in NUMBERS:
+        says = f"needs a number, and {shown(name)!r} is {column.type}"
+        findings.add("DPR-S507", (*at, kind), says, "count it, or take an integer or decimal column", about)
+    elif column.range is None:
+        says = f"needs a range, and {shown(name)!r} has none"
+        hint = f"declare `range: [low, high]` of {shown(name)}: public limits, never read from the data"
+        findings.add("DPR-S508", (*at, kind), says, hint, about)
+    step = None if grid is None else grid.ranks if measure.grid_kind == "quantile" else grid.step
+    if step is None or not step_is_sound(column, step):
+        return
+    if measure.limits is not None:
+        check_grid(measure.limits, step, (*at, "clip"), ("DPR-S512", "DPR-S513"), findings, about)
+    limits = measure.limits or column.range
+    if limits is None or limits[0] >= limits[1]:
+        return
+    low, high = (limit / step for limit in limits)
+    if max(low.denominator, high.denominator) > 1 or max(abs(low), abs(high)) > FINEST:
+        return  # told already
+    where, widest = (*at, "clip") if measure.limits is not None else (*at, kind), measure.widest
+    if widest is not None and high - low > widest.steps:
+        needed = _power_from((limits[1] - limits[0]) / widest.steps)
+        hint = f"give {shown(name)} a coarser step, such as `step: {needed}`, or narrow the `clip`"
+        findings.add(widest.code, where, widest.says.format(repr(shown(name))), hint, about)
+
+
+def _power_from(needed: Fraction) -> str:
+    """The smallest power of ten that is at least this.
+
+    >>> _power_from(Fraction(1)), _power_from(Fraction(3, 2)), _power_from(Fraction(1, 10_000))
+    ('1', '10', '0.0001')
+    """
+    power = next(power for power in range(-400, 400) if Fraction(10) ** power >= needed)
+    return f"{Decimal(1).scaleb(power):f}"
+
+
+def _check_others(query: QuerySpec, label: str, measure: Measure, at: Path, findings: Findings) -> None:
+    """Of other measures of the query, each with an error of its own that is known."""
+    for number, name in enumerate(measure.others):
+        here, about = (*at, measure.kind, number), (*at[:-1], name)
+        if name == label:
+            hint = f"name a count or a sum; {did_you_mean('', _fit(query))}"
+            findings.add("DPR-S582", here, f"is the {measure.kind} itself", hint)
+        elif name not in query.measures:
+            says, hint = f"is no measure of this query: {shown(name)!r}", did_you_mean(name, _fit(query))
+            findings.add("DPR-S582", here, says, hint, about)
+        elif query.measures[name].kind not in _PARTS:
+            says = f"is a {query.measures[name].kind}: {shown(name)!r}"
+            hint = f"take a {', a '.join(_PARTS[:-1])} or a {_PARTS[-1]} of this query"
+            findings.add("DPR-S582", here, says, hint, about)
+        elif name in measure.others[:number]:
+            says = f"is the same measure as the first: {shown(name)!r}"
+            findings.add("DPR-S582", here, says, "name two different measures of this query")
+
+
+def _fit(query: QuerySpec) -> list[str]:
+    """The measures of a query that another one can be made of."""
+    return [name for name, measure in query.measures.items() if measure.kind in _PARTS]
+
+
+def check_outputs(query: QuerySpec, keys: tuple[str, ...], at: Path, findings: Findings) -> None:
+    """A number m is published as m, m_se, m_margin, m_lower, m_upper and m_status; capitals do not tell names apart.
+
+    Args:
+        query: As written.
+        keys: Its key columns.
+        at: Its path.
+        findings: Where problems go.
+    """
+    taken = {column.lower(): f"key column {column}" for column in keys} | {_REHEARSAL: "mark of rehearsals"}
+    for label, measure in query.measures.items():
+        roots = measure.published(label)
+        ends = ("", "_se", "_margin", "_lower", "_upper", "_status")
+        names = list(dict.fromkeys(f"{root}{end}" for root in roots for end in ends))
+        clash = next((name for name in names if name.lower() in taken), None)
+        if clash is not None:
+            says = f"publishes a column {shown(clash)!r}, which is the name of the {shown(taken[clash.lower()])}"
+            findings.add(
+                "DPR-S523",
+                (*at, "measures", label),
+                says,
+                "rename the measure",
+                (*at, "by"),
+                (*at, "marginals"),
+                key=True,
+            )
+        taken |= {name.lower(): f"column {name}" for name in names}

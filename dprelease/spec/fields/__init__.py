@@ -1,0 +1,1 @@
+"""What an author may write: one frozen value per mapping of a file."""

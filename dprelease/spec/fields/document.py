@@ -1,0 +1,293 @@
+"""What the author writes, as frozen values: one model per mapping of the file, one field per line.
+
+Numbers are exact rationals from their own digits. What crosses two fields or two names is checked in ``check``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+
+from dprelease.canonical import Value
+from dprelease.formats import USUAL, FormatName
+from dprelease.privacy.accountants import AccountingName
+from dprelease.privacy.budget import Budget
+from dprelease.privacy.unit import Neighboring, PrivacyUnit
+from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
+from dprelease.spec.fields.queries import (
+    ExceptSpec,
+    PinSpec,
+    QueryBounds,
+    QuerySpec,
+    RangesSpec,
+    SuppressSpec,
+    TargetSpec,
+)
+from dprelease.spec.fields.schedule import ScheduleSpec
+from dprelease.spec.fields.tables import BoundsSpec, JoinSpec, SourceSpec, TableSpec, TimeSpec
+from dprelease.spec.fields.value import SpecValue
+from dprelease.spec.fields.workloads import InvariantSpec, Levels, MarginalsSpec, PostProcess, SharesSpec
+from dprelease.spec.text.scalars import (
+    NUMBER,
+    Confidence,
+    Delta,
+    Filled,
+    Period,
+    Positive,
+    ReleaseName,
+    Text,
+    Version,
+    refuse,
+)
+
+__all__ = [
+    "MODELS",
+    "BoundsSpec",
+    "Cap",
+    "ColumnSpec",
+    "DeriveSpec",
+    "ExceptSpec",
+    "InvariantSpec",
+    "JoinSpec",
+    "KeySpan",
+    "MarginalsSpec",
+    "PinSpec",
+    "PublishSpec",
+    "QueryBounds",
+    "QuerySpec",
+    "ReferenceKeys",
+    "ReferenceSpec",
+    "ReleaseSpec",
+    "ScheduleSpec",
+    "SharesSpec",
+    "SourceSpec",
+    "SpecValue",
+    "SuppressSpec",
+    "TableSpec",
+    "TargetSpec",
+    "TimeSpec",
+]
+
+
+class ReleaseHead(SpecValue):
+    """What is released: name and period are its identity, released once."""
+
+    name: ReleaseName = Field(description="With the period, the identity in the ledger: a-z, 0-9 and -.")
+    period: Period = Field("once", description="Always read as text: 2024, 2024-Q1, 2024-03, 2024-03-07 or your own.")
+    title: Text = Field("", description="What a reader sees at the top.")
+    curator: Text = Field("", description="The office that answers for the release.")
+    contact: Text = Field("", description="Where readers may ask.")
+    intended_use: Text = Field("", description="What the release is made for.")
+
+
+class UnitSpec(SpecValue):
+    """Who is protected."""
+
+    entity: Filled = Field(description="As printed: person, household, ...")
+    per: Filled | None = Field(None, description="With {entity: person, per: month}, one month of a person.")
+
+
+class BudgetSpec(SpecValue):
+    """What the release may cost: epsilon or rho, and delta. There is no default."""
+
+    epsilon: Positive | None = Field(None, description="Smaller is more private and less accurate.")
+    rho: Positive | None = Field(None, description="Zero-concentrated differential privacy, spent exactly.")
+    delta: Delta = Field(Fraction(0), description="At least 0 and below 1; Gaussian noise needs more than 0.")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.epsilon is None) == (self.rho is None):
+            found = "neither epsilon nor rho" if self.epsilon is None else "both epsilon and rho"
+            raise refuse("DPR-S218", f"has {found}", "write one: `{epsilon: 1, delta: 1e-9}` or `{rho: 1/10}`")
+        return self
+
+
+class Cap(SpecValue):
+    """A limit on a loss: epsilon at delta."""
+
+    epsilon: Positive = Field(description="At most this epsilon.")
+    delta: Delta = Field(description="At this delta.")
+
+
+def _unit(value: Any) -> Any:
+    return value if isinstance(value, PrivacyUnit) else UnitSpec.model_validate(value).model_dump()
+
+
+def _budget(value: Any) -> Any:
+    return value if isinstance(value, Budget) else BudgetSpec.model_validate(value).model_dump()
+
+
+class PrivacySpec(SpecValue):
+    """Who is protected, how two neighbouring tables differ, and what may be spent."""
+
+    unit: Annotated[PrivacyUnit, BeforeValidator(_unit, json_schema_input_type=UnitSpec)]
+    neighboring: Neighboring = Field(
+        Neighboring.ADD_REMOVE, strict=False, description="Neighbours differ by one unit more, or by one replaced."
+    )
+    budget: Annotated[Budget, BeforeValidator(_budget, json_schema_input_type=BudgetSpec)]
+    accounting: AccountingName = Field("auto", description="How losses add up; auto takes the smallest that is proved.")
+    noise: Literal["auto", "laplace", "gaussian"] = Field("auto", description="Always integer-valued.")
+    allocation: Literal["shares", "least_error"] = Field(
+        "shares", description="shares divide the budget; with least_error they weigh errors, whose total is made least."
+    )
+    at_most: Cap | None = Field(None, description="A lower cap than the account's; it can never raise it.")
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs that divide the budget by shares keep the fingerprint that they had before there was another way."""
+        fields: dict[str, Any] = written(self)
+        if self.allocation == "shares":
+            del fields["allocation"]
+        return fields
+
+
+def _csv(file: str) -> str:
+    if not file.lower().endswith(".csv"):
+        raise refuse("DPR-S216", "names a reference that is no .csv file", "save the public table as CSV in UTF-8")
+    return file
+
+
+class ReferenceSpec(SpecValue):
+    """A public CSV file; its content is part of the plan."""
+
+    file: Annotated[Filled, AfterValidator(_csv)] = Field(
+        description="Path of a CSV file, from the folder of dprelease.yaml."
+    )
+    columns: dict[str, Literal["text", "integer", "boolean", "date"]] = Field(description="The columns that are used.")
+
+
+class DeriveSpec(SpecValue):
+    """A further table, made from the published ones: it costs nothing."""
+
+    title: Text = Field("", description="What a reader sees above the table.")
+    sql: Filled = Field(description="A query over the published tables, by the names of the queries.")
+
+
+def _never(value: Any) -> Any:
+    return None if value == "none" else value
+
+
+class UnreliableSpec(SpecValue):
+    """Numbers whose noise is large beside them."""
+
+    relative_error_above: Annotated[
+        Positive | None, BeforeValidator(_never), WithJsonSchema({"anyOf": [NUMBER, {"const": "none"}]})
+    ] = Field(description="A number with a larger relative error is unreliable; `none`: no number is.")
+    show: Literal["flag", "blank"] = Field("flag", description="Published with a flag, or left blank.")
+
+
+class PublishSpec(SpecValue):
+    """How the tables are written."""
+
+    formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
+    confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
+    unreliable: UnreliableSpec | None = Field(
+        None, description="What is flagged; left out: numbers whose margin is more than half of them."
+    )
+    csv_formulas: Literal["escape", "keep"] | None = Field(
+        None,
+        description="Keys that a spreadsheet takes for formulas, in CSV: escape puts ' before them; left out: "
+        "escape where noise selects the keys, keep where they are declared.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs that say nothing of formulas keep the fingerprint that they had before it could be said."""
+        fields: dict[str, Any] = written(self)
+        if self.csv_formulas is None:
+            del fields["csv_formulas"]
+        return fields
+
+
+def _no_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+def _post(value: Any, info: ValidationInfo) -> Any:
+    """Tables of a workload are consistent where nothing else is said, so that saying it is the same spec."""
+    if value is None:
+        return ("consistent",) if any(each.marginals for each in info.data.get("queries", {}).values()) else ()
+    if value in ((), []):
+        raise refuse("DPR-S210", "has 0 items, not at least 1", "write `postprocess: [consistent]`, or leave it out")
+    return tuple(value) if isinstance(value, list) else value
+
+
+class ReleaseSpec(SpecValue):
+    """A release: what to publish, about whom, and how much privacy it may cost."""
+
+    dprelease: Version = Field(description="Version of this format: 1.")
+    release: ReleaseHead
+    privacy: PrivacySpec
+    references: dict[str, ReferenceSpec] = Field({}, description="Public files, each once, by name.")
+    tables: dict[str, TableSpec] = Field(description="Confidential tables, by name.")
+    hierarchies: dict[str, Levels] = Field(
+        {}, description="Columns that nest, by name, top first: [region, state, puma]."
+    )
+    queries: dict[str, QuerySpec] = Field(description="Published tables, by name.")
+    postprocess: Annotated[tuple[PostProcess, ...], BeforeValidator(_post)] = Field(
+        None, validate_default=True, description="What is done to workloads after the noise; left out: [consistent]."
+    )
+    invariants: tuple[InvariantSpec, ...] = Field((), description="Counts that are published exactly, unprotected.")
+    derive: dict[str, DeriveSpec] = Field({}, description="Tables made from the published ones, by name.")
+    publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
+    # It says when, never what: another hour changes no fingerprint, and leaves open releases as they are.
+    schedule: ScheduleSpec | None = Field(None, exclude=True, description="When each period is released.")
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs without workloads keep the fingerprint that they had before there were any."""
+        fields: dict[str, Any] = written(self)
+        for name in ("hierarchies", "postprocess", "invariants"):
+            if not getattr(self, name):
+                del fields[name]
+        return fields
+
+    @property
+    def revisions(self) -> int:
+        """How many revisions of each period are planned; they are charged with its first publication."""
+        return 0 if self.schedule is None else len(self.schedule.revisions)
+
+
+# The model of every mapping of a spec, by its path with `*` for a name that the author chose.
+MODELS: Mapping[str, type[Value]] = {
+    "": ReleaseSpec,
+    "release": ReleaseHead,
+    "privacy": PrivacySpec,
+    "privacy.unit": UnitSpec,
+    "privacy.budget": BudgetSpec,
+    "privacy.at_most": Cap,
+    "references.*": ReferenceSpec,
+    "tables.*": TableSpec,
+    "tables.*.source": SourceSpec,
+    "tables.*.time": TimeSpec,
+    "tables.*.bounds": BoundsSpec,
+    "tables.*.join": JoinSpec,
+    "tables.*.columns.*": ColumnSpec,
+    "tables.*.columns.*.keys": ReferenceKeys,
+    "queries.*": QuerySpec,
+    "queries.*.bounds": QueryBounds,
+    "queries.*.except": ExceptSpec,
+    "queries.*.suppress": SuppressSpec,
+    "queries.*.budget": PinSpec,
+    "queries.*.target.*": TargetSpec,
+    "queries.*.marginals": MarginalsSpec,
+    "queries.*.ranges": RangesSpec,
+    "queries.*.shares": SharesSpec,
+    "invariants": InvariantSpec,
+    "derive.*": DeriveSpec,
+    "publish": PublishSpec,
+    "publish.unreliable": UnreliableSpec,
+    "schedule": ScheduleSpec,
+}

@@ -1,0 +1,116 @@
+"""What the author writes of a confidential table: where its rows are, whose they are, and how many of one unit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+from pydantic.config import JsonDict
+
+from dprelease.catalog.table import SOURCE_FORMATS
+from dprelease.spec.fields.columns import ColumnSpec
+from dprelease.spec.fields.value import SpecValue
+from dprelease.spec.text.scalars import AsWritten, Bound, Filled, refuse
+
+__all__ = ["BoundsSpec", "JoinSpec", "SourceSpec", "TableSpec", "TimeSpec"]
+
+_WITH_ONE: JsonDict = {"oneOf": [{"required": ["reference"]}, {"required": ["table", "max_matches"]}]}
+
+
+def _readable(file: str) -> str:
+    if not file.lower().endswith((*SOURCE_FORMATS.values(),)):
+        endings = " nor in ".join(SOURCE_FORMATS.values())
+        raise refuse("DPR-S216", f"names a file that ends neither in {endings}", "export it as one of these")
+    return file
+
+
+class SourceSpec(SpecValue):
+    """Where the confidential rows are."""
+
+    file: Annotated[Filled, AfterValidator(_readable)] = Field(
+        description="Path or pattern that ends in .csv or .parquet; ${env:NAME} may stand in it."
+    )
+    null_values: tuple[AsWritten, ...] = Field(("",), description="Texts that mean null.")
+
+    @property
+    def format(self) -> str:
+        """The source's format, by the ending of the file."""
+        return next(name for name, ending in SOURCE_FORMATS.items() if self.file.lower().endswith(ending))
+
+
+class JoinSpec(SpecValue):
+    """A join that adds columns: with a public reference, or with another confidential table of the same units."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_WITH_ONE)
+    reference: Filled | None = Field(None, description="A name under `references`.")
+    table: Filled | None = Field(None, description="Instead: a name under `tables`, with the same `unit_id`.")
+    on: Filled = Field(description="A column of the table and of the reference, unique there; or the `unit_id`.")
+    max_matches: Bound | None = Field(None, description="With a table: how many of a unit's rows are joined.")
+    add: tuple[Filled, ...] = Field(description="Columns of the other side that the table declares too.", min_length=1)
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.reference is None) == (self.table is None):
+            found = "neither reference nor table" if self.table is None else "both reference and table"
+            hint = "write one: `{reference: geography, on: puma, add: [state]}` or `{table: users, on: user_id, ...}`"
+            raise refuse("DPR-S223", f"has {found}", hint)
+        if self.table is not None and self.max_matches is None:
+            hint = "write `max_matches: 1`: at most so many rows of a unit are joined to each of its rows"
+            raise refuse("DPR-S223", "joins a confidential table without `max_matches`", hint)
+        if self.reference is not None and self.max_matches is not None:
+            hint = "leave it out: the key of a reference is unique"
+            raise refuse("DPR-S223", "has `max_matches`, which is for confidential tables", hint)
+        return self
+
+
+class BoundsSpec(SpecValue):
+    """How many rows of the table one unit may have; further ones are left out."""
+
+    max_rows: Bound = Field(description="Per unit, over the whole table.")
+    truncate: Literal["sample", "first", "last"] = Field("sample", description="Which of a unit's rows stay.")
+    order_by: tuple[Filled, ...] = Field((), description="For `first` and `last`: columns of the source.")
+
+
+class TimeSpec(SpecValue):
+    """When each row was: only rows of the release's period are read."""
+
+    column: Filled = Field(description="Of the source; it need not be declared under `columns`.")
+    type: Literal["date", "timestamp"] = Field(description="How it is read; a timestamp's day is that in UTC.")
+
+
+def _unit_id(value: Any) -> Any:
+    return None if value == "none" else value
+
+
+class TableSpec(SpecValue):
+    """One confidential table."""
+
+    account: Filled = Field(description="The account of policy.yaml that pays.")
+    source: SourceSpec
+    unit_id: Annotated[
+        Filled | None,
+        BeforeValidator(_unit_id),
+        WithJsonSchema({"type": "string", "minLength": 1}),
+    ] = Field(None, description="The column that says whose row it is; `none`, or left out: every row is one unit.")
+    null_id: Literal["drop", "unit"] = Field("drop", description="Rows without an id: left out, or a unit each.")
+    time: TimeSpec | None = Field(None, description="What `release.period` filters on; left out: all rows are read.")
+    bounds: BoundsSpec | None = None
+    join: tuple[JoinSpec, ...] = Field((), description="Joins that add columns, one after the other.")
+    columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")
+
+    @model_serializer(mode="wrap")
+    def _without_no_time(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs without a time keep the fingerprint that they had before there were times."""
+        fields: dict[str, Any] = written(self)
+        if self.time is None:
+            del fields["time"]
+        return fields

@@ -1,0 +1,1 @@
+"""YAML text, scalars and names, and the problems found in them, each with its line and column."""

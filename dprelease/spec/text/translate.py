@@ -1,0 +1,181 @@
+"""What pydantic found, in the words of the file: one problem per cause, at its line and column."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dprelease.errors import Problem
+from dprelease.measures import MEASURES
+from dprelease.spec.text.advice import COMPANIONS, EXAMPLES, MISPLACED, NOT_YET
+from dprelease.spec.text.names import did_you_mean, listed, nearest, shown
+from dprelease.spec.text.nodes import Path, Places
+from dprelease.spec.text.numbers import Constant, Numeral
+from dprelease.spec.text.scalars import kind_of
+
+__all__ = ["dotted", "path_of", "pattern", "problems_of"]
+
+Models = Mapping[str, type[BaseModel]]
+_NAMED = {"references", "tables", "tables.*.columns", "references.*.columns", "queries", "queries.*.measures"}
+_ALSO_NAMED = {
+    "queries.*.expect",
+    "queries.*.target",
+    "queries.*.shares.levels",
+    "queries.*.shares.tables",
+    "hierarchies",
+    "tables.*.columns.*.labels",
+    "tables.*.columns.*.to",
+    "derive",
+    "accounts",
+    "accounts.*.nests",
+    "approvals.approvers",
+    "approvals.required",
+    "schedule.skip",
+}
+_SHAPES = {
+    "model": ("a mapping", "write `name: value` lines below it"),
+    "dict": ("a mapping", "write `name: value` lines below it"),
+    "tuple": ("a list", "write [a, b]"),
+    "list": ("a list", "write [a, b]"),
+    "string": ("text", "write text, in quotes where it looks like a number"),
+}
+
+
+def pattern(path: Path) -> str:
+    """A path with ``*`` for names that the author chose, and without positions in lists.
+
+    >>> pattern(("tables", "people", "columns", "sex", "keys", 0))
+    'tables.*.columns.*.keys'
+    """
+    found = ""
+    for step in path:
+        if isinstance(step, int):
+            continue
+        name = "*" if found in _NAMED or found in _ALSO_NAMED else step
+        found = f"{found}.{name}" if found else name
+    return found
+
+
+def dotted(path: Path) -> str:
+    """A path as a reader writes it: ``queries.income.by[0]``."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f"{'.' if text else ''}{shown(step)}"
+    return text
+
+
+def path_of(loc: tuple[int | str, ...]) -> Path:
+    """Pydantic's location without the tags of unions, which are no part of the file."""
+    if len(loc) > 5 and pattern(loc[:5]) == "tables.*.columns.*.keys":
+        return (*loc[:5], *loc[6:])
+    if len(loc) > 5 and pattern(loc[:4]) == "queries.*.measures.*" and loc[4] in MEASURES:
+        return (*loc[:4], *loc[5:])
+    return loc
+
+
+def problems_of(error: ValidationError, places: Places, models: Models) -> list[tuple[Path, Problem]]:
+    """Every cause once, with its path.
+
+    A field that is not available yet explains what is missing beside it and what only it gives a meaning; a
+    misspelt field explains that the right one is missing.
+
+    Args:
+        error: Of the whole file.
+        places: Where its parts are.
+        models: Pattern to the model of the mapping there.
+    """
+    found = [(path_of(each["loc"]), each) for each in error.errors(include_url=False)]
+    later: defaultdict[Path, set[str]] = defaultdict(set)
+    meant: set[Path] = set()
+    for path, each in found:
+        is_extra = each["type"] == "extra_forbidden"
+        if path and (each["type"] == "DPR-S300" or (is_extra and pattern(path) in NOT_YET)):
+            later[path[:-1]].add(str(path[-1]))
+        elif is_extra:
+            near = nearest(str(path[-1]), _fields(pattern(path[:-1]), models))
+            meant.add((*path[:-1], near or ""))
+    problems = []
+    for path, each in found:
+        beside = later[path[:-1]] if path else set()
+        is_companion = each["type"] == "extra_forbidden" and COMPANIONS.get(pattern(path)) in beside
+        if is_companion or (each["type"] == "missing" and (beside or path in meant)):
+            continue
+        problems.append((path, _problem(path, each, places, models)))
+    return problems
+
+
+def _problem(path: Path, error: Any, places: Places, models: Models) -> Problem:
+    kind, ctx, value = error["type"], error.get("ctx", {}), error["input"]
+    what, name = pattern(path), f"`{dotted(path)}`"
+    if kind == "extra_forbidden":
+        return _unknown(path, places, models)
+    if kind == "missing":
+        return _missing(path, places)
+    if kind.startswith("DPR-"):
+        return Problem(kind, f"{name} {ctx['summary']}", ctx["hint"], places.value(*path))
+    where = places.value(*path)
+    if isinstance(value, Constant) and value.value is None:
+        return Problem("DPR-S215", f"{name} is empty", "write a value, or leave the line out", where)
+    if kind in ("literal_error", "enum"):
+        return _choice(path, str(ctx.get("expected", "")), value, places)
+    if kind in ("too_long", "too_short"):
+        hint = EXAMPLES.get(what, "write [low, high]" if what.endswith("clip") else "write at least one")
+        return Problem("DPR-S210", f"{name} has {_count(ctx)}", hint, where)
+    if kind.startswith("union_tag"):
+        hint = "write a list, `{reference: NAME}` or `{from: 1, to: 9}`"
+        return Problem("DPR-S212", f"{name} is {kind_of(value)}, which says no keys", hint, where)
+    if kind == "value_error":  # a rule of a kind of measure, in its own words
+        says, _, advice = str(ctx["error"]).partition(": ")
+        return Problem("DPR-S583", f"{name} is refused: {says}", advice or "leave it out", where)
+    shape, hint = _SHAPES.get(kind.split("_")[0], ("what belongs here", "see the reference of the spec"))
+    if shape == "a mapping":
+        hint = EXAMPLES.get(what, hint)
+    if shape == "a list" and isinstance(value, str | Numeral | Constant):
+        hint = f"put it in brackets: [{shown(value if isinstance(value, str) else value.text)}]"
+    return Problem("DPR-S203", f"{name} is {kind_of(value)}, not {shape}", hint, where)
+
+
+def _count(ctx: Mapping[str, Any]) -> str:
+    wanted = ctx.get("max_length", ctx.get("min_length"))
+    return f"{ctx.get('actual_length')} items, not {'at least ' if 'min_length' in ctx else ''}{wanted}"
+
+
+def _unknown(path: Path, places: Places, models: Models) -> Problem:
+    what, field, where = pattern(path), str(path[-1]), places.key(*path)
+    inside = dotted(path[:-1]) or "the file"
+    if what in NOT_YET:
+        return Problem("DPR-S300", f"`{shown(field)}` in {inside} is not available yet", NOT_YET[what], where)
+    hint = MISPLACED.get(what) or did_you_mean(field, _fields(pattern(path[:-1]), models))
+    return Problem("DPR-S200", f"unknown field `{shown(field)}` in {inside}", hint, where)
+
+
+def _fields(what: str, models: Models) -> list[str]:
+    if what == "queries.*.measures.*":
+        return list(dict.fromkeys(name for kind in MEASURES.values() for name in kind.model_fields))
+    if what not in models:
+        return []
+    return [info.alias or name for name, info in models[what].model_fields.items()]
+
+
+def _missing(path: Path, places: Places) -> Problem:
+    what, where = pattern(path), places.key(*path[:-1])
+    inside = dotted(path[:-1]) or "the file"
+    if isinstance(path[-1], int):
+        return Problem("DPR-S210", f"`{inside}` has too few items", EXAMPLES.get(what, "write [low, high]"), where)
+    hint = EXAMPLES.get(what, f"write `{shown(path[-1])}: ...`")
+    return Problem("DPR-S201", f"missing field `{shown(path[-1])}` in {inside}", hint, where)
+
+
+def _choice(path: Path, expected: str, value: Any, places: Places) -> Problem:
+    what, where = pattern(path), places.value(*path)
+    text = value if isinstance(value, str) else getattr(value, "text", str(value))
+    advice = NOT_YET.get(f"{what}={text}") or NOT_YET.get(what)
+    if advice:
+        return Problem("DPR-S300", f"`{dotted(path)}: {shown(text)}` is not available yet", advice, where)
+    choices = re.findall(r"'([^']*)'", expected) or [expected]
+    summary = f"`{dotted(path)}` is {kind_of(value)}, not one of: {listed(choices)}"
+    return Problem("DPR-S202", summary, did_you_mean(text, choices, f"write {choices[0]}"), where)
