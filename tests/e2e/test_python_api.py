@@ -72,7 +72,7 @@ def test_these_are_the_names() -> None:
 def test_plan_is_a_package_and_a_function_whichever_is_used_first() -> None:
     code = "import dprelease as dp; dp.plan; from dprelease.plan import allocate; import dprelease.plan.verify.whole_plan as v;"
     code += "assert dp.plan is __import__('sys').modules['dprelease.plan'] and callable(dp.plan) and v.verify"
-    other = "import dprelease.plan.verify.whole_plan; import dprelease as dp; assert callable(dp.plan) and dp.plan.verify.verify"
+    other = "import dprelease.plan.verify.whole_plan; import dprelease as dp; assert callable(dp.plan) and dp.plan.verify.whole_plan.verify"
 
     for each in (code, other):
         subprocess.run([sys.executable, "-c", each], check=True)

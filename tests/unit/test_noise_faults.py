@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import dprelease.noise as package
+import dprelease.noise.native as package
 from tests.unit.native_checks import CHECKS
 
 FOLDER = Path(package.__file__ or "").parent
-PARTS = ("source", "entropy", "cumulative", "lookup", "blocks", "native")
+PARTS = ("source", "entropy", "cumulative", "lookup", "blocks", "draws")
 
 FIRST = {
     "source": "every_word_is_used_once_and_wiped",
@@ -22,7 +22,7 @@ FIRST = {
     "cumulative": "thresholds_are_those_of_many_digits",
     "lookup": "a_vector_is_its_words_one_by_one",
     "blocks": "coins_are_tossed_to_the_last_digit",
-    "native": "sums_saturate_and_keep_their_place",
+    "draws": "sums_saturate_and_keep_their_place",
 }
 """The check to begin with, for each part."""
 
@@ -67,14 +67,14 @@ FAULTS = {
     "the first word is used again": ("blocks", "words = source.words(size)\n        sign", "words = scratch.first\n        sign"),
     "refused draws of any size are kept": ("blocks", "if self.accepts(value, source.bits(self._coin), source):", "if self.accepts(value, 0 * source.bits(self._coin), source):"),
     "offsets of any size are short": ("blocks", "+ source.bits(self._width)", "+ source.bits(self._width) // 2"),
-    "wide noise is cut off before the sum": ("native", "total = value + sampler.integer(source, scratch)", "total = value + min(max(sampler.integer(source, scratch), -(2**63)), 2**63 - 1)"),
-    "one block of words serves all": ("native", "_block(sampler, out[start : start + BLOCK], source, scratch)", "_block(sampler, out[:BLOCK], source, scratch)"),
-    "the last block is left out": ("native", "for start in range(0, len(out), BLOCK):", "for start in range(0, len(out) - BLOCK + 1, BLOCK):"),
+    "wide noise is cut off before the sum": ("draws", "total = value + sampler.integer(source, scratch)", "total = value + min(max(sampler.integer(source, scratch), -(2**63)), 2**63 - 1)"),
+    "one block of words serves all": ("draws", "_block(sampler, out[start : start + BLOCK], source, scratch)", "_block(sampler, out[:BLOCK], source, scratch)"),
+    "the last block is left out": ("draws", "for start in range(0, len(out), BLOCK):", "for start in range(0, len(out) - BLOCK + 1, BLOCK):"),
     "words are not wiped": ("source", "ctypes.memset(", "(lambda *_: None)("),
     "words are kept and handed out again": ("source", "raw = os.urandom(8 * count)\n        self._given.append(raw)", "raw = (_KEPT + [os.urandom(8 * count)])[0]\n        _KEPT[:] = [raw[:] + b''] if len(raw) == 8 * count else []"),
-    "sums wrap": ("native", "wrapped = ((values ^ total) & (noisy ^ total)) < 0", "wrapped = total != total"),
-    "sums saturate at the wrong end": ("native", "np.where(values < 0, _LIMITS.min, _LIMITS.max)", "np.where(values > 0, _LIMITS.min, _LIMITS.max)"),
-    "the second block of values is added to the first noise": ("native", "values[start : start + BLOCK], noisy", "values[:len(values[start:start + BLOCK])], noisy"),
+    "sums wrap": ("draws", "wrapped = ((values ^ total) & (noisy ^ total)) < 0", "wrapped = total != total"),
+    "sums saturate at the wrong end": ("draws", "np.where(values < 0, _LIMITS.min, _LIMITS.max)", "np.where(values > 0, _LIMITS.min, _LIMITS.max)"),
+    "the second block of values is added to the first noise": ("draws", "values[start : start + BLOCK], noisy", "values[:len(values[start:start + BLOCK])], noisy"),
 }  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def kit_with(part: str, before: str, after: str) -> Any:
                 assert text.count(before) == 1, f"the text of the fault is found {text.count(before)} times"
                 text = text.replace(before, after)
             for other in PARTS:
-                text = text.replace(f"from dprelease.noise.{other} import", f"from {names[other]} import")
+                text = text.replace(f"from dprelease.noise.native.{other} import", f"from {names[other]} import")
             spec = importlib.util.spec_from_loader(names[name], loader=None)
             assert spec is not None
             module = loaded[name] = importlib.util.module_from_spec(spec)
@@ -99,7 +99,7 @@ def kit_with(part: str, before: str, after: str) -> Any:
     finally:
         for name in names.values():
             sys.modules.pop(name, None)
-    return SimpleNamespace(**loaded)
+    return SimpleNamespace(**loaded, native=loaded["draws"])
 
 
 def caught(kit: Any, part: str) -> str | None:

@@ -193,7 +193,7 @@ def check_invariants(plan: ReleasePlan) -> None:
     names = [each.query for each in plan.invariants]
     require(len(set(names)) == len(names), "two invariants are one query")
     for each in plan.invariants:
-        _check(plan, each)
+        _check_invariant(plan, each)
         account = plan.catalog.tables[each.aggregate.table].account
         require(account in paying, f"{each.id} is of an account that is charged for nothing")
     exact = {each.id for each in plan.invariants}
@@ -206,7 +206,7 @@ def check_invariants(plan: ReleasePlan) -> None:
         require(kept, f"{workload.name} changes what is exact")
 
 
-def _check(plan: ReleasePlan, invariant: Invariant) -> None:
+def _check_invariant(plan: ReleasePlan, invariant: Invariant) -> None:
     grouping, table = invariant.aggregate, plan.catalog.tables[invariant.aggregate.table]
     require(bool(invariant.why.strip()), f"{invariant.id} does not say why")
     require(grouping.quantity == Quantity(kind="rows"), f"{invariant.id} is no count of rows")
