@@ -140,7 +140,7 @@ class Coded(Sequence[T_co]):
 
 
 def coded(values: Sequence[T]) -> Coded[T]:
-    """The column itself, or one of these values."""
+    """A categorical column of these values; one that is categorical already is returned unchanged."""
     return values if isinstance(values, Coded) else Coded.of(values)
 
 

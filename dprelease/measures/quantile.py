@@ -212,7 +212,7 @@ class Quantiles(_Choices):
                 yield Flaw("DPR-S580", here, "is smaller than the one before", "write them rising: [0.25, 0.5, 0.75]")
 
     def warnings(self) -> Iterator[Flaw]:
-        """Of the ranks 0 and 1."""
+        """A warning for every rank that is 0 or 1: the extremes."""
         return (_extreme("at", number) for number, rank in enumerate(self.at) if rank in (0, 1))
 
 

@@ -18,7 +18,6 @@ SOURCES = sorted(
     path for folder in ("dprelease", "pipelines", "tests", "bench") for path in (ROOT / folder).rglob("*.py")
 )
 PACKAGES = sorted((ROOT / "dprelease").rglob("__init__.py"))
-ROOMS = [("dprelease", floor) for floor in ("ledger", "release", "flows", "cli")]  # docs/decisions/0047
 STARTER = ROOT / "dprelease" / "starter" / "project"
 
 
@@ -42,7 +41,8 @@ def test_a_file_has_fewer_than_400_lines() -> None:
 
 
 def test_a_room_has_at_most_sixteen_modules() -> None:
-    rooms = Counter(path.parent for path in SOURCES if _parts(path)[:2] in ROOMS)
+    """One that is picked out of more is not found at a glance (docs/decisions/0048); what a room says of itself is none."""
+    rooms = Counter(path.parent for path in SOURCES if _parts(path)[0] == "dprelease" and path.name != "__init__.py")
 
     assert {_name(room): modules for room, modules in rooms.items() if modules > 16} == {}
 

@@ -56,7 +56,7 @@ def combined(stage: Stage, lasting: Stage, asked: Asked, tables: Sequence[Any]) 
         stage: Keeps what is needed on the way.
         lasting: Keeps the answer.
         asked: The table, ``where`` and the columns.
-        tables: As for ``reading.answers``.
+        tables: As for ``pipeline.answers``.
 
     Raises:
         BrokenPromiseError: If the bounded rows of some unit are more than declared; it tells no number.

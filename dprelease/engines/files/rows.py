@@ -58,7 +58,7 @@ def typed(column: Column, stored: Any, nulls: Sequence[str] = (), *, unit: bool 
 def typed_with_steps(
     column: Column, stored: Any, nulls: Sequence[str], grids: Sequence[Fraction], *, unit: bool = False
 ) -> list[Any]:
-    """The same, and beside it for every grid the whole steps of each value, as ``grids.on_grid`` has them.
+    """The same, and beside it for every grid the whole steps of each value, as ``decimals.on_grid`` has them.
 
     Args:
         column: The declaration.

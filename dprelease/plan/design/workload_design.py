@@ -31,7 +31,7 @@ def zeros_in(catalog: Catalog, workload: str, attributes: tuple[str, ...]) -> Ze
 
 
 def lattice(step: Measured) -> int:
-    """By what the numbers of a step are divided to be in rows: 1 of a table of counts."""
+    """The divisor that turns a step's integers into row counts: 1 for a plain table of counts."""
     return 1 if isinstance(step, Invariant) or step.residual is None else step.residual.divisor
 
 

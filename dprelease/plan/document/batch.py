@@ -43,7 +43,7 @@ class Batch(Value):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Of its measurements, in the order of the steps."""
+        """The ids of its measurements, in the order of the steps."""
         return tuple(self.id(step) for step in self.steps)
 
     def id(self, step: Measured) -> str:

@@ -58,7 +58,7 @@ class Invariant(Value):
 
     @property
     def law(self) -> NoNoise:
-        """Of the noise that it does not have."""
+        """The law of its noise, which is always zero."""
         return NoNoise()
 
     @property

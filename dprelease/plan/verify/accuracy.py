@@ -39,7 +39,7 @@ _TOLERANCE = 1e-9  # of a figure that is worked out in floats, on one machine or
 def check_outputs(plan: ReleasePlan) -> None:
     """One line for every number that is published, none more accurate than the noise allows, and every target met.
 
-    The tables of workloads are held against their draws by ``verify_workload``.
+    The tables of workloads are held against their draws by ``plan.verify.workloads``.
 
     Raises:
         BrokenPromiseError: If a line is missing, there twice or of nothing, tells too small an error, or a target is

@@ -2,7 +2,7 @@
 
 A pair of neighbours moves some numbers by whole steps; the loss L = ln(P/Q) under P of independent noise adds up. What
 is needed of it is E exp(z L) at complex z, on a vertical line (``Loss`` and its groups), written from the mass
-functions. ``verify_delta`` makes delta of it. Floats: nothing here is a bound.
+functions. ``plan.verify.delta`` makes delta of it. Floats: nothing here is a bound.
 
 Where only norms are known (``Norms``), the pair is a vector that has none of them larger: one that may occur for all
 that is known. Of a choice by the exponential mechanism, whose loss is known to stay in an interval, it is a pair of two

@@ -1,7 +1,7 @@
 """What a plan's draws cost, derived again: each accountant's figure by another form of its theorem, in floats.
 
 Two kinds of check. Whether a claim is *true*: the smallest claimed epsilon is held against the exact loss of all
-draws (``verify_delta``), whatever the accountant. Whether it is *that accountant's*: basic and advanced must not
+draws (``delta``), whatever the accountant. Whether it is *that accountant's*: basic and advanced must not
 claim less than their theorems give; the figures of zcdp and rdp must be what theirs give, neither less nor more.
 """
 
@@ -40,7 +40,7 @@ def total_rho(draws: Draws) -> float:
     """Of zero-concentrated privacy, of which the cells of a draw are a composition; the largest of a draw's ways.
 
     A Gaussian cell costs shift^2 / (2 scale^2), a choice within a range epsilon^2 / 8, any other one epsilon^2 / 2.
-    What reveals costs nothing here: its delta is counted apart (``verify_delta.revealed``).
+    What reveals costs nothing here: its delta is counted apart (``delta.revealed``).
     """
     return math.fsum(n * max(_rho(way) for way in draw) for draw, n in draws.items())
 
@@ -94,7 +94,7 @@ class _Claim:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Of every cell that moves."""
+        """The kinds of all cells that move."""
         return frozenset(cell.kind for draw in self.draws for way in draw for cell in way)
 
     @property
@@ -103,7 +103,7 @@ class _Claim:
         return total_rho(self.draws)
 
     def is_true(self) -> bool:
-        """Against the exact loss of all draws (``verify_delta``)."""
+        """Against the exact loss of all draws (``delta``)."""
         return _true(self.draws, self.epsilon, self.delta)
 
     def adds_boxes(self) -> bool:
