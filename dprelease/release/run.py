@@ -36,10 +36,9 @@ from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
 from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
 from dprelease.release.project import reference_tables
-from dprelease.release.publishing.facts import looks_of
 from dprelease.release.publishing.overview import write_overview
 from dprelease.release.publishing.published import make_way, require_accounted
-from dprelease.release.publishing.rendering import Outcome, outcome, rendered, tuned_told
+from dprelease.release.publishing.rendering import Outcome, looks_of, outcome, rendered, tuned_told
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.revisions import other_frozen, plan_of_revision, require_time
 from dprelease.signature import PrivateKey

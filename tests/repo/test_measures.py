@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "dprelease"
 MADE_BY = {
     ("plan/lower/workloads.py", "Count"),
     ("estimate/workloads/tables.py", "Count"),
-    ("release/utility.py", "LARGEST_SQUARE"),
+    ("release/tuning/utility.py", "LARGEST_SQUARE"),
 }
 SHARED = {"dprelease.measures", "dprelease.measures.text"}
 
