@@ -35,9 +35,8 @@ from dprelease.privacy.event import Sensitivity
 from dprelease.publish import check_bundle, render, write
 from dprelease.publish.base import header
 from dprelease.publish.bundle.measurements import measurement_files, read_measurements
-from dprelease.publish.bundle.read_csv import Kind
-from dprelease.publish.bundle.read_tables import READERS
-from dprelease.publish.formats.csvfile import csv_blocks
+from dprelease.publish.bundle.read_tables import READERS, Kind
+from dprelease.publish.formats.datapackage import csv_blocks
 from dprelease.publish.formats.parquet import parquet_bytes
 from dprelease.publish.packed import Files, packed, size_of
 from tests.unit import publish_example

@@ -11,10 +11,9 @@ Floor 9, beside ``cli``: each function calls what its command calls, so that che
 from __future__ import annotations
 
 from dprelease.api.measurements import read_measurements
-from dprelease.api.plans import plan
+from dprelease.api.plans import init, plan, spend
 from dprelease.api.releases import open_release as open
 from dprelease.api.releases import run, verify
-from dprelease.api.spending import init, spend
 from dprelease.errors import DpReleaseError
 
 __all__ = ["DpReleaseError", "init", "open", "plan", "read_measurements", "run", "spend", "verify"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -59,6 +60,9 @@ _INTERRUPTED = 130
 
 def run_app() -> None:
     """Run the command line; every error of ours becomes its message and its exit code, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot write is no fault
     try:
         app()
     except DpReleaseError as error:

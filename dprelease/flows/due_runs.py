@@ -19,7 +19,7 @@ from dprelease.flows.tasks import walk_steps
 
 if TYPE_CHECKING:
     from dprelease.release.run import Request
-    from dprelease.release.schedule.due_runs import Agenda
+    from dprelease.release.schedule.due_runs import Agenda, Turn
 
 __all__ = ["release_due"]
 
@@ -40,11 +40,14 @@ def release_due(target: str, period: str, most: int, *, synthetic: bool) -> str:
     accounts = [] if synthetic else limit_names(runtime.flow_run.tags)
     if period or synthetic:
         from dprelease.release.run import Request
+        from dprelease.release.schedule.due_runs import Turn
 
         request = Request(target=target, synthetic=synthetic, period=period or None)
-        one = [(period or "rehearsal", request, True)]
+        one = [Turn(period or "rehearsal")]
         with one_at_a_time(accounts):
-            return _released(one, listener, 0, release=Path(target).stem, doing="one period")
+            return _released(one, lambda turn: request, listener, 0, release=Path(target).stem, doing="one period")
+    from dprelease.release.schedule.due_runs import Turn, stays_charged
+
     if ended := _nothing_to_do(_agenda(target), listener):
         return ended  # asked before any line is waited in: most runs end here
     with one_at_a_time(accounts):
@@ -53,9 +56,9 @@ def release_due(target: str, period: str, most: int, *, synthetic: bool) -> str:
             return ended
         first, last = agenda.turns[0], agenda.turns[: most or None][-1]
         rename_run(f"{agenda.release}/{first}" + (f" to {last}" if last != first else ""), listener)
-        turns = [(str(turn), turn.request(target), turn.resumes) for turn in agenda.turns]
-        stays = partial(_stays_charged, target, agenda)
-        return _released(turns, listener, most, release=agenda.release, charged=stays)
+        stays = partial(stays_charged, Path(target), agenda.release)
+        requested = partial(Turn.request, target=target)
+        return _released(agenda.turns, requested, listener, most, release=agenda.release, charged=stays)
 
 
 def _agenda(target: str) -> Agenda:
@@ -83,64 +86,56 @@ def _nothing_to_do(agenda: Agenda, listener: Listener) -> str:
     return "; ".join(["nothing is due", *(f"{left.period} is left to the process that works on it" for left in held)])
 
 
-def _stays_charged(target: str, agenda: Agenda, name: str) -> bool:
-    from dprelease.release.schedule.due_runs import stays_charged
-
-    turn = next(each for each in agenda.turns if str(each) == name)
-    return stays_charged(Path(target), agenda.release, turn)
-
-
 def _released(
-    turns: Sequence[tuple[str, Request, bool]],
+    turns: Sequence[Turn],
+    requested: Callable[[Turn], Request],
     listener: Listener,
     most: int,
     *,
     release: str,
     doing: str = _DOING,
-    charged: Callable[[str], bool] = lambda name: False,
+    charged: Callable[[Turn], bool] = lambda turn: False,
 ) -> str:
     """Release them, one after the other.
 
     Args:
-        turns: Name, request, and whether it is open already.
+        turns: In their order.
+        requested: What to run for each.
         listener: Is told what becomes of each.
-        most: At most so many are begun or finished; one that fails and is charged nothing does not count, for it is
-            the first one of every run.
+        most: As of ``try_in_order``.
         release: Its name, for the lines of the log.
         doing: What others are told who find the lock.
         charged: Whether one that has failed stays charged: after that no new one is begun.
     """
+    from dprelease.release.schedule.due_runs import try_in_order
+
     done: list[str] = []
     failed: list[str] = []
-    charged_names: list[str] = []
-    waiting: list[str] = []
-    for name, request, resumes in turns:
-        if most and len(done) + len(charged_names) == most:
-            break
-        if charged_names and not resumes:
-            waiting.append(name)
-            continue
+
+    def attempt(turn: Turn) -> bool:
         try:
-            work = RunContext(request, leaves=True, doing=doing)
-            done.append(f"{name}: {_one(work, name, release, listener)}")
+            context = RunContext(requested(turn), leaves=True, doing=doing)
+            done.append(f"{turn}: {_one(context, str(turn), release, listener)}")
         except StepFailed as error:
-            failed.append(f"{name}: {error.kind}")
-            if charged(name):
-                charged_names.append(name)
-            listener.say(f"{name} failed: {error.kind}; the process that ran it says more", logging.ERROR)
+            failed.append(f"{turn}: {error.kind}")
+            listener.say(f"{turn} failed: {error.kind}; the process that ran it says more", logging.ERROR)
+            return False
+        return True
+
+    stopped, waiting = try_in_order(turns, attempt, charged, most)
     if not failed:
         return ", ".join(done)
-    stays = f"; {charged_names[0]} stays charged, and {len(waiting)} more were not begun" if waiting else ""
+    stays = f"; {stopped} stays charged, and {len(waiting)} more were not begun" if waiting else ""
     raise StepFailed(f"{len(failed)} of {len(done) + len(failed)} failed ({', '.join(failed)}){stays}")
 
 
-def _one(work: RunContext, name: str, release: str, listener: Listener) -> str:
+def _one(context: RunContext, name: str, release: str, listener: Listener) -> str:
     """Release one period; what became of it."""
-    with work:
+    with context:
         try:
-            return walk_steps(work, name, listener)
+            return walk_steps(context, name, listener)
         except StepFailed:
-            _tell(f"{release}/{name}", str(work.failure()))
+            _tell(f"{release}/{name}", str(context.failure()))
             raise
 
 

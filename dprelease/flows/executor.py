@@ -44,13 +44,13 @@ def execute(
     with TemporaryServer() as server:
         folder = (home or _home(request)).resolve()
         server.use(folder)
-        with RunContext(request, progress) as work:
-            _open(work)
+        with RunContext(request, progress) as context:
+            _open(context)
             with prepared(folder, server.api, verbose=verbose):
-                _walk(work, server)
-            if work.outcome is None:
+                _walk(context, server)
+            if context.outcome is None:
                 raise OrchestratorError("Prefect ended the run without publishing", hint=HINT, code="DPR-O201")
-            return work.outcome
+            return context.outcome
 
 
 def _home(request: Request) -> Path:
@@ -59,12 +59,12 @@ def _home(request: Request) -> Path:
     return Project.find(Path(request.target).parent).prefect_home
 
 
-def _open(work: RunContext) -> None:
-    work.show("starting", 0, 0)
+def _open(context: RunContext) -> None:
+    context.show("starting", 0, 0)
     try:
-        work.attempt("open", work.open)
+        context.attempt("open", context.open)
     except StepFailed:
-        failure = work.failure()
+        failure = context.failure()
     else:
         return
     if failure is not None:
@@ -82,21 +82,21 @@ def _imported() -> Callable[..., None]:
     raise OrchestratorError("Prefect could not be imported", detail=broken, hint=HINT, code="DPR-O102")
 
 
-def _walk(work: RunContext, server: TemporaryServer) -> None:
+def _walk(context: RunContext, server: TemporaryServer) -> None:
     lost, refused = "", None
     walk = _imported()  # a second: while the server boots
     server.wait()
     try:
-        walk(work, settle=bool(server.api))
+        walk(context, settle=bool(server.api))
     except StepFailed:
         lost = "StepFailed"  # told below, by the step's own error
     except Exception as error:
         lost, refused = type(error).__name__, refused_by_server(error)
     if not lost:
         return
-    if failure := work.failure():
+    if failure := context.failure():
         raise failure
-    if work.outcome is not None:
+    if context.outcome is not None:
         # Published and closed in the ledger: only Prefect's own record of it is incomplete.
         logging.getLogger("dprelease").warning("published; Prefect lost its record of the run (%s)", lost)
         return

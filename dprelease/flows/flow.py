@@ -97,39 +97,39 @@ def dprelease(target: Target, period: OnePeriod = "", most: Most = 0, synthetic:
     return Completed(message=release_due(target, period, most, synthetic=synthetic))
 
 
-def _settle(work: RunContext) -> None:
+def _settle(context: RunContext) -> None:
     """Wait until the server has written how every task ended: it learns it from events, a little later.
 
     Only for a server that is about to be stopped, and at most for some seconds: Prefect's record is not the audit
     trail, so what is missing from it costs nothing but a clean picture.
     """
-    if not work.flow_run:
+    if not context.flow_run:
         return
     deadline = time.monotonic() + _LAST_RECORDS
-    wanted = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(work.flow_run)]))
+    wanted = FlowRunFilter(id=FlowRunFilterId(any_=[UUID(context.flow_run)]))
     with get_client(sync_client=True) as client:
         while time.monotonic() < deadline:
             runs = client.read_task_runs(flow_run_filter=wanted, limit=200)
             ended = [run for run in runs if run.state is not None and run.state.is_final()]
-            if len(ended) >= min(len(work.tasks), 200):
+            if len(ended) >= min(len(context.tasks), 200):
                 return
             time.sleep(0.1)
 
 
-def walk(work: RunContext, *, settle: bool = False) -> None:
-    """Run the flow here, on work that is open, and hand its last events to the server.
+def walk(context: RunContext, *, settle: bool = False) -> None:
+    """Run the flow here, in a context that is open, and hand its last events to the server.
 
     Without a heartbeat, which would add a second to each run: whoever typed the command sees whether it lives.
 
     Args:
-        work: Open.
+        context: Open.
         settle: Wait for the server's record of the tasks, for the server is stopped next.
 
     Raises:
-        StepFailed: If a step failed; ``work.failure()`` says how.
+        StepFailed: If a step failed; ``context.failure()`` says how.
         Exception: Whatever Prefect raises when it loses its server.
     """
-    plan = work.run.plan
+    plan, request = context.run.plan, context.request
     settings = {
         PREFECT_API_URL: os.environ["PREFECT_API_URL"],
         PREFECT_API_AUTH_STRING: os.environ.get("PREFECT_API_AUTH_STRING"),
@@ -138,10 +138,10 @@ def walk(work: RunContext, *, settle: bool = False) -> None:
     accounts = [f"account:{account.name}" for account in plan.accounts]
     with temporary_settings(settings):
         try:
-            with using(work), tags("dprelease", plan.release.name, *accounts):
-                dprelease(target=work.request.target, period=plan.release.period, synthetic=work.request.synthetic)
+            with using(context), tags("dprelease", plan.release.name, *accounts):
+                dprelease(target=request.target, period=plan.release.period, synthetic=request.synthetic)
         finally:
             EventsWorker.drain_all(timeout=_LAST_EVENTS, at_exit=False)
             if settle:
                 with contextlib.suppress(httpx.HTTPError, PrefectException):  # the server is gone: nothing to wait for
-                    _settle(work)
+                    _settle(context)

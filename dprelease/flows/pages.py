@@ -79,10 +79,10 @@ class Listener:
 class Pages:
     """The artifacts of one release."""
 
-    def __init__(self, work: RunContext, listener: Listener) -> None:
-        self._work, self._tell, self._say = work, listener.tell, listener.say
-        self._name = f"{work.run.plan.release.name}/{work.run.plan.release.period}"
-        self._key = work.run.plan.release.name
+    def __init__(self, context: RunContext, listener: Listener) -> None:
+        self._work, self._tell, self._say = context, listener.tell, listener.say
+        self._name = f"{context.run.plan.release.name}/{context.run.plan.release.period}"
+        self._key = context.run.plan.release.name
         self._bar: UUID | None = None
         self._shown = time.monotonic()
 

@@ -220,9 +220,9 @@ def current() -> RunContext | None:
 
 
 @contextmanager
-def using(work: RunContext) -> Iterator[None]:
-    """Let a flow that is called here find ``work``: its parameters are stored in clear, and this is not public."""
-    token = _CURRENT.set(work)
+def using(context: RunContext) -> Iterator[None]:
+    """Let a flow that is called here find ``context``: its parameters are stored in clear, and this is not public."""
+    token = _CURRENT.set(context)
     try:
         yield
     finally:

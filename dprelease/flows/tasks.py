@@ -42,31 +42,31 @@ _TASK: Mapping[str, Any] = {
 
 
 @task(name="open", task_run_name="open {period}", **_TASK)
-def _open(work: RunContext, period: str) -> bool:
-    return _attempt(work, f"open {period}", work.open)
+def _open(context: RunContext, period: str) -> bool:
+    return _attempt(context, f"open {period}", context.open)
 
 
 @task(name="measure", task_run_name="measure {label} ({period})", **_TASK)
-def _measure(work: RunContext, index: int, label: str, period: str) -> int:
-    return _attempt(work, f"measure {label} ({period})", lambda: work.measure(index))
+def _measure(context: RunContext, index: int, label: str, period: str) -> int:
+    return _attempt(context, f"measure {label} ({period})", lambda: context.measure(index))
 
 
 @task(name="publish", task_run_name="publish {period}", **_TASK)
-def _publish(work: RunContext, period: str) -> None:
-    _attempt(work, f"publish {period}", work.publish)
+def _publish(context: RunContext, period: str) -> None:
+    _attempt(context, f"publish {period}", context.publish)
 
 
-def _attempt(work: RunContext, step: str, do: Callable[[], Result]) -> Result:
+def _attempt(context: RunContext, step: str, do: Callable[[], Result]) -> Result:
     """What a task does, counted: the server's record is complete once it knows how every one of them ended."""
-    work.tasks.add(step)
-    return work.attempt(step, do)
+    context.tasks.add(step)
+    return context.attempt(step, do)
 
 
-def walk_steps(work: RunContext, period: str, listener: Listener) -> str:
+def walk_steps(context: RunContext, period: str, listener: Listener) -> str:
     """Open, measure, publish and show. What can be measured is, also after a chunk has failed.
 
     Args:
-        work: Its request says what; opened here unless it is.
+        context: Its request says what; opened here unless it is.
         period: Shown in the names of the tasks.
         listener: Is told the artifacts.
 
@@ -76,26 +76,26 @@ def walk_steps(work: RunContext, period: str, listener: Listener) -> str:
     Raises:
         StepFailed: The first step that failed.
     """
-    work.flow_run = str(runtime.flow_run.id)
-    if not _open(work, period):
+    context.flow_run = str(runtime.flow_run.id)
+    if not _open(context, period):
         return "left to the process that works on it"
-    pages = Pages(work, listener)
-    work.attempt(_SHOWN, pages.begin)  # its errors, too, are told by class and step
-    work.show("measuring", work.done, work.total)
+    pages = Pages(context, listener)
+    context.attempt(_SHOWN, pages.begin)  # its errors, too, are told by class and step
+    context.show("measuring", context.done, context.total)
     failed: StepFailed | None = None
-    futures = [_measure.submit(work, index, label, period) for index, label in enumerate(work.labels)]
+    futures = [_measure.submit(context, index, label, period) for index, label in enumerate(context.labels)]
     for future in as_completed(futures):
         try:
             future.result()
         except StepFailed as error:
             failed = failed or error
-        work.attempt(_SHOWN, pages.advance)  # here, where a server that is slow to answer keeps nobody from measuring
+        context.attempt(_SHOWN, pages.advance)  # here, where a slow server keeps nobody from measuring
     if failed is not None:
         raise failed
-    work.show("publishing", work.done, work.total)
-    _publish(work, period)
-    if work.outcome is None:
+    context.show("publishing", context.done, context.total)
+    _publish(context, period)
+    if context.outcome is None:
         return "not published"
-    outcome = work.outcome
-    work.attempt(_SHOWN, lambda: pages.end(outcome))
+    outcome = context.outcome
+    context.attempt(_SHOWN, lambda: pages.end(outcome))
     return outcome.state

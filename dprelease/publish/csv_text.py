@@ -14,12 +14,15 @@ import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import coded
+from dprelease.plan.document import Publish
 from dprelease.publish.base import key_text
-from dprelease.publish.formulas import escaped
 
 __all__ = [
+    "MARK",
     "Texts",
     "constant_texts",
+    "escaped",
+    "escapes",
     "head_line",
     "key_texts",
     "key_width",
@@ -27,6 +30,8 @@ __all__ = [
     "number_texts",
     "quoted",
     "side_by_side",
+    "unescaped",
+    "unescaped_texts",
     "whole_texts",
     "word_texts",
     "written",
@@ -243,3 +248,49 @@ def written(numbers: Floats, places: int | None) -> Floats:
     if rest.any():
         found[rest] = [float(f"{number:.{places}f}") for number in numbers[rest].tolist()]
     return found
+
+
+MARK = "'"
+
+
+# With their full-width forms, and the spaces that are skipped before them.
+_SIGNS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+
+
+def escapes(publish: Publish, column: Column) -> bool:
+    """Whether the keys of a column are escaped: where the release says so, else where they are no declared texts."""
+    if publish.layout == 1 or column.type != "text":
+        return False
+    return column.keys is None if publish.csv_formulas is None else publish.csv_formulas == "escape"
+
+
+def escaped(text: str) -> str:
+    """The key as it stands in a file whose keys are texts from the data, which anybody who could write a row chose.
+
+    A spreadsheet runs a field that begins with one of a few signs, quotes or not. Every text that begins with one of
+    them, or with an apostrophe, gets an apostrophe before it: that is one to one, so that taking it off gives the key.
+
+    >>> [escaped(text) for text in ("=1+1", "'90s", "06", "a=b")], unescaped("'=1+1"), unescaped("''90s")
+    (["'=1+1", "''90s", '06', 'a=b'], '=1+1', "'90s")
+    """
+    return f"{MARK}{text}" if text.startswith((MARK, *_SIGNS)) else text
+
+
+def unescaped(text: str) -> str:
+    """The key that stands in a file; the inverse of :func:`escaped`.
+
+    Raises:
+        ValueError: If it begins with a sign that would have been escaped.
+    """
+    if text.startswith(tuple(_SIGNS)):
+        raise ValueError("a formula that is not escaped")
+    return text.removeprefix(MARK)
+
+
+def unescaped_texts(texts: Any) -> Any:
+    """A whole column, as an Arrow array of strings without nulls; errors as of :func:`unescaped`."""
+    import pyarrow as pa
+
+    held = texts.dictionary_encode()
+    known = pa.array([unescaped(text) for text in held.dictionary.to_pylist()], type=pa.string())
+    return known.take(held.indices)

@@ -16,7 +16,7 @@ from html import unescape
 
 from dprelease.plan.document import ReleasePlan, Workload
 from dprelease.privacy.unit import Neighboring
-from dprelease.publish.accounting.chances import chances_told
+from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.site.paging import page_path
 
 __all__ = ["KNOWN", "TEXTS", "Erratum", "Found", "errata_of", "plain_text"]

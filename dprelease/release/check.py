@@ -1,4 +1,7 @@
-"""What can be checked of a bundle with no data and no ledger: its files, who signed them, the loss that it claims."""
+"""What can be checked without any data: of a bundle its files, who signed them and the loss that it claims.
+
+Of a ledger, whose plans it keeps: which releases rounded values to whole numbers and do not say so.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,18 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dprelease.errors import BrokenPromiseError, CheckFailed, MissingExtra
+from dprelease.ledger import Ledger
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import loss_facts, unprotected
+from dprelease.plan.explain.rounding import rounded_in_silence
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import losses
 from dprelease.publish import SENTENCES, Check, check_bundle
 from dprelease.regular import LARGEST_PLAN, read_regular
-from dprelease.release.rounding import silence_text
 from dprelease.signature import PublicKey, read_public
 
-__all__ = ["check_release", "failure", "public_key"]
+__all__ = ["check_release", "failure", "public_key", "rounded_releases", "silence_text"]
 
 _LOSS, _ACCOUNTANTS, ROUNDING = "loss re-derived", "accountants agree", "rounding is told"
 
@@ -116,3 +120,28 @@ def _loss_checks(plan: ReleasePlan) -> list[Check]:
     except MissingExtra as error:
         checks.append(Check("dp_accounting", None, f"{error.summary}; {error.hint}"))
     return checks
+
+
+def rounded_releases(ledger: Ledger) -> tuple[str, ...]:
+    """One line for each (release, period) as it stands, in ledger order, by its kept plan; no data are looked at.
+
+    A plan that cannot be read is left out: the check of the ledger tells of it.
+    """
+    lines = []
+    for release, period in dict.fromkeys((each.release, each.period) for each in ledger.reservations()):
+        known = ledger.find(release, period)
+        try:
+            plan = ReleasePlan.from_canonical(known.plan) if known is not None and known.plan else None
+        except (ValidationError, RecursionError):
+            plan = None
+        if plan is not None and (silence := silence_text(plan)):
+            lines.append(f"{release}/{period}: {silence}")
+    return tuple(lines)
+
+
+def silence_text(plan: ReleasePlan) -> str:
+    """Which columns were rounded to whole numbers without a word, and how coarse that is; empty: none."""
+    return ", ".join(
+        f"{each.table}.{each.column.name} (a step of 1 is {float(each.step / each.width) * 100:.3g} % of its clip)"
+        for each in rounded_in_silence(plan)
+    )

@@ -16,7 +16,7 @@ from dprelease.plan.explain.changes import Moved, moved
 from dprelease.plan.explain.differences import union
 from dprelease.publish import Comparison, Released, compare
 from dprelease.publish.bundle.checks.opened import Opened, read_bundle
-from dprelease.publish.bundle.planned import planned_files
+from dprelease.publish.bundle.package import planned_files
 from dprelease.release.planning import open_target, plan_release, read_frozen
 from dprelease.release.project import Project
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from dprelease.catalog.table import Catalog
-from dprelease.errors import BudgetExceeded, PlanError, Problem, SpecError, StalePlan, Where
+from dprelease.errors import BudgetExceeded, LedgerError, PlanError, Problem, SpecError, StalePlan, Where
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
+from dprelease.plan.explain.same_question import asked
 from dprelease.plan.forecast.other_budgets import Planner, WhatIf, solve, what_if
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
@@ -25,18 +26,20 @@ from dprelease.spec.load import Loaded
 from dprelease.spec.text.names import listed
 
 if TYPE_CHECKING:
-    from dprelease.ledger import Charge
+    from dprelease.ledger import Charge, Reservation
 
 __all__ = [
     "Target",
     "charges",
     "check_fresh",
     "freeze",
+    "is_another",
     "open_target",
     "plan_at_least",
     "plan_release",
     "plans_at",
     "read_frozen",
+    "require_same_spec",
 ]
 
 
@@ -249,3 +252,27 @@ def check_fresh(target: Target, plan: ReleasePlan) -> None:
         f"the plan is stale: {moved} changed since it was frozen",
         hint=f"review a new one: `dprelease plan {target.frozen.spec_file}{other} --out plan.json`",
     )
+
+
+def is_another(target: Target, known: Reservation) -> bool:
+    """Whether what is there cannot be the restatement that is asked for: another spec, none at all, or given up."""
+    if known.restates is None or known.revision or known.state == "given_up":
+        return True
+    return target.resolved[1] != known.spec_fingerprint
+
+
+def require_same_spec(target: Target, known: Reservation) -> None:
+    """Refuse to go on with a release, or to show it again, for a spec or frozen plan that is not its own."""
+    _, fingerprint = target.resolved
+    frozen, first = target.frozen, known.plan_fingerprint
+    if frozen:
+        first = asked(ReleasePlan.from_canonical(known.plan)).fingerprint()
+    if fingerprint != known.spec_fingerprint or (frozen and frozen.plan_fingerprint != first):
+        finish = "finish it by the plan that it was begun with, `--as-planned`; " if known.state == "open" else ""
+        raise LedgerError(
+            f"{known.release}/{known.period} is already {known.state} with another spec",
+            detail="a period is released once; its plan and answers are kept as they are",
+            hint=f"{finish}release under another `period`; put the spec back as it was; or, once that one has "
+            "ended, replace it with `--restate REASON`, which is charged again",
+            code="DPR-L110",
+        )

@@ -7,7 +7,7 @@ release: the ledger knows which steps have an answer, and only the others are dr
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +18,11 @@ from pydantic import Field
 from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import Engine, Maker, engine_for
-from dprelease.errors import DpReleaseError, LedgerError
+from dprelease.errors import DpReleaseError
 from dprelease.failpoints import hit
-from dprelease.ledger import Ledger, Lock, Reservation, has_ended, open_ledger
+from dprelease.ledger import Charge, Ledger, Lock, Reservation, has_ended, open_ledger
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
-from dprelease.plan.document import Batch, ReleasePlan
+from dprelease.plan.document import Batch, Head, ReleasePlan
 from dprelease.plan.document.approval import Signed
 from dprelease.plan.explain.same_question import asked
 from dprelease.plan.verify.second_opinion import heard
@@ -34,12 +34,19 @@ from dprelease.release.data.restating import data_told, nothing_to_restate, repl
 from dprelease.release.data.sources import SourceKey, Sources
 from dprelease.release.draw import Source, draw
 from dprelease.release.environment import environment
-from dprelease.release.planning import Target, charges, check_fresh, open_target, plan_release
+from dprelease.release.planning import (
+    Target,
+    charges,
+    check_fresh,
+    is_another,
+    open_target,
+    plan_release,
+    require_same_spec,
+)
 from dprelease.release.project import reference_tables
-from dprelease.release.publishing.facts import looks_of
 from dprelease.release.publishing.overview import write_overview
 from dprelease.release.publishing.published import make_way, require_accounted
-from dprelease.release.publishing.rendering import Outcome, outcome, rendered, tuned_told
+from dprelease.release.publishing.rendering import Outcome, looks_of, outcome, rendered, tuned_told
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.revisions import other_frozen, plan_of_revision, require_time
 from dprelease.signature import PrivateKey
@@ -147,16 +154,24 @@ class Run:
             plan = replacement(self._ledger, known, plan, self._request.restate, lambda: self._hashed(plan))
         heard(plan)  # plan_release has verified it
         self._preflight(plan)
-        hit("run.planned")
         heads = self._target.frozen.heads if self._target.frozen and not self._rehearsal else None
+        self._reserve(plan, charges(plan, self._target.loaded), heads, approvals, self._request.restate)
+
+    def _reserve(
+        self,
+        plan: ReleasePlan,
+        owed: Sequence[Charge] = (),
+        heads: Mapping[str, Head] | None = None,
+        approvals: Sequence[Signed] = (),
+        restates: str = "",
+    ) -> None:
+        """Charge the plan in the ledger, or find it charged."""
+        hit("run.planned")
+        early = " ".join(self._request.early.split())
+        command = f"dprelease run --early: {early}" if early else "dprelease run"
+        packages = environment(self._request.sampler)
         self.reservation: Reservation = self._ledger.reserve(
-            plan,
-            charges(plan, self._target.loaded),
-            heads,
-            environment(self._request.sampler),
-            self._command,
-            restates=self._request.restate,
-            approvals=approvals,
+            plan, owed, heads, packages, command, restates=restates, approvals=approvals
         )
         self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
 
@@ -176,15 +191,7 @@ class Run:
         if known is None or known.plan_fingerprint != mark:  # it is begun now
             require_time(self._target.loaded, self._request.revision, self._request.early, datetime.now(UTC))
             self._preflight(plan)
-        hit("run.planned")
-        self.reservation = self._ledger.reserve(plan, (), None, environment(self._request.sampler), self._command)
-        self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
-
-    @property
-    def _command(self) -> str:
-        """What is being run, as the ledger keeps it."""
-        early = " ".join(self._request.early.split())
-        return f"dprelease run --early: {early}" if early else "dprelease run"
+        self._reserve(plan)
 
     def _preflight(self, plan: ReleasePlan) -> None:
         """Let everything refuse now, before anything is reserved, that would refuse once it is.
@@ -221,10 +228,7 @@ class Run:
         """Whether to plan anew: it was asked for, and what is there is not this very restatement."""
         if not self._request.restate:
             return False  # the spec of one that is gone on with may have references that are no longer there
-        _, fingerprint = self._target.resolved
-        if known.restates is None or known.revision or fingerprint != known.spec_fingerprint:
-            return True
-        return known.state == "given_up" or (known.state == "closed" and bool(self._data_told(known)))
+        return is_another(self._target, known) or (known.state == "closed" and bool(self._data_told(known)))
 
     def _data_told(self, known: Reservation) -> str:
         """What became of the files that a release was measured from; empty: they are as they were."""
@@ -285,7 +289,7 @@ class Run:
         if known.state in ("given_up", "lost"):
             raise has_ended(known)
         if not self._request.as_planned:
-            self._require_same_spec(known)
+            require_same_spec(self._target, known)
         self.plan = ReleasePlan.from_canonical(known.plan)
         verify(self.plan)
         self.reservation = known
@@ -293,21 +297,6 @@ class Run:
             self._require_public(self.plan)
         else:
             self._note = self._data_told(known)
-
-    def _require_same_spec(self, known: Reservation) -> None:
-        _, fingerprint = self._target.resolved
-        frozen, first = self._target.frozen, known.plan_fingerprint
-        if frozen:
-            first = asked(ReleasePlan.from_canonical(known.plan)).fingerprint()
-        if fingerprint != known.spec_fingerprint or (frozen and frozen.plan_fingerprint != first):
-            finish = "finish it by the plan that it was begun with, `--as-planned`; " if known.state == "open" else ""
-            raise LedgerError(
-                f"{known.release}/{known.period} is already {known.state} with another spec",
-                detail="a period is released once; its plan and answers are kept as they are",
-                hint=f"{finish}release under another `period`; put the spec back as it was; or, once that one has "
-                "ended, replace it with `--restate REASON`, which is charged again",
-                code="DPR-L110",
-            )
 
     def _tables(self, plan: ReleasePlan) -> dict[str, Table]:
         used = {each.aggregate.table for each in plan.measured}

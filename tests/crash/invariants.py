@@ -149,15 +149,19 @@ def _charged(project: Project, ledger: Ledger, reservations: Iterable[Reservatio
 
 
 def _anchored(project: Project, ledger: Ledger) -> Iterator[str]:
-    """Every head that an anchor file names is an entry of the ledger."""
-    entries = {(entry.sequence, entry.hash) for entry in ledger.entries()}
+    """Every head that an anchor file names is an entry of the ledger.
+
+    It names one before anything is read or measured; a reservation that was just committed is anchored a moment later.
+    """
+    kept = list(ledger.entries())
+    entries, used = {(each.sequence, each.hash) for each in kept}, {each.kind for each in kept} & {"source", "measure"}
     for file in anchor_files(project):
         if not file.exists():
             if entries:
                 yield f"there is no anchor {file.name} beside a ledger with entries"
             continue
         heads = list(_heads(file))
-        if entries and not heads:
+        if used and not heads:
             yield f"the anchor {file.name} names no head"
         yield from (f"the anchor names {head}, which the ledger lacks" for head in heads if head not in entries)
 

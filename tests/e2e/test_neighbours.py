@@ -23,7 +23,7 @@ from dprelease.publish import render
 from dprelease.release import draw
 from dprelease.release.direct import run_directly
 from dprelease.release.project import Project
-from dprelease.release.publishing.facts import facts_of
+from dprelease.release.publishing.rendering import facts_of
 from dprelease.release.run import Request
 from tests.project import small_project, writable_formats
 

@@ -21,9 +21,8 @@ import dprelease as dp
 from dprelease import api
 from dprelease.api.frames import Shown
 from dprelease.api.measurements import Measurements
-from dprelease.api.plans import Plan
+from dprelease.api.plans import Plan, Spend
 from dprelease.api.releases import Accounting, Release, Table, Verification
-from dprelease.api.spending import Spend
 from dprelease.errors import PublishError
 from tests.project import SPEC, command, environment, forked, small_project
 

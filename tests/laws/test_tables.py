@@ -26,8 +26,7 @@ from dprelease.plan.explain.memory import memory_of
 from dprelease.publish import Facts, check_bundle
 from dprelease.publish.base import table_names
 from dprelease.publish.bundle.checks.opened import read_bundle
-from dprelease.publish.bundle.package import bundle_files, lacking
-from dprelease.publish.bundle.planned import planned_files
+from dprelease.publish.bundle.package import bundle_files, lacking, planned_files
 from dprelease.publish.formats import jsonstat
 from dprelease.release import direct
 from dprelease.release.diff import Side, compare_sides, open_side

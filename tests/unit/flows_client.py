@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +42,7 @@ def turns() -> dict[str, Any]:
     """Three periods, of which the first fails, and one is held by another process when its turn comes."""
     import dprelease.flows.due_runs as due
     from dprelease.flows.pages import Listener
+    from dprelease.release.schedule.due_runs import Turn
 
     tried: list[str] = []
 
@@ -61,22 +63,23 @@ def turns() -> dict[str, Any]:
     vars(listener)["say"] = lambda text, level=20: levels.append(level)
     said: dict[str, Any] = {}
     periods = ("2024-01", "2024-02", "2024-03")
-    requests: Any = [(period, SimpleNamespace(target="/s.yaml"), period == "2024-03") for period in periods]
+    waiting = [Turn(period, resumes=period == "2024-03") for period in periods]
+    released = partial(due._released, waiting, lambda turn: turn.request("/s.yaml"), listener, release="survey")
     try:
-        due._released(requests, listener, 0, release="survey")
+        released(0)
     except StepFailed as error:
         alone = error.__cause__ is None and error.__context__ is None
         said = {"tried": list(tried), "error": str(error), "alone": alone}
     tried.clear()
     try:
-        due._released(requests, listener, 1, release="survey")
+        released(1)
     except StepFailed:
         said["at most one"] = list(tried)
     said["levels"] = list(levels)
     for name, most in (("charged", 0), ("charged, at most one", 1)):
         tried.clear()
         try:
-            due._released(requests, listener, most, release="survey", charged=lambda _: True)
+            released(most, charged=lambda _: True)
         except StepFailed as error:
             said[name] = [*tried, str(error)]
     return said

@@ -19,10 +19,8 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan, Workload
 from dprelease.publish import published_tables
 from dprelease.publish.base import key_text
-from dprelease.publish.bundle.align import aligned
-from dprelease.publish.bundle.compare import Change, Released, compare
-from dprelease.publish.tables.measured import inputs_of, queries_as_tables
-from dprelease.publish.tables.workloads import workload_tables
+from dprelease.publish.bundle.compare import Change, Released, aligned, compare
+from dprelease.publish.tables.measured import inputs_of, queries_as_tables, workload_tables
 from tests.planned import plan_of
 from tests.unit.choices_example import choices, measured
 from tests.workloads import GEO, areas, crosstabs, ordinary, spec_of

@@ -18,10 +18,9 @@ from dprelease.plan.explain.rounding import grid_facts, grid_texts, rounded_in_s
 from dprelease.plan.resolve import catalog as resolving
 from dprelease.plan.verify.form import check_form
 from dprelease.publish.site.notes import not_in_the_margins
-from dprelease.release.check import ROUNDING, check_release
+from dprelease.release.check import ROUNDING, check_release, rounded_releases
 from dprelease.release.direct import run_directly
 from dprelease.release.project import Project
-from dprelease.release.rounding import rounded_releases
 from dprelease.release.run import Request
 from dprelease.release.tuning.utility import unrounded, utility
 from dprelease.spec.load import load

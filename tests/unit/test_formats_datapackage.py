@@ -13,8 +13,7 @@ import pytest
 from frictionless import Package, system
 
 from dprelease.publish.base import NOTICE, Content, header
-from dprelease.publish.formats.csvfile import csv_files
-from dprelease.publish.formats.datapackage import datapackage_files
+from dprelease.publish.formats.datapackage import csv_files, datapackage_files
 from tests.unit.formats_example import HOSTILE, chosen, hostile, plain, whole
 
 # Python's own reader of CSV takes U+0000 only from version 3.11.4 on.

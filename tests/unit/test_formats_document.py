@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from frictionless import system
 
-from dprelease.publish.formats.csvfile import csv_files
-from dprelease.publish.formats.datapackage import datapackage_files
+from dprelease.publish.formats.datapackage import csv_files, datapackage_files
 from dprelease.publish.formats.jsonstat import jsonstat_files
 from dprelease.publish.formats.sdmx import sdmx_files
 from tests.repo.documents import Block, blocks

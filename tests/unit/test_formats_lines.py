@@ -17,9 +17,9 @@ from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable, full_product, statuses
 from dprelease.publish import csv_text as lines
 from dprelease.publish.base import header, key_text
-from dprelease.publish.bundle.read_csv import csv_columns, csv_names
+from dprelease.publish.bundle.read_tables import csv_columns, csv_names
 from dprelease.publish.csv_text import key_texts, number_texts, whole_texts, written
-from dprelease.publish.formats.csvfile import csv_blocks
+from dprelease.publish.formats.datapackage import csv_blocks
 
 EDGES = [0.0, -0.0, 1.0, -1.0, 20.0, 1e9, 1e9 - 1, 1e9 + 0.5, 999_999_999.75, 1e15, 1e16, 1e17, 2.0**63, -(2.0**63),
          2.0**62, 1e22, 1e-4, 1e-5, 1e-3, 9.999e-4, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, math.nan,

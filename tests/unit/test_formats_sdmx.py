@@ -12,7 +12,7 @@ import pytest
 from pysdmx.io import read_sdmx
 
 from dprelease.publish.base import NOTICE, Content, key_text
-from dprelease.publish.formats.csvfile import csv_files
+from dprelease.publish.formats.datapackage import csv_files
 from dprelease.publish.formats.sdmx import is_sdmx_period, sdmx_files
 from tests.unit.formats_example import HOSTILE, chosen, hostile, plain, whole
 

@@ -19,8 +19,8 @@ from openpyxl.utils.escape import unescape
 
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.formats import xlsx
-from dprelease.publish.formats.csvfile import csv_files
-from dprelease.publish.formats.sheets import held, sheet_names, table_names
+from dprelease.publish.formats.datapackage import csv_files
+from dprelease.publish.formats.workbook import held, sheet_names, table_names
 from dprelease.publish.formats.xlsx import WORKBOOK, sheets_of, xlsx_files
 from tests.unit.formats_example import HOSTILE, LABELS, chosen, hostile, plain, whole
 

@@ -18,7 +18,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import check_bundle, render
 from dprelease.publish.bundle.measurements import as_published, measurement_files, read_measurements
-from dprelease.publish.formulas import escaped, unescaped
+from dprelease.publish.csv_text import escaped, unescaped
 from dprelease.spec.load import load
 from tests.planned import SPEC, plan_of
 from tests.unit.choices_example import DERIVED, choices, measured

@@ -24,7 +24,7 @@ from dprelease.privacy.filters import spent_on, within
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guarantee import guarantee
 from dprelease.publish.accounting.semantics import semantics
-from dprelease.publish.bundle.checks.groups import as_written_before, untrue
+from dprelease.publish.bundle.checks.whole_bundle import as_written_before, untrue
 from tests.planned import SPEC, VILLAGES, plan_of
 
 F = Fraction

@@ -11,11 +11,11 @@ from functools import cache
 import pytest
 
 from dprelease.catalog.table import TimeFilter
-from dprelease.cli.views.changes import moved_facts, print_moved
+from dprelease.cli.views.diff import moved_facts, print_moved
 from dprelease.plan.document import Derived, Invariant, ReleasePlan
 from dprelease.plan.explain.changes import Block, Comes, Moved, moved
 from dprelease.publish import render
-from dprelease.publish.bundle.planned import planned_files
+from dprelease.publish.bundle.package import planned_files
 from tests.planned import SPEC, plan_of
 from tests.unit import publish_example as example
 from tests.workloads import GEO, areas, crosstabs, ordinary, spec_of

@@ -21,7 +21,7 @@ from dprelease.cli import app
 from dprelease.cli.commands.schedule import _pages
 from dprelease.engines.files import source as sources
 from dprelease.errors import LedgerError, SpecError, Unavailable
-from dprelease.flows.deploy.hanging import hanging
+from dprelease.flows.deploy.deploy import hanging
 from dprelease.flows.server.database import claim
 from dprelease.flows.server.settings import make_home, prepared
 from dprelease.ledger import open_ledger

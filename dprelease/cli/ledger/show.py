@@ -172,10 +172,10 @@ def check(project: Folder = Path(), as_json: Json = False) -> None:
     """Chain, anchors, published bundles, measurements and sums; exits with 7 where something does not hold."""
     from dprelease.cli.views import complain_of, say, say_json
     from dprelease.errors import CheckFailed
+    from dprelease.release.check import rounded_releases
     from dprelease.release.data.public_content import published_sources
     from dprelease.release.project import Project
     from dprelease.release.publishing.published import told_apart
-    from dprelease.release.rounding import rounded_releases
 
     found = Project.find(project)
     ledger = found.open_ledger()

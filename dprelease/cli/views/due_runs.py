@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from dprelease.cli.views import complain, say, say_json
 from dprelease.errors import BrokenPromiseError, CheckFailed, DpReleaseError, Locked, OrchestratorError
 from dprelease.release.publishing.rendering import Outcome
 from dprelease.release.run import Request
-from dprelease.release.schedule.due_runs import Left, Turn, agenda, not_begun, stays_charged
+from dprelease.release.schedule.due_runs import Left, Turn, agenda, not_begun, stays_charged, try_in_order
 
 __all__ = ["run_due"]
 
@@ -44,20 +45,25 @@ def run_due(
             say(f"nothing of {listed.release} is due")
     done: list[Outcome] = []
     failed: dict[Turn, DpReleaseError] = {}
-    stopped: Turn | None = None
-    left = list(listed.left)
-    for turn in listed.turns:
-        if stopped is not None and not turn.resumes:
-            left.append(not_begun(turn, stopped))
-            continue
-        outcome = _attempt(turn, turn.request(str(target.resolve())), execute, failed)
-        if outcome is not None:
-            done.append(outcome)
-            if not as_json:
-                report(outcome)
-        elif turn in failed and stays_charged(target, listed.release, turn):
-            stopped = turn
-    waiting = [each for each in left if each.why == "stopped"]
+
+    def attempt(turn: Turn) -> bool:
+        try:
+            outcome = execute(turn.request(str(target.resolve())))
+        except (BrokenPromiseError, OrchestratorError):
+            raise  # the next one would fail alike
+        except DpReleaseError as error:
+            complain(error)
+            if isinstance(error, Locked):  # somebody has taken it since: it is theirs
+                return True
+            failed[turn] = error
+            return False
+        done.append(outcome)
+        if not as_json:
+            report(outcome)
+        return True
+
+    stopped, waiting = try_in_order(listed.turns, attempt, partial(stays_charged, target, listed.release))
+    left = [*listed.left, *(not_begun(turn, stopped) for turn in waiting if stopped)]
     if as_json:
         say_json(
             {
@@ -79,21 +85,6 @@ def run_due(
             + (f"; `dprelease run {target} --period {stopped.period} --give-up REASON` ends it" if stopped else ""),
             code="DPR-C111",
         )
-
-
-def _attempt(
-    turn: Turn, request: Request, execute: Callable[[Request], Outcome], failed: dict[Turn, DpReleaseError]
-) -> Outcome | None:
-    try:
-        return execute(request)
-    except (BrokenPromiseError, OrchestratorError):
-        raise  # the next one would fail alike
-    except Locked as error:  # somebody has taken it since: it is his
-        complain(error)
-    except DpReleaseError as error:
-        complain(error)
-        failed[turn] = error
-    return None
 
 
 def _failure(turn: Turn, error: DpReleaseError) -> dict[str, Any]:

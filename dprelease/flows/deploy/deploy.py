@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
@@ -31,12 +31,11 @@ from prefect.utilities.annotations import freeze
 
 from dprelease.errors import OrchestratorError
 from dprelease.flows.concurrency import limit_names, make_limits
-from dprelease.flows.deploy.hanging import UNFINISHED, hanging
 from dprelease.flows.deployment import Product, Registered, kept_plans
 from dprelease.flows.flow import dprelease
 from dprelease.flows.server.settings import run_environment
 
-__all__ = ["register", "run_deployments"]
+__all__ = ["UNFINISHED", "hanging", "register", "run_deployments"]
 
 _AT_ONCE = 4  # runs, each a process of its own
 _AGAIN = 5.0  # seconds
@@ -256,3 +255,32 @@ def run_deployments(products: Sequence[Product], every: float | None, most: int,
         except Exception as error:
             told(f"Prefect's runner ended ({type(error).__name__}); starting another one")
             time.sleep(_AGAIN)
+
+
+UNFINISHED = ("Submitting", "Pending", "Running", "Retrying", "AwaitingRetry", "Cancelling")
+
+
+_LONG = timedelta(minutes=10)
+
+
+def hanging(release: str, runs: Sequence[tuple[str, str, datetime]], now: datetime) -> Iterator[str]:
+    """What to tell of the runs that have been in a state of `UNFINISHED` for long; nothing: there are none.
+
+    They are not ended. Prefect does not know whether a process is alive, and a live run that is marked as crashed has
+    its next tasks refused. The ledger knows better than both; nothing of a release depends on these states.
+
+    Args:
+        release: The deployment's release.
+        runs: Prefect's id, the name of the state, and since when, with a time zone.
+        now: With a time zone.
+    """
+    old = sorted((since, name, state) for name, state, since in runs if state in UNFINISHED and now - since > _LONG)
+    if not old:
+        return
+    yield (
+        f"{release}: {len(old)} run(s) are begun in Prefect for more than {int(_LONG.total_seconds() // 60)} minutes; "
+        "where nobody works on them (`dprelease ledger status` names the locks), they were killed, and nothing waits "
+        "for them:"
+    )
+    for since, name, state in old:
+        yield f"  {state} since {since:%Y-%m-%dT%H:%M:%SZ}; to remove it from the pages: prefect flow-run delete {name}"

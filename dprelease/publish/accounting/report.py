@@ -13,7 +13,6 @@ from dprelease.plan.explain.facts import budget_facts, invariant_facts, loss_fac
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
-from dprelease.publish.accounting.chances import chances_told
 from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
 from dprelease.publish.accounting.curves import profile_of
 from dprelease.publish.accounting.drawings import history_figures, profile_figure, trade_off_figure
@@ -34,6 +33,7 @@ from dprelease.publish.accounting.glossary import (
 from dprelease.publish.accounting.guarantee import (
     NO_BOUND,
     allocation,
+    chances_told,
     exact,
     factor_text,
     guarantee,

@@ -19,10 +19,9 @@ from dprelease.estimate import Coded, Rows, as_rows, full_product
 from dprelease.noise import Measurement
 from dprelease.plan.document import Measured, ReleasePlan, Step
 from dprelease.publish.base import safe_path
-from dprelease.publish.bundle.read_csv import Kind, csv_columns
-from dprelease.publish.bundle.recipes.queries import holds, recipe
-from dprelease.publish.csv_text import key_texts, key_width, line_blocks, whole_texts
-from dprelease.publish.formulas import escapes, unescaped
+from dprelease.publish.bundle.read_tables import Kind, csv_columns
+from dprelease.publish.bundle.recipe import holds, recipe
+from dprelease.publish.csv_text import escapes, key_texts, key_width, line_blocks, unescaped, whole_texts
 from dprelease.publish.packed import Files, packed
 from dprelease.publish.tables.measured import held_key
 

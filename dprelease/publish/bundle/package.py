@@ -20,7 +20,7 @@ from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
 from dprelease.publish.base import Content, Facts, Publication, check_queries, table_names
-from dprelease.publish.bundle.measurements import as_published, measurement_files
+from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, measurement_paths
 from dprelease.publish.bundle.signing import SIGNATURE_FILE, signed
 from dprelease.publish.derive.tables import check_derived, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
@@ -39,6 +39,7 @@ __all__ = [
     "check_publishable",
     "files_beside",
     "format_files",
+    "planned_files",
     "render",
     "renderers",
 ]
@@ -283,3 +284,17 @@ def renderers() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed"
     return found
+
+
+_ALWAYS = ("accounting.json", "facts.json", "manifest.json", "nist-800-226.md", "plan.json", "registry.yaml", RECIPE)
+
+
+def planned_files(plan: ReleasePlan) -> tuple[str, ...]:
+    """The paths of the files that a release of the plan has, in order.
+
+    Left out are the signature, which the project decides, ``presentation.json``, which only a later look has, and
+    ``pages/``, whose number goes by the size of the tables.
+    """
+    found = [*_ALWAYS, *measurement_paths(plan).values()]
+    found += [path for name in plan.publish.formats for path in FORMATS[name].paths(table_names(plan))]
+    return tuple(sorted(found))

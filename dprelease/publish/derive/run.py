@@ -18,8 +18,7 @@ from dprelease.publish.csv_text import written
 from dprelease.publish.derive.replicate import again
 from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.derive.workloads import errors_again
-from dprelease.publish.tables.measured import Inputs
-from dprelease.publish.tables.ranges import sums_again
+from dprelease.publish.tables.measured import Inputs, sums_again
 
 __all__ = ["REPLICATES", "Answer", "Database", "Spread", "answer_of", "replicated"]
 

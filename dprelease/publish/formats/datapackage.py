@@ -1,4 +1,7 @@
-"""``datapackage.json``: a Data Package (version 1) that describes the CSV files, for programs.
+"""CSV (UTF-8, RFC 4180, one header line), and the Data Package (version 1) that describes the files for programs.
+
+Text keys are always in quotes and as declared; where the release asks for it, one that a spreadsheet would run as a
+formula is escaped (``csv_text``). Numbers are never in quotes; what is not published is an empty field.
 
 Types are written, never inferred: a key ``06`` that a reader takes for a number is six ever after. Every resource has
 the size and the SHA-256 of its file, so that a reader can tell whether it is whole.
@@ -8,21 +11,33 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
+from dprelease.plan.document import Publish
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.glossary import dictionary, relation
 from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, header, key_text
-from dprelease.publish.formats.csvfile import csv_files
+from dprelease.publish.csv_text import (
+    MARK,
+    Texts,
+    constant_texts,
+    escaped,
+    escapes,
+    key_texts,
+    key_width,
+    line_blocks,
+    number_texts,
+    quoted,
+    word_texts,
+)
 from dprelease.publish.formats.cube import keys_repeat
-from dprelease.publish.formulas import MARK, escaped, escapes
-from dprelease.publish.packed import Files, digest_of, kept, size_of
+from dprelease.publish.packed import Files, digest_of, kept, packed, size_of
 
-__all__ = ["datapackage_files", "package_of", "text_files"]
+__all__ = ["csv_blocks", "csv_files", "datapackage_files", "package_of", "text_files"]
 
 _MOST_LISTED = 1000
 _DIALECT = {
@@ -214,3 +229,44 @@ def _number_fields(
             "description": words.format(name=name, share=share),
         }
     return found
+
+
+def csv_files(content: Content, _: Mapping[str, bytes]) -> Files:
+    """``tables/<name>.csv`` for every query and derived table."""
+    found = {}
+    for table in content.tables:
+        names = header(table, rehearsal=content.facts.rehearsal)
+        publish, notice = content.plan.publish, NOTICE if content.facts.rehearsal else None
+        blocks = csv_blocks(names, table, notice=notice, publish=publish)
+        found[f"tables/{table.name}.csv"] = packed(blocks)
+    return Files(found)
+
+
+def csv_blocks(
+    names: tuple[str, ...], table: PublishedTable, *, notice: str | None = None, publish: Publish | None = None
+) -> Iterator[bytes]:
+    """The bytes of one table, some thousand lines at a time.
+
+    Args:
+        names: Of its columns.
+        table: The table.
+        notice: Repeated in a last column of every line; ``names`` names that column.
+        publish: What the release says of formulas; None: nothing is escaped.
+    """
+    parts: list[Texts] = [
+        key_texts(column, keys, escape=publish is not None and escapes(publish, column))
+        for column, keys in zip(table.key_columns, table.keys, strict=True)
+    ]
+    for measure in table.measures:
+        parts += [
+            number_texts(measure.value, measure.places),
+            number_texts(measure.standard_error, None),
+            number_texts(measure.margin, measure.places),
+            number_texts(measure.lower, measure.places),
+            number_texts(measure.upper, measure.places),
+            word_texts(measure.status),
+        ]
+        parts += [number_texts(measure.unadjusted, None)] if measure.unadjusted is not None else []
+    if notice is not None:
+        parts.append(constant_texts(quoted(notice)))
+    return line_blocks(names, parts, table.cells, key_width(table.keys))

@@ -1,4 +1,4 @@
-"""The pages that a person reads: ``index.html``, and a page for every table that it does not hold whole.
+"""The pages that a person reads: ``index.html``, which lists the files, and one for each table that it cannot hold.
 
 ``site.paging`` says which tables those are, ``site.workloads`` how one finds a table of a workload. The pages need no
 script and no network. What search engines for data sets look for (schema.org ``Dataset``) stands in them as attributes
@@ -17,24 +17,25 @@ import numpy as np
 from markupsafe import Markup
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
+from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.facts import unprotected
-from dprelease.publish.accounting.chances import chances_told
 from dprelease.publish.accounting.glossary import compared, described, other_delta, relation, what_is_hidden
+from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
 from dprelease.publish.accounting.threat_model import apart, named
 from dprelease.publish.base import NOTICE, AccountFacts, Content
 from dprelease.publish.html_text import page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown
+from dprelease.publish.packed import size_of
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
-from dprelease.publish.site.downloads import Download, downloads, others
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.workloads import Crosstabs, Related, crosstabs_of, workload_pages
 from dprelease.signature import PublicKey
 
-__all__ = ["html_files", "site_files"]
+__all__ = ["ALWAYS", "Download", "downloads", "html_files", "others", "site_files", "size"]
 
 INDEX = "index.html"
 _MOST_GROUPS = 30
@@ -329,3 +330,64 @@ def _groups(tables: Sequence[tuple[PublishedTable, Entry]]) -> tuple[Group, ...]
         runs = (entries[start : start + _RUN] for start in starts)
         found = {f"Tables {at + 1} to {at + len(run)}": list(run) for at, run in zip(starts, runs, strict=True)}
     return tuple(Group(f"group-{at}", words, tuple(each)) for at, (words, each) in enumerate(found.items(), start=1))
+
+
+# Files of every bundle; these need not be made before the page.
+ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
+
+
+_BESIDE = {
+    "measurements/recipe.json": "the noisy measurements themselves, and how every number was made of them",
+    "accounting.json": "the same for programs",
+    "registry.yaml": "an entry for the registry of deployments of differential privacy",
+    "nist-800-226.md": "answers to what NIST SP 800-226 asks",
+    "plan.json": "everything that was decided before the data was read",
+    "facts.json": "what the ledger and the environment said",
+    "manifest.json": "every file with its size and SHA-256",
+}
+
+
+# What is listed first, in this order; files of formats that are not named here stand before all else.
+_ORDER = (
+    "tables/workbook.xlsx",
+    "datapackage.json",
+    "measurements/recipe.json",
+    "accounting.html",
+    "accounting.json",
+    "certificate.pdf",
+)
+
+
+_SIGNATURE = ("manifest.sig", "the signature over the manifest")
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file to link to; ``size`` is empty where it is not known yet."""
+
+    path: str
+    label: str
+    media: str
+    size: str
+
+
+def downloads(name: str, files: Mapping[str, bytes]) -> tuple[Download, ...]:
+    """The files of one table, among those made so far."""
+    made = ((each, each.path(name)) for each in FORMATS.values() if each.ending)
+    return tuple(
+        Download(path, each.label, each.media_type, size(size_of(files, path))) for each, path in made if path in files
+    )
+
+
+def others(files: Mapping[str, bytes], *, signed: bool) -> tuple[tuple[str, str], ...]:
+    """Every other file that the index links to, and what it is: those made so far, and those of every bundle."""
+    told = {**dict(once for each in FORMATS.values() for once in each.once), **_BESIDE}
+    order = {path: at for at, path in enumerate(dict.fromkeys((*_ORDER, *_BESIDE)))}
+    listed = sorted((path for path, words in told.items() if words), key=lambda path: order.get(path, -1))
+    found = [(path, told[path]) for path in listed if path in files or path in ALWAYS]
+    return (*found, _SIGNATURE) if signed else tuple(found)
+
+
+def size(count: int) -> str:
+    """A number of bytes as a person reads it."""
+    return f"{count} bytes" if count < 1000 else f"{count / 1000:,.1f} kB" if count < 1e6 else f"{count / 1e6:,.1f} MB"

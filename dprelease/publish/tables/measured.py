@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
 from dprelease.estimate import PublishedTable, Rows, as_rows, estimate, ranking
+from dprelease.estimate.adjust import adjusted
+from dprelease.estimate.ranges import range_table, sums_of, variances_of
+from dprelease.estimate.workloads.tables import Reconciled, workload_table
+from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
-from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step
+from dprelease.plan.design.accuracy import normal_margin, reach_of
+from dprelease.plan.design.workload_design import design_of, lattice
+from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
 from dprelease.publish.base import measure_names, public_rows
-from dprelease.publish.tables.ranges import summed_table
-from dprelease.publish.tables.workloads import workload_tables
 
-__all__ = ["TOP_K", "Inputs", "as_table", "held_key", "inputs_of", "published_tables", "queries_as_tables"]
+__all__ = [
+    "TOP_K",
+    "Inputs",
+    "as_table",
+    "held_key",
+    "inputs_of",
+    "published_tables",
+    "queries_as_tables",
+    "step_of_sums",
+    "summed_table",
+    "sums_again",
+    "workload_tables",
+]
 
 TOP_K = "exponential_top_k"
 
@@ -182,3 +203,131 @@ def _ranked(plan: ReleasePlan, step: Step, found: Measurement) -> tuple[int, ...
     if not whole or not all(0 <= position < known for position in positions):
         raise _other(step)
     return positions
+
+
+def workload_tables(
+    plan: ReleasePlan,
+    workload: Workload,
+    measurements: Mapping[str, Measurement],
+    names: Collection[str] | None = None,
+) -> dict[str, PublishedTable]:
+    """The tables of a workload by their names, in published order.
+
+    Args:
+        plan: That was measured.
+        workload: Of the plan.
+        measurements: By step, held against the plan.
+        names: Of the tables that are wanted; None: all of them. They are reconciled together whatever is wanted.
+    """
+    steps = {take.step: plan.taken(take.step) for take in workload.takes}
+    design = design_of(workload, plan.catalog, steps)
+    values = []
+    for take in workload.takes:
+        noisy = measurements[take.step].values / float(lattice(steps[take.step]))
+        values.append(noisy.reshape(design.shape(take.level, take.axes)))
+    estimates = estimated(design, values)
+    del values
+    whole = "integer" in workload.post
+    published = adjusted(
+        design,
+        estimates,
+        non_negative="nonnegative" in workload.post,
+        integer=whole,
+        key=_key(workload, measurements),
+    )
+    variances = cell_variances(design)
+    reach, table = reach_of(workload, steps, plan.publish.confidence), plan.catalog.tables[workload.table]
+    queries = {query.name: query for query in plan.queries if query.workload == workload.name}
+    found = {}
+    for name in (each for each in workload.tables if names is None or each in names):
+        place = workload.place(name)
+        found[name] = workload_table(
+            name,
+            queries[name].title,
+            tuple(map(table.column, workload.columns(*place))),
+            workload.measure,
+            Reconciled(
+                estimates.pop(place),
+                published.pop(place),
+                variances[place],
+                whole,
+                left_out_of(queries[name], plan.catalog),
+            ),
+            reach=reach,
+            confidence=plan.publish.confidence,
+            unreliable_above=plan.publish.unreliable_above,
+            unreliable_show=plan.publish.unreliable_show,
+            nearest=plan.publish.intervals == "nearest",
+        )
+    return found
+
+
+def _key(workload: Workload, measurements: Mapping[str, Measurement]) -> bytes:
+    """The fingerprint of what was measured: rounding goes by chance, and is the same every time."""
+    told = hashlib.sha256(b"dprelease rounding of a workload 1")
+    for take in workload.takes:
+        told.update(bytes.fromhex(measurements[take.step].digest))
+    return told.digest()
+
+
+Floats = npt.NDArray[np.float64]
+
+
+def step_of_sums(plan: ReleasePlan, query: PlannedQuery) -> Step:
+    """The draw that a query with ranges is made of."""
+    ((feed,),) = query.inputs.values()
+    return plan.step(feed.step)
+
+
+def summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> PublishedTable:
+    """The published table of a query with ranges.
+
+    Args:
+        plan: That was measured.
+        query: With ranges.
+        noisy: What its step measured, in steps of the lattice.
+    """
+    ranges, step = _ranges(query), step_of_sums(plan, query)
+    (label,) = query.inputs
+    keys = plan.catalog.tables[query.table].column(ranges.of).cells
+    return range_table(
+        query.name,
+        query.title,
+        plan.keys(query),
+        label,
+        query.measures[label],
+        _sums(plan, query, noisy.values),
+        noisy.law.variance * variances_of(step.factor, keys, ranges.which),
+        which=ranges.which,
+        reach=normal_margin(plan.publish.confidence, step.scale),
+        confidence=plan.publish.confidence,
+        unreliable_above=plan.publish.unreliable_above,
+        unreliable_show=plan.publish.unreliable_show,
+        nearest=plan.publish.intervals == "nearest",
+    )
+
+
+def sums_again(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy, replicates: int) -> Floats:
+    """The sums of every replicate of a measurement, one replicate after the other.
+
+    Args:
+        plan: That was measured.
+        query: With ranges.
+        noisy: Replicates of what its step measured, one after the other (``derive.replicate.again``).
+        replicates: How many.
+    """
+    each = np.split(noisy.values, replicates)
+    return np.concatenate([_sums(plan, query, values) for values in each])
+
+
+def _sums(plan: ReleasePlan, query: PlannedQuery, values: npt.NDArray[np.int64]) -> Floats:
+    table, ranges = plan.catalog.tables[query.table], _ranges(query)
+    shape = tuple(table.column(name).cells for name in query.by)
+    factor = step_of_sums(plan, query).factor
+    return sums_of(values, shape, query.by.index(ranges.of), factor, ranges.which)
+
+
+def _ranges(query: PlannedQuery) -> PlannedRanges:
+    if query.ranges is None:
+        raise ValueError("only a query with ranges has sums along a column")
+    return query.ranges

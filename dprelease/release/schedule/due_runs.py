@@ -5,13 +5,13 @@ list at every run until it is one of these; or its data are gone, and that is an
 or was never started leaves the ledger as it was, and so the next one finds the same and the later periods.
 
 One mistake must not be paid for by every period of a backlog: after a failure that stays charged, a run goes on with
-what is open and begins no new period (`stays_charged`). The next run finds that release open, tries it first, and so
+what is open and begins no new period (`try_in_order`). The next run finds that release open, tries it first, and so
 begins none either until it is finished, or ended by hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,7 +35,7 @@ from dprelease.release.schedule.due import (
 from dprelease.spec.fields.schedule import Scheduled
 from dprelease.spec.period import is_a
 
-__all__ = ["Agenda", "Left", "Turn", "agenda", "not_begun", "stays_charged", "turns"]
+__all__ = ["Agenda", "Left", "Turn", "agenda", "not_begun", "stays_charged", "try_in_order", "turns"]
 
 Why = Literal["held", "lost", "skipped", "given_up", "most", "outside", "stopped"]
 
@@ -87,8 +87,7 @@ class Left:
 class Agenda:
     """What to release now, in this order, and what is left.
 
-    A turn that fails takes no later one with it: go on with the next; but where it stays charged
-    (:func:`stays_charged`), only with those that are open.
+    A turn that fails takes no later one with it (:func:`try_in_order`).
     """
 
     release: str
@@ -172,6 +171,37 @@ def stays_charged(target: Path, release: str, turn: Turn) -> bool:
     except DpReleaseError:
         return True
     return reservation is not None and reservation.state == "open"
+
+
+def try_in_order(
+    turns: Iterable[Turn], attempt: Callable[[Turn], bool], charged: Callable[[Turn], bool], most: int = 0
+) -> tuple[Turn | None, tuple[Turn, ...]]:
+    """Try turns one after the other; once one has failed and stays charged, only those that are open already.
+
+    Args:
+        turns: In their order.
+        attempt: Runs one to its end; False: it failed.
+        charged: Whether one that has failed stays charged.
+        most: At most so many are begun or finished; one that fails and is charged nothing does not count, for it is
+            the first one of every run. 0: all.
+
+    Returns:
+        The first one that failed and stays charged (None: there is none), and those that were not begun for it.
+    """
+    stopped: Turn | None = None
+    waiting: list[Turn] = []
+    counted = 0
+    for turn in turns:
+        if most and counted == most:
+            break
+        if stopped is not None and not turn.resumes:
+            waiting.append(turn)
+        elif attempt(turn):
+            counted += 1
+        elif charged(turn):
+            counted += 1
+            stopped = stopped or turn
+    return stopped, tuple(waiting)
 
 
 def not_begun(turn: Turn, after: Turn) -> Left:

@@ -25,13 +25,11 @@ from dprelease.publish.base import (
     public_rows,
 )
 from dprelease.publish.bundle.checks.opened import Opened, named
-from dprelease.publish.bundle.read_csv import Kind
-from dprelease.publish.bundle.read_tables import READERS, Columns, same_texts
-from dprelease.publish.csv_text import word_texts, written
+from dprelease.publish.bundle.read_tables import READERS, Columns, Kind, same_texts
+from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
 from dprelease.publish.derive.tables import derived_of, made_again, outline
 from dprelease.publish.formats.cube import PARTS, parts_of
 from dprelease.publish.formats.filed import filed
-from dprelease.publish.formulas import escapes, unescaped_texts
 from dprelease.publish.tables.measured import inputs_of, queries_as_tables
 
 __all__ = ["Published", "published_table", "tables_agree", "values_agree"]

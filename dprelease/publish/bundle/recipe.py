@@ -1,0 +1,303 @@
+"""How every published number, workloads and ranges among them, is made of the noisy measurements, as formulas.
+
+Each measure says its own beside its estimate; a test works them out and holds them against the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from dprelease.catalog.cells import zero_keys
+from dprelease.measures.text import Term
+from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
+from dprelease.plan.design.workload_design import design_of, lattice
+from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
+from dprelease.plan.explain.facts import step_facts
+from dprelease.privacy.budget import round_up
+from dprelease.publish.accounting.glossary import described, measured, post_processing
+from dprelease.publish.base import measure_names
+from dprelease.publish.tables.measured import TOP_K, step_of_sums
+
+__all__ = ["WORDS", "holds", "ranges_recipe", "recipe", "variance_of", "workload_recipe"]
+
+WORDS = {
+    "steps": "what each file holds; numbers are whole, in steps of `grid`, and noise has been added to them",
+    "variance": "of the noise on one number, in squared grid steps, rounded up; none where nothing was added to one",
+    "outputs": "how each published number is made of x1, x2, ..., which are the numbers of `inputs` in the same row",
+    "clip(x, a, b)": "x, but at least a and at most b",
+    "smallest(i, x1, ..., xn)": "the i-th smallest of them, i from 1",
+    "sqrt(x)": "the square root",
+    "blank": "where one of these holds, no number is published",
+}
+_SLACK = 1 + Fraction(1, 10**12)
+
+
+def holds(step: Measured) -> str:
+    """What the file of a step holds: ``keys``, a ``ranking``, ``choices`` (values of a grid), or noisy ``numbers``.
+
+    That of an invariant holds ``numbers`` without noise.
+    """
+    if isinstance(step, Invariant):
+        return "numbers"
+    if step.selecting is not None:
+        return "keys"
+    if step.mechanism == TOP_K:
+        return "ranking"
+    return "choices" if step.choosing is not None else "numbers"
+
+
+def variance_of(step: Step) -> str | None:
+    """The variance of the noise on one number, in squared grid steps, as decimal text that is not below it.
+
+    The laws give it as a double that is off by less than 1e-13 of itself (a closed form, or a sum of positive terms);
+    a part in 10^12 is added before it is rounded up. The square of the scale bounds it for discrete Gaussian noise
+    (Canonne, Kamath and Steinke 2020, Corollary 9), and is taken where it is less.
+    """
+    if step.mechanism not in {**MECHANISMS, **JOINT_MECHANISMS}:
+        return None
+    found = Fraction(step.law.variance) * _SLACK
+    return round_up(min(found, step.scale**2) if step.mechanism == "discrete_gaussian" else found, 15)
+
+
+def recipe(plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The content of ``recipe.json``, which follows from the plan alone.
+
+    Args:
+        plan: That was measured.
+        files: The file of each step.
+        columns: The columns of each file.
+    """
+    exact = [_exact(each, files[each.id], columns[each.id]) for each in plan.invariants]
+    ranges = [ranges_recipe(plan, query) for query in plan.queries if query.ranges is not None]
+    return {
+        "format": 1,
+        "words": WORDS,
+        "steps": [_step(step, files[step.id], columns[step.id]) for step in plan.steps],
+        "queries": [_query(plan, query) for query in plan.queries],
+        "outputs": [_output(plan, query, name) for query in plan.queries for name in measure_names(plan, query)],
+        "derived": [{"name": each.name, "sql": each.sql} for each in plan.derive],
+        "post_processing": list(post_processing(plan)),
+        **({"workloads": [workload_recipe(plan, each) for each in plan.workloads]} if plan.workloads else {}),
+        **({"ranges": ranges} if ranges else {}),
+        **({"invariants": exact} if exact else {}),
+    }
+
+
+def _exact(invariant: Invariant, file: str, columns: Sequence[str]) -> dict[str, Any]:
+    """Where numbers stand that nothing was added to."""
+    return {
+        "step": invariant.id,
+        "query": invariant.query,
+        "measure": invariant.measure,
+        "why": invariant.why,
+        "file": file,
+        "columns": list(columns),
+        "holds": holds(invariant),
+        "cells": invariant.cells,
+        "variance": "0",
+    }
+
+
+def _step(step: Step, file: str, columns: Sequence[str]) -> dict[str, Any]:
+    facts = step_facts(step)
+    kept = ("mechanism", "scale", "sensitivity", "gauge", "cells", "choosing", "selecting")
+    return {
+        **{name: facts[name] for name in kept},
+        "step": step.id,
+        "file": file,
+        "columns": list(columns),
+        "holds": holds(step),
+        "parts": [{"what": measured(each), "grid": str(each.grid)} for each in step.parts],
+        "variance": variance_of(step),
+    }
+
+
+def _query(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
+    """How the rows of a query come about, beside its numbers."""
+    limit = query.suppress_below
+    return {
+        "query": query.name,
+        "keys": [column.name for column in plan.keys(query)],
+        "selected_by": query.selection,
+        "ranked_by": None if query.ranking is None else query.ranking.step,
+        "suppress_below": None if limit is None else {"measure": limit[0], "limit": str(limit[1])},
+    }
+
+
+def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]:
+    feeds, table = query.inputs[name], plan.catalog.tables[query.table]
+    if query.workload is not None:
+        return {
+            "query": query.name,
+            "measure": name,
+            "what": described(query.measures[name], table, str(plan.unit)),
+            "inputs": [{"step": take.step, "part": 1} for take in plan.workload(query.workload).takes],
+            "formula": f"workload {query.workload}",
+            "blank": [],
+        }
+    parts = [plan.taken(feed.step).parts[feed.part] for feed in feeds]
+    if query.ranges is not None:
+        return {
+            "query": query.name,
+            "measure": name,
+            "what": f"{described(query.measures[name], table, str(plan.unit))}, added up along {query.ranges.of}",
+            "inputs": [{"step": feed.step, "part": 1} for feed in feeds],
+            "formula": f"ranges {query.name}",
+            "blank": [],
+        }
+    made = query.measures[name].formula([Term(f"x{at}", part) for at, part in enumerate(parts, start=1)])
+    return {
+        "query": query.name,
+        "measure": name,
+        "what": described(query.measures[name], table, str(plan.unit)),
+        "inputs": [{"step": feed.step, "part": feed.part + 1} for feed in feeds],
+        "formula": made.text,
+        "blank": list(made.blank),
+    }
+
+
+_WORKLOAD_WORDS = (
+    "Divide the numbers of each draw by its divisor: they are then in rows, with the variance that stands beside it. "
+    "For every set b of attributes within a published one: a residual draw of b, centred along the axes of b, is an "
+    "estimate of the centred table of b with its variance v; a table draw of A, added up over A without b and centred, "
+    "is one with v times the number of keys of every attribute that was added up. At every level the estimates of b "
+    "are averaged with weights 1 / v. Along the levels, where every node is the sum of its children, they are fitted "
+    "by least squares with the same weights. A table A is the sum, over all b within it, of the fitted estimates, each "
+    "divided by the number of keys of the attributes of A without b and spread evenly over them."
+)
+
+_EXACT = (
+    "A draw of variance 0 is an invariant, a table without noise: where it says something of b, it alone counts. Its "
+    "numbers, and their sums, also stay as they are in what is done after that."
+)
+
+_ZEROS = (
+    "The combinations under `zeros` are impossible: in every table with all of their attributes those numbers are 0. "
+    "With x the numbers of all tables so made, S their covariance and C x those that are to be 0, the tables are x - S "
+    "C' (C S C')^+ C x, and the cells of these combinations have no row."
+)
+
+_AFTER = {
+    "nonnegative": "Then the tables are moved to the nearest ones without a number below zero that keep the totals.",
+    "integer": "Then they are rounded to whole numbers that still add up; where there is a choice it is made by "
+    "chance, keyed by the fingerprint of the measurements.",
+}
+
+_BEFORE = (
+    "In the files `{0}_unadjusted` is the number before what is done last here, and `{0}` the one after; standard "
+    "error, margin and interval are about the first."
+)
+
+
+def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
+    """The part of ``recipe.json`` on one workload; it follows from the plan alone.
+
+    Args:
+        plan: That was measured.
+        workload: Of the plan.
+    """
+    steps = {take.step: plan.taken(take.step) for take in workload.takes}
+    design, moved = design_of(workload, plan.catalog, steps), _AFTER.keys() & set(workload.post)
+    return {
+        "workload": workload.name,
+        "measure": workload.measure,
+        "attributes": [
+            {"column": name, "keys": keys} for name, keys in zip(workload.attributes, design.sizes, strict=True)
+        ],
+        "levels": [
+            {"column": name, "nodes": nodes, "parents": None if at == 0 else design.tree.parents[at - 1].tolist()}
+            for at, (name, nodes) in enumerate(zip(workload.levels, design.tree.sizes, strict=False))
+        ],
+        "draws": [
+            {
+                "step": take.step,
+                "level": take.level,
+                "attributes": [workload.attributes[at] for at in take.axes],
+                "holds": "residual" if taken.residual else "table",
+                "divisor": lattice(steps[take.step]),
+                "variance": round_up(Fraction(taken.variance), 15),
+            }
+            for take, taken in zip(workload.takes, design.taken, strict=True)
+        ],
+        "tables": [
+            {
+                "query": name,
+                "level": workload.place(name)[0],
+                "attributes": [workload.attributes[at] for at in workload.place(name)[1]],
+            }
+            for name in workload.tables
+        ],
+        **_zeros(plan, workload),
+        "how": [
+            _WORKLOAD_WORDS,
+            *([_ZEROS] if workload.name in plan.catalog.zeros else []),
+            *([_EXACT] if any(each.variance == 0 for each in design.taken) else []),
+            *(_AFTER[each] for each in workload.post if each in _AFTER),
+            *([_BEFORE.format(workload.measure)] if plan.publish.layout > 1 and moved else []),
+        ],
+    }
+
+
+def _zeros(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
+    """The impossible combinations of a workload, as they are written in its tables; nothing where it has none."""
+    zeros = plan.catalog.zeros.get(workload.name)
+    if zeros is None:
+        return {}
+    keys = [list(each) for each in zero_keys(zeros, plan.catalog.tables[workload.table])]
+    return {"zeros": {"reference": zeros.reference, "attributes": list(zeros.columns), "combinations": keys}}
+
+
+_ROOT = (
+    "F has n rows and columns, counted from 0, and no number above its diagonal. With p_k = floor(2^40 C(2k, k) / 4^k) "
+    "and r_m = floor(sqrt(p_0^2 + ... + p_m^2)), the number in row i and column j is "
+    "floor((2 grain p_(i - j) + r_(n - 1 - j)) / (2 r_(n - 1 - j)))."
+)
+
+
+_HELD = "F is the matrix beside this, row by row."
+
+
+_PLAIN = "F is the matrix with 1 on its diagonal, and 0 elsewhere."
+
+
+_SUMS = {
+    "prefixes": "Add up x from the first key to each key: these are the numbers of the table.",
+    "all": "Add up x from each key to itself and to every later one: these are the numbers of the table.",
+}
+
+
+def ranges_recipe(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
+    """The part of ``recipe.json`` on one query with ranges; it follows from the plan alone.
+
+    Args:
+        plan: That was measured.
+        query: Of the plan, with ranges.
+    """
+    step, ranges = step_of_sums(plan, query), query.ranges
+    if ranges is None:
+        raise ValueError("only a query with ranges has sums along a column")
+    factor = step.factor
+    kind = "counts" if factor is None else factor.kind
+    column = plan.catalog.tables[query.table].column(ranges.of)
+    matrix = {} if factor is None or factor.rows is None else {"matrix": [list(row) for row in factor.rows]}
+    told = {"root": _ROOT, "matrix": _HELD, "counts": _PLAIN}[kind]
+    return {
+        "query": query.name,
+        "step": step.id,
+        "of": ranges.of,
+        "n": column.cells,
+        "which": ranges.which,
+        "kind": kind,
+        "grain": None if factor is None else factor.grain,
+        **matrix,
+        "how": [
+            f"For every combination of the other keys, the numbers of the step along {ranges.of} are y = F x + noise.",
+            told,
+            "Solve F x = y.",
+            _SUMS[ranges.which],
+            "The standard error of such a sum s'x is the square root of (s' F^-1 F'^-1 s) times the variance of the "
+            "noise on one number, which stands beside the step.",
+        ],
+    }

@@ -1,1 +1,0 @@
-"""How every published number is made of the noisy measurements, as formulas."""
