@@ -173,15 +173,18 @@ def project(folder: Path, spec: str) -> Path:
 
 def released(folder: Path, spec: str) -> Release:
     """Run a spec as ``dprelease run --direct`` does, in this process."""
-    path, kept = project(folder, spec), []
+    path, kept = project(folder, spec), list[Recorder]()
 
-    def maker(home: Path, environment: Mapping[str, str]) -> Recorder:
-        kept.append(Recorder(home, environment))
-        kept[-1].boxes, kept[-1].keys = {}, {}
-        return kept[-1]
+    class Kept(Recorder):
+        """A recorder that can be asked when the release is there."""
+
+        def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
+            super().__init__(home, environment)
+            self.boxes, self.keys = {}, {}
+            kept.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENGINES, "duckdb", maker)
+        patch.setitem(ENGINES, "duckdb", Kept)
         for name, value in VARIABLES.items():
             patch.setenv(name, value)
         outcome = run_directly(Request(target=str(path)))
