@@ -14,8 +14,7 @@ from typing import Any
 
 import ibis
 
-from dprelease.catalog.expressions.expression import Expression, Node
-from dprelease.catalog.expressions.value import (
+from dprelease.catalog.expressions.expression import (
     BLANKS,
     DATE_TEXT,
     DAY,
@@ -23,6 +22,8 @@ from dprelease.catalog.expressions.value import (
     INTEGER_TEXT,
     NUMBER_TEXT,
     TRUE_TEXT,
+    Expression,
+    Node,
     letters,
 )
 from dprelease.catalog.table import ColumnType

@@ -21,11 +21,10 @@ from typing import Literal
 
 from dprelease.noise import Law
 from dprelease.plan.allocate.candidates import Candidate, spread_of
-from dprelease.plan.design.budget_split import blocks
 from dprelease.plan.lower.queries import Lowered, Term
 from dprelease.plan.lower.workloads import AskedWorkload
 
-__all__ = ["Allocation", "error_of", "reach_of", "score_of", "shares_of"]
+__all__ = ["Allocation", "blocks", "error_of", "reach_of", "score_of", "shares_of"]
 
 Allocation = Literal["shares", "least_error"]
 Parts = Mapping[int, Mapping[int, Fraction]]
@@ -42,7 +41,7 @@ def shares_of(
     """The part of the shared budget of each query that has one; a pinned query has all of its own.
 
     With ``least_error``: if no two queries share a draw, the parts of
-    :func:`dprelease.plan.design.budget_split.blocks`. Draws that several queries share get the sum of what these give
+    :func:`dprelease.plan.allocate.shares.blocks`. Draws that several queries share get the sum of what these give
     them, b_i = sum_q s_q P_qi, and the total error F(s) = sum_i a_i / b_i^p is made least by applying ``blocks`` again
     and again. Each turn lowers F: as u^-p is convex, (sum_q t_q P_qi)^-p <= b_i^-p sum_q (s_q P_qi / b_i) (t_q /
     s_q)^-p, so that F(t) <= sum_q C_q / t_q^p with C_q = s_q^(p + 1) sum_i a_i P_qi / b_i^(p + 1), with equality at t =
@@ -158,3 +157,41 @@ def score_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law], 
         score += part * math.log(max(variance, 1e-300))
         weight += part
     return score / weight
+
+
+_BITS = 40  # of the root of the largest block
+
+
+def blocks(costs: Sequence[float], power: int) -> tuple[Fraction, ...]:
+    """Which part of a budget each block gets, whose least error at the part x is ``cost / x^power``.
+
+    Lagrange, in x: ``power C / x^(power + 1) = theta``, so x is proportional to ``C^(1 / (power + 1))``; the total
+    error is ``(sum C^(1 / (power + 1)))^(power + 1)``. With power 1 (Gaussian noise, x in rho) this is the square-root
+    rule, with power 2 (Laplace noise, x in epsilon) the cube-root rule. Where some blocks have a least part, giving it
+    to those that would get less, and the others the same proportions of the rest, is the minimum (Karush, Kuhn and
+    Tucker). A block is anything that is planned as one: a table, a workload, moments.
+    Their roots are whole numbers, beside the largest one in steps of 2^-40.
+
+    Args:
+        costs: The least weighted squared error of every block at the whole budget; above 0.
+        power: By which power of its budget a block's error falls: 1 or 2.
+
+    Returns:
+        The parts; they are above 0 and add up to exactly 1, and equal costs have equal parts.
+
+    Raises:
+        ValueError: If an argument is not as said.
+    """
+    if power not in (1, 2) or not costs or not all(math.isfinite(cost) and cost > 0 for cost in costs):
+        raise ValueError("there is at least one block, and its error falls by the power 1 or 2; both are above 0")
+    degree, most = power + 1, Fraction(max(costs))
+    roots = [max(1, _root(int((Fraction(cost) / most) * 2 ** (_BITS * degree)), degree)) for cost in costs]
+    return tuple(Fraction(root, sum(roots)) for root in roots)
+
+
+def _root(number: int, degree: int) -> int:
+    """The whole part of a root of a whole number, by Newton's iteration from above."""
+    root = 1 << -(-number.bit_length() // degree)
+    while root and (less := ((degree - 1) * root + number // root ** (degree - 1)) // degree) < root:
+        root = less
+    return root
