@@ -9,7 +9,7 @@ from fractions import Fraction
 from dprelease.catalog.aggregate import BoundedAggregate
 from dprelease.catalog.sensitivity import choice_reach, sensitivity
 from dprelease.noise import MECHANISMS
-from dprelease.plan.allocate.best_candidate import Problem, charge_of
+from dprelease.plan.allocate.domain import Planning
 from dprelease.plan.document import Naive, Output, PlannedQuery, Step
 from dprelease.plan.lower.queries import Lowered
 from dprelease.plan.resolve.goals import expected_rows
@@ -19,21 +19,21 @@ from dprelease.privacy.event import Approximate, Repeated
 __all__ = ["naive"]
 
 
-def naive(problem: Problem, lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> Naive | None:
+def naive(planning: Planning, lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> Naive | None:
     """Every measure by itself, discrete Laplace noise, epsilon cut into equal parts, losses added up.
 
     None where the budget is given as rho, which that beginner does not know.
 
     Args:
-        problem: What was asked.
+        planning: What was asked.
         lowered: What it became.
         steps: Of the plan.
         told: What the plan says of the accuracy of every published number.
     """
-    epsilon = problem.budget.epsilon
+    epsilon = planning.budget.epsilon
     if epsilon is None:
         return None
-    exact = problem.lowering.invariants
+    exact = planning.lowering.invariants
     alone = [(query, label) for query in lowered.queries if query.name not in exact for label in query.measures]
     if not alone:
         return None
@@ -41,7 +41,7 @@ def naive(problem: Problem, lowered: Lowered, steps: Sequence[Step], told: Seque
     planned = _planned(lowered, steps, told)
     ratios = []
     for query, label in alone:
-        ours, naively = planned.get((query.name, label), 0.0), _alone(problem, query, label, each)
+        ours, naively = planned.get((query.name, label), 0.0), _alone(planning, query, label, each)
         if ours > 0 and naively > 0:
             ratios.append(0.5 * math.log(naively / ours))
     if not ratios:
@@ -50,7 +50,7 @@ def naive(problem: Problem, lowered: Lowered, steps: Sequence[Step], told: Seque
     words = (
         f"{len(alone)} measures at epsilon {round_up(epsilon / len(alone), 4)} each, discrete Laplace noise, added up"
     )
-    return Naive(accounts_for=words, noise=round_up(Fraction(times), 4), charged=_charged(problem, lowered, each))
+    return Naive(accounts_for=words, noise=round_up(Fraction(times), 4), charged=_charged(planning, lowered, each))
 
 
 def _planned(lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> dict[tuple[str, str], float]:
@@ -68,43 +68,43 @@ def _planned(lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) ->
     }
 
 
-def _charged(problem: Problem, lowered: Lowered, epsilon: Fraction) -> str:
+def _charged(planning: Planning, lowered: Lowered, epsilon: Fraction) -> str:
     """What the dearest account would be charged."""
     most = Fraction(0)
-    for account in problem.accounts:
-        tables = {name for name, table in problem.catalog.tables.items() if table.account == account.name}
-        drawn = (query for query in lowered.queries if query.name not in problem.lowering.invariants)
+    for account in planning.accounts:
+        tables = {name for name, table in planning.catalog.tables.items() if table.account == account.name}
+        drawn = (query for query in lowered.queries if query.name not in planning.lowering.invariants)
         measures = sum(len(query.measures) for query in drawn if query.table in tables)
         events = [Repeated(event=Approximate(epsilon=epsilon), count=measures)] if measures else []
-        most = max(most, charge_of(problem, account, events).epsilon)
+        most = max(most, planning.charge(account, events).epsilon)
     return round_up(most, 4)
 
 
-def _alone(problem: Problem, planned: PlannedQuery, label: str, epsilon: Fraction) -> float:
+def _alone(planning: Planning, planned: PlannedQuery, label: str, epsilon: Fraction) -> float:
     """The first-order variance of one measure in its plain form, its epsilon divided evenly over its draws."""
-    table = problem.catalog.tables[planned.table]
+    table = planning.catalog.tables[planned.table]
     measure = planned.measures[label]
     quantities = measure.quantities(table)
     weights = measure.weights(quantities, expected_rows(planned.expect, planned.measures, label))
     total = 0.0
-    relation, needed = problem.spec.privacy.neighboring, sum(1 for weight in weights if weight)
+    relation, needed = planning.spec.privacy.neighboring, sum(1 for weight in weights if weight)
     for quantity, weight in zip(quantities, weights, strict=True):
         if not weight:
             continue
         aggregate = BoundedAggregate(**dict(planned.grouping), quantity=quantity)
         if quantity.kind == "quantile":
-            rounds, spread, _ = choice_reach(aggregate, problem.catalog, relation)
+            rounds, spread, _ = choice_reach(aggregate, planning.catalog, relation)
             total += weight * float(rounds * spread * needed / epsilon) ** 2
             continue
-        reach = sensitivity(aggregate, problem.catalog, relation)
+        reach = sensitivity(aggregate, planning.catalog, relation)
         law = MECHANISMS["discrete_laplace"].law(reach.l1 * needed / epsilon)
         total += weight * law.variance
-    return total * _cells_of_a_sum(problem, planned)
+    return total * _cells_of_a_sum(planning, planned)
 
 
-def _cells_of_a_sum(problem: Problem, planned: PlannedQuery) -> float:
+def _cells_of_a_sum(planning: Planning, planned: PlannedQuery) -> float:
     """Of how many cells, in the mean, that beginner adds up a number: of prefixes and ranges the noisy counts."""
     if planned.ranges is None:
         return 1.0
-    keys = problem.catalog.tables[planned.table].column(planned.ranges.of).cells
+    keys = planning.catalog.tables[planned.table].column(planned.ranges.of).cells
     return (keys + 1) / 2 if planned.ranges.which == "prefixes" else (keys + 2) / 3

@@ -9,8 +9,8 @@ from fractions import Fraction
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError
 from dprelease.plan.allocate.baseline import naive
-from dprelease.plan.allocate.best_candidate import Choice, Problem, choose, domains
-from dprelease.plan.allocate.candidates import event_of, mechanism_of, threshold_of
+from dprelease.plan.allocate.best_candidate import Choice, choose, domains
+from dprelease.plan.allocate.domain import Planning
 from dprelease.plan.design.accuracy import outputs
 from dprelease.plan.document import (
     Account,
@@ -56,7 +56,7 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
     Raises:
         PlanError: If no noise can be accounted as asked, or the budget is too small.
     """
-    problem = Problem(Lowering.of(spec, catalog), accounts)
+    planning = Planning(Lowering.of(spec, catalog), accounts)
     choices: dict[str, Choice] = {}
     fixed: list[tuple[str, Event]] = []
     parts = domains(spec)
@@ -65,15 +65,15 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
         budget = spec.privacy.budget
         if pinned is not None:
             budget = Budget(epsilon=pinned.epsilon, rho=pinned.rho, delta=budget.delta)
-        choice = choose(problem, domain, parts[domain], budget, () if domain else fixed)
-        fixed += zip(choice.accounts(catalog), choice.events, strict=True)
+        choice = choose(planning, domain, parts[domain], budget, () if domain else fixed)
+        fixed += choice.fixed
         choices[domain] = choice
-    lowered = problem.lowering.lower({domain: choice.candidate.form for domain, choice in choices.items()})
+    lowered = planning.lowering.lower({domain: choice.domain.candidate.form for domain, choice in choices.items()})
     steps = _steps(lowered, choices)
     rest = choices.get("")
     considered = rest.considered if rest is not None else ()
-    passed_over = _strategies(lowered, problem.lowering.ranges.values())
-    return _plan(problem, lowered, steps, fingerprint, (*passed_over, *considered))
+    passed_over = _strategies(lowered, planning.lowering.ranges.values())
+    return _plan(planning, lowered, steps, fingerprint, (*passed_over, *considered))
 
 
 def _strategies(lowered: Lowered, ranges: Iterable[AskedRanges]) -> tuple[Considered, ...]:
@@ -105,15 +105,14 @@ def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
     chosen = {}
     for choice in choices.values():
         for at, scale in choice.scales.items():
-            draft = choice.lowered.drafts[at]
-            mechanism = mechanism_of(draft, choice.candidate)
+            draft = choice.domain.lowered.drafts[at]
             own = draft.answers[0].query if draft.answers[0].query in choices else ""
-            chosen[own, *_identity(draft)] = (mechanism, scale, choice.parts[at])
+            chosen[own, *_identity(draft)] = (choice.domain.mechanism(at), scale, choice.parts[at])
     found = []
     for draft in lowered.drafts:
         own = draft.answers[0].query if draft.answers[0].query in choices else ""
         found.append((draft, *chosen[own, *_identity(draft)]))
-    shares = _shares([(event_of(draft, mechanism, scale), part) for draft, mechanism, scale, part in found], choices)
+    shares = _shares([(draft.event(mechanism, scale), part) for draft, mechanism, scale, part in found], choices)
     return tuple(
         _step(draft, mechanism, scale, share) for (draft, mechanism, scale, _), share in zip(found, shares, strict=True)
     )
@@ -128,7 +127,7 @@ def _identity(draft: Draft) -> tuple[object, ...]:
 def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Step:
     selecting = None
     if draft.delta is not None:
-        threshold, least = threshold_of(draft, mechanism, scale)
+        threshold, least = draft.threshold(mechanism, scale)
         coin = mechanism == "optimal_selection"
         selecting = Selecting(threshold=threshold, delta=draft.delta, left_out=threshold - least if coin else 0)
     return Step(
@@ -159,13 +158,13 @@ def _shares(costs: Sequence[tuple[Event, Fraction]], choices: Mapping[str, Choic
 
 
 def _plan(
-    problem: Problem,
+    planning: Planning,
     lowered: Lowered,
     steps: tuple[Step, ...],
     fingerprint: str,
     considered: tuple[Considered, ...],
 ) -> ReleasePlan:
-    spec, publish = problem.spec, _publish(problem.spec)
+    spec, publish = planning.spec, _publish(planning.spec)
     delta = spec.privacy.budget.delta
     event = Composed(events=tuple(step.event for step in steps))
     found = losses(event, delta)
@@ -175,12 +174,12 @@ def _plan(
             hint="add a delta to the budget, such as `delta: 1e-9`",
             code="DPR-P102",
         )
-    certified = problem.accounting if problem.accounting != "auto" else min(found, key=lambda name: found[name])
+    certified = planning.accounting if planning.accounting != "auto" else min(found, key=lambda name: found[name])
     _check_spent(spec.privacy.budget, event, found[certified])
-    invariants = tuple(problem.lowering.invariants.values())
+    invariants = tuple(planning.lowering.invariants.values())
     by_id: dict[str, Measured] = {step.id: step for step in steps}
     by_id |= {each.id: each for each in invariants}
-    told = outputs(lowered.queries, lowered.workloads, problem.catalog, by_id, publish.confidence)
+    told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, publish.confidence)
     return ReleasePlan(
         release=ReleaseInfo(**spec.release.model_dump(), revisions=spec.revisions),
         spec_fingerprint=fingerprint,
@@ -188,15 +187,15 @@ def _plan(
         neighboring=spec.privacy.neighboring,
         budget=spec.privacy.budget,
         accounting=spec.privacy.accounting,
-        accounts=tuple(problem.accounts),
-        catalog=problem.catalog,
+        accounts=tuple(planning.accounts),
+        catalog=planning.catalog,
         queries=lowered.queries,
         steps=steps,
         loss={name: Loss(epsilon=epsilon, delta=delta) for name, epsilon in found.items()},
         certified=certified,
         outputs=told,
         considered=considered,
-        naive=naive(problem, lowered, steps, told),
+        naive=naive(planning, lowered, steps, told),
         derive=tuple(Derived(name=name, title=each.title, sql=each.sql) for name, each in spec.derive.items()),
         unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
         publish=publish,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from dprelease.errors import PlanError
-from dprelease.plan.allocate.candidates import Candidate, law_of, mechanism_of, scale_of
+from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums, normal_margin
 from dprelease.plan.lower.queries import Lowered
 from dprelease.plan.lower.workloads import AskedWorkload
@@ -40,7 +40,7 @@ def floor_of(
         laws = {}
         for at, part in parts.items():
             draft = lowered.drafts[at]
-            laws[at] = law_of(draft, mechanism_of(draft, candidate), scale_of(draft, candidate, budget * part))
+            laws[at] = draft.law(candidate.mechanism(draft), candidate.scale(draft, budget * part))
         worst = 0.0
         for label, target in planned.goal.targets.items():
             feeds = planned.inputs[label]
@@ -49,7 +49,7 @@ def floor_of(
             count = expected_rows(planned.expect, planned.measures, label)
             measure, sums = planned.measures[label], lowered.drafts[fed[0]].worst
             if sums is not None:
-                scale = scale_of(lowered.drafts[fed[0]], candidate, budget * parts[fed[0]])
+                scale = candidate.scale(lowered.drafts[fed[0]], budget * parts[fed[0]])
                 margin = error_of_sums(sums, laws[fed[0]], scale, confidence).margin
             else:
                 margin = measure.expected(quantities, [laws[at] for at in fed], confidence, count).margin

@@ -12,11 +12,12 @@ from dprelease.catalog.factor import Factor
 from dprelease.catalog.residual import Residual
 from dprelease.catalog.sensitivity import choice_reach, selection_reach, sensitivity
 from dprelease.catalog.table import Catalog
-from dprelease.noise import OptimalSelection
+from dprelease.errors import BrokenPromiseError
+from dprelease.noise import Law, OptimalSelection
 from dprelease.noise.mechanisms.knorm import gauge
 from dprelease.noise.mechanisms.threshold import least_threshold
-from dprelease.plan.document import Answer, Choosing
-from dprelease.privacy.event import Sensitivity
+from dprelease.plan.document import Answer, Choosing, mechanisms
+from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Ball", "Draft", "additive", "choice", "joint", "ranking", "selection"]
@@ -74,6 +75,44 @@ class Draft:
     def parts(self) -> tuple[Quantity, ...]:
         """Its quantities, in the order in which a measurement holds them."""
         return (self.aggregate.quantity, *self.joined)
+
+    def event(self, mechanism: str, scale: Fraction) -> Event:
+        """What the draw costs at a scale."""
+        return mechanisms.event_of(
+            mechanism,
+            scale,
+            self.sensitivity,
+            dimension=len(self.parts),
+            gauge=self.gauge,
+            choosing=self.choosing,
+            delta=self.delta,
+        )
+
+    def charged(self, mechanism: str, scale: Fraction, neighboring: Neighboring) -> Event:
+        """What the draw costs at a scale, with all that prices a group of units."""
+        if self.delta is None or mechanism == "optimal_selection":
+            return self.event(mechanism, scale)
+        threshold, _ = self.threshold(mechanism, scale)
+        whole = mechanisms.selection_of(mechanism, scale, self.sensitivity, threshold, self.delta, neighboring)
+        return self.event(mechanism, scale) if whole is None else whole
+
+    def law(self, mechanism: str, scale: Fraction) -> Law:
+        """The law of one of its noisy numbers at a scale; of a choice, that of its score."""
+        return mechanisms.law_of(mechanism, scale, dimension=len(self.parts), gauge=self.gauge, choosing=self.choosing)
+
+    def threshold(self, mechanism: str, scale: Fraction) -> tuple[int, int]:
+        """The threshold of a draw that selects keys, and the least one for its delta; ``min_units`` may raise it.
+
+        Where a coin decides: the number of units from which it shows a key more often than not.
+        """
+        if self.delta is None:
+            raise BrokenPromiseError(f"{self.id} selects no keys")
+        if mechanism == "optimal_selection":
+            least = OptimalSelection().half_point(1 / scale, self.delta / self.sensitivity.l0)
+        else:
+            noise: Literal["laplace", "gaussian"] = "laplace" if mechanism == "laplace_threshold" else "gaussian"
+            least = least_threshold(noise, scale, self.delta, self.groups or 1)
+        return max(least, self.aggregate.min_units or 1), least
 
 
 def _aggregate(grouping: Grouping, quantity: Quantity) -> BoundedAggregate:
