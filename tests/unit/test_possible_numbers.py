@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.catalog.expressions.expression import parse
-from dprelease.catalog.expressions.known import known_where
+from dprelease.catalog.expressions.expression import known_where, parse
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import BrokenPromiseError
 from dprelease.estimate import interval

@@ -1,7 +1,7 @@
 """A row-wise expression as an Ibis expression that no value of a row can make fail.
 
 Every step is total by itself: casts are TRY_CAST or come after a test that holds them in range, arithmetic is of
-doubles alone, no integer is ever added or multiplied. It equals ``catalog.expressions.expression.evaluate`` on every
+doubles alone, no integer is ever added or multiplied. It equals ``tests.reference_expressions.evaluate`` on every
 row.
 """
 

@@ -11,12 +11,12 @@ from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums, normal_margin
 from dprelease.plan.lower.queries import Lowered
 from dprelease.plan.lower.workloads import AskedWorkload
-from dprelease.plan.resolve.goals import expected_rows
+from dprelease.plan.resolve.grouping import expected_rows
 
 __all__ = ["floor_of"]
 
 _CLOSE = 1e-6
-_ROUND = 2  # the scale from which on a draw is as good as normal: outputs.normal_margin
+_ROUND = 2  # the scale from which on a draw is as good as normal: accuracy.normal_margin
 
 
 def floor_of(

@@ -17,8 +17,7 @@ from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.ranges import AskedRanges, asked_ranges
 from dprelease.plan.lower.unscaled import Draft, additive, choice, joint, ranking, selection
 from dprelease.plan.lower.workloads import AskedWorkload, asked_workload
-from dprelease.plan.resolve.goals import expected_rows, goal_of
-from dprelease.plan.resolve.grouping import grouping_of, planned_measures
+from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 

@@ -1,7 +1,12 @@
-"""From a query with marginals to the draws of its workload: the best strategy, each draw with its share."""
+"""From a query with marginals to the draws of its workload: the best strategy, each draw with its share.
+
+Where some tables are known exactly, it also checks what must be true then, and says what these are worth.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,11 +15,12 @@ from dprelease.catalog.residual import Residual, grain_for, residual_sensitivity
 from dprelease.catalog.sensitivity import limits_of, sensitivity
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
+from dprelease.estimate.workloads.conditional import saying_all
 from dprelease.estimate.workloads.design import Design, Taken, Tree, Zeros
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures.count import Count
 from dprelease.plan.design.workload_design import tree_of, zeros_in
-from dprelease.plan.design.workload_objective import aimed
+from dprelease.plan.design.workload_objective import aimed, lost
 from dprelease.plan.design.workload_strategy import Part, Strategy, cost
 from dprelease.plan.design.workload_zeros import spared
 from dprelease.plan.document import Answer, PlannedQuery
@@ -22,14 +28,14 @@ from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.pieces import in_pieces
 from dprelease.plan.document.workload import Take, Workload
 from dprelease.plan.lower.invariants import Known
-from dprelease.plan.lower.known_totals import check_known, gained
 from dprelease.plan.lower.unscaled import Draft
 from dprelease.plan.resolve.grouping import canonical_text
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.queries import published_sets, shares_of
+from dprelease.spec.fields.workloads import Minimize
 
-__all__ = ["AskedWorkload", "asked_workload"]
+__all__ = ["AskedWorkload", "asked_workload", "check_known", "gained"]
 
 Axes = tuple[int, ...]
 
@@ -285,3 +291,44 @@ def _titled(workload: Workload, level: int, axes: Axes) -> str:
     """``race by adult, for each puma``; ``total``."""
     attributes = " by ".join(workload.attributes[at] for at in axes) or "total"
     return f"{attributes}, for each {workload.levels[level]}" if workload.levels else attributes
+
+
+def check_known(workload: Workload, strategy: Strategy, known: Sequence[Known]) -> None:
+    """Something is left to be drawn, and what is done after the noise leaves what is exact as it is.
+
+    Non-negative and whole tables keep one exact table, and with it all that follow from it: the cells of each of its
+    keys are then numbers with one sum. Tables that say different things are not kept (for three of them no
+    non-negative whole numbers with all these sums need to be near).
+
+    Raises:
+        PlanError: DPR-P107.
+    """
+    if not strategy.parts:
+        raise PlanError(
+            f"every table of {workload.name} follows from invariants, so that nothing of it is protected",
+            hint="leave the query out, or some of its invariants",
+            code="DPR-P107",
+        )
+    if not known or not set(workload.post) - {"consistent"} or saying_all((e.level, e.axes) for e in known):
+        return
+    lowest = max(known, key=lambda each: (each.level, len(each.axes)))
+    other = next(each for each in known if not set(each.axes) <= set(lowest.axes))
+    first, second = (", ".join(workload.columns(each.level, each.axes)) for each in (lowest, other))
+    raise PlanError(
+        f"invariants by {first} and by {second} would not both stay exact in {workload.name}: what is done after the "
+        "noise keeps one exact table, and those that follow from it",
+        hint="write `postprocess: [consistent]`, or leave one of the invariants out",
+        code="DPR-P107",
+    )
+
+
+def gained(unaided: Strategy, found: Strategy, minimize: Minimize) -> float | None:
+    """How many times the noise a workload would have without what it knows; None where it would be endless.
+
+    Args:
+        unaided: The best strategy that knows nothing.
+        found: The one that was chosen.
+        minimize: What is made least.
+    """
+    without, beside = lost(unaided, minimize), lost(found, minimize)
+    return math.sqrt(without / beside) if math.isfinite(without) and beside > 0 else None
