@@ -152,9 +152,6 @@ def _add_saturating(values: Integers, noisy: Integers) -> None:
     noisy[...] = np.where(wrapped, np.where(values < 0, _LIMITS.min, _LIMITS.max), total)
 
 
-Integers = npt.NDArray[np.int64]
-
-
 _MORE_BITS = 64
 
 

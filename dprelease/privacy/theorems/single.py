@@ -52,7 +52,7 @@ def delta(atom: Event, epsilon: Fraction) -> Fraction:
 
     Which theorem: `curves.lattice` (integer noise on one cell), `continuous_laplace_delta`, `curves.gaussian` (any
     number of cells, by the L2 sensitivity), `curves.collapse` or zCDP (Canonne, Kamath and Steinke 2020, Proposition
-    12) for a discrete Gaussian on several cells (where their changes are known by their norms alone, too), `bounded_range`,
+    12) for a discrete Gaussian on several cells (where their changes are known by norms alone, too), `bounded_range`,
     randomized response for everything else that is pure. A larger change of a cell never lowers a curve, so the
     worst-case shifts suffice; with several, the largest delta counts.
 
