@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dprelease.plan.lower.alternatives import Form
-from dprelease.plan.lower.unscaled import Draft
+from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
 
 __all__ = ["CANDIDATES", "Candidate"]
@@ -36,7 +36,7 @@ class Candidate:
         """By which power of its budget, in that unit, the variance of every draw falls."""
         return 1 if self.unit == "rho" else 2
 
-    def mechanism(self, draft: Draft) -> str:
+    def mechanism(self, draft: UnscaledStep) -> str:
         """The name of the mechanism that hides a step."""
         if draft.list_of is not None:
             return "exponential_top_k"
@@ -48,7 +48,7 @@ class Candidate:
             return "optimal_selection" if draft.coin and self.noise == "laplace" else f"{self.noise}_threshold"
         return f"{draft.ball}_knorm" if draft.ball else f"discrete_{self.noise}"
 
-    def scale(self, draft: Draft, budget: Fraction, *, rough: bool = False) -> Fraction:
+    def scale(self, draft: UnscaledStep, budget: Fraction, *, rough: bool = False) -> Fraction:
         """The scale, rounded up to what is drawn, at which a step costs this epsilon or rho (the candidate's unit).
 
         A rough one is only near that: a float, for searches whose end is worked out exactly.
@@ -65,10 +65,10 @@ class Candidate:
             return dyadic_up(reach / budget)
         return dyadic_up(sqrt_up(reach * reach / (2 * budget)))
 
-    def _adds_gaussian(self, draft: Draft) -> bool:
+    def _adds_gaussian(self, draft: UnscaledStep) -> bool:
         return self.noise == "gaussian" and draft.gauge is None and draft.choosing is None
 
-    def _rough_scale(self, draft: Draft, budget: float) -> float:
+    def _rough_scale(self, draft: UnscaledStep, budget: float) -> float:
         if draft.choosing is not None and self.unit == "rho":
             return math.sqrt(draft.sensitivity.l2_squared / 8 / budget)
         if self._adds_gaussian(draft):
@@ -76,7 +76,7 @@ class Candidate:
         reach = float(draft.gauge if draft.gauge is not None else draft.sensitivity.l1)
         return reach / budget if self.unit == "epsilon" else reach / math.sqrt(2 * budget)
 
-    def spread(self, draft: Draft) -> float:
+    def spread(self, draft: UnscaledStep) -> float:
         """The standard deviation at a unit budget, of continuous noise of the kind; of a choice, its scale."""
         if draft.choosing is not None:
             return self._rough_scale(draft, 1.0)

@@ -16,7 +16,7 @@ from dprelease.plan.allocate.shares import Allocation, error_of, even_split, sco
 from dprelease.plan.allocate.targets import floor_of
 from dprelease.plan.document import Account
 from dprelease.plan.lower.queries import Lowered, Lowering
-from dprelease.plan.lower.unscaled import Draft
+from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.calibrate import largest_knob, measured_loss, near_knob, rough_loss
@@ -57,7 +57,7 @@ class Planning:
         """The budget of the whole release."""
         return self.spec.privacy.budget
 
-    def payer(self, draft: Draft) -> str:
+    def payer(self, draft: UnscaledStep) -> str:
         """The account that pays for a step."""
         return self.catalog.tables[draft.aggregate.table].account
 

@@ -29,9 +29,9 @@ from dprelease.plan.document import (
     Step,
 )
 from dprelease.plan.lower.queries import Lowered, Lowering
-from dprelease.plan.lower.ranges import AskedRanges
-from dprelease.plan.lower.unscaled import Draft
-from dprelease.plan.lower.workloads import AskedWorkload
+from dprelease.plan.lower.ranges import LoweredRanges
+from dprelease.plan.lower.unscaled import UnscaledStep
+from dprelease.plan.lower.workloads import LoweredWorkload
 from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho
@@ -82,9 +82,9 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
     return _plan(planning, lowered, steps, fingerprint, (*passed_over, *considered))
 
 
-def _strategies(lowered: Lowered, ranges: Iterable[AskedRanges]) -> tuple[Considered, ...]:
+def _strategies(lowered: Lowered, ranges: Iterable[LoweredRanges]) -> tuple[Considered, ...]:
     """What workloads and ranges passed over, and would lack: the root of how much larger their mean variance is."""
-    workloads = [asked for asked in lowered.asked if isinstance(asked, AskedWorkload)]
+    workloads = [asked for asked in lowered.asked if isinstance(asked, LoweredWorkload)]
     passed_over = (
         Considered(
             name=f"{asked.name}: {passed.name}",
@@ -124,13 +124,13 @@ def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
     )
 
 
-def _identity(draft: Draft) -> tuple[object, ...]:
+def _identity(draft: UnscaledStep) -> tuple[object, ...]:
     """What tells a draft from all others of its domain, in any form of the measures; lists and workloads share none."""
     own = draft.answers[0].query if draft.list_of is not None or draft.part is not None else ""
     return draft.aggregate, draft.parts, draft.delta, draft.residual, own
 
 
-def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Step:
+def _step(draft: UnscaledStep, mechanism: str, scale: Fraction, share: Fraction) -> Step:
     selecting = None
     if draft.delta is not None:
         threshold, least = draft.threshold(mechanism, scale)

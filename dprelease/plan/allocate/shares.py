@@ -22,7 +22,7 @@ from typing import Literal
 from dprelease.noise import Law
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.lower.queries import Lowered, Term
-from dprelease.plan.lower.workloads import AskedWorkload
+from dprelease.plan.lower.workloads import LoweredWorkload
 
 __all__ = ["Allocation", "blocks", "error_of", "even_split", "reach_of", "score_of", "shares_of"]
 
@@ -145,7 +145,7 @@ def _weights(lowered: Lowered, queries: Sequence[int]) -> dict[int, float]:
         if term.query not in wanted:
             continue
         share, asked = lowered.goals[term.query].share, lowered.asked[term.query]
-        tables = len(asked.planned.tables) if isinstance(asked, AskedWorkload) else 1
+        tables = len(asked.planned.tables) if isinstance(asked, LoweredWorkload) else 1
         reach = reach_of(lowered, term)
         for at, weight in term.weights:
             like = _CHOICE if lowered.drafts[at].choosing is not None else 1
@@ -162,7 +162,7 @@ def reach_of(lowered: Lowered, term: Term) -> float:
     of a unit can be in. Weights of a workload are for units of one row each, and one that has r of them moves a cell by
     r, in a variance of r^2 as much: 1.
     """
-    if isinstance(lowered.asked[term.query], AskedWorkload):
+    if isinstance(lowered.asked[term.query], LoweredWorkload):
         return 1.0
     reaches = []
     for at, weight in term.weights:

@@ -10,7 +10,7 @@ from dprelease.errors import PlanError
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums, normal_margin
 from dprelease.plan.lower.queries import Lowered
-from dprelease.plan.lower.workloads import AskedWorkload
+from dprelease.plan.lower.workloads import LoweredWorkload
 from dprelease.plan.resolve.grouping import expected_rows
 
 __all__ = ["floor_of"]
@@ -31,7 +31,7 @@ def floor_of(
         PlanError: If a target cannot be met at any budget.
     """
     planned = lowered.asked[query]
-    if isinstance(planned, AskedWorkload):
+    if isinstance(planned, LoweredWorkload):
         return _workload_floor(planned, confidence)
     place = {draft.id: at for at, draft in enumerate(lowered.drafts)}
 
@@ -65,7 +65,7 @@ def floor_of(
     return _least(excess, planned.name)
 
 
-def _workload_floor(asked: AskedWorkload, confidence: Fraction) -> Fraction:
+def _workload_floor(asked: LoweredWorkload, confidence: Fraction) -> Fraction:
     """The least rho at which the worst cell of any table of a workload meets the target: variances go by 1 / rho."""
     (target,) = asked.planned.goal.targets.values()
     error = math.sqrt(asked.worst(asked.strategy)) / float(target)

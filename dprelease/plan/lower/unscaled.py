@@ -20,13 +20,13 @@ from dprelease.plan.document import Answer, Choosing, mechanisms
 from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Ball", "Draft", "additive", "choice", "joint", "ranking", "selection"]
+__all__ = ["Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
 
 Ball = Literal["count", "linf"]
 
 
 @dataclass(frozen=True)
-class Draft:
+class UnscaledStep:
     """A step before its noise is chosen.
 
     Attributes:
@@ -121,21 +121,21 @@ def _aggregate(grouping: Grouping, quantity: Quantity) -> BoundedAggregate:
 
 def additive(
     step: str, grouping: Grouping, quantity: Quantity, answers: tuple[Answer, ...], catalog: Catalog, by: Neighboring
-) -> Draft:
+) -> UnscaledStep:
     """One quantity, hidden by independent integer noise on every cell."""
     aggregate = _aggregate(grouping, quantity)
     reach = sensitivity(aggregate, catalog, by)
-    return Draft(step, aggregate, (), answers, reach, cells_of(grouping, catalog))
+    return UnscaledStep(step, aggregate, (), answers, reach, cells_of(grouping, catalog))
 
 
 def choice(
     step: str, grouping: Grouping, quantity: Quantity, answers: tuple[Answer, ...], catalog: Catalog, by: Neighboring
-) -> Draft:
+) -> UnscaledStep:
     """One quantile, chosen on its grid in every cell."""
     aggregate = _aggregate(grouping, quantity)
     rounds, spread, reach = choice_reach(aggregate, catalog, by)
     choosing = Choosing(rounds=rounds, spread=spread, candidates=quantity.high - quantity.low + 1)
-    return Draft(step, aggregate, (), answers, reach, cells_of(grouping, catalog), choosing=choosing)
+    return UnscaledStep(step, aggregate, (), answers, reach, cells_of(grouping, catalog), choosing=choosing)
 
 
 def ranking(
@@ -146,13 +146,13 @@ def ranking(
     answers: tuple[Answer, ...],
     catalog: Catalog,
     by: Neighboring,
-) -> Draft:
+) -> UnscaledStep:
     """The k keys with the largest counts, chosen one after the other."""
     aggregate = _aggregate(grouping, quantity)
     cells = cells_of(grouping, catalog)
     rounds, spread, reach = choice_reach(aggregate, catalog, by, rounds_of_list=k)
     choosing = Choosing(rounds=rounds, spread=spread, candidates=cells or 1)
-    return Draft(step, aggregate, (), answers, reach, cells, choosing=choosing, list_of=k)
+    return UnscaledStep(step, aggregate, (), answers, reach, cells, choosing=choosing, list_of=k)
 
 
 def selection(
@@ -163,7 +163,7 @@ def selection(
     epsilon: Fraction,
     catalog: Catalog,
     by: Neighboring,
-) -> Draft:
+) -> UnscaledStep:
     """Which keys appear: the units of every key are counted, and noise decides.
 
     Args:
@@ -180,7 +180,7 @@ def selection(
     scale = reach.l1 / epsilon
     half = OptimalSelection().half_point(1 / scale, delta / reach.l0)
     coin = half < least_threshold("laplace", scale, delta, groups)
-    return Draft(step, aggregate, (), answers, reach, None, delta=delta, groups=groups, coin=coin)
+    return UnscaledStep(step, aggregate, (), answers, reach, None, delta=delta, groups=groups, coin=coin)
 
 
 def joint(
@@ -190,7 +190,7 @@ def joint(
     answers: tuple[Answer, ...],
     catalog: Catalog,
     by: Neighboring,
-) -> Draft:
+) -> UnscaledStep:
     """Several counts of the same cells, each moved by at most 1 by one row, where every row is one unit.
 
     One row moves every count of its cell by 0 or 1, so all of them together are the worst case; a replaced row
@@ -201,7 +201,7 @@ def joint(
     add_remove = by is Neighboring.ADD_REMOVE
     ball: Ball = "count" if add_remove or cells != 1 else "linf"
     moved = count if add_remove or cells == 1 else 2 * count
-    return Draft(
+    return UnscaledStep(
         step,
         _aggregate(grouping, quantities[0]),
         tuple(quantities[1:]),

@@ -28,20 +28,20 @@ from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.pieces import in_pieces
 from dprelease.plan.document.workload import Take, Workload
 from dprelease.plan.lower.invariants import Known
-from dprelease.plan.lower.unscaled import Draft
+from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import canonical_text
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.queries import published_sets, shares_of
 from dprelease.spec.fields.workloads import Minimize
 
-__all__ = ["AskedWorkload", "asked_workload", "check_known", "gained"]
+__all__ = ["LoweredWorkload", "check_known", "gained", "lowered_workload"]
 
 Axes = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class AskedWorkload:
+class LoweredWorkload:
     """A workload before its noise is chosen.
 
     Attributes:
@@ -63,7 +63,7 @@ class AskedWorkload:
 
     planned: Workload
     queries: tuple[PlannedQuery, ...]
-    drafts: tuple[Draft, ...]
+    drafts: tuple[UnscaledStep, ...]
     strategies: tuple[Strategy, ...]
     weights: tuple[float, ...]
     sizes: tuple[int, ...]
@@ -102,9 +102,9 @@ class AskedWorkload:
         return float(reach * self.rows**2 / (2 * part.share))
 
 
-def asked_workload(
+def lowered_workload(
     name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, catalog: Catalog, known: tuple[Known, ...] = ()
-) -> AskedWorkload:
+) -> LoweredWorkload:
     """Choose the strategy of a query with marginals, and lay out its draws.
 
     The strategy is the best one given what invariants say for certain, and draws nothing of that; with an author's
@@ -196,7 +196,7 @@ def asked_workload(
     takes += tuple(Take(step=each.step, level=each.level, axes=each.axes) for each in known)
     workload = workload.model_copy(update={"takes": takes})
     mean = float(found[0].variances.mean())
-    return AskedWorkload(
+    return LoweredWorkload(
         planned=workload,
         queries=tuple(_query(workload, at, rows, catalog) for at in range(len(workload.tables))),
         drafts=drafts,
@@ -215,7 +215,7 @@ def asked_workload(
     )
 
 
-def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring) -> Draft:
+def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring) -> UnscaledStep:
     """One draw: the counts of a table, or of its residual."""
     by = workload.columns(part.level, part.axes)
     grouping = rows.model_copy(update={"by": by})
@@ -231,7 +231,7 @@ def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, rel
         reach = residual_sensitivity(residual, _rows(grouping, catalog), relation)
     keys = [catalog.tables[workload.table].column(name).cells for name in workload.levels]
     pieces = in_pieces(cells, part.level, keys)
-    return Draft(
+    return UnscaledStep(
         _id(workload, part), aggregate, (), answers, reach, cells, residual=residual, part=part.share, pieces=pieces
     )
 
