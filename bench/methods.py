@@ -14,7 +14,6 @@ from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.noise.mechanisms.knorm import count_knorm_std, linf_knorm_std
-from dprelease.plan.design.budget_split import elliptic_std
 from dprelease.privacy.accountants.advanced import drv_epsilon
 from dprelease.privacy.accountants.kov import kov_closed_epsilon, kov_epsilon
 from dprelease.privacy.accountants.rdp import curve_of
@@ -24,6 +23,7 @@ from dprelease.privacy.event import Event, Gaussian, Laplace, Repeated, Sensitiv
 from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.concentrated import bun_steinke_epsilon, epsilon_to_rho
 from dprelease.privacy.theorems.conversion import mironov_epsilon
+from tests.reference_splits import elliptic_std
 from tests.reference_textbook import textbook_epsilon
 
 __all__ = ["EXACT", "JOINT", "METHODS", "SPLITS", "Method", "discrete_laplace", "largest", "textbook_truth"]

@@ -23,12 +23,12 @@ import numpy.typing as npt
 
 from bench.methods import METHODS
 from dprelease.estimate.workloads.design import Tree
-from dprelease.plan.design.budget_split import gaussian_weighted
 from dprelease.plan.design.ranges import optimal_gaussian, prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.design.residuals import Workload, cell_weights, minimax, select
 from dprelease.plan.design.workload_strategy import strategies
 from dprelease.privacy.theorems import gaussian
 from tests.reference_level_spaces import level_space_bound
+from tests.reference_splits import gaussian_weighted
 
 __all__ = ["DOMAINS", "EARLIER", "ORDERED", "PLANS", "error", "uniform"]
 

@@ -11,8 +11,7 @@ import numpy as np
 from pydantic import SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.expressions.expression import parse
-from dprelease.catalog.expressions.known import known_where
+from dprelease.catalog.expressions.expression import known_where, parse
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import Asked, Estimate, Expected, Floats, Measure, Noisy, Possible

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from dprelease.canonical import fingerprint
 from dprelease.errors import Problem, SpecError, Where
-from dprelease.spec.checks.warnings import warnings_of
-from dprelease.spec.checks.whole_spec import check
+from dprelease.spec.checks.whole_spec import check, warnings_of
 from dprelease.spec.fields.document import MODELS, ReleaseSpec
 from dprelease.spec.text.advice import NOT_YET
 from dprelease.spec.text.names import shown

@@ -17,10 +17,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from dprelease.catalog.expressions.expression import Expression, evaluate, parse
+from dprelease.catalog.expressions.expression import Expression, parse
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Key, Mapped, PrivateJoin, Table
 from tests.conformance.reference_values import Written, id_of, text_of, value_of, within
+from tests.reference_expressions import evaluate
 
 Cell = tuple[Key, ...]
 

@@ -12,12 +12,13 @@ import ibis
 import pyarrow as pa
 import pytest
 
-from dprelease.catalog.expressions.expression import Expression, ExpressionError, Node, Scalar, evaluate, parse
+from dprelease.catalog.expressions.expression import Expression, ExpressionError, Node, Scalar, parse
 from dprelease.catalog.expressions.tree import NodeKind
 from dprelease.catalog.table import ColumnType
 from dprelease.engines.duck.engine import locked_connection
 from dprelease.engines.duck.expressions import to_ibis
 from dprelease.engines.files.rows import ARROW
+from tests.reference_expressions import evaluate
 from tests.unit.expression_texts import TYPES
 from tests.unit.expression_texts import expression as drawn
 

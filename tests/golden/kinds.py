@@ -14,7 +14,6 @@ from typing import Any
 from bench.methods import METHODS
 from dprelease.errors import UnsupportedEvent
 from dprelease.noise.mechanisms.knorm import count_knorm_std, linf_knorm_std
-from dprelease.plan.design import budget_split as split
 from dprelease.plan.design.residuals import Workload, max_variance, rmse
 from dprelease.privacy import group
 from dprelease.privacy.accountants.advanced import Advanced, drv_epsilon
@@ -46,6 +45,8 @@ from dprelease.privacy.theorems import gaussian, renyi, selection, single
 from dprelease.privacy.theorems.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
 from dprelease.privacy.theorems.conversion import mironov_epsilon
 from dprelease.privacy.unit import Neighboring
+from tests import reference_splits as split
+from tests import reference_thresholds
 from tests.reference_textbook import textbook_epsilon
 
 __all__ = ["KINDS", "Answer", "Inputs", "exact", "responses"]
@@ -237,9 +238,9 @@ KINDS: dict[str, Callable[[Inputs], Answer]] = {
     "noisy_max_rho": lambda at: renyi.noisy_max_rho(exact(at["scale"]), exact(at["linf"]), at["monotone"]),
     "gaussian_threshold_delta": _threshold(selection.gaussian_threshold_delta, "sigma"),
     "laplace_threshold_delta": _threshold(selection.laplace_threshold_delta, "b"),
-    "partition_pi": lambda at: selection.partition_pi(exact(at["eps"]), exact(at["delta"]), at["n"]),
-    "laplace_tau": lambda at: selection.laplace_tau(exact(at["eps"]), exact(at["delta"]), at["l0"]),
-    "gshm_delta": lambda at: selection.gshm_delta(
+    "partition_pi": lambda at: reference_thresholds.partition_pi(exact(at["eps"]), exact(at["delta"]), at["n"]),
+    "laplace_tau": lambda at: reference_thresholds.laplace_tau(exact(at["eps"]), exact(at["delta"]), at["l0"]),
+    "gshm_delta": lambda at: reference_thresholds.gshm_delta(
         exact(at["eps"]), exact(at["sigma"]), exact(at["tau_minus_1"]), at["k"]
     ),
     "alloc_gauss_weighted": lambda at: list(split.gaussian_weighted(at["D"], at["w"], _mu(at))),

@@ -370,9 +370,9 @@ CHECKS = [
 
 
 def real_kit() -> Any:
-    from dprelease.noise.native import blocks, cumulative, entropy, lookup, source
+    from dprelease.noise.native import cumulative, entropy, lookup, source
     from dprelease.noise.native import draws as native
 
     return SimpleNamespace(
-        entropy=entropy, source=source, cumulative=cumulative, lookup=lookup, blocks=blocks, native=native
+        entropy=entropy, source=source, cumulative=cumulative, lookup=lookup, blocks=native, native=native
     )

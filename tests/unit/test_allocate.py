@@ -12,7 +12,7 @@ import pytest
 
 from dprelease.errors import BudgetTooSmall, PlanError
 from dprelease.plan.document import Account, ReleasePlan
-from dprelease.plan.explain.accountants import compare
+from dprelease.plan.explain.facts import compare
 from dprelease.plan.forecast.other_budgets import at_epsilon, solve, what_if
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.plan.verify.whole_plan import verify

@@ -11,7 +11,8 @@ import pytest
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.rounding import CONTEXT, real
-from dprelease.privacy.theorems import laplace, lattice
+from dprelease.privacy.theorems import lattice
+from dprelease.privacy.theorems.single import continuous_laplace_delta, continuous_laplace_epsilon
 
 EPSILONS = [Fraction(0), Fraction(1, 7), Fraction(1), Fraction(9, 2)]
 
@@ -120,14 +121,14 @@ def test_continuous_laplace_is_its_integral(scale: str) -> None:
         epsilon = Fraction(factor) * 2 / wide
         gap = np.exp(-np.abs(middles) / b) - np.exp(float(epsilon) - np.abs(middles + s) / b)
         area = float(np.maximum(gap, 0).sum()) * width / (2 * b)
-        assert float(laplace.delta(wide, Fraction(2), epsilon)) == pytest.approx(area, rel=1e-5, abs=1e-9)
-    assert laplace.delta(wide, Fraction(2), 2 / wide) == 0
+        assert float(continuous_laplace_delta(wide, Fraction(2), epsilon)) == pytest.approx(area, rel=1e-5, abs=1e-9)
+    assert continuous_laplace_delta(wide, Fraction(2), 2 / wide) == 0
 
 
 def test_continuous_laplace_and_back() -> None:
     for delta in (Fraction(1, 3), Fraction(1, 10**9)):
-        found = laplace.epsilon(Fraction(2), Fraction(3), delta)
-        assert laplace.delta(Fraction(2), Fraction(3), found + Fraction(1, 10**25)) <= delta
-        assert laplace.delta(Fraction(2), Fraction(3), found - Fraction(1, 10**25)) > delta
-    assert laplace.epsilon(Fraction(2), Fraction(3), Fraction(0)) == Fraction(3, 2)
-    assert laplace.epsilon(Fraction(2), Fraction(3), Fraction(9, 10)) == 0
+        found = continuous_laplace_epsilon(Fraction(2), Fraction(3), delta)
+        assert continuous_laplace_delta(Fraction(2), Fraction(3), found + Fraction(1, 10**25)) <= delta
+        assert continuous_laplace_delta(Fraction(2), Fraction(3), found - Fraction(1, 10**25)) > delta
+    assert continuous_laplace_epsilon(Fraction(2), Fraction(3), Fraction(0)) == Fraction(3, 2)
+    assert continuous_laplace_epsilon(Fraction(2), Fraction(3), Fraction(9, 10)) == 0

@@ -21,11 +21,11 @@ from dprelease.noise.mechanisms.threshold import least_threshold
 from dprelease.plan.document import Account, Batch, ReleasePlan
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.theorems.selection import partition_pi
 from dprelease.privacy.unit import Neighboring
 from dprelease.release.data.sources import SourceKey, Sources
 from dprelease.release.draw import Source, draw
 from tests.planned import SPEC, plan_of
+from tests.reference_thresholds import partition_pi
 
 CELLS = 20_000
 WIDE = SPEC.replace('["01", "02", "06"]', '["01"]').replace("keys: [1, 2]", f"keys: {{from: 1, to: {CELLS}}}")

@@ -11,11 +11,10 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from dprelease.errors import PlanError
-from dprelease.estimate.adjust import adjusted
+from dprelease.estimate.adjust import adjusted, whole
 from dprelease.estimate.workloads.design import Axes, Design, Floats, Taken, Tree
 from dprelease.estimate.workloads.nonnegative import families, joint_set, marginals, nonnegative
 from dprelease.estimate.workloads.projection import onto_simplex, onto_tables
-from dprelease.estimate.workloads.whole import whole
 from tests.tiers import few
 
 TREE = Tree(2, (np.array([1, 0, 1, 1, 1]), np.array([0, 1, 2, 3, 3, 2, 0, 4, 3, 3])))

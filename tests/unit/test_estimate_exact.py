@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from scipy.linalg import block_diag
 from scipy.stats import norm
 
-from dprelease.estimate.adjust import adjusted
+from dprelease.estimate.adjust import adjusted, whole
 from dprelease.estimate.workloads.blocks import Blocks
 from dprelease.estimate.workloads.conditional import saying_all
 from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Taken, Tree, subsets
 from dprelease.estimate.workloads.nonnegative import nonnegative
 from dprelease.estimate.workloads.projection import onto_simplex
 from dprelease.estimate.workloads.reconcile import reconcile
-from dprelease.estimate.workloads.whole import whole
 from tests.tiers import few
 from tests.unit.test_estimate_nearest import JOINT, SETS, SIZES, TABLES, TREE, above, below, drawn, of_family, optimum
 

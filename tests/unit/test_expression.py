@@ -13,10 +13,10 @@ from typing import get_args
 
 import pytest
 
-from dprelease.catalog.expressions.expression import Expression, ExpressionError, Scalar, evaluate, parse
+from dprelease.catalog.expressions.expression import Expression, ExpressionError, Scalar, letters, parse
 from dprelease.catalog.expressions.tree import FUNCTIONS, MOST_DEPTH, Node, NodeKind
-from dprelease.catalog.expressions.value import letters
 from dprelease.catalog.table import ColumnType
+from tests.reference_expressions import evaluate
 from tests.unit.expression_texts import TYPES as DRAWN
 from tests.unit.expression_texts import expression as drawn
 

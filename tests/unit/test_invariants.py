@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import PlanError, SpecError
+from dprelease.estimate.adjust import whole
 from dprelease.estimate.workloads.design import Tree
 from dprelease.estimate.workloads.reconcile import node_variances
-from dprelease.estimate.workloads.whole import whole
 from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import plan_facts, unprotected

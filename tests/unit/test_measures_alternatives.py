@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.expressions.expression import evaluate, parse
+from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.table import Column, Range, Source, Table
 from dprelease.measures import PARTS, Measure, Noisy, planned
 from dprelease.measures.count import Count, CountDistinct
@@ -18,6 +18,7 @@ from dprelease.measures.sum import Sum
 from dprelease.measures.variance import Stddev, Variance
 from dprelease.noise import MECHANISMS
 from tests.measures import measure_of
+from tests.reference_expressions import evaluate
 
 TABLE = Table(
     name="t",

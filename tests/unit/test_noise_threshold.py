@@ -17,8 +17,8 @@ from dprelease.noise import SELECTIONS, ExactKeys, Key, OptimalSelection
 from dprelease.noise.mechanisms import threshold as module
 from dprelease.noise.mechanisms.threshold import Coins, least_threshold, threshold_delta
 from dprelease.privacy.event import Approximate, Composed, DiscreteGaussian, DiscreteLaplace, Repeated, Sensitivity
-from dprelease.privacy.theorems.selection import partition_pi
 from dprelease.privacy.unit import Neighboring
+from tests.reference_thresholds import partition_pi
 
 Noise = Literal["laplace", "gaussian"]
 NOISES: tuple[Noise, ...] = ("laplace", "gaussian")

@@ -23,8 +23,7 @@ from dprelease.plan.document import Batch, ReleasePlan, Step
 from dprelease.plan.document.pieces import assembled, in_pieces
 from dprelease.plan.explain.facts import pieces_texts, plan_facts
 from dprelease.plan.explain.memory import memory_of
-from dprelease.plan.verify.pieces import check_pieces
-from dprelease.plan.verify.whole_plan import verify
+from dprelease.plan.verify.whole_plan import check_pieces, verify
 from dprelease.privacy.unit import Neighboring
 from dprelease.release import draw as drawing
 from dprelease.release.data.sources import SourceKey, Sources

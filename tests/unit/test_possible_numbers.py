@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.catalog.expressions.expression import evaluate, parse
-from dprelease.catalog.expressions.known import known_where
+from dprelease.catalog.expressions.expression import known_where, parse
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import BrokenPromiseError
 from dprelease.estimate import interval
@@ -22,6 +21,7 @@ from dprelease.plan.verify.form import check_form, outcomes
 from dprelease.publish.numbers import shown
 from dprelease.spec.load import load
 from tests.planned import plan_of
+from tests.reference_expressions import evaluate
 
 CONFIDENCE = Fraction(95, 100)
 RATES = """dprelease: 1

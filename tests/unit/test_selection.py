@@ -15,12 +15,9 @@ from scipy.stats import norm
 from dprelease.privacy.theorems.selection import (
     discrete_gaussian_threshold_delta,
     gaussian_threshold_delta,
-    gshm_delta,
-    gshm_sides,
-    laplace_tau,
     laplace_threshold_delta,
-    partition_pi,
 )
+from tests.reference_thresholds import gshm_delta, gshm_sides, laplace_tau, partition_pi
 
 Reals = npt.NDArray[np.float64]
 MILLIONTH = Fraction(1, 10**6)

@@ -13,8 +13,8 @@ import pytest
 from scipy.optimize import minimize
 
 from dprelease.errors import PlanError, SpecError
-from dprelease.plan.allocate.candidates import CANDIDATES, Candidate, even_split
-from dprelease.plan.allocate.shares import reach_of, shares_of
+from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
+from dprelease.plan.allocate.shares import even_split, reach_of, shares_of
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.explain.facts import allocation_text, plan_facts
 from dprelease.plan.lower.alternatives import Form

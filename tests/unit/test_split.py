@@ -13,9 +13,9 @@ from scipy.optimize import brentq, minimize
 from scipy.stats import norm
 
 from dprelease.errors import PlanError
-from dprelease.plan.design.budget_split import (
+from dprelease.plan.allocate.shares import blocks
+from tests.reference_splits import (
     MomentNoise,
-    blocks,
     elliptic_std,
     elliptic_variances,
     gaussian_clipped,

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import minimize
 
 from dprelease.errors import PlanError
-from dprelease.plan.design.budget_split import elliptic_std
 from dprelease.plan.design.residuals import Workload, cell_weights, max_variance, minimax, rmse, select
+from tests.reference_splits import elliptic_std
 
 Reals = npt.NDArray[np.float64]
 ADULT = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)

@@ -11,8 +11,7 @@ from dprelease.catalog.factor import Factor
 from dprelease.catalog.residual import Residual
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.verify.pieces import check_pieces
-from dprelease.plan.verify.whole_plan import verify
+from dprelease.plan.verify.whole_plan import check_pieces, verify
 from tests.pieces import KINDS, planned
 
 Lie = Callable[[Step], Step]

@@ -11,8 +11,8 @@ from dprelease.cli.views import columns, say, say_json, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
-from dprelease.plan.explain.accountants import compare as compare_plan
 from dprelease.plan.explain.facts import allocation_text, loss_facts, pieces_texts, relative_error, unprotected
+from dprelease.plan.explain.facts import compare as compare_plan
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.explain.rounding import grid_texts
 from dprelease.plan.forecast.other_budgets import WhatIf

@@ -1,7 +1,7 @@
 """A row-wise expression as an Ibis expression that no value of a row can make fail.
 
 Every step is total by itself: casts are TRY_CAST or come after a test that holds them in range, arithmetic is of
-doubles alone, no integer is ever added or multiplied. It equals ``catalog.expressions.expression.evaluate`` on every
+doubles alone, no integer is ever added or multiplied. It equals ``tests.reference_expressions.evaluate`` on every
 row.
 """
 
@@ -14,8 +14,7 @@ from typing import Any
 
 import ibis
 
-from dprelease.catalog.expressions.expression import Expression, Node
-from dprelease.catalog.expressions.value import (
+from dprelease.catalog.expressions.expression import (
     BLANKS,
     DATE_TEXT,
     DAY,
@@ -23,6 +22,8 @@ from dprelease.catalog.expressions.value import (
     INTEGER_TEXT,
     NUMBER_TEXT,
     TRUE_TEXT,
+    Expression,
+    Node,
     letters,
 )
 from dprelease.catalog.table import ColumnType

@@ -103,7 +103,7 @@ class GaussianThreshold(_Threshold):
 
 
 class OptimalSelection:
-    """One coin per key, as biased as (epsilon, delta) allows: ``curves.selection.partition_pi``, drawn exactly.
+    """One coin per key, as biased as (epsilon, delta) allows: the optimal partition selection, drawn exactly.
 
     No rule that decides each key by its own count releases more keys at the (epsilon, delta) of one key (Desfontaines,
     Voss, Gipson and Mandayam 2022). Over several keys of a unit the cost composes.

@@ -1,4 +1,4 @@
-"""From a spec and a catalog to a plan: which steps, which mechanism, how much noise."""
+"""From a spec and a catalog to a plan: which steps, which mechanism, how much noise, and what that is worth."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
+from dprelease.catalog.aggregate import BoundedAggregate
+from dprelease.catalog.sensitivity import choice_reach, sensitivity
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError
-from dprelease.plan.allocate.baseline import naive
-from dprelease.plan.allocate.best_candidate import Choice, Problem, choose, domains
-from dprelease.plan.allocate.candidates import event_of, mechanism_of, threshold_of
+from dprelease.noise import MECHANISMS
+from dprelease.plan.allocate.best_candidate import Choice, choose, domains
+from dprelease.plan.allocate.domain import Planning
 from dprelease.plan.design.accuracy import outputs
 from dprelease.plan.document import (
     Account,
     Considered,
     Derived,
     Measured,
+    Naive,
+    Output,
+    PlannedQuery,
     Publish,
     ReleaseInfo,
     ReleasePlan,
@@ -24,16 +29,17 @@ from dprelease.plan.document import (
     Step,
 )
 from dprelease.plan.lower.queries import Lowered, Lowering
-from dprelease.plan.lower.ranges import AskedRanges
-from dprelease.plan.lower.unscaled import Draft
-from dprelease.plan.lower.workloads import AskedWorkload
+from dprelease.plan.lower.ranges import LoweredRanges
+from dprelease.plan.lower.unscaled import UnscaledStep
+from dprelease.plan.lower.workloads import LoweredWorkload
+from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss, round_up
-from dprelease.privacy.event import Composed, Event
+from dprelease.privacy.event import Approximate, Composed, Event, Repeated
 from dprelease.spec.fields.document import ReleaseSpec
 
-__all__ = ["allocate"]
+__all__ = ["allocate", "naive"]
 
 _SPENT = Fraction(999, 1000)
 
@@ -56,7 +62,7 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
     Raises:
         PlanError: If no noise can be accounted as asked, or the budget is too small.
     """
-    problem = Problem(Lowering.of(spec, catalog), accounts)
+    planning = Planning(Lowering.of(spec, catalog), accounts)
     choices: dict[str, Choice] = {}
     fixed: list[tuple[str, Event]] = []
     parts = domains(spec)
@@ -65,20 +71,20 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
         budget = spec.privacy.budget
         if pinned is not None:
             budget = Budget(epsilon=pinned.epsilon, rho=pinned.rho, delta=budget.delta)
-        choice = choose(problem, domain, parts[domain], budget, () if domain else fixed)
-        fixed += zip(choice.accounts(catalog), choice.events, strict=True)
+        choice = choose(planning, domain, parts[domain], budget, () if domain else fixed)
+        fixed += choice.fixed
         choices[domain] = choice
-    lowered = problem.lowering.lower({domain: choice.candidate.form for domain, choice in choices.items()})
+    lowered = planning.lowering.lower({domain: choice.domain.candidate.form for domain, choice in choices.items()})
     steps = _steps(lowered, choices)
     rest = choices.get("")
     considered = rest.considered if rest is not None else ()
-    passed_over = _strategies(lowered, problem.lowering.ranges.values())
-    return _plan(problem, lowered, steps, fingerprint, (*passed_over, *considered))
+    passed_over = _strategies(lowered, planning.lowering.ranges.values())
+    return _plan(planning, lowered, steps, fingerprint, (*passed_over, *considered))
 
 
-def _strategies(lowered: Lowered, ranges: Iterable[AskedRanges]) -> tuple[Considered, ...]:
+def _strategies(lowered: Lowered, ranges: Iterable[LoweredRanges]) -> tuple[Considered, ...]:
     """What workloads and ranges passed over, and would lack: the root of how much larger their mean variance is."""
-    workloads = [asked for asked in lowered.asked if isinstance(asked, AskedWorkload)]
+    workloads = [asked for asked in lowered.asked if isinstance(asked, LoweredWorkload)]
     passed_over = (
         Considered(
             name=f"{asked.name}: {passed.name}",
@@ -105,30 +111,29 @@ def _steps(lowered: Lowered, choices: Mapping[str, Choice]) -> tuple[Step, ...]:
     chosen = {}
     for choice in choices.values():
         for at, scale in choice.scales.items():
-            draft = choice.lowered.drafts[at]
-            mechanism = mechanism_of(draft, choice.candidate)
+            draft = choice.domain.lowered.drafts[at]
             own = draft.answers[0].query if draft.answers[0].query in choices else ""
-            chosen[own, *_identity(draft)] = (mechanism, scale, choice.parts[at])
+            chosen[own, *_identity(draft)] = (choice.domain.mechanism(at), scale, choice.parts[at])
     found = []
     for draft in lowered.drafts:
         own = draft.answers[0].query if draft.answers[0].query in choices else ""
         found.append((draft, *chosen[own, *_identity(draft)]))
-    shares = _shares([(event_of(draft, mechanism, scale), part) for draft, mechanism, scale, part in found], choices)
+    shares = _shares([(draft.event(mechanism, scale), part) for draft, mechanism, scale, part in found], choices)
     return tuple(
         _step(draft, mechanism, scale, share) for (draft, mechanism, scale, _), share in zip(found, shares, strict=True)
     )
 
 
-def _identity(draft: Draft) -> tuple[object, ...]:
+def _identity(draft: UnscaledStep) -> tuple[object, ...]:
     """What tells a draft from all others of its domain, in any form of the measures; lists and workloads share none."""
     own = draft.answers[0].query if draft.list_of is not None or draft.part is not None else ""
     return draft.aggregate, draft.parts, draft.delta, draft.residual, own
 
 
-def _step(draft: Draft, mechanism: str, scale: Fraction, share: Fraction) -> Step:
+def _step(draft: UnscaledStep, mechanism: str, scale: Fraction, share: Fraction) -> Step:
     selecting = None
     if draft.delta is not None:
-        threshold, least = threshold_of(draft, mechanism, scale)
+        threshold, least = draft.threshold(mechanism, scale)
         coin = mechanism == "optimal_selection"
         selecting = Selecting(threshold=threshold, delta=draft.delta, left_out=threshold - least if coin else 0)
     return Step(
@@ -159,13 +164,13 @@ def _shares(costs: Sequence[tuple[Event, Fraction]], choices: Mapping[str, Choic
 
 
 def _plan(
-    problem: Problem,
+    planning: Planning,
     lowered: Lowered,
     steps: tuple[Step, ...],
     fingerprint: str,
     considered: tuple[Considered, ...],
 ) -> ReleasePlan:
-    spec, publish = problem.spec, _publish(problem.spec)
+    spec, publish = planning.spec, _publish(planning.spec)
     delta = spec.privacy.budget.delta
     event = Composed(events=tuple(step.event for step in steps))
     found = losses(event, delta)
@@ -175,12 +180,12 @@ def _plan(
             hint="add a delta to the budget, such as `delta: 1e-9`",
             code="DPR-P102",
         )
-    certified = problem.accounting if problem.accounting != "auto" else min(found, key=lambda name: found[name])
+    certified = planning.accounting if planning.accounting != "auto" else min(found, key=lambda name: found[name])
     _check_spent(spec.privacy.budget, event, found[certified])
-    invariants = tuple(problem.lowering.invariants.values())
+    invariants = tuple(planning.lowering.invariants.values())
     by_id: dict[str, Measured] = {step.id: step for step in steps}
     by_id |= {each.id: each for each in invariants}
-    told = outputs(lowered.queries, lowered.workloads, problem.catalog, by_id, publish.confidence)
+    told = outputs(lowered.queries, lowered.workloads, planning.catalog, by_id, publish.confidence)
     return ReleasePlan(
         release=ReleaseInfo(**spec.release.model_dump(), revisions=spec.revisions),
         spec_fingerprint=fingerprint,
@@ -188,15 +193,15 @@ def _plan(
         neighboring=spec.privacy.neighboring,
         budget=spec.privacy.budget,
         accounting=spec.privacy.accounting,
-        accounts=tuple(problem.accounts),
-        catalog=problem.catalog,
+        accounts=tuple(planning.accounts),
+        catalog=planning.catalog,
         queries=lowered.queries,
         steps=steps,
         loss={name: Loss(epsilon=epsilon, delta=delta) for name, epsilon in found.items()},
         certified=certified,
         outputs=told,
         considered=considered,
-        naive=naive(problem, lowered, steps, told),
+        naive=naive(planning, lowered, steps, told),
         derive=tuple(Derived(name=name, title=each.title, sql=each.sql) for name, each in spec.derive.items()),
         unspent=_unspent(spec.privacy.budget, event, found[certified], lowered),
         publish=publish,
@@ -245,3 +250,94 @@ def _publish(spec: ReleaseSpec) -> Publish:
         layout=2,
         csv_formulas=spec.publish.csv_formulas,
     )
+
+
+def naive(planning: Planning, lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> Naive | None:
+    """Every measure by itself, discrete Laplace noise, epsilon cut into equal parts, losses added up.
+
+    None where the budget is given as rho, which that beginner does not know.
+
+    Args:
+        planning: What was asked.
+        lowered: What it became.
+        steps: Of the plan.
+        told: What the plan says of the accuracy of every published number.
+    """
+    epsilon = planning.budget.epsilon
+    if epsilon is None:
+        return None
+    exact = planning.lowering.invariants
+    alone = [(query, label) for query in lowered.queries if query.name not in exact for label in query.measures]
+    if not alone:
+        return None
+    each = epsilon / len(alone)
+    planned = _planned(lowered, steps, told)
+    ratios = []
+    for query, label in alone:
+        ours, naively = planned.get((query.name, label), 0.0), _alone(planning, query, label, each)
+        if ours > 0 and naively > 0:
+            ratios.append(0.5 * math.log(naively / ours))
+    if not ratios:
+        return None
+    times = math.exp(sum(ratios) / len(ratios))
+    words = (
+        f"{len(alone)} measures at epsilon {round_up(epsilon / len(alone), 4)} each, discrete Laplace noise, added up"
+    )
+    return Naive(accounts_for=words, noise=round_up(Fraction(times), 4), charged=_charged(planning, lowered, each))
+
+
+def _planned(lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> dict[tuple[str, str], float]:
+    """The variance of every published number: to first order, and of a reconciled one as the plan says."""
+    laws = [step.law for step in steps]
+    names = [each.name if isinstance(each, PlannedQuery) else "" for each in lowered.asked]
+    found = {
+        (names[term.query], term.label): math.fsum(weight * laws[at].variance for at, weight in term.weights)
+        for term in lowered.terms
+        if names[term.query]
+    }
+    tables = {name for workload in lowered.workloads for name in workload.tables}
+    return found | {
+        (each.query, each.measure): float(each.standard_error or 0) ** 2 for each in told if each.query in tables
+    }
+
+
+def _charged(planning: Planning, lowered: Lowered, epsilon: Fraction) -> str:
+    """What the dearest account would be charged."""
+    most = Fraction(0)
+    for account in planning.accounts:
+        tables = {name for name, table in planning.catalog.tables.items() if table.account == account.name}
+        drawn = (query for query in lowered.queries if query.name not in planning.lowering.invariants)
+        measures = sum(len(query.measures) for query in drawn if query.table in tables)
+        events = [Repeated(event=Approximate(epsilon=epsilon), count=measures)] if measures else []
+        most = max(most, planning.charge(account, events).epsilon)
+    return round_up(most, 4)
+
+
+def _alone(planning: Planning, planned: PlannedQuery, label: str, epsilon: Fraction) -> float:
+    """The first-order variance of one measure in its plain form, its epsilon divided evenly over its draws."""
+    table = planning.catalog.tables[planned.table]
+    measure = planned.measures[label]
+    quantities = measure.quantities(table)
+    weights = measure.weights(quantities, expected_rows(planned.expect, planned.measures, label))
+    total = 0.0
+    relation, needed = planning.spec.privacy.neighboring, sum(1 for weight in weights if weight)
+    for quantity, weight in zip(quantities, weights, strict=True):
+        if not weight:
+            continue
+        aggregate = BoundedAggregate(**dict(planned.grouping), quantity=quantity)
+        if quantity.kind == "quantile":
+            rounds, spread, _ = choice_reach(aggregate, planning.catalog, relation)
+            total += weight * float(rounds * spread * needed / epsilon) ** 2
+            continue
+        reach = sensitivity(aggregate, planning.catalog, relation)
+        law = MECHANISMS["discrete_laplace"].law(reach.l1 * needed / epsilon)
+        total += weight * law.variance
+    return total * _cells_of_a_sum(planning, planned)
+
+
+def _cells_of_a_sum(planning: Planning, planned: PlannedQuery) -> float:
+    """Of how many cells, in the mean, that beginner adds up a number: of prefixes and ranges the noisy counts."""
+    if planned.ranges is None:
+        return 1.0
+    keys = planning.catalog.tables[planned.table].column(planned.ranges.of).cells
+    return (keys + 1) / 2 if planned.ranges.which == "prefixes" else (keys + 2) / 3

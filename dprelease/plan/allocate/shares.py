@@ -20,20 +20,59 @@ from fractions import Fraction
 from typing import Literal
 
 from dprelease.noise import Law
-from dprelease.plan.allocate.candidates import Candidate, spread_of
-from dprelease.plan.design.budget_split import blocks
+from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.lower.queries import Lowered, Term
-from dprelease.plan.lower.workloads import AskedWorkload
+from dprelease.plan.lower.workloads import LoweredWorkload
 
-__all__ = ["Allocation", "error_of", "reach_of", "score_of", "shares_of"]
+__all__ = ["Allocation", "blocks", "error_of", "even_split", "reach_of", "score_of", "shares_of"]
 
 Allocation = Literal["shares", "least_error"]
 Parts = Mapping[int, Mapping[int, Fraction]]
 
 _TURNS = 200
 _SETTLED = Fraction(1, 2**30)
+_EVEN = 1e-12
 # A choice of scale T costs rho = l2^2 / (8 T^2); Gaussian noise of that rho has the variance l2^2 / (2 rho) = 4 T^2.
 _CHOICE = 4
+
+
+def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, Fraction]:
+    """How a query's budget is divided over its drafts: draft -> part; the parts add up to exactly one.
+
+    Minimises the mean over the query's measures of the logarithm of the variance, which no change of units can
+    move. With V_m = sum_i w_mi V_i and V_i = v_i / b_i^p (p = 1 for rho, 2 for epsilon) the stationary point of
+    sum_m ln V_m under sum_i b_i = 1 is b_i = f_i, the mean over m of w_mi V_i / V_m: every draft gets its part of
+    the variances that it causes. It is found by b_i <- b_i (f_i / b_i)^(1 / (1 + p)), made to add up to one: the
+    multiplicative algorithm of optimal design, which climbs to the optimum for such powers (Yu 2010, "Monotonic
+    convergence of a general algorithm for computing optimal designs"). A measure with one draft gives it an equal
+    part. A mean divides its part into halves, which is D_i sqrt(w_i), the closed form of weighted squared error, at
+    the worst mean. Centred counts of the same rows get the split of Joseph and Yu, COLT 2024.
+    """
+    terms = [term for term in lowered.terms if term.query == query]
+    planned = {at: lowered.drafts[at].part for term in terms for at, _ in term.weights}
+    parts = {at: part for at, part in planned.items() if part is not None}
+    if parts:  # a workload's, which its strategy has chosen
+        return parts
+    used = sorted({draft for term in terms for draft, _ in term.weights})
+    power = candidate.power
+    spread = {at: candidate.spread(lowered.drafts[at]) ** 2 for at in used}
+    part = dict.fromkeys(used, 1 / len(used))
+    for _ in range(_TURNS):
+        fresh = dict.fromkeys(used, 0.0)
+        for term in terms:
+            caused = [(at, weight * spread[at] / part[at] ** power) for at, weight in term.weights]
+            total = sum(size for _, size in caused)
+            for at, size in caused:
+                fresh[at] += size / total / len(terms)
+        moved = max(abs(fresh[at] - part[at]) for at in used)
+        part = {at: size * (max(fresh[at], 1e-9) / size) ** (1 / (1 + power)) for at, size in part.items()}
+        whole = sum(part.values())
+        part = {at: size / whole for at, size in part.items()}
+        if moved < _EVEN:
+            break
+    exact = {at: Fraction(size).limit_denominator(10**6) for at, size in part.items()}
+    added = sum(exact.values(), Fraction(0))
+    return {at: size / added for at, size in exact.items()}
 
 
 def shares_of(
@@ -42,7 +81,7 @@ def shares_of(
     """The part of the shared budget of each query that has one; a pinned query has all of its own.
 
     With ``least_error``: if no two queries share a draw, the parts of
-    :func:`dprelease.plan.design.budget_split.blocks`. Draws that several queries share get the sum of what these give
+    :func:`dprelease.plan.allocate.shares.blocks`. Draws that several queries share get the sum of what these give
     them, b_i = sum_q s_q P_qi, and the total error F(s) = sum_i a_i / b_i^p is made least by applying ``blocks`` again
     and again. Each turn lowers F: as u^-p is convex, (sum_q t_q P_qi)^-p <= b_i^-p sum_q (s_q P_qi / b_i) (t_q /
     s_q)^-p, so that F(t) <= sum_q C_q / t_q^p with C_q = s_q^(p + 1) sum_i a_i P_qi / b_i^(p + 1), with equality at t =
@@ -54,7 +93,7 @@ def shares_of(
         lowered: The release in the candidate's form.
         candidate: Says in which unit, and by which power of it errors fall.
         queries: The places of the domain's queries.
-        parts: Of each query, how its budget is divided over its drafts (``candidates.even_split``).
+        parts: Of each query, how its budget is divided over its drafts (:func:`even_split`).
         allocation: Of the spec.
 
     Returns:
@@ -72,7 +111,7 @@ def shares_of(
 def _least(lowered: Lowered, candidate: Candidate, queries: Sequence[int], parts: Parts) -> dict[int, Fraction]:
     power = candidate.power
     caused = {
-        at: weight * spread_of(lowered.drafts[at], candidate) ** 2 for at, weight in _weights(lowered, queries).items()
+        at: weight * candidate.spread(lowered.drafts[at]) ** 2 for at, weight in _weights(lowered, queries).items()
     }
     split = {query: {at: float(part) for at, part in parts[query].items()} for query in queries}
     shares = (Fraction(1, len(queries)),) * len(queries)
@@ -106,7 +145,7 @@ def _weights(lowered: Lowered, queries: Sequence[int]) -> dict[int, float]:
         if term.query not in wanted:
             continue
         share, asked = lowered.goals[term.query].share, lowered.asked[term.query]
-        tables = len(asked.planned.tables) if isinstance(asked, AskedWorkload) else 1
+        tables = len(asked.planned.tables) if isinstance(asked, LoweredWorkload) else 1
         reach = reach_of(lowered, term)
         for at, weight in term.weights:
             like = _CHOICE if lowered.drafts[at].choosing is not None else 1
@@ -123,7 +162,7 @@ def reach_of(lowered: Lowered, term: Term) -> float:
     of a unit can be in. Weights of a workload are for units of one row each, and one that has r of them moves a cell by
     r, in a variance of r^2 as much: 1.
     """
-    if isinstance(lowered.asked[term.query], AskedWorkload):
+    if isinstance(lowered.asked[term.query], LoweredWorkload):
         return 1.0
     reaches = []
     for at, weight in term.weights:
@@ -158,3 +197,41 @@ def score_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law], 
         score += part * math.log(max(variance, 1e-300))
         weight += part
     return score / weight
+
+
+_BITS = 40  # of the root of the largest block
+
+
+def blocks(costs: Sequence[float], power: int) -> tuple[Fraction, ...]:
+    """Which part of a budget each block gets, whose least error at the part x is ``cost / x^power``.
+
+    Lagrange, in x: ``power C / x^(power + 1) = theta``, so x is proportional to ``C^(1 / (power + 1))``; the total
+    error is ``(sum C^(1 / (power + 1)))^(power + 1)``. With power 1 (Gaussian noise, x in rho) this is the square-root
+    rule, with power 2 (Laplace noise, x in epsilon) the cube-root rule. Where some blocks have a least part, giving it
+    to those that would get less, and the others the same proportions of the rest, is the minimum (Karush, Kuhn and
+    Tucker). A block is anything that is planned as one: a table, a workload, moments.
+    Their roots are whole numbers, beside the largest one in steps of 2^-40.
+
+    Args:
+        costs: The least weighted squared error of every block at the whole budget; above 0.
+        power: By which power of its budget a block's error falls: 1 or 2.
+
+    Returns:
+        The parts; they are above 0 and add up to exactly 1, and equal costs have equal parts.
+
+    Raises:
+        ValueError: If an argument is not as said.
+    """
+    if power not in (1, 2) or not costs or not all(math.isfinite(cost) and cost > 0 for cost in costs):
+        raise ValueError("there is at least one block, and its error falls by the power 1 or 2; both are above 0")
+    degree, most = power + 1, Fraction(max(costs))
+    roots = [max(1, _root(int((Fraction(cost) / most) * 2 ** (_BITS * degree)), degree)) for cost in costs]
+    return tuple(Fraction(root, sum(roots)) for root in roots)
+
+
+def _root(number: int, degree: int) -> int:
+    """The whole part of a root of a whole number, by Newton's iteration from above."""
+    root = 1 << -(-number.bit_length() // degree)
+    while root and (less := ((degree - 1) * root + number // root ** (degree - 1)) // degree) < root:
+        root = less
+    return root

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from dprelease.errors import PlanError
-from dprelease.plan.allocate.candidates import Candidate, law_of, mechanism_of, scale_of
+from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums, normal_margin
 from dprelease.plan.lower.queries import Lowered
-from dprelease.plan.lower.workloads import AskedWorkload
-from dprelease.plan.resolve.goals import expected_rows
+from dprelease.plan.lower.workloads import LoweredWorkload
+from dprelease.plan.resolve.grouping import expected_rows
 
 __all__ = ["floor_of"]
 
 _CLOSE = 1e-6
-_ROUND = 2  # the scale from which on a draw is as good as normal: outputs.normal_margin
+_ROUND = 2  # the scale from which on a draw is as good as normal: accuracy.normal_margin
 
 
 def floor_of(
@@ -31,7 +31,7 @@ def floor_of(
         PlanError: If a target cannot be met at any budget.
     """
     planned = lowered.asked[query]
-    if isinstance(planned, AskedWorkload):
+    if isinstance(planned, LoweredWorkload):
         return _workload_floor(planned, confidence)
     place = {draft.id: at for at, draft in enumerate(lowered.drafts)}
 
@@ -40,7 +40,7 @@ def floor_of(
         laws = {}
         for at, part in parts.items():
             draft = lowered.drafts[at]
-            laws[at] = law_of(draft, mechanism_of(draft, candidate), scale_of(draft, candidate, budget * part))
+            laws[at] = draft.law(candidate.mechanism(draft), candidate.scale(draft, budget * part))
         worst = 0.0
         for label, target in planned.goal.targets.items():
             feeds = planned.inputs[label]
@@ -49,7 +49,7 @@ def floor_of(
             count = expected_rows(planned.expect, planned.measures, label)
             measure, sums = planned.measures[label], lowered.drafts[fed[0]].worst
             if sums is not None:
-                scale = scale_of(lowered.drafts[fed[0]], candidate, budget * parts[fed[0]])
+                scale = candidate.scale(lowered.drafts[fed[0]], budget * parts[fed[0]])
                 margin = error_of_sums(sums, laws[fed[0]], scale, confidence).margin
             else:
                 margin = measure.expected(quantities, [laws[at] for at in fed], confidence, count).margin
@@ -65,7 +65,7 @@ def floor_of(
     return _least(excess, planned.name)
 
 
-def _workload_floor(asked: AskedWorkload, confidence: Fraction) -> Fraction:
+def _workload_floor(asked: LoweredWorkload, confidence: Fraction) -> Fraction:
     """The least rho at which the worst cell of any table of a workload meets the target: variances go by 1 / rho."""
     (target,) = asked.planned.goal.targets.values()
     error = math.sqrt(asked.worst(asked.strategy)) / float(target)

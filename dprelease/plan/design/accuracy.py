@@ -14,7 +14,7 @@ from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
 from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Workload
-from dprelease.plan.resolve.goals import expected_rows
+from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.budget import round_up
 
 __all__ = ["error_of_sums", "normal_margin", "outputs", "reach_of"]

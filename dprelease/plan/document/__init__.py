@@ -1,6 +1,7 @@
 """The plan as a value: what a release measures, publishes and costs."""
 
 from dprelease.plan.document.account import Account, Composition, Parallel, Window
+from dprelease.plan.document.approval import AccountStanding, Head, Standing
 from dprelease.plan.document.batch import Batch
 from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.invariant import Invariant, Measured
@@ -15,11 +16,10 @@ from dprelease.plan.document.plan import (
     PlannedQuery,
     Publish,
     Ranking,
+    ReleaseInfo,
     ReleasePlan,
 )
 from dprelease.plan.document.ranges import PlannedRanges
-from dprelease.plan.document.release import ReleaseInfo
-from dprelease.plan.document.standing import AccountStanding, Head, Standing
 from dprelease.plan.document.step import Answer, Feed, Selecting, Step
 from dprelease.plan.document.workload import PostProcess, Take, Workload
 

@@ -1,4 +1,7 @@
-"""Approvals of a plan as values: what is signed, the signature in the plan's file, and the record kept of it."""
+"""Approvals of a plan as values: what is signed, the signature in the plan's file, and the record kept of it.
+
+Beside them stands what has been spent: the ledger's answer that a plan is held against, and never made from.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dprelease.canonical import Value
-from dprelease.plan.document.standing import Head
+from dprelease.privacy.event import Event
 from dprelease.signature import NotAKey, PrivateKey, PublicKey
 
-__all__ = ["Approval", "Signed", "Statement", "approval_lines", "sign", "stands"]
+__all__ = ["AccountStanding", "Approval", "Head", "Signed", "Standing", "Statement", "approval_lines", "sign", "stands"]
 
 PURPOSE = "approval of a plan"
 # What people read in a report is never more than this, whoever wrote the file.
@@ -142,3 +145,27 @@ def approval_lines(signed: Sequence[Signed]) -> list[str]:
         f"key {PublicKey.from_text(each.key).fingerprint}"
         for each in signed
     ]
+
+
+class Head(Value):
+    """The last ledger entry of an account: sequence number (0: none yet) and hash."""
+
+    sequence: int = 0
+    hash: str = ""
+
+
+class AccountStanding(Value):
+    """One account as the ledger has it: its head, and every event ever charged to it."""
+
+    head: Head = Head()
+    charged: tuple[Event, ...] = ()
+
+
+class Standing(Value):
+    """What has been spent, as a value; an account that the ledger does not know has the empty standing."""
+
+    accounts: dict[str, AccountStanding] = {}
+
+    def of(self, account: str) -> AccountStanding:
+        """The standing of one account."""
+        return self.accounts.get(account, AccountStanding())

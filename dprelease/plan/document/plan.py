@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from dprelease.canonical import Value
 from dprelease.catalog.aggregate import Grouping
@@ -13,14 +13,12 @@ from dprelease.catalog.table import Catalog, Column
 from dprelease.formats import USUAL, FormatName
 from dprelease.measures import AnyMeasure
 from dprelease.plan.document.account import Account
-from dprelease.plan.document.approval import Approval
+from dprelease.plan.document.approval import Approval, Head
 from dprelease.plan.document.batch import Batch, in_one_piece, in_their_pieces
 from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.invariant import Invariant, Measured
 from dprelease.plan.document.pieces import Piece, pieces_of
 from dprelease.plan.document.ranges import PlannedRanges
-from dprelease.plan.document.release import ReleaseInfo
-from dprelease.plan.document.standing import Head
 from dprelease.plan.document.step import Feed, Step
 from dprelease.plan.document.workload import Workload
 from dprelease.privacy.accountants import AccountantName, AccountingName
@@ -38,6 +36,7 @@ __all__ = [
     "PlannedQuery",
     "Publish",
     "Ranking",
+    "ReleaseInfo",
     "ReleasePlan",
 ]
 
@@ -338,3 +337,44 @@ class FrozenPlan(Value):
     spec_file: str
     heads: dict[str, Head]
     approvals: tuple[Approval, ...] = ()
+
+
+class ReleaseInfo(Value):
+    """What is released: its identity in the ledger is (name, period).
+
+    Attributes:
+        name: Of the release.
+        period: That it is about.
+        title: What a reader sees.
+        curator: The office that answers for it.
+        contact: Where readers may ask.
+        intended_use: What it is made for.
+        revisions: How often the period is to be released again, with the rows that came late.
+        revision: Which of these revisions this is; 0: the first publication.
+        restatement: How many publications of the same question this one replaces; 0: it is the first one.
+    """
+
+    name: str
+    period: str
+    title: str = ""
+    curator: str = ""
+    contact: str = ""
+    intended_use: str = ""
+    revisions: int = Field(default=0, ge=0)
+    revision: int = Field(default=0, ge=0)
+    restatement: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _planned(self) -> Self:
+        if self.revision > self.revisions:
+            raise ValueError("a revision that was not planned")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Plans that were made before there were these fields keep their fingerprints.
+        written: dict[str, Any] = plain(self)
+        for name in ("revisions", "revision", "restatement"):
+            if not written[name]:
+                del written[name]
+        return written

@@ -1,20 +1,30 @@
-"""A plan as facts that people and machines read; it walks the very steps that the runner walks."""
+"""A plan as facts that people and machines read; it walks the very steps that the runner walks.
+
+It also says what one plan costs under every accountant, and what noise each would have required.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, isqrt
 from typing import Any
 
+from dprelease.errors import PlanError, UnsupportedEvent
 from dprelease.plan.document import Output, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.explain.rounding import grid_facts
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss, round_up
-from dprelease.privacy.rounding import sqrt_up
+from dprelease.privacy.calibrate import largest_knob
+from dprelease.privacy.event import Composed, Event
+from dprelease.privacy.rounding import dyadic_up, sqrt_up
 
 __all__ = [
+    "Compared",
     "allocation_text",
     "budget_facts",
+    "compare",
     "invariant_facts",
     "left_text",
     "loss_facts",
@@ -183,3 +193,42 @@ def _root_up(square: Fraction) -> Fraction:
     """The square root, exact where it is rational, else rounded up."""
     root = Fraction(isqrt(square.numerator), isqrt(square.denominator))
     return root if root * root == square else sqrt_up(square)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One accountant on one plan.
+
+    Attributes:
+        accountant: Its name.
+        epsilon: What it can prove for the plan at the plan's delta; None: nothing finite.
+        noise: By which factor all scales would have to change for it to prove the plan's budget; None: it cannot.
+        why_not: Why not, where it cannot.
+    """
+
+    accountant: str
+    epsilon: Fraction | None
+    noise: Fraction | None
+    why_not: str = ""
+
+
+def compare(plan: ReleasePlan) -> tuple[Compared, ...]:
+    """Every accountant, in the order of their table."""
+    return tuple(_compared(plan, name) for name in ACCOUNTANTS)
+
+
+def _compared(plan: ReleasePlan, name: str) -> Compared:
+    loss = plan.loss.get(name)
+    target = plan.loss[plan.certified].epsilon if plan.budget.epsilon is None else plan.budget.epsilon
+
+    def event_at(knob: Fraction) -> Event:
+        scaled = (step.model_copy(update={"scale": dyadic_up(step.scale / knob)}) for step in plan.steps)
+        return Composed(events=tuple(step.event for step in scaled))
+
+    try:
+        knob = largest_knob(event_at, name, Budget(epsilon=target, delta=plan.budget.delta))
+    except UnsupportedEvent as refusal:
+        return Compared(name, loss.epsilon if loss else None, None, refusal.summary)
+    except PlanError as error:
+        return Compared(name, loss.epsilon if loss else None, None, error.summary)
+    return Compared(name, loss.epsilon if loss else None, 1 / knob)

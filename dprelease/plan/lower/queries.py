@@ -14,11 +14,10 @@ from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.document.workload import Workload
 from dprelease.plan.lower.alternatives import Asked, Form, Group, forms_taken
 from dprelease.plan.lower.invariants import invariants_of, known_to
-from dprelease.plan.lower.ranges import AskedRanges, asked_ranges
-from dprelease.plan.lower.unscaled import Draft, additive, choice, joint, ranking, selection
-from dprelease.plan.lower.workloads import AskedWorkload, asked_workload
-from dprelease.plan.resolve.goals import expected_rows, goal_of
-from dprelease.plan.resolve.grouping import grouping_of, planned_measures
+from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
+from dprelease.plan.lower.unscaled import UnscaledStep, additive, choice, joint, ranking, selection
+from dprelease.plan.lower.workloads import LoweredWorkload, lowered_workload
+from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 
@@ -54,27 +53,27 @@ class Lowered:
         terms: The variances of the measures; of a workload one for all of its tables.
     """
 
-    asked: tuple[PlannedQuery | AskedWorkload, ...]
-    drafts: tuple[Draft, ...]
+    asked: tuple[PlannedQuery | LoweredWorkload, ...]
+    drafts: tuple[UnscaledStep, ...]
     terms: tuple[Term, ...]
 
     @property
     def goals(self) -> tuple[Goal, ...]:
         """Of each query of the spec."""
-        return tuple(each.planned.goal if isinstance(each, AskedWorkload) else each.goal for each in self.asked)
+        return tuple(each.planned.goal if isinstance(each, LoweredWorkload) else each.goal for each in self.asked)
 
     @property
     def queries(self) -> tuple[PlannedQuery, ...]:
         """Every published table, in published order."""
         found: list[PlannedQuery] = []
         for each in self.asked:
-            found += each.queries if isinstance(each, AskedWorkload) else (each,)
+            found += each.queries if isinstance(each, LoweredWorkload) else (each,)
         return tuple(found)
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
         """Every workload, in the order of the spec."""
-        return tuple(each.planned for each in self.asked if isinstance(each, AskedWorkload))
+        return tuple(each.planned for each in self.asked if isinstance(each, LoweredWorkload))
 
 
 Needs = dict[tuple[int, int], list[tuple[Asked, int]]]  # (group, quantity) -> the measures that it feeds, and where
@@ -91,9 +90,9 @@ class Lowering:
     groups: tuple[Group, ...]
     measures: Mapping[str, Mapping[str, Measure]]
     groupings: Mapping[str, Grouping]
-    workloads: Mapping[str, AskedWorkload]
+    workloads: Mapping[str, LoweredWorkload]
     invariants: Mapping[str, Invariant]
-    ranges: Mapping[str, AskedRanges]
+    ranges: Mapping[str, LoweredRanges]
 
     @classmethod
     def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
@@ -102,20 +101,20 @@ class Lowering:
         members: dict[tuple[str, Grouping], list[Asked]] = {}
         measures: dict[str, Mapping[str, Measure]] = {}
         groupings: dict[str, Grouping] = {}
-        workloads: dict[str, AskedWorkload] = {}
-        ranges: dict[str, AskedRanges] = {}
+        workloads: dict[str, LoweredWorkload] = {}
+        ranges: dict[str, LoweredRanges] = {}
         invariants = invariants_of(spec, catalog)
         for at, (name, query) in enumerate(spec.queries.items()):
             table = catalog.tables[query.table]
             if query.marginals is not None:
                 goal = goal_of(query, spec.privacy.budget.delta)
                 known = known_to(name, query, spec, catalog, invariants)
-                workloads[name] = asked_workload(name, query, goal, spec, catalog, known)
+                workloads[name] = lowered_workload(name, query, goal, spec, catalog, known)
                 continue
             groupings[name] = grouping_of(query, catalog)
             measures[name] = planned_measures(query, table)
             if query.ranges is not None:
-                ranges[name] = asked_ranges(name, query, groupings[name], catalog, spec.privacy.neighboring)
+                ranges[name] = lowered_ranges(name, query, groupings[name], catalog, spec.privacy.neighboring)
                 continue
             if name in invariants:
                 groupings[name] = invariants[name].aggregate.grouping
@@ -197,7 +196,7 @@ class Lowering:
         asked, part = need
         return list(self.measures[asked.name]).index(asked.label), part
 
-    def _draft(self, keys: Sequence[tuple[int, int]], needs: Needs, names: set[str]) -> Draft:
+    def _draft(self, keys: Sequence[tuple[int, int]], needs: Needs, names: set[str]) -> UnscaledStep:
         grouping = self.groups[keys[0][0]].grouping
         quantities = [self.quantities[quantity] for _, quantity in keys]
         fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
@@ -209,7 +208,7 @@ class Lowering:
         make = choice if quantities[0].kind == "quantile" else additive
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
 
-    def _selections(self, names: set[str]) -> list[Draft]:
+    def _selections(self, names: set[str]) -> list[UnscaledStep]:
         """One for each group whose keys are private; they come first, for what follows needs their keys."""
         private = [group for group in self.groups if group.grouping.private]
         found = []
@@ -228,7 +227,7 @@ class Lowering:
         whole = budget.epsilon if budget.epsilon is not None else sqrt_up(2 * (budget.rho or Fraction(1)))
         return whole / len(self.spec.queries)
 
-    def _ranking(self, name: str, query: QuerySpec, names: set[str]) -> Draft:
+    def _ranking(self, name: str, query: QuerySpec, names: set[str]) -> UnscaledStep:
         table = self.catalog.tables[query.table]
         by_unit = query.of == "units" and table.unit_id is not None
         quantity = Quantity(kind="units" if by_unit else "rows")
@@ -237,9 +236,9 @@ class Lowering:
         relation = self.spec.privacy.neighboring
         return ranking(step, self.groupings[name], quantity, query.k or 1, answers, self.catalog, relation)
 
-    def _lowered(self, drafts: Sequence[Draft], feeds: Fed, selected: Mapping[str, int]) -> Lowered:
+    def _lowered(self, drafts: Sequence[UnscaledStep], feeds: Fed, selected: Mapping[str, int]) -> Lowered:
         counts = {(each.query, each.label): each.count for group in self.groups for each in group.members}
-        asked: list[PlannedQuery | AskedWorkload] = []
+        asked: list[PlannedQuery | LoweredWorkload] = []
         terms = []
         first = {draft.id: at for at, draft in enumerate(drafts)}
         for at, (name, query) in enumerate(self.spec.queries.items()):

@@ -24,12 +24,12 @@ from dprelease.estimate.ranges import Which, variances_of
 from dprelease.plan.design.ranges import prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.document import Answer, Considered
 from dprelease.plan.document.ranges import PlannedRanges
-from dprelease.plan.lower.unscaled import Draft, additive
+from dprelease.plan.lower.unscaled import UnscaledStep, additive
 from dprelease.privacy.budget import round_up
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec
 
-__all__ = ["NAMES", "AskedRanges", "asked_ranges", "has_inverse", "near_optimal"]
+__all__ = ["NAMES", "LoweredRanges", "has_inverse", "lowered_ranges", "near_optimal"]
 
 NAMES = {"root": "square root of the prefix sums", "matrix": "near-optimal matrix", None: "counts of the keys"}
 _GRAIN = 2**14  # of a root: its least entries, far below the diagonal, are then some hundreds
@@ -41,7 +41,7 @@ Whole = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class AskedRanges:
+class LoweredRanges:
     """A query of prefixes or ranges before its noise is chosen.
 
     Attributes:
@@ -54,14 +54,14 @@ class AskedRanges:
 
     planned: PlannedRanges
     label: str
-    draft: Draft
+    draft: UnscaledStep
     weight: float
     considered: tuple[Considered, ...]
 
 
-def asked_ranges(
+def lowered_ranges(
     name: str, query: QuerySpec, grouping: Grouping, catalog: Catalog, relation: Neighboring
-) -> AskedRanges:
+) -> LoweredRanges:
     """Try every way to measure a query of prefixes or ranges, and take the one with the least mean variance.
 
     Args:
@@ -102,10 +102,10 @@ def asked_ranges(
         for told, error in passed
     )
     draft = replace(drafts[best], worst=float(variances[best].max()), reach=rows)
-    return AskedRanges(planned, label, draft, weights[best], considered)
+    return LoweredRanges(planned, label, draft, weights[best], considered)
 
 
-def _kind(draft: Draft) -> str | None:
+def _kind(draft: UnscaledStep) -> str | None:
     return None if draft.factor is None else draft.factor.kind
 
 

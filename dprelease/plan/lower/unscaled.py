@@ -12,20 +12,21 @@ from dprelease.catalog.factor import Factor
 from dprelease.catalog.residual import Residual
 from dprelease.catalog.sensitivity import choice_reach, selection_reach, sensitivity
 from dprelease.catalog.table import Catalog
-from dprelease.noise import OptimalSelection
+from dprelease.errors import BrokenPromiseError
+from dprelease.noise import Law, OptimalSelection
 from dprelease.noise.mechanisms.knorm import gauge
 from dprelease.noise.mechanisms.threshold import least_threshold
-from dprelease.plan.document import Answer, Choosing
-from dprelease.privacy.event import Sensitivity
+from dprelease.plan.document import Answer, Choosing, mechanisms
+from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Ball", "Draft", "additive", "choice", "joint", "ranking", "selection"]
+__all__ = ["Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
 
 Ball = Literal["count", "linf"]
 
 
 @dataclass(frozen=True)
-class Draft:
+class UnscaledStep:
     """A step before its noise is chosen.
 
     Attributes:
@@ -75,6 +76,44 @@ class Draft:
         """Its quantities, in the order in which a measurement holds them."""
         return (self.aggregate.quantity, *self.joined)
 
+    def event(self, mechanism: str, scale: Fraction) -> Event:
+        """What the draw costs at a scale."""
+        return mechanisms.event_of(
+            mechanism,
+            scale,
+            self.sensitivity,
+            dimension=len(self.parts),
+            gauge=self.gauge,
+            choosing=self.choosing,
+            delta=self.delta,
+        )
+
+    def charged(self, mechanism: str, scale: Fraction, neighboring: Neighboring) -> Event:
+        """What the draw costs at a scale, with all that prices a group of units."""
+        if self.delta is None or mechanism == "optimal_selection":
+            return self.event(mechanism, scale)
+        threshold, _ = self.threshold(mechanism, scale)
+        whole = mechanisms.selection_of(mechanism, scale, self.sensitivity, threshold, self.delta, neighboring)
+        return self.event(mechanism, scale) if whole is None else whole
+
+    def law(self, mechanism: str, scale: Fraction) -> Law:
+        """The law of one of its noisy numbers at a scale; of a choice, that of its score."""
+        return mechanisms.law_of(mechanism, scale, dimension=len(self.parts), gauge=self.gauge, choosing=self.choosing)
+
+    def threshold(self, mechanism: str, scale: Fraction) -> tuple[int, int]:
+        """The threshold of a draw that selects keys, and the least one for its delta; ``min_units`` may raise it.
+
+        Where a coin decides: the number of units from which it shows a key more often than not.
+        """
+        if self.delta is None:
+            raise BrokenPromiseError(f"{self.id} selects no keys")
+        if mechanism == "optimal_selection":
+            least = OptimalSelection().half_point(1 / scale, self.delta / self.sensitivity.l0)
+        else:
+            noise: Literal["laplace", "gaussian"] = "laplace" if mechanism == "laplace_threshold" else "gaussian"
+            least = least_threshold(noise, scale, self.delta, self.groups or 1)
+        return max(least, self.aggregate.min_units or 1), least
+
 
 def _aggregate(grouping: Grouping, quantity: Quantity) -> BoundedAggregate:
     return BoundedAggregate(**dict(grouping), quantity=quantity)
@@ -82,21 +121,21 @@ def _aggregate(grouping: Grouping, quantity: Quantity) -> BoundedAggregate:
 
 def additive(
     step: str, grouping: Grouping, quantity: Quantity, answers: tuple[Answer, ...], catalog: Catalog, by: Neighboring
-) -> Draft:
+) -> UnscaledStep:
     """One quantity, hidden by independent integer noise on every cell."""
     aggregate = _aggregate(grouping, quantity)
     reach = sensitivity(aggregate, catalog, by)
-    return Draft(step, aggregate, (), answers, reach, cells_of(grouping, catalog))
+    return UnscaledStep(step, aggregate, (), answers, reach, cells_of(grouping, catalog))
 
 
 def choice(
     step: str, grouping: Grouping, quantity: Quantity, answers: tuple[Answer, ...], catalog: Catalog, by: Neighboring
-) -> Draft:
+) -> UnscaledStep:
     """One quantile, chosen on its grid in every cell."""
     aggregate = _aggregate(grouping, quantity)
     rounds, spread, reach = choice_reach(aggregate, catalog, by)
     choosing = Choosing(rounds=rounds, spread=spread, candidates=quantity.high - quantity.low + 1)
-    return Draft(step, aggregate, (), answers, reach, cells_of(grouping, catalog), choosing=choosing)
+    return UnscaledStep(step, aggregate, (), answers, reach, cells_of(grouping, catalog), choosing=choosing)
 
 
 def ranking(
@@ -107,13 +146,13 @@ def ranking(
     answers: tuple[Answer, ...],
     catalog: Catalog,
     by: Neighboring,
-) -> Draft:
+) -> UnscaledStep:
     """The k keys with the largest counts, chosen one after the other."""
     aggregate = _aggregate(grouping, quantity)
     cells = cells_of(grouping, catalog)
     rounds, spread, reach = choice_reach(aggregate, catalog, by, rounds_of_list=k)
     choosing = Choosing(rounds=rounds, spread=spread, candidates=cells or 1)
-    return Draft(step, aggregate, (), answers, reach, cells, choosing=choosing, list_of=k)
+    return UnscaledStep(step, aggregate, (), answers, reach, cells, choosing=choosing, list_of=k)
 
 
 def selection(
@@ -124,7 +163,7 @@ def selection(
     epsilon: Fraction,
     catalog: Catalog,
     by: Neighboring,
-) -> Draft:
+) -> UnscaledStep:
     """Which keys appear: the units of every key are counted, and noise decides.
 
     Args:
@@ -141,7 +180,7 @@ def selection(
     scale = reach.l1 / epsilon
     half = OptimalSelection().half_point(1 / scale, delta / reach.l0)
     coin = half < least_threshold("laplace", scale, delta, groups)
-    return Draft(step, aggregate, (), answers, reach, None, delta=delta, groups=groups, coin=coin)
+    return UnscaledStep(step, aggregate, (), answers, reach, None, delta=delta, groups=groups, coin=coin)
 
 
 def joint(
@@ -151,7 +190,7 @@ def joint(
     answers: tuple[Answer, ...],
     catalog: Catalog,
     by: Neighboring,
-) -> Draft:
+) -> UnscaledStep:
     """Several counts of the same cells, each moved by at most 1 by one row, where every row is one unit.
 
     One row moves every count of its cell by 0 or 1, so all of them together are the worst case; a replaced row
@@ -162,7 +201,7 @@ def joint(
     add_remove = by is Neighboring.ADD_REMOVE
     ball: Ball = "count" if add_remove or cells != 1 else "linf"
     moved = count if add_remove or cells == 1 else 2 * count
-    return Draft(
+    return UnscaledStep(
         step,
         _aggregate(grouping, quantities[0]),
         tuple(quantities[1:]),

@@ -1,7 +1,12 @@
-"""From a query with marginals to the draws of its workload: the best strategy, each draw with its share."""
+"""From a query with marginals to the draws of its workload: the best strategy, each draw with its share.
+
+Where some tables are known exactly, it also checks what must be true then, and says what these are worth.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,11 +15,12 @@ from dprelease.catalog.residual import Residual, grain_for, residual_sensitivity
 from dprelease.catalog.sensitivity import limits_of, sensitivity
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
+from dprelease.estimate.workloads.conditional import saying_all
 from dprelease.estimate.workloads.design import Design, Taken, Tree, Zeros
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures.count import Count
 from dprelease.plan.design.workload_design import tree_of, zeros_in
-from dprelease.plan.design.workload_objective import aimed
+from dprelease.plan.design.workload_objective import aimed, lost
 from dprelease.plan.design.workload_strategy import Part, Strategy, cost
 from dprelease.plan.design.workload_zeros import spared
 from dprelease.plan.document import Answer, PlannedQuery
@@ -22,20 +28,20 @@ from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.pieces import in_pieces
 from dprelease.plan.document.workload import Take, Workload
 from dprelease.plan.lower.invariants import Known
-from dprelease.plan.lower.known_totals import check_known, gained
-from dprelease.plan.lower.unscaled import Draft
+from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import canonical_text
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.queries import published_sets, shares_of
+from dprelease.spec.fields.workloads import Minimize
 
-__all__ = ["AskedWorkload", "asked_workload"]
+__all__ = ["LoweredWorkload", "check_known", "gained", "lowered_workload"]
 
 Axes = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class AskedWorkload:
+class LoweredWorkload:
     """A workload before its noise is chosen.
 
     Attributes:
@@ -57,7 +63,7 @@ class AskedWorkload:
 
     planned: Workload
     queries: tuple[PlannedQuery, ...]
-    drafts: tuple[Draft, ...]
+    drafts: tuple[UnscaledStep, ...]
     strategies: tuple[Strategy, ...]
     weights: tuple[float, ...]
     sizes: tuple[int, ...]
@@ -96,9 +102,9 @@ class AskedWorkload:
         return float(reach * self.rows**2 / (2 * part.share))
 
 
-def asked_workload(
+def lowered_workload(
     name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, catalog: Catalog, known: tuple[Known, ...] = ()
-) -> AskedWorkload:
+) -> LoweredWorkload:
     """Choose the strategy of a query with marginals, and lay out its draws.
 
     The strategy is the best one given what invariants say for certain, and draws nothing of that; with an author's
@@ -190,7 +196,7 @@ def asked_workload(
     takes += tuple(Take(step=each.step, level=each.level, axes=each.axes) for each in known)
     workload = workload.model_copy(update={"takes": takes})
     mean = float(found[0].variances.mean())
-    return AskedWorkload(
+    return LoweredWorkload(
         planned=workload,
         queries=tuple(_query(workload, at, rows, catalog) for at in range(len(workload.tables))),
         drafts=drafts,
@@ -209,7 +215,7 @@ def asked_workload(
     )
 
 
-def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring) -> Draft:
+def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring) -> UnscaledStep:
     """One draw: the counts of a table, or of its residual."""
     by = workload.columns(part.level, part.axes)
     grouping = rows.model_copy(update={"by": by})
@@ -225,7 +231,7 @@ def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, rel
         reach = residual_sensitivity(residual, _rows(grouping, catalog), relation)
     keys = [catalog.tables[workload.table].column(name).cells for name in workload.levels]
     pieces = in_pieces(cells, part.level, keys)
-    return Draft(
+    return UnscaledStep(
         _id(workload, part), aggregate, (), answers, reach, cells, residual=residual, part=part.share, pieces=pieces
     )
 
@@ -285,3 +291,44 @@ def _titled(workload: Workload, level: int, axes: Axes) -> str:
     """``race by adult, for each puma``; ``total``."""
     attributes = " by ".join(workload.attributes[at] for at in axes) or "total"
     return f"{attributes}, for each {workload.levels[level]}" if workload.levels else attributes
+
+
+def check_known(workload: Workload, strategy: Strategy, known: Sequence[Known]) -> None:
+    """Something is left to be drawn, and what is done after the noise leaves what is exact as it is.
+
+    Non-negative and whole tables keep one exact table, and with it all that follow from it: the cells of each of its
+    keys are then numbers with one sum. Tables that say different things are not kept (for three of them no
+    non-negative whole numbers with all these sums need to be near).
+
+    Raises:
+        PlanError: DPR-P107.
+    """
+    if not strategy.parts:
+        raise PlanError(
+            f"every table of {workload.name} follows from invariants, so that nothing of it is protected",
+            hint="leave the query out, or some of its invariants",
+            code="DPR-P107",
+        )
+    if not known or not set(workload.post) - {"consistent"} or saying_all((e.level, e.axes) for e in known):
+        return
+    lowest = max(known, key=lambda each: (each.level, len(each.axes)))
+    other = next(each for each in known if not set(each.axes) <= set(lowest.axes))
+    first, second = (", ".join(workload.columns(each.level, each.axes)) for each in (lowest, other))
+    raise PlanError(
+        f"invariants by {first} and by {second} would not both stay exact in {workload.name}: what is done after the "
+        "noise keeps one exact table, and those that follow from it",
+        hint="write `postprocess: [consistent]`, or leave one of the invariants out",
+        code="DPR-P107",
+    )
+
+
+def gained(unaided: Strategy, found: Strategy, minimize: Minimize) -> float | None:
+    """How many times the noise a workload would have without what it knows; None where it would be endless.
+
+    Args:
+        unaided: The best strategy that knows nothing.
+        found: The one that was chosen.
+        minimize: What is made least.
+    """
+    without, beside = lost(unaided, minimize), lost(found, minimize)
+    return math.sqrt(without / beside) if math.isfinite(without) and beside > 0 else None

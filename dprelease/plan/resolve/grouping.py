@@ -1,14 +1,27 @@
-"""From a query to the rows and cells that its steps share, and to one measure for every published number."""
+"""From a query to the rows and cells that its steps share, its measures, its goals and its guesses of rows."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
 
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.table import Catalog, Table
 from dprelease.measures import Measure, planned
+from dprelease.plan.document.goal import Goal
+from dprelease.privacy.budget import Budget
 from dprelease.spec.fields.document import QuerySpec
 
-__all__ = ["canonical_measures", "canonical_text", "exclusion_name", "grouping_of", "planned_measures"]
+__all__ = [
+    "canonical_measures",
+    "canonical_text",
+    "exclusion_name",
+    "expected_rows",
+    "goal_of",
+    "grouping_of",
+    "planned_measures",
+]
 
 
 def exclusion_name(query: QuerySpec) -> str | None:
@@ -66,3 +79,24 @@ def planned_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
     types = {column.name: column.type for column in table.columns}
     found = planned(canonical_measures(query, table))
     return {label: each.settled(types) for label, each in found.items()}
+
+
+def goal_of(query: QuerySpec, delta: Fraction) -> Goal:
+    """What the author asked of a query, with relative targets made absolute by ``expect``."""
+    targets = {}
+    for label, target in query.target.items():
+        margin = target.margin
+        if margin is None:
+            assert target.relative is not None  # noqa: S101 - the loader wants one of the two
+            margin = target.relative * query.expect[label]
+        targets[label] = margin
+    pinned = query.budget
+    budget = Budget(epsilon=pinned.epsilon, rho=pinned.rho, delta=delta) if pinned is not None else None
+    return Goal(share=query.weight, budget=budget, targets=targets)
+
+
+def expected_rows(expect: Mapping[str, int], measures: Mapping[str, Measure], label: str) -> int | None:
+    """The author's guess of the rows behind a measure: of a count of the same column, else of any count."""
+    target = measures[(label, *measures[label].others)[-1]].target
+    own = [guess for name, guess in expect.items() if target and measures[name].target == target]
+    return next(iter(own or expect.values()), None)

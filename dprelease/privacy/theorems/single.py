@@ -26,14 +26,22 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.rounding import CONTEXT, real, upper
-from dprelease.privacy.theorems import bounded_range, collapse, gaussian, laplace, lattice
+from dprelease.privacy.theorems import bounded_range, collapse, gaussian, lattice
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon
 from dprelease.privacy.theorems.inverse import SMALLEST, as_delta, certified
 
 if TYPE_CHECKING:
     from dprelease.privacy.theorems.loss_bound import Loss
 
-__all__ = ["delta", "epsilon", "near_epsilon", "pure_delta", "pure_epsilon"]
+__all__ = [
+    "continuous_laplace_delta",
+    "continuous_laplace_epsilon",
+    "delta",
+    "epsilon",
+    "near_epsilon",
+    "pure_delta",
+    "pure_epsilon",
+]
 
 _LARGEST_SUMMED = 2000  # beyond, the collapse loses less than 1e-8 and takes a tenth of the time
 _TAIL_SHARE = Fraction(1, 10**7)  # what a tail costs, relative to delta, at most
@@ -42,9 +50,9 @@ _TAIL_SHARE = Fraction(1, 10**7)  # what a tail costs, relative to delta, at mos
 def delta(atom: Event, epsilon: Fraction) -> Fraction:
     """A delta for which one draw is (epsilon, delta)-differentially private, rounded up; at most 1.
 
-    Which theorem: `curves.lattice` (integer noise on one cell), `curves.laplace`, `curves.gaussian` (any number of
-    cells, by the L2 sensitivity), `curves.collapse` or zCDP (Canonne, Kamath and Steinke 2020, Proposition 12) for a
-    discrete Gaussian on several cells (where their changes are known by their norms alone, too), `bounded_range`,
+    Which theorem: `curves.lattice` (integer noise on one cell), `continuous_laplace_delta`, `curves.gaussian` (any
+    number of cells, by the L2 sensitivity), `curves.collapse` or zCDP (Canonne, Kamath and Steinke 2020, Proposition
+    12) for a discrete Gaussian on several cells (where their changes are known by norms alone, too), `bounded_range`,
     randomized response for everything else that is pure. A larger change of a cell never lowers a curve, so the
     worst-case shifts suffice; with several, the largest delta counts.
 
@@ -128,7 +136,7 @@ def _delta(atom: Event, epsilon: Fraction) -> Fraction:
         case DiscreteLaplace() if atom.sensitivity.l0 <= 1:
             return lattice.laplace_delta(atom.scale, _one_shift(atom.sensitivity), epsilon)
         case Laplace() if atom.sensitivity.l0 <= 1:
-            return laplace.delta(atom.scale, atom.sensitivity.linf, epsilon)
+            return continuous_laplace_delta(atom.scale, atom.sensitivity.linf, epsilon)
         case BoundedRange():
             return min(bounded_range.delta(atom.epsilon, epsilon), rho_to_delta(atom.epsilon**2 / 8, epsilon))
         case DiscreteLaplace() | Laplace() | KNorm():
@@ -168,7 +176,7 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
         case DiscreteLaplace() if atom.sensitivity.l0 <= 1:
             return lattice.laplace_epsilon(atom.scale, _one_shift(atom.sensitivity), delta)
         case Laplace() if atom.sensitivity.l0 <= 1:
-            return laplace.epsilon(atom.scale, atom.sensitivity.linf, delta)
+            return continuous_laplace_epsilon(atom.scale, atom.sensitivity.linf, delta)
         case BoundedRange():
             return min(bounded_range.epsilon(atom.epsilon, delta), rho_to_epsilon(atom.epsilon**2 / 8, delta))
         case DiscreteLaplace() | Laplace() | KNorm():
@@ -309,3 +317,21 @@ def _no_pure(atom: Event) -> UnsupportedEvent:
         "Gaussian noise and zCDP have no finite epsilon at delta 0",
         hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
     )
+
+
+def continuous_laplace_delta(scale: Fraction, shift: Fraction, epsilon: Fraction) -> Fraction:
+    """Delta at epsilon >= 0 of Laplace noise of this scale when the cell moves by ``shift``, exact, rounded up.
+
+    With e = shift / scale the loss at x is (|x + shift| - |x|) / scale, which rises from -e to e; it exceeds
+    epsilon < e exactly on x > x0 = (epsilon - e) scale / 2 <= 0, and
+    P(X > x0) - exp(epsilon) P(X > x0 + shift) = 1 - exp(x0 / scale)/2 - exp(epsilon - (x0 + shift) / scale)/2
+    = 1 - exp((epsilon - e) / 2). From e on it is 0.
+    """
+    gap = abs(shift) / scale - epsilon
+    return as_delta(-CONTEXT.expm1(-real(gap) / 2)) if gap > 0 else Fraction(0)
+
+
+def continuous_laplace_epsilon(scale: Fraction, shift: Fraction, delta: Fraction) -> Fraction:
+    """The smallest epsilon at this delta < 1, rounded up: shift / scale + 2 ln(1 - delta), or 0."""
+    pure = abs(shift) / scale
+    return min(pure, upper(real(pure) + 2 * CONTEXT.log1p(-real(delta))))

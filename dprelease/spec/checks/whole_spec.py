@@ -1,27 +1,34 @@
-"""What crosses fields and names: every name leads somewhere, and every limit can be kept; all problems at once."""
+"""What crosses fields and names: every name leads somewhere, and every limit can be kept; problems and warnings."""
 
 from __future__ import annotations
 
+from typing import get_args
+
+from dprelease.catalog.table import ColumnType
 from dprelease.errors import Problem
+from dprelease.measures import Measure
 from dprelease.spec.checks.after import check_invariants, check_postprocess, check_table_names
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
+from dprelease.spec.checks.columns import check_column
+from dprelease.spec.checks.derived import check_derived
+from dprelease.spec.checks.joins import check_joins
 from dprelease.spec.checks.keys import check_rows
 from dprelease.spec.checks.levels import check_hierarchies
 from dprelease.spec.checks.measures import check_measures
 from dprelease.spec.checks.ranges import check_ranges
-from dprelease.spec.checks.tables import check_tables
-from dprelease.spec.checks.units import check_query_bounds
+from dprelease.spec.checks.units import check_query_bounds, check_unit
 from dprelease.spec.checks.workloads import check_no_workload, check_workload
 from dprelease.spec.expressions import check_where, types_of
-from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
+from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.schedule import check_schedule
-from dprelease.spec.steps import measured
+from dprelease.spec.period import CALENDAR, Per, beyond, span, windows
+from dprelease.spec.steps import COARSE, grid_of, measured
 from dprelease.spec.text.findings import Findings
-from dprelease.spec.text.names import NAME_RULE, QUERY_NAME, did_you_mean, shown
-from dprelease.spec.text.nodes import Places
+from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, QUERY_NAME, did_you_mean, shown
+from dprelease.spec.text.nodes import Path, Places
 from dprelease.spec.text.prune import Hidden
 
-__all__ = ["check"]
+__all__ = ["check", "check_tables", "check_time", "warnings_of"]
 
 
 def check(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
@@ -91,3 +98,126 @@ def _check_derive(spec: ReleaseSpec, findings: Findings) -> None:
         elif name.lower() in queries:
             says = f"has the name of query {shown(queries[name.lower()])!r}, and both would be one file"
             findings.add("DPR-S586", at, says, "rename it", ("queries", queries[name.lower()]), key=True)
+
+
+def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
+    """Every reference's name, and every table.
+
+    Args:
+        spec: As written.
+        findings: Where problems go.
+    """
+    for name in spec.references:
+        if not COLUMN_NAME.fullmatch(name):
+            findings.add("DPR-S502", ("references", name), "is no name", NAME_RULE, key=True)
+    for name, table in spec.tables.items():
+        if not COLUMN_NAME.fullmatch(name):
+            findings.add("DPR-S502", ("tables", name), "is no name", NAME_RULE, key=True)
+        check_unit(name, table, findings)
+        check_joins(spec, name, table, findings)
+        check_time(spec, name, table, findings)
+        above: dict[str, ColumnType] = {}
+        limits = measured(spec, name)
+        for column, described in table.columns.items():
+            at = ("tables", name, "columns", column)
+            check_column(spec, column, described, grid_of(table, column, limits), at, findings)
+            check_derived(column, table, above, at, findings)
+            above[column] = described.type
+
+
+def check_time(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findings) -> None:
+    """The time of a table, where it has one.
+
+    Args:
+        spec: Has the period.
+        name: Of the table.
+        table: As written.
+        findings: Where problems go.
+    """
+    _check_per(spec, name, table, findings)
+    if table.time is None:
+        return
+    at = ("tables", name, "time")
+    _check_column(table, table.time.column, table.time.type, name, findings)
+    if span(spec.release.period) is None:
+        period = ("release", "period")
+        says = f"is {shown(spec.release.period)!r}, no period of the calendar, and tables with a `time` need one"
+        hint = f"write {CALENDAR}"
+        why = beyond(spec.release.period)
+        findings.add("DPR-S590", period, says, f"{hint}; {why}" if why else hint, at)
+
+
+def _check_per(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findings) -> None:
+    """An id ties rows together, and its limits hold for all that is read: that has to lie in one stretch of the unit.
+
+    Over a quarter with ``max_rows: 10``, a person-month that leaves may take ten rows with it, and let ten others in.
+    """
+    unit = spec.privacy.unit
+    per = next((each for each in get_args(Per) if each == unit.per), None)
+    if per is None or table.unit_id is None:
+        return
+    whose = f"ties the rows of one {unit.entity} together"
+    named = f"or, where it names one {unit} and not one {unit.entity}, `unit: {{entity: {unit}}}`"
+    about = ("privacy", "unit")
+    if table.time is None:
+        says = f"{whose}, of whatever {per}: the table has no `time`, and the unit is one {unit}"
+        hint = f"write `time: {{column: COLUMN, type: date}}`, by which the rows of the period are read; {named}"
+        findings.add("DPR-S596", ("tables", name, "unit_id"), says, hint, about, ("tables", name, "time"))
+    elif span(spec.release.period) is not None and len(windows(spec.release.period, per)) > 1:
+        says = f"{whose} in more than one {per} of {spec.release.period}, and the unit is one {unit}"
+        hint = f"release a {per}, or a period inside one; {named}"
+        findings.add("DPR-S596", ("tables", name, "unit_id"), says, hint, about, ("release", "period"))
+
+
+def _check_column(table: TableSpec, time: str, kind: str, name: str, findings: Findings) -> None:
+    here, about = ("tables", name, "time", "column"), ("tables", name, "columns", time)
+    if not COLUMN_NAME.fullmatch(time):
+        findings.add("DPR-S502", here, "is no name", f"{NAME_RULE}; rename the column in the data")
+        return
+    if time == table.unit_id:
+        hint = "name the column that says when the row was"
+        findings.add("DPR-S591", here, f"is the `unit_id`: {shown(time)!r}", hint, ("tables", name, "unit_id"))
+        return
+    column = table.columns.get(time)
+    joined = any(time in join.add for join in table.join)
+    if joined or (column is not None and column.is_derived):
+        hint = "name a column of the source, which need not be declared under `columns`"
+        what = "joined" if joined else "computed"
+        findings.add("DPR-S591", here, f"is {what}: {shown(time)!r}", hint, about, ("tables", name, "join"))
+    elif column is not None and column.type != kind:
+        says = f"is {kind}, and the column {shown(time)!r} is declared as {column.type}"
+        hint = "write one type in both places: a stored timestamp can be read as a date"
+        findings.add("DPR-S592", ("tables", name, "time", "type"), says, hint, (*about, "type"), here)
+
+
+def warnings_of(spec: ReleaseSpec, places: Places) -> list[Problem]:
+    """Every warning of a spec that was loaded without a problem; none of them stops anything.
+
+    Args:
+        spec: As written.
+        places: Where its parts are.
+    """
+    findings = Findings(places, Hidden())
+    for name, query in spec.queries.items():
+        for label, measure in query.measures.items():
+            here = ("queries", name, "measures", label)
+            for flaw in measure.warnings():
+                findings.add(flaw.code, (*here, *flaw.at), flaw.says, flaw.hint)
+            _check_step(spec, query.table, measure, here, findings)
+    return findings.problems
+
+
+def _check_step(spec: ReleaseSpec, table: str, measure: Measure, at: Path, findings: Findings) -> None:
+    """A written step that moves values by more than a reader would take for nothing."""
+    name = measure.column
+    if measure.grid_kind is None or name is None:
+        return
+    column = spec.tables[table].columns[name]
+    limits = measure.limits or column.range
+    if limits is None or column.step is None or (column.type == "integer" and column.step == 1):
+        return
+    share = column.step / (limits[1] - limits[0])
+    if share > COARSE:
+        says = f"rounds {name} to a `step` that is {float(share) * 100:.3g} % of its clip, before anything else"
+        hint = "write a finer `step` at the column, or leave it out: it is then as fine as costs nothing"
+        findings.add("DPR-W121", at, says, hint)

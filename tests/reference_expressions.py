@@ -1,4 +1,4 @@
-"""What an expression means: its value for one row, in plain Python. Engines are tested against this."""
+"""The value of an expression for one row, in plain Python: what every engine is tested against."""
 
 from __future__ import annotations
 
@@ -9,61 +9,29 @@ from functools import cache
 from math import ceil, floor, isfinite, trunc
 from typing import Any
 
+from dprelease.catalog.expressions.expression import (
+    BLANKS,
+    DATE_TEXT,
+    DAY,
+    FALSE_TEXT,
+    INTEGER_TEXT,
+    NUMBER_TEXT,
+    TRUE_TEXT,
+    Expression,
+    letters,
+)
 from dprelease.catalog.expressions.tree import Node, Scalar
 from dprelease.catalog.table import ColumnType
 
-__all__ = [
-    "BLANKS",
-    "DATE_TEXT",
-    "DAY",
-    "FALSE_TEXT",
-    "INTEGER_TEXT",
-    "NUMBER_TEXT",
-    "TRUE_TEXT",
-    "letters",
-    "value_of",
-]
+__all__ = ["evaluate", "value_of"]
 
 _INT64 = 2**63
-BLANKS = " \t\n\v\f\r"
 
-# Patterns for whole texts, in what Python and RE2 understand alike.
-INTEGER_TEXT = r"[+-]?[0-9]+"
-NUMBER_TEXT = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
-TRUE_TEXT = "[Tt]|[Tt][Rr][Uu][Ee]|1"
-FALSE_TEXT = "[Ff]|[Ff][Aa][Ll][Ss][Ee]|0"
-DATE_TEXT = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}.*"  # a date or a timestamp; the dot matches line ends too
 
 _Value = Scalar | None
+
+
 _Row = Mapping[str, _Value]
-
-
-_CASED = (range(0x590), range(0x1E00, 0x2000), range(0xFF00, 0xFFF0))
-
-
-@cache
-def letters(upper: bool) -> tuple[str, str]:
-    """The characters that LOWER or UPPER changes, and what each becomes: one character for one, whatever is beside it.
-
-    These are the simple case mappings of Unicode from and to the blocks up to U+058F (Latin, Greek, Cyrillic,
-    Armenian), U+1E00 to U+1FFF (Vietnamese, old Greek) and U+FF00 to U+FFEF (wide letters), which do not change any
-    more from one version of Unicode to the next. A sharp s is paired with U+1E9E.
-    """
-    found = {}
-    for code in (code for block in _CASED for code in block):
-        old = chr(code)
-        new = _upper(old) if upper else old.lower()[:1]
-        if new != old and any(ord(new) in block for block in _CASED):
-            found[old] = new
-    return "".join(found), "".join(found.values())
-
-
-def _upper(letter: str) -> str:
-    """Where the full mapping has several letters, the simple one is the title-case letter or the letter itself."""
-    if letter == "\u00df":
-        return "\u1e9e"
-    return next((new for new in (letter.upper(), letter.title()) if len(new) == 1), letter)
 
 
 @cache
@@ -72,7 +40,7 @@ def _case_map(upper: bool) -> dict[int, int]:
 
 
 def value_of(node: Node, row: _Row) -> _Value:
-    """The value of a tree for one row; see :func:`dprelease.catalog.expressions.expression.evaluate`."""
+    """The value of a tree for one row; see :func:`tests.reference_expressions.evaluate`."""
     special = _SPECIAL.get(node.kind)
     if special is not None:
         return special(node, row)
@@ -230,6 +198,7 @@ _CASTS: dict[tuple[ColumnType, ColumnType], Callable[[Any], _Value]] = {
     ("timestamp", "date"): lambda value: _text_to_date(value[:10]),
 }
 
+
 _STRICT: dict[str, Callable[..., _Value]] = {
     "widen": lambda _, value: float(value),
     "not": lambda _, value: not value,
@@ -263,3 +232,17 @@ _STRICT: dict[str, Callable[..., _Value]] = {
     "month": _part_of_day(5, 7),
     "day": _part_of_day(8, 10),
 }
+
+
+def evaluate(expression: Expression, row: Mapping[str, Scalar | None]) -> Scalar | None:
+    """The value of an expression for one row; what :class:`Expression` says that it means.
+
+    Args:
+        expression: What to compute.
+        row: A value for every column of the expression: text, date and timestamp as ``str`` (the latter two in ISO
+            form), integer as ``int`` of 64 bits, decimal as finite ``float``, boolean as ``bool``.
+
+    Returns:
+        A value of the type of the expression, or None for null. ``where`` treats null as false.
+    """
+    return value_of(expression.root, row)

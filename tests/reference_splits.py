@@ -18,13 +18,11 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from dprelease.errors import PlanError
 
 __all__ = [
     "MomentNoise",
-    "blocks",
     "elliptic_std",
     "elliptic_variances",
     "gaussian_clipped",
@@ -37,7 +35,6 @@ __all__ = [
 ]
 
 Floats = tuple[float, ...]
-_BITS = 40  # of the root of the largest block
 
 
 def gaussian_weighted(D: Sequence[float], w: Sequence[float], mu: float) -> Floats:  # noqa: N803 - as in the formula
@@ -197,34 +194,6 @@ def gaussian_clipped(
     )
 
 
-def blocks(costs: Sequence[float], power: int) -> tuple[Fraction, ...]:
-    """Which part of a budget each block gets, whose least error at the part x is ``cost / x^power``.
-
-    Lagrange, in x: ``power C / x^(power + 1) = theta``, so x is proportional to ``C^(1 / (power + 1))``; the total
-    error is ``(sum C^(1 / (power + 1)))^(power + 1)``. With power 1 (Gaussian noise, x in rho) this is the square-root
-    rule, with power 2 (Laplace noise, x in epsilon) the cube-root rule. Where some blocks have a least part, giving it
-    to those that would get less, and the others the same proportions of the rest, is the minimum (Karush, Kuhn and
-    Tucker). A block is anything that is planned as one: a table, a workload, moments.
-    Their roots are whole numbers, beside the largest one in steps of 2^-40.
-
-    Args:
-        costs: The least weighted squared error of every block at the whole budget; above 0.
-        power: By which power of its budget a block's error falls: 1 or 2.
-
-    Returns:
-        The parts; they are above 0 and add up to exactly 1, and equal costs have equal parts.
-
-    Raises:
-        ValueError: If an argument is not as said.
-    """
-    _positive(*costs)
-    if power not in (1, 2) or not costs:
-        raise ValueError("there is at least one block, and its error falls by the power 1 or 2; both are above 0")
-    degree, most = power + 1, Fraction(max(costs))
-    roots = [max(1, _root(int((Fraction(cost) / most) * 2 ** (_BITS * degree)), degree)) for cost in costs]
-    return tuple(Fraction(root, sum(roots)) for root in roots)
-
-
 def elliptic_variances(k: int, mu: float) -> tuple[float, float]:
     """Noise for k counts of the same rows, measured as their total and k centred counts.
 
@@ -353,14 +322,6 @@ def _paired(first: Sequence[float], second: Sequence[float]) -> None:
 def _proportional(parts: Sequence[float], total: float) -> Floats:
     whole = math.fsum(parts)
     return tuple(total * part / whole for part in parts)
-
-
-def _root(number: int, degree: int) -> int:
-    """The whole part of a root of a whole number, by Newton's iteration from above."""
-    root = 1 << -(-number.bit_length() // degree)
-    while root and (less := ((degree - 1) * root + number // root ** (degree - 1)) // degree) < root:
-        root = less
-    return root
 
 
 def _cost(D: Sequence[float], sigmas: Sequence[float]) -> float:  # noqa: N803 - as in the formula

@@ -1,0 +1,276 @@
+"""A domain of a plan, hidden as one candidate says: its scales, its score, and what it charges the accounts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from dprelease.catalog.table import Catalog
+from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
+from dprelease.noise import Law
+from dprelease.plan.allocate.candidates import Candidate
+from dprelease.plan.allocate.shares import Allocation, error_of, even_split, score_of, shares_of
+from dprelease.plan.allocate.targets import floor_of
+from dprelease.plan.document import Account
+from dprelease.plan.lower.queries import Lowered, Lowering
+from dprelease.plan.lower.unscaled import UnscaledStep
+from dprelease.privacy.accountants.zcdp import total_rho
+from dprelease.privacy.budget import Budget, Loss
+from dprelease.privacy.calibrate import largest_knob, measured_loss, near_knob, rough_loss
+from dprelease.privacy.convert import converted, factor
+from dprelease.privacy.event import Composed, Event
+from dprelease.privacy.filters import account_loss
+from dprelease.spec.fields.document import ReleaseSpec
+
+__all__ = ["Domain", "Planning"]
+
+_ROUGH = 1e-4  # how far a rough loss may be from the certified one
+
+
+@dataclass(frozen=True)
+class Planning:
+    """What is to be planned, and the walls around it."""
+
+    lowering: Lowering
+    accounts: Sequence[Account]
+
+    @property
+    def spec(self) -> ReleaseSpec:
+        """What the author wrote."""
+        return self.lowering.spec
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tables of the spec."""
+        return self.lowering.catalog
+
+    @property
+    def accounting(self) -> str:
+        """The accountant that drives the plan, or ``auto``."""
+        return self.spec.privacy.accounting
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the whole release."""
+        return self.spec.privacy.budget
+
+    def payer(self, draft: UnscaledStep) -> str:
+        """The account that pays for a step."""
+        return self.catalog.tables[draft.aggregate.table].account
+
+    def charge(self, account: Account, events: Sequence[Event]) -> Loss:
+        """What these draws cost an account once, for one step of its own relation: as ``ReleasePlan.cost_of`` says."""
+        privacy = self.spec.privacy
+        steps = factor(str(privacy.unit), privacy.neighboring, account.unit, account.neighboring, account.nests)
+        deltas = (self.budget.delta, account.lifetime.delta)
+        # The release's delta is about one unit of the spec; several of them together have more than that.
+        delta = next(filter(None, deltas if steps == 1 else reversed(deltas)), Fraction(0))
+        return account_loss(
+            account.composition,
+            [converted(event, steps) for event in events],
+            delta,
+            kept=min(account.selecting, delta / 2) if steps == 1 else account.selecting,
+            order=account.order,
+        )
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The queries that share one budget, hidden as one candidate says.
+
+    All scales follow from one number, the multiplier: each step gets the budget max(slope x multiplier, floor).
+
+    Attributes:
+        planning: The release that the domain belongs to.
+        lowered: The release in the candidate's form; only this domain's steps of it matter.
+        candidate: How the steps are hidden.
+        queries: The places of the domain's queries.
+        budget: What the domain and ``others`` may cost together.
+        others: What is fixed already: (account, event).
+        allocation: How the shared budget is divided among the queries.
+    """
+
+    planning: Planning
+    lowered: Lowered
+    candidate: Candidate
+    queries: Sequence[int]
+    budget: Budget
+    others: Sequence[tuple[str, Event]]
+    allocation: Allocation
+
+    @cached_property
+    def _steps(self) -> list[int]:
+        """The places of the domain's steps."""
+        wanted = set(self.queries)
+        return sorted({at for term in self.lowered.terms if term.query in wanted for at, _ in term.weights})
+
+    @cached_property
+    def _split(self) -> dict[int, dict[int, Fraction]]:
+        """How the budget of each query is divided over its steps."""
+        return {query: even_split(self.lowered, query, self.candidate) for query in self.queries}
+
+    @cached_property
+    def slopes(self) -> dict[int, Fraction]:
+        """The part of the shared budget of each step; absent where nothing is shared out to it."""
+        shares = shares_of(self.lowered, self.candidate, self.queries, self._split, self.allocation)
+        slopes: dict[int, Fraction] = {}
+        for query, parts in self._split.items():
+            for at, part in parts.items() if query in shares else ():
+                slopes[at] = slopes.get(at, Fraction(0)) + shares[query] * part
+        return slopes
+
+    @cached_property
+    def floors(self) -> dict[int, Fraction]:
+        """The budget that a target needs of a step, whatever the shares are."""
+        floors: dict[int, Fraction] = {}
+        for query, parts in self._split.items():
+            if self.lowered.goals[query].targets:
+                confidence = self.planning.spec.publish.confidence
+                least = floor_of(self.lowered, query, self.candidate, parts, confidence)
+                for at, part in parts.items():
+                    floors[at] = max(floors.get(at, Fraction(0)), least * part)
+        return floors
+
+    def scales(self, multiplier: Fraction, *, rough: bool = False) -> dict[int, Fraction]:
+        """The scale of every step of the domain, as it will be drawn; or near that."""
+        none = Fraction(0)
+        budgets = {at: max(self.slopes.get(at, none) * multiplier, self.floors.get(at, none)) for at in self._steps}
+        return self._scales(budgets, rough=rough)
+
+    def _scales(self, budgets: Mapping[int, Fraction], *, rough: bool = False) -> dict[int, Fraction]:
+        drafts = self.lowered.drafts
+        return {at: self.candidate.scale(drafts[at], budget, rough=rough) for at, budget in budgets.items()}
+
+    def mechanism(self, at: int) -> str:
+        """The mechanism of a step."""
+        return self.candidate.mechanism(self.lowered.drafts[at])
+
+    def events(self, scales: Mapping[int, Fraction]) -> list[Event]:
+        """What the steps cost at these scales."""
+        return [self.lowered.drafts[at].event(self.mechanism(at), scale) for at, scale in scales.items()]
+
+    def laws(self, scales: Mapping[int, Fraction]) -> dict[int, Law]:
+        """The laws of the steps' noise at these scales."""
+        return {at: self.lowered.drafts[at].law(self.mechanism(at), scale) for at, scale in scales.items()}
+
+    def _together(self, scales: Mapping[int, Fraction]) -> Event:
+        return Composed(events=(*(event for _, event in self.others), *self.events(scales)))
+
+    def multiplier(self, *, exact: bool, start: Fraction | None = None) -> Fraction:
+        """How much there is to share out; 0 where nothing is shared.
+
+        Raises:
+            PlanError: If the goals cost more than the budget, or no accountant takes the events.
+        """
+        if self.floors or self.others:
+            self._check_fixed(exact=exact)
+        if not self.slopes:
+            return Fraction(0)
+
+        def event_at(multiplier: Fraction) -> Event:
+            return self._together(self.scales(multiplier))
+
+        def roughly_at(multiplier: Fraction) -> Event:
+            return self._together(self.scales(multiplier, rough=True))
+
+        accounting = self.planning.accounting
+        if not exact:
+            return near_knob(roughly_at, accounting, self.budget, start=start)
+        return largest_knob(event_at, accounting, self.budget, start=start, roughly_at=roughly_at)
+
+    def _check_fixed(self, *, exact: bool) -> None:
+        """What is pinned and what targets need must fit the budget by itself; if not exactly, then nearly."""
+        least = self._scales(self.floors)
+        event, budget, accounting = self._together(least), self.budget, self.planning.accounting
+        needed: Fraction | float
+        if budget.rho is not None:
+            needed = total_rho(event)
+        elif exact:
+            needed = measured_loss(accounting, event, budget.delta)
+        else:
+            needed = rough_loss(accounting, event, budget.delta) * (1 - _ROUGH)
+        if needed > budget.limit:
+            name = "epsilon" if budget.epsilon is not None else "rho"
+            error = BudgetTooSmall(
+                f"pinned queries and targets alone need {name} {float(needed):.4g}; "
+                f"the budget is {float(budget.limit):.4g}",
+                detail="; ".join(filter(None, (self._dearest(least), self._one_more()))),
+                hint="`dprelease plan --solve` finds the smallest epsilon; or widen the targets, or raise the budget",
+                code="DPR-P103",
+            )
+            error.needed = float(needed)
+            raise error
+
+    def _dearest(self, scales: Mapping[int, Fraction]) -> str:
+        """The query whose targets need most, in words; empty where pins alone are too much."""
+        if not scales:
+            return ""
+        spent: dict[str, float] = {}
+        for at, event in zip(scales, self.events(scales), strict=True):
+            name = self.lowered.drafts[at].answers[0].query
+            spent[name] = spent.get(name, 0.0) + float(total_rho(event))
+        name = max(spent, key=lambda query: spent[query])
+        return f"query {name!r} hurts most: its targets take {spent[name] / sum(spent.values()):.0%} of that"
+
+    def _one_more(self) -> str:
+        """What one unit more of epsilon buys, as the factor by which all targets would have to be wider."""
+        if self.budget.epsilon is None or not self.floors:
+            return ""
+
+        def event_at(multiplier: Fraction) -> Event:
+            return self._together(self._scales({at: floor * multiplier for at, floor in self.floors.items()}))
+
+        factors = []
+        for epsilon in (self.budget.epsilon, self.budget.epsilon + 1):
+            budget = Budget(epsilon=epsilon, delta=self.budget.delta)
+            try:
+                multiplier = near_knob(event_at, self.planning.accounting, budget)
+            except PlanError:
+                return "the pinned queries alone take all of it"
+            factors.append(float(1 / multiplier) ** (0.5 if self.candidate.unit == "rho" else 1.0))
+        now, then = factors
+        more = "all of them are met" if then <= 1 else f"{then:.3g} times"
+        return f"every target would have to be {now:.3g} times as wide; with one unit of epsilon more, {more}"
+
+    def accounts(self, scales: Mapping[int, Fraction]) -> list[str]:
+        """The account of each step, in the order of ``events``."""
+        return [self.planning.payer(self.lowered.drafts[at]) for at in scales]
+
+    def burden(self, scales: Mapping[int, Fraction]) -> float:
+        """The largest part of the budget's epsilon that an account is charged, in its own composition and unit."""
+        privacy = self.planning.spec.privacy
+        if self.budget.epsilon is None or privacy.noise != "auto":
+            return 1.0
+        charged = list(self.others)
+        for name, (at, scale) in zip(self.accounts(scales), scales.items(), strict=True):
+            draft = self.lowered.drafts[at]
+            charged.append((name, draft.charged(self.mechanism(at), scale, privacy.neighboring)))
+        most = 0.0
+        for account in self.planning.accounts:
+            try:
+                loss = self.planning.charge(account, [event for name, event in charged if name == account.name])
+            except UnsupportedEvent:
+                return math.inf
+            most = max(most, float(loss.epsilon / self.budget.epsilon))
+        return most
+
+    def score(self, scales: Mapping[int, Fraction]) -> float:
+        """What ``score_of`` says of the shared measures' noise; where nothing is shared, the loss itself."""
+        if not self.slopes:
+            return rough_loss(self.planning.accounting, self._together(scales), self.budget.delta)
+        return score_of(self.lowered, self.queries, self.laws(scales), self.allocation)
+
+    def error(self, scales: Mapping[int, Fraction]) -> float:
+        """The total error of the queries that share, at these scales."""
+        return error_of(self.lowered, self.queries, self.laws(scales))
+
+    def parts(self, scales: Mapping[int, Fraction]) -> dict[int, Fraction]:
+        """The part of the domain's budget of each step, adding up to one: the shares, or what floors make of them."""
+        if not self.floors:
+            total = sum((self.slopes[at] for at in scales), Fraction(0))
+            return {at: self.slopes[at] / total for at in scales}
+        sizes = [max(1, round(float(total_rho(event)) * 2**60)) for event in self.events(scales)]
+        return {at: Fraction(size, sum(sizes)) for at, size in zip(scales, sizes, strict=True)}
