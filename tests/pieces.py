@@ -11,7 +11,7 @@ from dprelease.ledger import Ledger, StepKey
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document import pieces as rule
-from tests.planned import plan_of
+from tests.planned import planned_anew
 from tests.workloads import GEO, areas, crosstabs, ordinary, spec_of
 
 __all__ = ["FILES", "KINDS", "committed", "identity", "in_one", "planned"]
@@ -34,7 +34,7 @@ def planned(text: str, above: int = 5, geo: str = GEO) -> ReleasePlan:
     """A plan in which draws of more than so many cells are cut; it keeps its pieces, whatever the rule is later."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rule, "CUT_ABOVE", above)
-        return plan_of(text, files={"geo": geo.encode()})
+        return planned_anew(text, files={"geo": geo.encode()})
 
 
 def in_one(plan: ReleasePlan) -> ReleasePlan:

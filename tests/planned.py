@@ -12,7 +12,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.load import load
 
-__all__ = ["SPEC", "VILLAGES", "plan_of"]
+__all__ = ["SPEC", "VILLAGES", "plan_of", "planned_anew"]
 
 SPEC = """
 dprelease: 1
@@ -59,13 +59,30 @@ queries:
 """
 """Keys that are private: persons counted by village."""
 
+_PLANS: dict[tuple[object, ...], ReleasePlan] = {}
+
 
 def plan_of(
     text: str = SPEC,
     files: Mapping[str, bytes] | None = None,
     accounts: Sequence[Account] | None = None,
 ) -> ReleasePlan:
-    """The plan of a spec; its accounts are opened with zCDP composition and a large cap unless given."""
+    """As ``planned_anew``, but planned once in each process for all who ask for the same plan."""
+    asked = (text, tuple(sorted((files or {}).items())), repr(accounts))
+    if asked not in _PLANS:
+        _PLANS[asked] = planned_anew(text, files, accounts)
+    return _PLANS[asked].model_copy()  # what a test has a plan work out for itself stays with that test
+
+
+def planned_anew(
+    text: str = SPEC,
+    files: Mapping[str, bytes] | None = None,
+    accounts: Sequence[Account] | None = None,
+) -> ReleasePlan:
+    """The plan of a spec; its accounts are opened with zCDP composition and a large cap unless given.
+
+    For tests that change the planner, or plan twice on purpose.
+    """
     loaded = load(text, "spec.yaml")
     catalog = resolve(loaded, dict(files or {}))
     if accounts is None:

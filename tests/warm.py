@@ -21,21 +21,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["IMPORTED", "Ended", "Warm"]
+__all__ = ["Ended", "Warm", "load"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _HUNG = 180  # seconds
 # What a release imports on its way, so that no child does it again. Nothing of it starts a thread.
-IMPORTED = (
+_IMPORTED = (
     "dprelease.release.direct",
     "dp_accounting",
     "ibis.backends.duckdb",
     "ibis.formats.pandas",
     "ibis.formats.pyarrow",
     "pandas",
+    "pyarrow.csv",
     "pyarrow.dataset",
     "pyarrow.pandas_compat",
     "sqlglot.dialects.duckdb",
+    "xlsxwriter",
 )
 _COMMANDS = (
     "dprelease.cli.app",
@@ -121,9 +123,24 @@ def _obey(order: _Order) -> int:
     return 0
 
 
-def _serve() -> None:
-    for name in (*IMPORTED, *_COMMANDS):
+def load(*modules: str) -> None:
+    """Import what a release imports, and do once what comes out alike in every child.
+
+    The templates of all pages are compiled, and the installed packages are listed.
+    """
+    for name in (*_IMPORTED, *modules):
         importlib.import_module(name)
+    html_text, environment = map(
+        importlib.import_module, ("dprelease.publish.html_text", "dprelease.release.environment")
+    )
+    pages = html_text._environment()
+    for name in pages.list_templates(extensions=["j2"]):
+        pages.get_template(name)
+    environment.environment()
+
+
+def _serve() -> None:
+    load(*_COMMANDS)
     for line in sys.stdin:
         words = json.loads(line)
         if not (child := os.fork()):

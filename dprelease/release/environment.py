@@ -50,7 +50,8 @@ def environment(sampler: Sampler = "native") -> dict[str, str]:
 
 @cache  # what a process has loaded does not change while it runs
 def _installed() -> str:
-    lines = sorted({f"{each.name.lower().replace('_', '-')}=={each.version}\n" for each in distributions()})
+    known = (each.metadata for each in distributions())  # read once: it is parsed anew for every question
+    lines = sorted({f"{each['Name'].lower().replace('_', '-')}=={each['Version']}\n" for each in known})
     return sha256("".join(lines).encode())
 
 

@@ -7,7 +7,6 @@ project. A child runs exactly what ``dprelease run --direct`` runs.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import select
@@ -23,7 +22,7 @@ from typing import NamedTuple, Self
 
 from tests.crash.child import Orders, run
 from tests.project import environment
-from tests.warm import IMPORTED
+from tests.warm import load
 
 __all__ = ["End", "Nursery"]
 
@@ -145,8 +144,7 @@ def _ends(all_orders: Sequence[Orders], kill: int, after: float | None) -> list[
 
 
 def _serve() -> None:
-    for name in IMPORTED:
-        importlib.import_module(name)
+    load()
     for line in sys.stdin:
         asked = json.loads(line)
         ends = _ends([Orders(**each) for each in asked["orders"]], asked["kill"], asked["after"])

@@ -85,6 +85,7 @@ def test_a_frozen_plan_keeps_its_period(project: Path) -> None:
     assert "`dprelease plan spec.yaml --period 2024-03 --out plan.json`" in said
 
 
+@pytest.mark.slow
 def test_another_look_is_that_of_the_releases_period(project: Path) -> None:
     command(project, "run", "spec.yaml", "--direct", "--period", "2024-03")
     (project / "spec.yaml").write_text(MONTHLY.replace("Until", "Before"))

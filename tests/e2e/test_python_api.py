@@ -77,6 +77,7 @@ def test_plan_is_a_package_and_a_function_whichever_is_used_first() -> None:
         subprocess.run([sys.executable, "-c", each], check=True)
 
 
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("words", ["--help", "plan spec.yaml", "ledger status", "--version"])
 def test_a_command_imports_neither_the_api_nor_pandas(everything: Path, words: str) -> None:
     code = f"""import sys

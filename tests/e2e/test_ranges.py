@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -161,17 +162,22 @@ def test_a_stranger_works_out_every_number_from_the_measurements(folder: Path, n
 @pytest.mark.slow
 def test_numbers_are_as_near_the_truth_as_they_say(folder: Path) -> None:
     """The errors of one line hang together: with F they become independent numbers, whose squares have a chi-square."""
-    truth = np.zeros((2, 40))
-    for sex, age, _ in people():
-        if sex and age < 40:
-            truth["fm".index(sex), age] += 1
-    (how,) = (each for each in recipe(folder)["ranges"] if each["query"] == "distribution")
-    (step,) = (each for each in recipe(folder)["steps"] if each["step"] == how["step"])
-    shown = np.array([float(row["persons"]) for row in table(folder, "tables/distribution.csv")]).reshape(2, 40)
-    errors = np.diff(shown, axis=1, prepend=0) - truth
-    noise = (errors @ matrix_of(how).T) / np.sqrt(float(step["variance"]))
-    law = stats.chi2(80)
-    assert law.ppf(1e-6) < float((noise**2).sum()) < law.isf(1e-6)
+    made, squares, numbers = recipe(folder), 0.0, 0
+    for name, truth in (("distribution", np.zeros((2, 40))), ("days", np.zeros((1, 182)))):
+        for sex, age, day in people():
+            if name == "days":
+                truth[0, (date.fromisoformat(day) - date(2024, 1, 1)).days] += 1
+            elif sex and age < 40:
+                truth["fm".index(sex), age] += 1
+        (how,) = (each for each in made["ranges"] if each["query"] == name)
+        (step,) = (each for each in made["steps"] if each["step"] == how["step"])
+        shown = np.array([float(row["persons"]) for row in table(folder, f"tables/{name}.csv")]).reshape(truth.shape)
+        errors = np.diff(shown, axis=1, prepend=0) - truth
+        noise = (errors @ matrix_of(how).T) / np.sqrt(float(step["variance"]))
+        squares, numbers = squares + float((noise**2).sum()), numbers + noise.size
+    assert numbers == 262
+    law = stats.chi2(numbers)
+    assert law.ppf(5e-11) < squares < law.isf(5e-11)
 
 
 @pytest.mark.slow

@@ -106,6 +106,7 @@ def look_at_pages(project: Path, bundle: Path) -> None:
     assert everything.count("superseded by ledger entry") == 2
 
 
+@pytest.mark.slow
 def test_a_revision_takes_the_plan_that_was_published_whatever_the_spec_says_now(project: Path) -> None:
     run(project)
     (project / "spec.yaml").write_text(LATE.replace("epsilon: 1,", "epsilon: 1/2,").replace("[1m, 12m]", "[6m]"))
@@ -143,6 +144,7 @@ def test_a_revision_is_not_released_before_its_time_but_for_a_reason(project: Pa
     assert "the archive closes" in json.dumps(as_json(project, "ledger", "log"))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_revised_says_why(project: Path) -> None:
     assert "DPR-L160" in run(project, "--revision", "1", code=4)
     assert "--restate" in run(project, "--revision", "1", "--restate", "why", code=2)

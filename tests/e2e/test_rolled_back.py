@@ -72,6 +72,7 @@ def test_ledger_and_anchor_put_back_together_give_no_second_answer(project: Path
     assert "nothing is wrong" in command(project, "ledger", "recover", "--why", "again", "--yes")
 
 
+@pytest.mark.slow
 def test_a_lost_release_is_replaced_as_any_other_and_its_bundle_is_kept(project: Path) -> None:
     saved(project, "state", "state-anchor")
     command(project, "run", "spec.yaml", "--direct")
@@ -136,6 +137,7 @@ def test_a_ledger_that_was_begun_anew_or_lost_is_charged_what_the_bundles_prove(
     assert "published survey/2024" in command(project, "run", "spec.yaml", "--direct")
 
 
+@pytest.mark.slow
 def test_a_rehearsal_and_what_was_given_back_are_told_apart(project: Path) -> None:
     command(project, "run", "spec.yaml", "--direct", "--synthetic")
     shutil.copytree(project / "releases-synthetic", project / "releases")

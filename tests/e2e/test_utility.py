@@ -99,6 +99,7 @@ def test_data_that_an_account_has_paid_for_are_refused(project: Path) -> None:
     assert not key.exists()  # no new one is made
 
 
+@pytest.mark.slow
 def test_other_data_of_a_project_that_has_released_can_be_compared(project: Path) -> None:
     command(project, "run", "spec.yaml", "--direct")
     (project / "people-1.csv").write_text("district,sex,income\n" + "06-01,1,5\n" * 30)
@@ -133,6 +134,7 @@ def test_a_release_of_data_that_its_plan_was_tuned_on_says_so(project: Path) -> 
     assert "tuned" not in command(project, "ledger", "status")
 
 
+@pytest.mark.slow
 def test_a_release_of_other_data_was_not_tuned_on_them(project: Path) -> None:
     """Copies that differ by a byte are not recognised, as the page says."""
     command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
@@ -144,6 +146,7 @@ def test_a_release_of_other_data_was_not_tuned_on_them(project: Path) -> None:
     assert "looks" not in json.loads((bundle / "facts.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_look_begins_no_ledger_where_releases_have_lost_theirs(project: Path) -> None:
     command(project, "run", "spec.yaml", "--direct")
     for name in ("state", "state-anchor"):

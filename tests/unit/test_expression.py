@@ -6,7 +6,8 @@ import hashlib
 import json
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import get_args
@@ -80,6 +81,23 @@ CANONICAL = [
     ("age in (1, 2.5)", "age IN (1, 2.5)", "boolean"),
     ("day in ('2024-01-01', date '2024-01-02')", "day IN (DATE '2024-01-01', DATE '2024-01-02')", "boolean"),
 ]  # fmt: skip
+
+
+@contextmanager
+def steps_below(most: int) -> Iterator[None]:
+    """Calls are counted and not seconds, which whatever else runs on the machine would stretch."""
+    steps = 0
+
+    def step(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    sys.setprofile(step)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+    assert steps < most
 
 
 @pytest.mark.parametrize(("text", "canonical", "kind"), CANONICAL)
@@ -224,15 +242,11 @@ def test_messages_say_what_to_type(text: str, words: str) -> None:
 def test_everything_hostile_is_refused() -> None:
     texts = hostile()
     assert len(set(texts)) >= 600
-    slowest = 0.0
     for text in texts:
-        start = time.perf_counter()
-        with pytest.raises(ExpressionError) as caught:
+        with steps_below(5_000_000), pytest.raises(ExpressionError) as caught:
             print("accepted:", ascii(text), parse(text, TYPES).text)
-        slowest = max(slowest, time.perf_counter() - start)
         assert len(str(caught.value)) < 400
         assert str(caught.value).isprintable()
-    assert slowest < 1
 
 
 def test_nothing_hostile_becomes_a_constant_or_a_name() -> None:
@@ -316,10 +330,8 @@ WIDE = [
 @pytest.mark.thin
 @pytest.mark.parametrize("text", [*DEEP, *WIDE], ids=lambda text: f"{text[:24]!a}{len(text)}")
 def test_deep_and_wide_ones_are_refused_in_time(text: str) -> None:
-    start = time.perf_counter()
-    with pytest.raises(ExpressionError):
+    with steps_below(5_000_000), pytest.raises(ExpressionError):
         print(parse(text, TYPES).text)
-    assert time.perf_counter() - start < 2
 
 
 def test_the_limits_can_be_reached_from_a_deep_stack() -> None:
@@ -346,11 +358,10 @@ def test_the_limits_can_be_reached_from_a_deep_stack() -> None:
 
 
 def test_long_ones_are_read_in_time() -> None:
-    start = time.perf_counter()
-    assert parse("age IN (" + ",".join("1" * 1000) + ")", TYPES).type == "boolean"
-    assert parse(" OR ".join(["age > 1"] * 160), TYPES).root.size == 481
-    assert parse(" + ".join(["age"] * 30), TYPES).type == "decimal"
-    assert time.perf_counter() - start < 2
+    with steps_below(5_000_000):
+        assert parse("age IN (" + ",".join("1" * 1000) + ")", TYPES).type == "boolean"
+        assert parse(" OR ".join(["age > 1"] * 160), TYPES).root.size == 481
+        assert parse(" + ".join(["age"] * 30), TYPES).type == "decimal"
 
 
 def test_letters_change_alike_everywhere() -> None:

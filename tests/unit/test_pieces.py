@@ -216,18 +216,18 @@ def test_a_cut_residual_is_the_whole_ones_own_numbers_and_its_clamp() -> None:
 
 
 def test_the_noise_of_every_piece_has_the_scale_of_the_step(tmp_path: Path) -> None:
-    """All counts 0: the sum of squares is chi-square, at 1e-7 two-sided; a scale that is 5 % off is told every time.
+    """All counts 0: the sum of squares is chi-square, at 1e-10 two-sided; a scale that is 5 % off is told every time.
 
     The numbers of two pieces are told apart, so that one draw handed out twice would be seen.
     """
-    plan = planned(KINDS["tables"].replace("keys: [1, 2]", "keys: {from: 1, to: 8000}"), above=20_000)
+    plan = planned(KINDS["tables"].replace("keys: [1, 2]", "keys: {from: 1, to: 12000}"), above=30_000)
     ledger, engine = reserved(plan, tmp_path), Empty()
     drawn = answers(plan, engine, ledger)
     looked = 0
     for batch, step in pieces_of(plan):
         values = drawn[batch.id(step)].values.astype(np.float64)
         square = float((values**2).sum() / float(step.scale) ** 2)
-        low, high = stats.chi2.interval(1 - 1e-7, len(values))
+        low, high = stats.chi2.isf([1 - 5e-11, 5e-11], len(values))
         assert low < square < high
         assert max(abs(low - len(values)), abs(high - len(values))) < 0.09 * len(values)
         looked += 1

@@ -95,6 +95,19 @@ def test_less_noise_and_smaller_losses_are_refused(noise: str, relation: str) ->
         refused(plan.model_copy(update={"loss": {**plan.loss, name: less}}), "loss")
 
 
+def test_a_loss_that_every_accountant_holds_for_right_is_measured_by_the_exact_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fault of an accountant that its own second derivation shares."""
+    plan = plan_with("\n  noise: laplace")
+    monkeypatch.setattr("dprelease.plan.verify.loss._holds", lambda *_: True)
+    verify(plan)
+    less = {
+        name: loss.model_copy(update={"epsilon": loss.epsilon * Fraction(9, 10)}) for name, loss in plan.loss.items()
+    }
+    refused(plan.model_copy(update={"loss": less}), "smallest loss is larger than claimed")
+
+
 def test_shares_add_up_to_exactly_one() -> None:
     plan = plan_with()
     first = plan.steps[0]
