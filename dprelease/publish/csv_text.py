@@ -126,7 +126,7 @@ def key_width(columns: Sequence[Sequence[Key]]) -> int:
 
 
 def word_texts(words: Sequence[str]) -> Texts:
-    """Words as they are."""
+    """A column of texts that holds the words unchanged."""
     import pyarrow as pa
 
     held = coded(words)

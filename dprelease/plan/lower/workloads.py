@@ -77,7 +77,7 @@ class LoweredWorkload:
 
     @property
     def name(self) -> str:
-        """Of the query."""
+        """The query's name."""
         return self.planned.name
 
     @property

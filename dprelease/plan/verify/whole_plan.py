@@ -1,8 +1,8 @@
 """The guard that everyone calls: re-derive sensitivity, goals and loss from what was built, and refuse on a difference.
 
 Nothing here calls the code that built the plan: sensitivities come from enumerating extreme rows
-(``verify_reach``), losses from other forms of the same theorems and from the exact loss of all draws
-(``verify_loss``, ``verify_draws``, ``verify_delta``), in floats with an explicit tolerance. ``plan`` runs it, ``run``
+(``reach``), losses from other forms of the same theorems and from the exact loss of all draws
+(``loss``, ``draws``, ``delta``), in floats with an explicit tolerance. ``plan`` runs it, ``run``
 runs it before the reservation, the report prints its number.
 """
 

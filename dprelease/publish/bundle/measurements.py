@@ -152,7 +152,7 @@ class _Layout:
         columns: Its key columns.
         parts: Names of its columns of numbers.
         selection: The step that selected its keys, where one did.
-        shape: As ``recipe.holds``.
+        shape: As ``recipes.queries.holds``.
     """
 
     step: Measured

@@ -101,7 +101,7 @@ class _Styles:
 
 
 def _write(made: Any, sheet: Sheet, styles: _Styles) -> None:
-    """One sheet."""
+    """Write one sheet of the workbook."""
     made.write_string(0, 0, held(sheet.title), styles.title)
     for row, line in enumerate(sheet.lines, start=1):
         made.write_string(row, 0, held(line), styles.line if sheet.fields else styles.wrapped)
