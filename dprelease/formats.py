@@ -29,7 +29,8 @@ class Format:
         render: The function that makes its files, as ``module:function`` below ``dprelease.publish``. It takes a
             ``publish.base.Content`` and the files made so far (those of the formats before it among them, by path), and
             returns its own files by path; the same bytes for the same arguments.
-        media_type: Of the files that it writes for tables; of all its files where it writes none for tables.
+        media_type: The media type of the files that it writes for tables; of all its files where it writes none for
+        tables.
         ending: Each table has a file of its own, ``tables/<table><ending>``; empty: it has none.
         once: Further files of a bundle, whatever its tables are, with a few words for the list of files on the index;
             without words a file is not listed. Other media types may be among them.

@@ -197,7 +197,7 @@ def new_key_files(path: Path, name: str = "") -> PublicKey:
     """Make a key: ``path`` holds the private one (mode 0600), ``path`` and ``.pub`` the public one as a line of text.
 
     Args:
-        path: Of the private key.
+        path: The path of the private key.
         name: Whose it is; stands after the public key.
 
     Raises:

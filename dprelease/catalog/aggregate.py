@@ -40,7 +40,7 @@ class Quantity(Value):
         offset: What is subtracted from every square, in grains; half of the largest halves the sensitivity.
         where: The rows that count, as the canonical text of an expression; None: all.
         per: What is clipped: each row's value, or the sum of a unit's rows in the cell.
-        at: Of a quantile: which one, from 0 to 1.
+        at: For a quantile: which one, from 0 to 1.
     """
 
     kind: Literal["rows", "nonnull", "balance", "sum", "square", "units", "distinct", "quantile"]

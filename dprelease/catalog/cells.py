@@ -14,7 +14,7 @@ def zero_cells(zeros: Zeros, table: Table, by: tuple[str, ...]) -> tuple[int, ..
     """The cells of a table over more columns that have an impossible combination: row-major positions, rising.
 
     Args:
-        zeros: Of columns that are all in ``by``.
+        zeros: The zeros of columns that are all in ``by``.
         table: Declares their keys.
         by: The columns of the cells.
 

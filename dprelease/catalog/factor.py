@@ -52,7 +52,7 @@ class Factor(Value):
         axis: The position of the ordered column.
         kind: Which matrix.
         grain: About the norm of a column: the lattice of the noise is so fine.
-        rows: Of ``matrix`` its rows, one tuple each; None of ``root``.
+        rows: The rows of ``matrix``, one tuple each; None for ``root``.
 
     Raises:
         ValueError: If a column has no keys, the axis is none of them or has too many keys, or there are rows where

@@ -25,7 +25,7 @@ class RefusedFile:
     """A file that cannot be a reference.
 
     Attributes:
-        code: Of the problem.
+        code: The code of the problem.
         says: What is wrong with it; completes "`references.NAME.file` ...".
         hint: What to do instead.
     """

@@ -213,7 +213,7 @@ class TimeFilter(Value):
     a window of an account is charged only by releases that may have seen its rows.
 
     Attributes:
-        column: Of the source, declared or only named here; a null or unreadable time belongs to no period.
+        column: The column of the source, declared or only named here; a null or unreadable time belongs to no period.
         type: How it is read; a timestamp's day is that in UTC.
         start: The first day.
         end: The first day after it.

@@ -44,7 +44,7 @@ class Engine(Protocol):
         Args:
             catalog: As for :meth:`aggregate`, and so are the others.
             grouping: See there.
-            quantities: Of the grouping's steps; a selection of keys has none.
+            quantities: The quantities of the grouping's steps; a selection of keys has none.
             references: See there.
 
         Raises:

@@ -43,7 +43,7 @@ def adjusted(
         tables: Every published table, as reconciled.
         non_negative: Whether numbers below 0 are not allowed.
         integer: Whether only whole numbers are.
-        key: Of the rounding: 32 bytes that the measurements of the workload fix.
+        key: The key of the rounding: 32 bytes that the measurements of the workload fix.
 
     Returns:
         By (level, set) as given; float64, or int64 where they are whole.

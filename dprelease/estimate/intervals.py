@@ -51,7 +51,7 @@ def interval(
 
     Args:
         value: Shape ``(cells,)``; NaN where nothing is published.
-        margin: Of the same shape, of any strides: it may be one number for all cells.
+        margin: The margin of the same shape, of any strides: it may be one number for all cells.
         possible: The least and the largest that the true number can be.
         grid: Of which value and margin are multiples without any rounding: a fraction of 2, 4, 8 and so on; None: there
             is none. A hundredth is no double, so that its multiples are rounded.

@@ -80,7 +80,7 @@ def variances_of(factor: Factor | None, keys: int, which: Which) -> Floats:
 
     Args:
         factor: What was drawn; None: the counts themselves.
-        keys: Of a line.
+        keys: The keys of a line.
         which: Which sums.
 
     Returns:
@@ -170,16 +170,16 @@ def range_table(
     Values are unbiased, so that they need not be whole, and a prefix can be less than the one before it.
 
     Args:
-        name: Of the query.
+        name: The name of the query.
         title: What a reader sees.
         key_columns: As for :func:`range_rows`.
         label: The name of its number.
         measure: Which is a count of rows.
         value: As of :func:`sums_of`.
-        variance: Of every sum of a line, in counts; it is the same in all lines.
+        variance: The variance of every sum of a line, in counts; it is the same in all lines.
         which: Which sums.
         reach: A margin, in standard errors.
-        confidence: Of the margins.
+        confidence: The confidence of the margins.
         unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
         nearest: Whether intervals are about the nearest possible number (``intervals.interval``).

@@ -43,9 +43,9 @@ class PublishedMeasure:
         name: Its name in the spec.
         measure: What it is; None of a number that SQL made of published ones.
         value: Shape ``(cells,)``, read-only, of any strides; NaN where nothing is published.
-        standard_error: Of the same shape; NaN with the value, and of a quantile, which has none.
-        margin: Of the same shape; NaN with the value, and where nothing is known of it. Half the width of the interval
-            at the table's confidence.
+        standard_error: The standard error of the same shape; NaN with the value, and of a quantile, which has none.
+        margin: The margin of the same shape; NaN with the value, and where nothing is known of it. Half the width of
+            the interval at the table's confidence.
         lower: Estimate less margin, but no less than the true number can be; NaN where the margin is. It is cut where
             the possible numbers end, never moved, so that the value can lie outside (a negative count).
         upper: Estimate and margin, but no more than the true number can be; NaN where the margin is.
@@ -97,7 +97,7 @@ class PublishedTable:
         keys: For each key column its value in every row; whatever is given becomes a ``Coded`` column, which holds
             ten million rows without a Python object for each.
         measures: In the order of the spec.
-        confidence: Of the margins.
+        confidence: The confidence of the margins.
         cells: The number of rows.
         suppressed: How many rows are blank because a noisy number of theirs was below a limit.
         derived: The SQL that made it of published tables; empty where noise did.
@@ -151,7 +151,7 @@ def estimate(
         measures: By name, in published order.
         inputs: For each measure its noisy quantities, in the order that its ``estimate`` takes them; every
             array has one value per row.
-        confidence: Of the margins, between 0 and 1.
+        confidence: The confidence of the margins, between 0 and 1.
         rows: The keys of each row, in order, where they are not the full cross product: keys that a noisy selection
             chose, maybe none, or all but those that are left out.
         suppress_below: A measure, and the number below which a row is withheld: all of its numbers are then blank.
@@ -208,7 +208,7 @@ def table_of_counts(
     """The published table of one number per row, a count whose standard error is known already.
 
     Args:
-        name: Of the table.
+        name: The name of the table.
         title: What a reader sees.
         key_columns: Its keys.
         rows: Their values in every row.
@@ -218,7 +218,7 @@ def table_of_counts(
         published: The number as it is shown: the estimate itself, that very array, where nothing was moved.
         error: The standard error of the estimate.
         reach: A margin, in standard errors.
-        confidence: Of the margins.
+        confidence: The confidence of the margins.
         unreliable_above: A cell is unreliable where margin > this x |published|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
         nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
@@ -268,8 +268,8 @@ def ranking(name: str, title: str, column: Column, positions: Sequence[int], *, 
         name: The query's name.
         title: Its title.
         column: Whose keys are ranked.
-        positions: Of the keys, the first rank first.
-        confidence: Of the release's margins.
+        positions: The positions of the keys, the first rank first.
+        confidence: The confidence of the release's margins.
     """
     keys = column.keys or ()
     return PublishedTable(

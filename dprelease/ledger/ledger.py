@@ -275,7 +275,7 @@ class Ledger(Reader):
         Args:
             account: As the policy has it.
             why: Said in the entry.
-            series: Of a ``pld`` account: the draws of each kind of release that it will ever have, and how many.
+            series: For a ``pld`` account: the draws of each kind of release that it will ever have, and how many.
             command: What is being run.
 
         Raises:

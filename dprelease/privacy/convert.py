@@ -63,7 +63,7 @@ def factor(
         spec_relation: What the spec's sensitivities are about.
         account_unit: Whom the account protects.
         account_relation: Its relation.
-        nests: Of the account: by unit, of how many of them one unit of the account is made up at most.
+        nests: The nests of the account: by unit, of how many of them one unit of the account is made up at most.
 
     Raises:
         PlanError: Where the spec's guarantee says nothing about the account's, or a number in ``nests`` is below 1.

@@ -137,8 +137,8 @@ class Terms(Value):
 
     Attributes:
         composition: The kind.
-        order: Of ``rdp``, and only there: its Renyi order, from 1.000001 to 10^9, where 60 digits are enough.
-        selecting: Of ``zcdp`` and ``rdp``: the part of every delta that is kept for draws with deltas of their own.
+        order: For ``rdp``, and only there: its Renyi order, from 1.000001 to 10^9, where 60 digits are enough.
+        selecting: For ``zcdp`` and ``rdp``: the part of every delta that is kept for draws with deltas of their own.
 
     Raises:
         ValueError: If ``rdp`` has no order, or another kind has one.
@@ -181,7 +181,7 @@ def read(terms: Terms, spent: Spent, delta: Fraction) -> Loss:
     """A total as (epsilon, delta), rounded up.
 
     Args:
-        terms: Of the account.
+        terms: The terms of the account.
         spent: The total, in the currency of these terms.
         delta: At which epsilon is read; ``selecting`` is a part of it, but for ``basic``.
 
@@ -246,12 +246,12 @@ def account_loss(
     """What all these events have cost an account together, read at this delta and rounded up.
 
     Args:
-        composition: Of the account. With ``pld`` these events are taken for the whole series.
+        composition: The composition of the account. With ``pld`` these events are taken for the whole series.
         events: Everything ever charged.
         delta: At which epsilon is read; the deltas that draws have of their own are part of it.
-        kept: Of a ``zcdp`` or ``rdp`` account: how much of ``delta`` is set aside for such deltas, the same for ever.
+        kept: For a ``zcdp`` or ``rdp`` account: how much of ``delta`` is set aside for such deltas, the same for ever.
             Left out: as much as they are, which needs them not to depend on answers (see above).
-        order: Of an ``rdp`` account: its Renyi order.
+        order: For an ``rdp`` account: its Renyi order.
 
     Raises:
         UnsupportedEvent: If the account's composition cannot take one of them, or the draws' own deltas together

@@ -49,7 +49,7 @@ def counted(sums: Mapping[str, Spent], about: Collection[str], relation: Neighbo
     Args:
         sums: What stands charged, by stretch; those that are not named have nothing.
         about: The stretches.
-        relation: Of the account.
+        relation: The relation of the account.
     """
     return Spent(
         loss=_most(sums, about, relation, lambda spent: spent.loss),

@@ -39,7 +39,7 @@ def chance_above(curve: Curve, epsilon: Fraction) -> Fraction:
     """An upper bound on the probability of a loss above epsilon, at most 1; 0 where the curve is 0 there.
 
     Args:
-        curve: Of the release.
+        curve: The curve of the release.
         epsilon: At least 0.
     """
     here = curve(epsilon)
@@ -55,7 +55,7 @@ def largest_but_for(curve: Curve, epsilon: Fraction, delta: Fraction) -> Fractio
     """An epsilon that the loss is above with a probability of at most delta; None where none is found.
 
     Args:
-        curve: Of the release.
+        curve: The curve of the release.
         epsilon: Where the curve is about delta.
         delta: Above 0.
     """

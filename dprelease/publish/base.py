@@ -122,7 +122,7 @@ class Facts(Value):
     """What a bundle says that is not in the plan; all of it public, none of it read from a clock here.
 
     Attributes:
-        plan_fingerprint: Of the plan that was measured.
+        plan_fingerprint: The plan fingerprint of the plan that was measured.
         reserved_at: UTC time of the charge, as the ledger has it.
         ledger_sequence: The entry of the charge.
         ledger_hash: Its hash.
@@ -136,7 +136,7 @@ class Facts(Value):
             for it. ``accounts``, ``windows``, ``cap_changes`` and ``history`` are then as they were there.
         changed_data: Why it was gone on with after its data had changed, one reason each time.
         looks: When its data were looked at before, to tune a plan.
-        cap_changes: Of its accounts, up to its charge.
+        cap_changes: The cap changes of its accounts, up to its charge.
         history: Every charge of its accounts up to and with its own, the oldest first.
         signer: The public key that the bundle is signed with; empty: it is not.
         rehearsal: The data was made up; every page and table then says so.
@@ -337,7 +337,7 @@ def check_header(names: Sequence[str], table: str, number: str, *, hint: str) ->
     """Refuse a table with two columns of one name.
 
     Args:
-        names: Of its columns, with the one that marks a rehearsal.
+        names: The names of its columns, with the one that marks a rehearsal.
         table: What it is called.
         number: What its numbers are called.
         hint: What to rename.

@@ -64,7 +64,7 @@ def line_blocks(names: Sequence[str], columns: Sequence[Texts], rows: int, width
     """The lines of a CSV file, some thousand at a time; they end with CRLF.
 
     Args:
-        names: Of the columns.
+        names: The names of the columns.
         columns: Their texts.
         rows: How many there are.
         width: Bytes of the keys and words of a row, at most.

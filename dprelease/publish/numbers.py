@@ -123,7 +123,7 @@ def beliefs(before: Fraction, epsilon: Fraction) -> tuple[str, str]:
 
     Args:
         before: What was believed, strictly between 0 and 1.
-        epsilon: Of the release.
+        epsilon: The epsilon of the release.
 
     Returns:
         The smallest belief rounded down, and the largest rounded up.

@@ -25,7 +25,7 @@ class Packed:
 
     Attributes:
         size: In bytes.
-        sha256: Of its bytes, hexadecimal.
+        sha256: The sha256 of its bytes, hexadecimal.
         parts: One after the other, each with its size, compressed by Zstandard.
     """
 

@@ -52,7 +52,7 @@ def read_expression(
         at: Its path.
         findings: Where a problem goes.
         about: What else it depends on: the columns of the table.
-        kind: Of a computed column its declared type, see :func:`computed`; None: whatever the expression has.
+        kind: For a computed column its declared type, see :func:`computed`; None: whatever the expression has.
     """
     try:
         return parse(text, types) if kind is None else computed(text, types, kind)

@@ -80,7 +80,7 @@ def ledger_resolved(written: str, environment: Mapping[str, str], schemes: Itera
     Args:
         written: A place in which :func:`misplaced` finds nothing wrong.
         environment: What variables may name.
-        schemes: Of the stores that there are.
+        schemes: The schemes of the stores that there are.
 
     Raises:
         LedgerError: If a variable is not set, or does not give the place of a ledger; quotes no value of any.

@@ -111,8 +111,8 @@ def read_model(
     Args:
         text: The file.
         file: Its name in messages.
-        model: Of the whole file.
-        models: Of its mappings, by pattern.
+        model: The model of the whole file.
+        models: The models of its mappings, by pattern.
         check_names: Finds what crosses fields, in what is left after wrong parts are taken out.
         stand_ins: See :func:`dprelease.spec.text.prune.remainder`.
 

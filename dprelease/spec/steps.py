@@ -37,8 +37,8 @@ class Measured:
     """The limits that a column is clipped to, over all measures of all queries.
 
     Attributes:
-        sums: Of sums, means, variances and standard deviations.
-        ranks: Of quantiles, least and largest values.
+        sums: The sums of sums, means, variances and standard deviations.
+        ranks: The ranks of quantiles, least and largest values.
     """
 
     sums: list[Limits] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Grid:
 
     Attributes:
         step: Of what is summed.
-        ranks: Of quantiles.
+        ranks: The ranks of quantiles.
         chosen_by: As ``Column.step_from``.
     """
 
@@ -81,7 +81,7 @@ def grid_of(table: TableSpec, name: str, limits: Mapping[str, Measured]) -> Grid
 
     Args:
         table: That declares it.
-        name: Of the column.
+        name: The name of the column.
         limits: As :func:`measured` says of the table.
 
     Returns:

@@ -33,7 +33,7 @@ def bounded_rows(stage: Stage, rows: Any, table: Table, secret: bytes, limit: in
 
     Args:
         stage: Keeps what was chosen.
-        rows: Of the source, typed; rows without an id are units of their own and all stay.
+        rows: The rows of the source, typed; rows without an id are units of their own and all stay.
         table: The declaration.
         secret: What samples are drawn by.
         limit: Rows of one unit.

@@ -232,7 +232,7 @@ def privately_joined(rows: Any, table: Table, join: PrivateJoin, other: Table, m
     its rows becomes at most ``max_matches`` rows. A row without a match, or without an id, stays, with nulls.
 
     Args:
-        rows: Of ``table``.
+        rows: The rows of ``table``.
         table: The declaration.
         join: One of its private joins.
         other: The table that it names.

@@ -72,7 +72,7 @@ def on_grid(column: Column, values: Any, step: Fraction, texts: Texts) -> Any:
     Args:
         column: The declaration: numbers outside its range have been moved into it, or are null.
         values: Doubles, as they were read, within the range.
-        step: Of the grid.
+        step: The step of the grid.
         texts: The digits at some positions, as they were read.
 
     Returns:
@@ -107,7 +107,7 @@ def exact_steps(text: str, column: Column, step: Fraction) -> int:
     Args:
         text: A number whose nearest double is finite.
         column: Its range is applied before anything is rounded.
-        step: Of the grid.
+        step: The step of the grid.
     """
     stripped = text.strip(BLANKS)
     exact = Context(prec=len(stripped) + _DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_DOWN, traps=[])

@@ -92,7 +92,7 @@ def fingerprints(
         folder: What they are relative to.
         environment: What ``${env:NAME}`` may name.
         key: 32 secret bytes.
-        account: Of the table that they belong to.
+        account: The account of the table that they belong to.
 
     Raises:
         Unavailable: If a file is gone, cannot be read, or is written to meanwhile; only its class is told.

@@ -79,12 +79,13 @@ class Taken:
     """One draw of a workload.
 
     Attributes:
-        level: Of the hierarchy, 0 at the top.
+        level: The level of the hierarchy, 0 at the top.
         axes: The attributes of the table that it reads, rising.
         residual: Whether it is the residual of that table (the table contrasted along each of its axes), or the table
             itself.
-        variance: Of the noise in one number, in counts squared: of a table as drawn, of a residual before it is
-            centred (``s2 / (g m)^2`` of a draw of noise variance s2, grain g, m = product of the sizes of ``axes``).
+        variance: The variance of the noise in one number, in counts squared: of a table as drawn, of a residual before
+            it is centred (``s2 / (g m)^2`` of a draw of noise variance s2, grain g, m = product of the sizes of
+            ``axes``).
             0: the table is exact.
     """
 

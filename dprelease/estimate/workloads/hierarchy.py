@@ -37,7 +37,7 @@ class Passes:
         gains: For every level above the lowest k of every node, shape (nodes,); 0 where the level is not measured.
         below: Variances from below, shape (nodes,); inf where nothing is known.
         shares: For level 1, 2, ...: h of every node, shape (nodes,).
-        variances: Of the best estimate, for every level of shape (nodes,).
+        variances: The variances of the best estimate, for every level of shape (nodes,).
     """
 
     gains: tuple[Floats, ...]

@@ -66,7 +66,7 @@ def nonnegative(
     Args:
         design: What is published and what was drawn.
         joint: For every level the reconciled joint table, shape ``(nodes, *keys)``.
-        tolerance: Of the search, in counts.
+        tolerance: The tolerance of the search, in counts.
         rounds: Of the search in each family, at most; None: 300, or so many that they pass 5 x 10^8 cells in all
             (but 10 at least): 50 where all levels together have 10^7 cells.
 

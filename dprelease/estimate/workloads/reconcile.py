@@ -46,8 +46,8 @@ def reconcile(design: Design, values: Sequence[npt.NDArray[np.generic]]) -> dict
 
     Args:
         design: What is published and what was drawn.
-        values: Of every draw, in order, in counts: shape ``(nodes, *keys of its axes)``; a residual divided by its
-            grain and sizes, centred or not.
+        values: The values of every draw, in order, in counts: shape ``(nodes, *keys of its axes)``; a residual divided
+            by its grain and sizes, centred or not.
 
     Returns:
         By (level, set), shape ``(nodes, *keys)``.
@@ -99,7 +99,7 @@ class Cell:
     """One number of a published table.
 
     Attributes:
-        level: Of the hierarchy.
+        level: The level of the hierarchy.
         axes: The attributes of the table, rising.
         node: Position in the level.
         keys: Position of its key along each axis.

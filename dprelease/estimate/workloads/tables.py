@@ -25,7 +25,7 @@ class Reconciled:
     Attributes:
         estimate: Best linear unbiased, shape ``(nodes, *keys)``.
         published: What is shown: the same, or made non-negative or whole.
-        variance: Of a cell of each node, of a shape that spreads to that of the estimate.
+        variance: The variance of a cell of each node, of a shape that spreads to that of the estimate.
         whole: Whether ``published`` is whole numbers.
         left_out: Row-major positions of cells that have no row, rising.
     """
@@ -57,13 +57,13 @@ def workload_table(
     non-negative or whole can lie outside of it, and has a bias that no margin covers.
 
     Args:
-        name: Of the table.
+        name: The name of the table.
         title: What a reader sees.
         key_columns: Its keys: the level first, where there is one.
         label: The name of its number.
         found: Its numbers.
         reach: A margin, in standard errors.
-        confidence: Of the margins.
+        confidence: The confidence of the margins.
         unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
         nearest: Whether intervals are about the nearest possible number (``intervals.interval``).

@@ -54,7 +54,7 @@ class Balance(Value):
         spent: All that stands charged.
         windows: The same by window, or by stretch of a parallel account.
         releases: How many reservations stand.
-        series: Of a ``pld`` account: how many of each kind of release, by the digest of its draws, were taken.
+        series: For a ``pld`` account: how many of each kind of release, by the digest of its draws, were taken.
     """
 
     account: str

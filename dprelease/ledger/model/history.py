@@ -61,7 +61,7 @@ class Stand:
         account: As its last ``open`` entry has it.
         balance: What stands charged.
         head: The last entry that changed it.
-        series: Of a ``pld`` account: all releases that it was opened for, and ``loss``: what they cost together.
+        series: For a ``pld`` account: all releases that it was opened for, and ``loss``: what they cost together.
         charged: By entry; only where the whole book was read.
     """
 

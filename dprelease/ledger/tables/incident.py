@@ -88,7 +88,7 @@ class Recorded:
         spent: What that added to the account.
         before: What stood charged to the account before the entry; None where it is no sum (``pld``).
         after: What stood behind it.
-        plan: Of an erratum: the plan, by which what was published of groups is worked out again.
+        plan: For an erratum: the plan, by which what was published of groups is worked out again.
     """
 
     entry: Entry

@@ -35,7 +35,7 @@ def draw_factor(exact: Exact, factor: Factor, scale: Fraction, sampler: Sampler 
     Args:
         exact: The counts, row-major, shape ``(prod(factor.shape),)``.
         factor: Which matrix, along which axis.
-        scale: Of the noise, in steps of the lattice; exactly a 64-bit float.
+        scale: The scale of the noise, in steps of the lattice; exactly a 64-bit float.
         sampler: Which implementation draws.
 
     Returns:

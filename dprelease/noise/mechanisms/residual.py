@@ -32,7 +32,7 @@ def draw_residual(exact: Exact, residual: Residual, scale: Fraction, sampler: Sa
     Args:
         exact: The counts, row-major, shape ``(prod(residual.shape),)``.
         residual: Which contrasts.
-        scale: Of the noise, in steps of the lattice; exactly a 64-bit float.
+        scale: The scale of the noise, in steps of the lattice; exactly a 64-bit float.
         sampler: Which implementation draws.
 
     Returns:

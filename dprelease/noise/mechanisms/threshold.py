@@ -56,7 +56,7 @@ class _Threshold:
 
         Args:
             keys: The keys that occur, with their numbers of units.
-            scale: Of the noise, in units; exactly a 64-bit float.
+            scale: The scale of the noise, in units; exactly a 64-bit float.
             threshold: At least what :func:`least_threshold` gives for the delta that is charged.
             sampler: Which implementation draws the noise.
 
@@ -115,8 +115,8 @@ class OptimalSelection:
         """What it costs: (epsilon, delta) for each key that a unit enters, and for each that it leaves.
 
         Args:
-            epsilon: Of one key.
-            delta: Of one key.
+            epsilon: The epsilon of one key.
+            delta: The delta of one key.
             groups: The most keys of one unit.
             neighboring: What one unit more or other means; a replaced unit has left keys and entered others.
         """
@@ -132,8 +132,8 @@ class OptimalSelection:
 
         Args:
             keys: The keys that occur, with their numbers of units.
-            epsilon: Of one key, at least 0.
-            delta: Of one key, in (0, 1).
+            epsilon: The epsilon of one key, at least 0.
+            delta: The delta of one key, in (0, 1).
             shift: At least 0.
 
         Returns:

@@ -20,8 +20,8 @@ class Candidate:
 
     Attributes:
         name: For people.
-        form: Of the measures.
-        noise: Of every draft that is not a K-norm draw.
+        form: The form of the measures.
+        noise: The noise of every draft that is not a K-norm draw.
         unit: What shares divide: ``epsilon`` where everything is pure, else ``rho`` (a pure draw of rho r has
             epsilon sqrt(2 r)).
     """

@@ -54,7 +54,7 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
         spec: What the author wrote.
         catalog: Its tables, resolved against the public references.
         accounts: The policy's accounts that the spec's tables name.
-        fingerprint: Of the spec.
+        fingerprint: The fingerprint of the spec.
 
     Returns:
         A plan; the same inputs give the same bytes.
@@ -260,7 +260,7 @@ def naive(planning: Planning, lowered: Lowered, steps: Sequence[Step], told: Seq
     Args:
         planning: What was asked.
         lowered: What it became.
-        steps: Of the plan.
+        steps: The steps of the plan.
         told: What the plan says of the accuracy of every published number.
     """
     epsilon = planning.budget.epsilon

@@ -93,8 +93,8 @@ def shares_of(
         lowered: The release in the candidate's form.
         candidate: Says in which unit, and by which power of it errors fall.
         queries: The places of the domain's queries.
-        parts: Of each query, how its budget is divided over its drafts (:func:`even_split`).
-        allocation: Of the spec.
+        parts: The parts of each query, how its budget is divided over its drafts (:func:`even_split`).
+        allocation: The allocation of the spec.
 
     Returns:
         By query; the parts of all that are not pinned add up to exactly one.

@@ -55,9 +55,9 @@ def error_of_sums(worst: float, law: Law, scale: Fraction, confidence: Fraction)
 
     Args:
         worst: Its variance per variance of one number that is drawn.
-        law: Of the noise on one number.
-        scale: Of that noise, in steps of its lattice.
-        confidence: Of the margin.
+        law: The law of the noise on one number.
+        scale: The scale of that noise, in steps of its lattice.
+        confidence: The confidence of the margin.
     """
     error = math.sqrt(worst * law.variance)
     return Expected(standard_error=error, margin=normal_margin(confidence, scale) * error)

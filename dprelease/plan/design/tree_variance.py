@@ -87,7 +87,8 @@ def mean_variances(shape: TreeShape, precisions: Reals) -> Reals:
 
     Args:
         shape: The tree.
-        precisions: Of the measurement of one node, shape (levels, columns); 0 where a level is not measured.
+        precisions: The precisions of the measurement of one node, shape (levels, columns); 0 where a level is not
+        measured.
 
     Returns:
         Shape (levels, columns); infinite where not every node of the level is determined.

@@ -54,7 +54,7 @@ def cost(axes: Axes, sizes: Sequence[int], *, residual: bool, replace_one: bool 
         residual: Whether it is a residual; else a table. In units of one count: the whole-number matrix
             ``(x) (n_i I - 11')`` that is drawn has ``prod n_i`` times this length.
         replace_one: Whether neighbors replace one row by another; else they add or remove one.
-        nodes: Of the draw's level.
+        nodes: The nodes of the draw's level.
 
     Returns:
         0 for a residual with an attribute of one value (it is 0 for all data), else above 0. For a unit
@@ -80,7 +80,7 @@ class Problem:
         tree: The levels.
         shape: Its classes of nodes.
         incidence: Which residual is in which set.
-        weights: Of the variance of each table, shape (levels, tables).
+        weights: The weights of the variance of each table, shape (levels, tables).
         losses: How fast the objective grows with the variance of each residual, shape (levels, residuals).
         residual_costs: Squared sensitivities of residuals, shape (levels, residuals).
         table_costs: Squared sensitivities of tables, shape (levels, tables).

@@ -42,8 +42,8 @@ def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Measured
     Corollary 9); from scale 1 on it is that, but for 10^-7. An invariant has none.
 
     Args:
-        workload: Of the plan.
-        catalog: Of the same plan.
+        workload: The workload of the plan.
+        catalog: The catalog of the same plan.
         steps: By id.
     """
     table = catalog.tables[workload.table]

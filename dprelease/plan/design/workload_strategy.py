@@ -51,8 +51,8 @@ class Strategy:
     Attributes:
         name: "residuals", "tables", "even tables", "joint tables" or "given shares".
         parts: The draws, level by level; their shares are above 0 and add up to exactly 1.
-        variances: Of one cell at rho = 1, in counts, mean over the nodes of the level, shape (levels, sets); infinite
-            for a table that the draws do not determine. Divide by rho.
+        variances: The variances of one cell at rho = 1, in counts, mean over the nodes of the level, shape (levels,
+            sets); infinite for a table that the draws do not determine. Divide by rho.
         objective: The weighted sum of the variances.
     """
 
@@ -86,8 +86,8 @@ def strategies(
         tree: The levels; ``Tree.flat()`` where there are none.
         sets: The published marginals, each a rising tuple of attribute positions.
         replace_one: Whether neighbors replace one row by another.
-        weights: Of the tables' variances, above 0, shape (sets,) or (levels, sets). Left out: 1 each, so that every
-            table counts the same, however many cells it has.
+        weights: The weights of the tables' variances, above 0, shape (sets,) or (levels, sets). Left out: 1 each, so
+            that every table counts the same, however many cells it has.
         level_shares: The author's: of each level, adding up to 1. Left out where there are table shares: equal.
         table_shares: The author's: for each set one share per level (None or 0: not measured there), adding up to 1
             at every level. Left out where there are level shares: equal.

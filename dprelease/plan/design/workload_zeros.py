@@ -47,7 +47,7 @@ def spared(
 
     Args:
         strategy: Of which every table is determined; a workload with zeros has no levels.
-        zeros: Of the workload; None: it has none.
+        zeros: The zeros of the workload; None: it has none.
         sizes: The number of keys of each attribute.
         sets: The published marginals.
         minimize: What is made least.

@@ -62,14 +62,14 @@ class Account(Value):
     """What the data owner's policy says of an account.
 
     Attributes:
-        name: Of the account.
+        name: The name of the account.
         unit: Whom it protects.
         neighboring: Its relation between data sets.
         composition: How the losses of its releases add up.
         lifetime: Its cap.
-        selecting: Of a ``zcdp`` or ``rdp`` account: the part of every delta that is kept for key selections, for ever
+        selecting: For a ``zcdp`` or ``rdp`` account: the part of every delta that is kept for key selections, for ever
             the same (``privacy.filters``). The losses of all other draws are read at the rest.
-        order: Of an ``rdp`` account: its one Renyi order, for ever the same.
+        order: For an ``rdp`` account: its one Renyi order, for ever the same.
         window: A further cap, on each day, week, month, quarter or year of the rows.
         nests: Units that specs may protect instead, to how many of them one unit of the account holds at most.
         parallel: Where a unit has its rows in one stretch of time; None: releases about any time add up.

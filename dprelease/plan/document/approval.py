@@ -28,12 +28,12 @@ class Statement(Value):
     The heads make one approval worth one charge: as soon as an account is charged, its head is another one.
 
     Attributes:
-        kind: Of this form of a statement.
+        kind: The kind of this form of a statement.
         release: Name of the release.
         period: Its period.
-        plan_fingerprint: Of the plan: everything that will happen.
-        heads: Of the accounts that the plan was made against.
-        name: Of the approver, as in the policy.
+        plan_fingerprint: The plan fingerprint of the plan: everything that will happen.
+        heads: The heads of the accounts that the plan was made against.
+        name: The name of the approver, as in the policy.
         role: In which the approver signs.
         key: Public key of the approver: a signature is of one key and no other.
         at: When, in UTC, as the approver's clock has it; nothing is decided by it.
@@ -58,7 +58,7 @@ class Approval(Value):
     """A signature beside a frozen plan; the rest of its statement is that plan.
 
     Attributes:
-        name: Of the approver.
+        name: The name of the approver.
         role: In which the approver signed.
         key: Public key.
         at: When, in UTC.
@@ -106,7 +106,7 @@ def stands(approval: Approval, release: str, period: str, plan: str, heads: Mapp
         release: Name of the release.
         period: Its period.
         plan: Fingerprint of the plan.
-        heads: Of its accounts.
+        heads: The heads of its accounts.
     """
     statement = Statement(
         release=release,

@@ -61,10 +61,10 @@ def event_of(
 
     Args:
         mechanism: A name in one of the tables of ``noise``.
-        scale: Of its noise.
+        scale: The scale of its noise.
         sensitivity: Of what it hides.
-        dimension: Of a joint draw: quantities per cell.
-        gauge: Of a joint draw.
+        dimension: For a joint draw: quantities per cell.
+        gauge: The gauge of a joint draw.
         choosing: Where it chooses.
         delta: Where it selects keys.
     """
@@ -96,8 +96,9 @@ def selection_of(
 
     Args:
         mechanism: A name in ``SELECTIONS``.
-        scale: Of its noise.
-        sensitivity: Of the numbers of units per key: a change of 1 for each key that a unit enters or leaves.
+        scale: The scale of its noise.
+        sensitivity: The sensitivity of the numbers of units per key: a change of 1 for each key that a unit enters or
+        leaves.
         threshold: A key is shown when its noisy number of units is at least that.
         delta: At least the probability that a key shows which one unit alone holds.
         neighboring: A unit that is replaced leaves as many keys as it enters.

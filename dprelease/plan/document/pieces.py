@@ -42,7 +42,7 @@ class Piece(Value):
         unit: Position of the unit among the keys of its level.
         of: How many units there are.
         column: The level of the units.
-        key: Of the unit, as text.
+        key: The key of the unit, as text.
         level: How many nodes the whole level has.
         within: The nodes under the unit.
     """
@@ -67,7 +67,7 @@ def in_pieces(cells: int | None, level: int, keys: Sequence[int]) -> int | None:
     """In how many pieces a new plan measures a draw of a workload; a plan keeps the number that it was made with.
 
     Args:
-        cells: Of the draw.
+        cells: The cells of the draw.
         level: Its place among the levels; it is cut by a level above it.
         keys: How many each level has, the top one first; none where there are no levels.
     """
@@ -122,7 +122,7 @@ def assembled(step: Measured, pieces: Sequence[Piece], found: Mapping[str, Measu
     """The measurement of a whole step from those of its pieces: each node's numbers in the place of the node.
 
     Args:
-        step: Of the plan.
+        step: The step of the plan.
         pieces: All of it.
         found: The measurements, by their own ids.
 

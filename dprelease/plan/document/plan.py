@@ -61,7 +61,7 @@ class PlannedQuery(Grouping):
     """One published table.
 
     Attributes:
-        name: Of the query.
+        name: The name of the query.
         title: What a reader sees.
         measures: By name, in published order; none for a ranking.
         inputs: For each measure the steps that feed it, in the order its ``estimate`` takes them.
@@ -140,7 +140,7 @@ class Publish(Value):
 
     Attributes:
         formats: The files that are written.
-        confidence: Of margins and intervals.
+        confidence: The confidence of margins and intervals.
         unreliable_above: A number is unreliable where its margin is more than this part of it; None: never.
         unreliable_show: Whether it is then shown with a flag, or withheld.
         intervals: ``nearest``: they are about the possible number that is nearest to the value
@@ -343,7 +343,7 @@ class ReleaseInfo(Value):
     """What is released: its identity in the ledger is (name, period).
 
     Attributes:
-        name: Of the release.
+        name: The name of the release.
         period: That it is about.
         title: What a reader sees.
         curator: The office that answers for it.

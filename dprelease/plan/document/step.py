@@ -57,17 +57,17 @@ class Step(Value):
             chooses, in ``SELECTIONS`` for one that selects keys.
         sensitivity: In grid steps (in scores, where it chooses), of all quantities together; ``verify`` derives it
             again.
-        gauge: Of a joint step: the largest sum over cells of the norms by which one unit moves it.
-        scale: Of the noise, in grid steps; exactly a 64-bit float.
-        share: Of the release's budget; the shares of a plan add up to exactly one.
+        gauge: For a joint step: the largest sum over cells of the norms by which one unit moves it.
+        scale: The scale of the noise, in grid steps; exactly a 64-bit float.
+        share: The share of the release's budget; the shares of a plan add up to exactly one.
         cells: The number of cells; None where a noisy selection decides.
         choosing: Where it chooses.
         selecting: Where it selects keys.
-        residual: Of a workload: which contrasts of the cells it measures; the sensitivity and the scale are in steps
+        residual: For a workload: which contrasts of the cells it measures; the sensitivity and the scale are in steps
             of their lattice.
         pieces: In how many parts it is measured, one for each top-level unit of its hierarchy
             (``plan.document.pieces``), each with an answer of its own; None: in one.
-        factor: Of prefixes and ranges: which combinations of the cells along their ordered column it measures; the
+        factor: For prefixes and ranges: which combinations of the cells along their ordered column it measures; the
             sensitivity and the scale are in steps of their lattice.
     """
 

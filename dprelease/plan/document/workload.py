@@ -32,7 +32,7 @@ class Workload(Value):
     """What a query with ``marginals`` became.
 
     Attributes:
-        name: Of the query.
+        name: The name of the query.
         title: What a reader sees.
         measure: The name of the number in every cell.
         table: Whose rows are counted.

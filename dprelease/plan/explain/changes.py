@@ -66,7 +66,7 @@ class Block:
         workload: Whether it is a workload.
         asked: What is asked and promised of it otherwise, but for its noise.
         numbers: Its numbers that both have, moved or not.
-        shares: Of the release's budget before and after; a draw that it shares with others counts in full.
+        shares: The shares of the release's budget before and after; a draw that it shares with others counts in full.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Moved:
     """What differs between two plans.
 
     Attributes:
-        facts: Of the release as a whole.
+        facts: The facts of the release as a whole.
         parts: Every query and workload of either plan: in the order of the first, then what the second alone has.
     """
 

@@ -27,9 +27,9 @@ class Drawn:
     Attributes:
         quantity: What it hides.
         mechanism: That hides it; ``exact`` where nothing does.
-        scale: Of the noise, exact, in units of the quantity (of a choice in ranks, of contrasts or sums of cells in
-            steps of their lattice).
-        share: Of the release's budget, exact.
+        scale: The scale of the noise, exact, in units of the quantity (of a choice in ranks, of contrasts or sums of
+            cells in steps of their lattice).
+        share: The share of the release's budget, exact.
     """
 
     quantity: Pair
@@ -45,7 +45,7 @@ class Number:
     Attributes:
         query: The table.
         measure: Its number; ``keys`` where a draw selects them, ``first K`` of a list.
-        margin: Of error, as decimal text, each at its plan's confidence.
+        margin: The margin of error, as decimal text, each at its plan's confidence.
         standard_error: As decimal text.
         draws: That it is made of, in the order in which its estimate takes them; none of a table of a workload.
         times: What the noise is after, in what it was before: of the margins, or where one has none of the standard

@@ -22,8 +22,8 @@ class Presentation(Value):
     Attributes:
         release: Title, curator, contact and use; name and period are those of the plan.
         publish: Formats, confidence, and how unreliable numbers are shown.
-        titles: Of each query.
-        labels: Of the keys of each column of each table.
+        titles: The titles of each query.
+        labels: The labels of the keys of each column of each table.
         derive: The tables that SQL makes of the published ones.
         outputs: The accuracy that the plan promises, at the confidence of ``publish``.
     """

@@ -18,11 +18,11 @@ class Rounded:
     """A column on one of its grids.
 
     Attributes:
-        table: Of the column.
+        table: The table of the column.
         column: As declared.
-        step: Of the grid.
+        step: The step of the grid.
         kinds: The quantities that are measured on it, in plan order: ``sum``, ``square``, ``quantile``.
-        width: Of the narrowest clip that is measured on it.
+        width: The width of the narrowest clip that is measured on it.
     """
 
     table: str

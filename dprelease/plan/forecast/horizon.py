@@ -48,7 +48,7 @@ class Purse:
         cap: Its lifetime cap, lowered by the spec's ``at_most``; both are held.
         spent: Everything that stands charged.
         windows: The same by window, or by stretch of a parallel account.
-        series: Of a ``pld`` account that was opened; None there: a series of just these releases would be recorded.
+        series: For a ``pld`` account that was opened; None there: a series of just these releases would be recorded.
     """
 
     account: Account
@@ -73,7 +73,7 @@ class Capped:
         window: The stretch of time that it is about; empty: for ever.
         cap: The cap.
         before: What stands charged.
-        numbers: Of the releases, counted from 1.
+        numbers: The numbers of the releases, counted from 1.
         touched: Of a parallel account: the stretches that each of them touches, of which its cap holds for each by
             itself; all are about this one cap.
     """
@@ -229,7 +229,7 @@ def ahead(plan: ReleasePlan, purses: Sequence[Purse], periods: Sequence[str], re
     """What so many releases like this one would put on every cap, one after the other.
 
     Args:
-        plan: Of one of them.
+        plan: The plan of one of them.
         purses: The plan's accounts.
         periods: Theirs, as :func:`coming` says; empty where they are none of the calendar.
         releases: How many.

@@ -33,7 +33,7 @@ def invariants_of(spec: ReleaseSpec, catalog: Catalog) -> dict[str, Invariant]:
 
     Args:
         spec: That was loaded without a problem.
-        catalog: Of the same spec.
+        catalog: The catalog of the same spec.
 
     Raises:
         PlanError: DPR-P107, where the keys of one are those of a table of a workload in another order.
@@ -69,7 +69,7 @@ def known_to(
         workload: The name of the query.
         query: With marginals.
         spec: Its spec.
-        catalog: Of the same spec.
+        catalog: The catalog of the same spec.
         invariants: As :func:`invariants_of` gives them.
     """
     found, rows = [], (_complete(query, spec), workload if workload in catalog.zeros else None)

@@ -65,10 +65,10 @@ def lowered_ranges(
     """Try every way to measure a query of prefixes or ranges, and take the one with the least mean variance.
 
     Args:
-        name: Of the query.
-        query: Of a spec that was loaded without a problem.
+        name: The name of the query.
+        query: The query of a spec that was loaded without a problem.
         grouping: Its rows and cells.
-        catalog: Of the same spec.
+        catalog: The catalog of the same spec.
         relation: Which tables are neighbours.
 
     Raises:

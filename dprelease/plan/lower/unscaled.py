@@ -34,21 +34,21 @@ class UnscaledStep:
         aggregate: Its first quantity.
         joined: Its further ones, where ``ball`` is given.
         answers: The measures that it feeds.
-        sensitivity: Of all of its quantities together.
+        sensitivity: The sensitivity of all of its quantities together.
         cells: Numbers per quantity; None where a selection decides.
         ball: The unit ball of a K-norm draw; None: independent noise.
-        gauge: Of a K-norm draw.
+        gauge: The gauge of a K-norm draw.
         choosing: Where it chooses.
         list_of: The length of the list, where it chooses one.
         delta: Where it selects keys: the probability that it may show a key of one unit alone.
         groups: Where it selects keys: how many one unit may have.
         coin: Where it selects keys: whether a coin for each key beats a threshold on Laplace noise.
-        residual: Of a workload: which contrasts of the cells are drawn.
-        part: Of a workload: its part of the workload's budget; parts of a workload add up to one.
-        pieces: Of a workload: in how many pieces it is measured; None: in one.
-        factor: Of prefixes and ranges: which combinations of the cells are drawn; None: the cells themselves.
-        worst: Of prefixes and ranges: the largest variance of a published number, per variance of one that is drawn.
-        reach: Of prefixes and ranges: how far one unit can move a published number; None: as those that are drawn.
+        residual: For a workload: which contrasts of the cells are drawn.
+        part: For a workload: its part of the workload's budget; parts of a workload add up to one.
+        pieces: For a workload: in how many pieces it is measured; None: in one.
+        factor: For prefixes and ranges: which combinations of the cells are drawn; None: the cells themselves.
+        worst: For prefixes and ranges: the largest variance of a published number, per variance of one that is drawn.
+        reach: For prefixes and ranges: how far one unit can move a published number; None: as those that are drawn.
     """
 
     id: str
@@ -169,8 +169,8 @@ def selection(
     Args:
         step: Its id.
         grouping: With private keys.
-        answers: Of the queries whose keys they are.
-        delta: Of this selection.
+        answers: The answers of the queries whose keys they are.
+        delta: The delta of this selection.
         epsilon: About what it may cost; decides between a coin for each key and a threshold, and nothing else.
         catalog: The tables.
         by: The neighbouring relation.

@@ -51,9 +51,9 @@ class LoweredWorkload:
         strategies: What was chosen, then what was passed over, the best first.
         weights: For each draft how its variance, in squared steps of its lattice, enters the mean variance of a table.
         sizes: The number of keys of each attribute.
-        tree: Of the levels.
+        tree: The tree of the levels.
         replace_one: The neighbouring relation.
-        rows: Of one unit, at most.
+        rows: The rows of one unit, at most.
         known: Its tables that are invariants.
         gain: How many times the noise it would have without them, the root of how much more of what is made least;
             None where it has none, or would leave a table open without them.
@@ -111,11 +111,11 @@ def lowered_workload(
     shares every draw stays as told. It is chosen as if no combination was impossible, and draws whole tables.
 
     Args:
-        name: Of the query.
-        query: Of a spec that was loaded without a problem.
+        name: The name of the query.
+        query: The query of a spec that was loaded without a problem.
         goal: What its author asked of it.
         spec: Has the hierarchies, the neighbouring relation and what is done after the noise.
-        catalog: Of the same spec.
+        catalog: The catalog of the same spec.
         known: Its tables that are invariants.
 
     Raises:

@@ -45,8 +45,8 @@ def grouping_of(query: QuerySpec, catalog: Catalog) -> Grouping:
     keys of its column.
 
     Args:
-        query: Of a spec that was loaded without a problem.
-        catalog: Of the same spec.
+        query: The query of a spec that was loaded without a problem.
+        catalog: The catalog of the same spec.
     """
     bounds = query.bounds
     return Grouping(
@@ -65,7 +65,7 @@ def canonical_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
     """The measures as the author wrote them, each filter as its canonical text.
 
     Args:
-        query: Of a spec that was loaded without a problem.
+        query: The query of a spec that was loaded without a problem.
         table: Its table.
     """
     return {

@@ -26,7 +26,7 @@ def hierarchies_of(
 
     Args:
         spec: Loaded without a problem, so that each level is looked up or computed from one below it.
-        tables: Of the same spec, with every key spelled out.
+        tables: The tables of the same spec, with every key spelled out.
         found: The references that were read.
         findings: Where a key without a parent, with two of them, or that nothing lies in, is told.
     """
@@ -93,9 +93,9 @@ def _looked_up(
     """The key of one level for every key of the lowest level; None where it has none.
 
     Args:
-        column: Of the level.
+        column: The column of the level.
         depth: Its place among the levels.
-        columns: Of all levels.
+        columns: The columns of all levels.
         nodes: The same for the levels below it: the first is that of ``depth + 1``.
         table: Has the joins.
         found: The references that were read.

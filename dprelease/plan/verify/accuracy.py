@@ -117,8 +117,8 @@ def worst_variances(
     """The variance of the most uncertain cell of every published table, by level and set; infinite where one is open.
 
     Args:
-        workload: Of a plan.
-        catalog: Of the same plan.
+        workload: The workload of a plan.
+        catalog: The catalog of the same plan.
         steps: By id.
     """
     table = catalog.tables[workload.table]

@@ -53,7 +53,7 @@ class Cell(NamedTuple):
             interval of length ``value``. ``reveal``: everything shows with probability ``value``.
         value: As above.
         shift: By how much it moves, in whole steps; of a range where the interval ends, in ``RANGE_PARTS``-ths of it.
-        norms: Of noise on cells that move by an unknown vector.
+        norms: The norms of noise on cells that move by an unknown vector.
     """
 
     kind: Literal["pure", "laplace", "gaussian", "normal", "range", "reveal"]

@@ -40,7 +40,7 @@ class Part(NamedTuple):
     """Equal draws of discrete Gaussian noise; all figures in grid steps.
 
     Attributes:
-        scale: Of the noise, at least 16.
+        scale: The scale of the noise, at least 16.
         l2_squared: The largest sum of squared changes in one draw.
         l0: The largest number of cells that change in one draw.
         linf: The largest change of one cell.

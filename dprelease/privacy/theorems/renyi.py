@@ -291,7 +291,7 @@ def noisy_max_rho(scale: Number, linf: Number, monotone: bool = False) -> Fracti
     way (Durfee and Rogers 2019), and a range of e is (e^2 / 8)-zCDP (Cesar and Rogers 2021).
 
     Args:
-        scale: Of the noise, in units of the score.
+        scale: The scale of the noise, in units of the score.
         linf: How far one unit can move one score.
         monotone: One unit moves no two scores in opposite ways.
     """

@@ -28,7 +28,7 @@ def laplace_threshold_delta(scale: Fraction, threshold: int, l0: int, linf: int 
     event of the same scale; the two compose.
 
     Args:
-        scale: Of the noise, above 0.
+        scale: The scale of the noise, above 0.
         threshold: Keys with a noisy count above it are released; at least ``linf``.
         l0: The number of keys that one unit can hold.
         linf: The largest count that one unit can give to a key.

@@ -34,7 +34,7 @@ def threshold_delta(noise: Noise, scale: Fraction, threshold: int, groups: int, 
 
     Args:
         noise: ``laplace`` or ``gaussian``, both discrete.
-        scale: Of the noise, positive.
+        scale: The scale of the noise, positive.
         threshold: At least 2; a key is released when its noisy count is at least that.
         groups: How many such keys.
         units: How many units hold each of them; at least 1.
@@ -61,7 +61,7 @@ def group_delta(noise: Noise, scale: Fraction, threshold: int, keys: int, units:
 
     Args:
         noise: ``laplace`` or ``gaussian``, both discrete.
-        scale: Of the noise, positive.
+        scale: The scale of the noise, positive.
         threshold: At least 2; a key is released when its noisy count is at least that.
         keys: The most keys of one unit.
         units: How many units.
@@ -81,7 +81,7 @@ def least_threshold(noise: Noise, scale: Fraction, delta: Fraction, groups: int)
 
     Args:
         noise: ``laplace`` or ``gaussian``, both discrete.
-        scale: Of the noise, positive.
+        scale: The scale of the noise, positive.
         delta: In (0, 1).
         groups: The most keys of one unit.
 

@@ -63,7 +63,7 @@ class Allocated:
         query: Its name.
         within: Its share of its level.
         share: Its share of the release.
-        rho: Of all draws that it needs, where they do not reveal.
+        rho: The rho of all draws that it needs, where they do not reveal.
         reveals: What these draws have of delta by themselves.
     """
 

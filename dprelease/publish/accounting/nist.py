@@ -40,7 +40,7 @@ class Line:
     Attributes:
         layer: One of ``LAYERS``.
         question: Asked so that *yes* speaks for the release.
-        answer: Of the three.
+        answer: The answer of the three.
         why: In a sentence.
         evidence: Files of the bundle, each with the field after a colon; none where nothing there shows it.
     """

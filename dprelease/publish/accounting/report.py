@@ -74,7 +74,7 @@ def planned(plan: ReleasePlan, fingerprint: str) -> dict[str, Any]:
 
     Args:
         plan: As it is shown.
-        fingerprint: Of the plan that was measured.
+        fingerprint: The fingerprint of the plan that was measured.
     """
     release = plan.release
     return {

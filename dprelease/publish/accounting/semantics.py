@@ -73,8 +73,8 @@ class Meaning:
 
     Attributes:
         kind: What may differ between two data sets.
-        size: Of a group: how many units.
-        attribute: Of an attribute: its table and column.
+        size: For a group: how many units.
+        attribute: For an attribute: its table and column.
         steps: How many steps of the plan's relation lead from one to the other.
         draws: How many steps of the plan depend on it.
         loss: Rounded up; None: nothing is proved.

@@ -48,7 +48,7 @@ class Change:
     Attributes:
         query: Its query.
         measure: Its measure.
-        keys: Of its cell.
+        keys: The keys of its cell.
         before: In the first release; of a number that was moved after it was estimated, the estimate.
         after: In the second, likewise.
         noise: The largest difference that noise explains, at the comparison's confidence.
@@ -172,7 +172,7 @@ class _Pair:
         group: What is made together with it.
         table: The table.
         measure: The measure.
-        places: Of the cells that both have, in either table.
+        places: The places of the cells that both have, in either table.
         fit: Shape ``(cells,)``: which of these can be compared.
     """
 

@@ -75,7 +75,7 @@ def set_aside(folder: Path, entry: str) -> None:
     It goes to ``<period>.superseded-<plan>``, whole and as it was published.
 
     Args:
-        folder: Of the release.
+        folder: The folder of the release.
         entry: The hash of the entry that charged it.
 
     Raises:

@@ -76,7 +76,7 @@ def read_measurements(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str
     """The measurements of a bundle, by step: the exact inverse of :func:`measurement_files`.
 
     Args:
-        plan: Of the bundle.
+        plan: The plan of the bundle.
         files: By path; only those of steps are looked at.
 
     Raises:

@@ -110,7 +110,7 @@ def csv_columns(data: bytes, names: Sequence[str], kinds: Mapping[str, Kind]) ->
 
     Args:
         data: The file.
-        names: Of all its columns.
+        names: The names of all its columns.
         kinds: What is asked for: texts as they are, none of them null; numbers, null where the field is empty; or whole
             numbers of 64 bits.
 

@@ -196,7 +196,7 @@ def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
 
     Args:
         plan: That was measured.
-        workload: Of the plan.
+        workload: The workload of the plan.
     """
     steps = {take.step: plan.taken(take.step) for take in workload.takes}
     design, moved = design_of(workload, plan.catalog, steps), _AFTER.keys() & set(workload.post)
@@ -273,7 +273,7 @@ def ranges_recipe(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
 
     Args:
         plan: That was measured.
-        query: Of the plan, with ranges.
+        query: The query of the plan, with ranges.
     """
     step, ranges = step_of_sums(plan, query), query.ranges
     if ranges is None:

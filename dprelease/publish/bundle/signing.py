@@ -53,7 +53,7 @@ def signed(manifest: Manifest, key: PrivateKey) -> bytes:
     """The signature file of a bundle; the same bytes for the same manifest and key.
 
     Args:
-        manifest: Of the bundle; it names the key.
+        manifest: The manifest of the bundle; it names the key.
         key: To sign with.
 
     Raises:
@@ -79,7 +79,7 @@ def fault(data: bytes, manifest: Manifest) -> str:
 
     Args:
         data: The file.
-        manifest: Of the bundle.
+        manifest: The manifest of the bundle.
 
     Returns:
         Empty where it holds.

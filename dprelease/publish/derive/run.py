@@ -68,7 +68,7 @@ class Answer:
 
     Attributes:
         told: What tells each row apart.
-        keys: Of each row.
+        keys: The keys of each row.
         values: Shape ``(rows, numbers)``; NaN where there is none.
     """
 

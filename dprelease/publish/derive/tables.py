@@ -98,7 +98,7 @@ def derived_tables(
         plan: The plan.
         tables: Its queries as published, in plan order.
         inputs: What they were made of.
-        seed: Of the replicates.
+        seed: The seed of the replicates.
     """
     asked = derived_of(plan)
     if not asked:

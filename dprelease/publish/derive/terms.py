@@ -37,8 +37,8 @@ class Term:
 
     Attributes:
         sql: What it becomes.
-        kind: Of its value; a date is text, as its key is.
-        column: Of a bare column: its table's alias and its name.
+        kind: The kind of its value; a date is text, as its key is.
+        column: For a bare column: its table's alias and its name.
         uses: The measures in it: (table, measure).
         loose: The columns in it, as they are written in ``sql``, that stand outside sum, avg, min, max and count.
         is_summed: Whether one of those is in it.

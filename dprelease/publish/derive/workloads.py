@@ -50,7 +50,7 @@ def errors_again(
 
     Args:
         plan: The plan.
-        workload: Of the plan.
+        workload: The workload of the plan.
         wanted: Names of tables of the workload.
         replicates: How many.
         chance: Where the noise comes from.

@@ -248,7 +248,7 @@ def csv_blocks(
     """The bytes of one table, some thousand lines at a time.
 
     Args:
-        names: Of its columns.
+        names: The names of its columns.
         table: The table.
         notice: Repeated in a last column of every line; ``names`` names that column.
         publish: What the release says of formulas; None: nothing is escaped.

@@ -56,8 +56,8 @@ def workbook_bytes(sheets: Sequence[Sheet], *, title: str, author: str, created:
 
     Args:
         sheets: In order.
-        title: Of the document.
-        author: Of the document.
+        title: The title of the document.
+        author: The author of the document.
         created: UTC time in ISO form; anything else is written as 1980.
     """
     sink = io.BytesIO()
@@ -237,7 +237,7 @@ class Sheet:
     """One worksheet: a title in A1, lines below it, then at most one table without a blank line between.
 
     Attributes:
-        name: Of the sheet, as ``sheet_names`` makes it.
+        name: The name of the sheet, as ``sheet_names`` makes it.
         title: What A1 says.
         lines: One each in column A below it.
         table: The name of the table; empty: there is none.

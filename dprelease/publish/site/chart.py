@@ -25,7 +25,7 @@ class Bar:
 
     Attributes:
         group: The words of its first key, where it has two.
-        label: Of the last one.
+        label: The label of the last one.
         left: Where its bar begins.
         width: How long its bar is.
         low: Where the line of its interval begins; None: none is known.

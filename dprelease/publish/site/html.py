@@ -53,7 +53,7 @@ class Section:
     """One table on a page, or in the list of the index.
 
     Attributes:
-        name: Of the table.
+        name: The name of the table.
         title: Its title.
         key_names: Its key columns.
         measures: Names, and what the numbers are.
@@ -68,7 +68,7 @@ class Section:
         derived: Whether SQL made it of published numbers.
         unreliable: How many numbers are marked or withheld.
         blank: How many numbers have no estimate.
-        charts: Of its measures.
+        charts: The charts of its measures.
         downloads: Its files.
         pages: Where the table is; whole, if ``held`` is ``total``.
         held: How many of its rows there are on pages.

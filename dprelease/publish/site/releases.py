@@ -23,7 +23,7 @@ class Listed:
     """A bundle as the page needs it.
 
     Attributes:
-        path: Of its folder below the page, with forward slashes: ``survey/2024``.
+        path: The path of its folder below the page, with forward slashes: ``survey/2024``.
         manifest: Its list of files.
         facts: What the ledger said.
         plan: What was planned.

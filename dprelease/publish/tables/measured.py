@@ -84,7 +84,7 @@ def queries_as_tables(
     Args:
         plan: That was measured.
         inputs: What was.
-        names: Of the queries that are wanted, and no other is made; None: all of them.
+        names: The names of the queries that are wanted, and no other is made; None: all of them.
     """
     wanted = [query for query in plan.queries if names is None or query.name in names]
     made: dict[str, PublishedTable] = {}
@@ -215,9 +215,10 @@ def workload_tables(
 
     Args:
         plan: That was measured.
-        workload: Of the plan.
+        workload: The workload of the plan.
         measurements: By step, held against the plan.
-        names: Of the tables that are wanted; None: all of them. They are reconciled together whatever is wanted.
+        names: The names of the tables that are wanted; None: all of them. They are reconciled together whatever is
+        wanted.
     """
     steps = {take.step: plan.taken(take.step) for take in workload.takes}
     design = design_of(workload, plan.catalog, steps)

@@ -33,8 +33,8 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
     so that (epsilon - c) / order is the rho that the order leaves room for.
 
     Args:
-        epsilon: Of the cap, above 0.
-        delta: Of the cap without what is kept for selections, above 0.
+        epsilon: The epsilon of the cap, above 0.
+        delta: The delta of the cap without what is kept for selections, above 0.
     """
 
     def room(order: Fraction) -> float:
@@ -197,7 +197,7 @@ def untied(spec: ReleaseSpec, name: str, account: AccountSpec) -> Iterator[Untie
 
     Args:
         spec: As written.
-        name: Of the account.
+        name: The name of the account.
         account: As its owner wrote it; checked.
     """
     per, time = account.parallel, account.time

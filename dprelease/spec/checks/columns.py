@@ -36,7 +36,7 @@ def check_column(
 
     Args:
         spec: Has the references.
-        name: Of the column.
+        name: The name of the column.
         column: As written.
         grid: To which its values are rounded; None: there is none, and none was written.
         at: Its path.
@@ -95,7 +95,7 @@ def check_grid(
 
     Args:
         limits: Low and high.
-        step: Of the column.
+        step: The step of the column.
         at: Path of the limits.
         codes: For limits out of order, and for limits off the grid.
         findings: Where problems go.

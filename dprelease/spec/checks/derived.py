@@ -28,7 +28,7 @@ def check_derived(name: str, table: TableSpec, above: Types, at: Path, findings:
     """One column: that it is computed in one way at most, from columns above it, to values of its type.
 
     Args:
-        name: Of the column.
+        name: The name of the column.
         table: Its table.
         above: The types of the columns that are declared above it.
         at: The path of the column.

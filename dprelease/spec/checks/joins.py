@@ -34,7 +34,7 @@ def check_joins(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findin
 
     Args:
         spec: Has the references and the other tables.
-        name: Of the table.
+        name: The name of the table.
         table: As written.
         findings: Where problems go.
     """

@@ -40,7 +40,7 @@ def check_ranges(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpe
 
     Args:
         spec: Has the noise and the budget.
-        name: Of the query.
+        name: The name of the query.
         query: With ranges.
         table: Its table; None where there is none of that name.
         findings: Where problems go.
@@ -122,7 +122,7 @@ def check_range_rows(name: str, query: QuerySpec, keys: Mapping[str, int], findi
     """At most 4,096 keys in order, and ten million sums.
 
     Args:
-        name: Of the query.
+        name: The name of the query.
         query: With ranges.
         keys: How many keys each column of `by` has, as far as it is known.
         findings: Where problems go.

@@ -22,7 +22,7 @@ def check_shares(query: QuerySpec, hierarchies: Hierarchies, at: Path, findings:
 
     Args:
         query: With marginals that can be listed.
-        hierarchies: Of the spec.
+        hierarchies: The hierarchies of the spec.
         at: Its path.
         findings: Where problems go.
     """

@@ -18,7 +18,7 @@ def check_unit(name: str, table: TableSpec, findings: Findings) -> None:
     """The unit id of a table and what hangs on it.
 
     Args:
-        name: Of the table.
+        name: The name of the table.
         table: As written.
         findings: Where problems go.
     """

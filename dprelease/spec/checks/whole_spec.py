@@ -130,7 +130,7 @@ def check_time(spec: ReleaseSpec, name: str, table: TableSpec, findings: Finding
 
     Args:
         spec: Has the period.
-        name: Of the table.
+        name: The name of the table.
         table: As written.
         findings: Where problems go.
     """

@@ -60,7 +60,7 @@ def check_workload(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableS
 
     Args:
         spec: Has the hierarchies and the budget.
-        name: Of the query.
+        name: The name of the query.
         query: With marginals.
         table: Its table; None where there is none of that name.
         findings: Where problems go.
@@ -104,7 +104,7 @@ def can_be_made(query: QuerySpec, hierarchies: Hierarchies) -> bool:
 
     Args:
         query: As written.
-        hierarchies: Of the spec.
+        hierarchies: The hierarchies of the spec.
     """
     levels = levels_of(query, hierarchies)
     sound = query.marginals is not None and _sound(query.marginals) and len(set(levels)) == len(levels)
@@ -269,9 +269,9 @@ def check_workload_cells(
     """At most ten million cells in one table, and a hundred million in all.
 
     Args:
-        name: Of the query.
+        name: The name of the query.
         query: With marginals, few enough to be made.
-        hierarchies: Of the spec.
+        hierarchies: The hierarchies of the spec.
         keys: How many keys each of its columns has, as far as it is known.
         findings: Where problems go.
     """

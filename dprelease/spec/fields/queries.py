@@ -289,9 +289,9 @@ def published_sets(name: str, query: QuerySpec, hierarchies: Hierarchies) -> tup
     A table is named by the query and its key columns; ``NAME__total`` has none.
 
     Args:
-        name: Of the query.
+        name: The name of the query.
         query: With marginals.
-        hierarchies: Of the spec.
+        hierarchies: The hierarchies of the spec.
 
     Raises:
         ValueError: If the query has no marginals.
@@ -312,8 +312,8 @@ def shares_of(query: QuerySpec, hierarchies: Hierarchies) -> WorkloadShares | No
     """The shares of a workload, spelled out; None where the plan is to find them.
 
     Args:
-        query: Of a spec that was loaded without a problem.
-        hierarchies: Of the spec.
+        query: The query of a spec that was loaded without a problem.
+        hierarchies: The hierarchies of the spec.
     """
     if query.shares is None or query.marginals is None:
         return None

@@ -167,7 +167,7 @@ class ScheduleSpec(SpecValue):
 
         Args:
             end: The first day after the period.
-            number: Of the revision, from 1.
+            number: The number of the revision, from 1.
         """
         length = self.revisions[number - 1]
         return max(length.after(end, self.zone), length.after(end, ZoneInfo("UTC")))
@@ -280,7 +280,7 @@ class Scheduled:
     """A release that has a schedule.
 
     Attributes:
-        name: Of the release.
+        name: The name of the release.
         first: Its first period, where the spec says it.
         schedule: When its periods are due.
     """

@@ -176,7 +176,7 @@ class PublishedSet(NamedTuple):
     Attributes:
         level: The column of its level, which is its first key column; None without a hierarchy.
         columns: The other key columns.
-        name: Of the table and of its files.
+        name: The name of the table and of its files.
     """
 
     level: str | None
@@ -193,8 +193,9 @@ class WorkloadShares(NamedTuple):
     """Shares as exact parts of 1, none left out.
 
     Attributes:
-        levels: Of each level, top first; of one level 1.
-        tables: Of each set of columns (as in ``PublishedSet.columns``) at each level, top first; 0: not measured.
+        levels: The levels of each level, top first; of one level 1.
+        tables: The tables of each set of columns (as in ``PublishedSet.columns``) at each level, top first; 0: not
+        measured.
     """
 
     levels: tuple[Fraction, ...]

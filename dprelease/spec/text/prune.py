@@ -34,7 +34,7 @@ def remainder(model: type[Model], data: Any, stand_ins: Mapping[str, Any]) -> tu
     """The file without what is wrong, and what was left out; None where too little is left.
 
     Args:
-        model: Of the whole file.
+        model: The model of the whole file.
         data: As written.
         stand_ins: What takes the place of a required part of the top that is wrong or missing.
     """

@@ -84,7 +84,7 @@ def problems_of(error: ValidationError, places: Places, models: Models) -> list[
     misspelt field explains that the right one is missing.
 
     Args:
-        error: Of the whole file.
+        error: The error of the whole file.
         places: Where its parts are.
         models: Pattern to the model of the mapping there.
     """

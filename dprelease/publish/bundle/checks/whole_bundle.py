@@ -76,7 +76,7 @@ def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...
 
     Args:
         folder: The bundle.
-        key: Of the one who should have signed it, as the reader got it from elsewhere; None: anybody may have.
+        key: The key of the one who should have signed it, as the reader got it from elsewhere; None: anybody may have.
 
     Returns:
         One result for each of ``CHECKS``, and ``not compared`` where some files could not be made again as they were.
@@ -112,7 +112,7 @@ def check_files(bundle: Opened, key: PublicKey | None = None) -> tuple[Check, ..
 
     Args:
         bundle: The bundle.
-        key: Of the one who should have signed it, as in ``check_bundle``.
+        key: The key of the one who should have signed it, as in ``check_bundle``.
     """
     return (
         _result("files", lambda: _files(bundle)),
