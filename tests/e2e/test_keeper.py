@@ -29,9 +29,10 @@ with open("orphan", "w") as file:
     file.write(f"{os.getpid()}\\n")
 time.sleep(600)
 """
-TEST = """import sys, time
+TEST = """import signal, sys, time
 from pathlib import Path
 from tests.e2e.prefect_server import Household
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background are made to ignore it
 with Household(Path(sys.argv[1]) / "house") as house:
     house.start("it", "orphan", sys.argv[2], variables={"PYTHONPATH": sys.argv[1]})
     time.sleep(600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -173,7 +174,7 @@ def test_a_planted_breach_draws_nothing_and_tells_nothing(tmp_path: Path, monkey
             for asked in EVERY:
                 with pytest.raises(BrokenPromiseError, match=f"DPR-B200.* {name};") as caught:
                     ask(tmp_path, visits(), [asked], by=("key",), **bound)
-                shown = "".join(traceback.format_exception(caught.value))
+                shown = re.sub(r"\bline \d+", "line", "".join(traceback.format_exception(caught.value)))
                 assert not any(word in shown for word in ("u7", "97", " 24", SECRET.hex()))
         assert ask(tmp_path, visits(), [ROWS], by=("key",), max_groups=4, max_rows_per_group=25) == [[25, 24, 24, 24]]
     monkeypatch.setattr(room, "bounded_rows", lambda _, rows, *__: rows)

@@ -14,14 +14,13 @@ import dprelease.noise.native as package
 from tests.unit.native_checks import CHECKS
 
 FOLDER = Path(package.__file__ or "").parent
-PARTS = ("source", "entropy", "cumulative", "lookup", "blocks", "draws")
+PARTS = ("source", "entropy", "cumulative", "lookup", "draws")
 
 FIRST = {
     "source": "every_word_is_used_once_and_wiped",
     "entropy": "thresholds_are_those_of_many_digits",
     "cumulative": "thresholds_are_those_of_many_digits",
     "lookup": "a_vector_is_its_words_one_by_one",
-    "blocks": "coins_are_tossed_to_the_last_digit",
     "draws": "sums_saturate_and_keep_their_place",
 }
 """The check to begin with, for each part."""
@@ -53,20 +52,20 @@ FAULTS = {
     "a scale wrong by a thousandth": ("cumulative", "return Decay(1, 1 / scale)", "return Decay(1, 1000 / (999 * scale))"),
     "the exponential takes wrong signs": ("entropy", "if index % 2 else", "if index % 3 else"),
     "the exponential is not squared back": ("entropy", "for _ in range(halvings):", "for _ in range(halvings // 2):"),
-    "the other side starts at zero too": ("blocks", "np.bitwise_xor(out, sign, out=out)", "out *= 1 + 2 * sign"),
-    "the sign is one of the coin's bits": ("blocks", "np.bitwise_and(words.view(np.int64), 1, out=sign)", "np.bitwise_and(words.view(np.int64) >> self._width + 1, 1, out=sign)"),
-    "the offset shares a bit with the sign": ("blocks", "np.right_shift(words, np.uint64(1), out=offset)", "np.right_shift(words, np.uint64(0), out=offset)"),
-    "refused draws are kept": ("blocks", "while len(again):", "while False:"),
-    "refused draws are kept the second time": ("blocks", "again = again[refused]", "break"),
-    "coins that stay open accept": ("blocks", "if digits + 1 <= low:", "if digits <= low:"),
-    "coins that stay open refuse": ("blocks", "if digits >= high:", "if digits + 1 >= high:"),
-    "the quick test forgets that offsets start at one": ("blocks", "coin += slope\n        slope *=", "slope *="),
-    "the quick test takes its edge": ("blocks", "np.greater_equal(coin,", "np.greater(coin,"),
-    "slopes are rounded down": ("blocks", "-(-rise * ((y + 1) ** law.power - y**law.power) // below)", "rise * ((y + 1) ** law.power - y**law.power) // below"),
-    "blocks far out accept at once": ("blocks", "for slope in slopes), 1 << self._coin]", "for slope in slopes), 0]"),
-    "the first word is used again": ("blocks", "words = source.words(size)\n        sign", "words = scratch.first\n        sign"),
-    "refused draws of any size are kept": ("blocks", "if self.accepts(value, source.bits(self._coin), source):", "if self.accepts(value, 0 * source.bits(self._coin), source):"),
-    "offsets of any size are short": ("blocks", "+ source.bits(self._width)", "+ source.bits(self._width) // 2"),
+    "the other side starts at zero too": ("draws", "np.bitwise_xor(out, sign, out=out)", "out *= 1 + 2 * sign"),
+    "the sign is one of the coin's bits": ("draws", "np.bitwise_and(words.view(np.int64), 1, out=sign)", "np.bitwise_and(words.view(np.int64) >> self._width + 1, 1, out=sign)"),
+    "the offset shares a bit with the sign": ("draws", "np.right_shift(words, np.uint64(1), out=offset)", "np.right_shift(words, np.uint64(0), out=offset)"),
+    "refused draws are kept": ("draws", "while len(again):", "while False:"),
+    "refused draws are kept the second time": ("draws", "again = again[refused]", "break"),
+    "coins that stay open accept": ("draws", "if digits + 1 <= low:", "if digits <= low:"),
+    "coins that stay open refuse": ("draws", "if digits >= high:", "if digits + 1 >= high:"),
+    "the quick test forgets that offsets start at one": ("draws", "coin += slope\n        slope *=", "slope *="),
+    "the quick test takes its edge": ("draws", "np.greater_equal(coin,", "np.greater(coin,"),
+    "slopes are rounded down": ("draws", "-(-rise * ((y + 1) ** law.power - y**law.power) // below)", "rise * ((y + 1) ** law.power - y**law.power) // below"),
+    "blocks far out accept at once": ("draws", "for slope in slopes), 1 << self._coin]", "for slope in slopes), 0]"),
+    "the first word is used again": ("draws", "words = source.words(size)\n        sign", "words = scratch.first\n        sign"),
+    "refused draws of any size are kept": ("draws", "if self.accepts(value, source.bits(self._coin), source):", "if self.accepts(value, 0 * source.bits(self._coin), source):"),
+    "offsets of any size are short": ("draws", "+ source.bits(self._width)", "+ source.bits(self._width) // 2"),
     "wide noise is cut off before the sum": ("draws", "total = value + sampler.integer(source, scratch)", "total = value + min(max(sampler.integer(source, scratch), -(2**63)), 2**63 - 1)"),
     "one block of words serves all": ("draws", "_block(sampler, out[start : start + BLOCK], source, scratch)", "_block(sampler, out[:BLOCK], source, scratch)"),
     "the last block is left out": ("draws", "for start in range(0, len(out), BLOCK):", "for start in range(0, len(out) - BLOCK + 1, BLOCK):"),
@@ -99,7 +98,7 @@ def kit_with(part: str, before: str, after: str) -> Any:
     finally:
         for name in names.values():
             sys.modules.pop(name, None)
-    return SimpleNamespace(**loaded, native=loaded["draws"])
+    return SimpleNamespace(**loaded, native=loaded["draws"], blocks=loaded["draws"])
 
 
 def caught(kit: Any, part: str) -> str | None:

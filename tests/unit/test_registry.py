@@ -84,7 +84,7 @@ def test_it_is_valid_by_the_schema_of_the_registry(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_every_field_that_is_asked_for_is_there(case: str) -> None:
     found = read(CASES[case]())
-    assert (found["status"], found["tier"]) == ("UnscaledStep", 3)
+    assert (found["status"], found["tier"]) == ("Draft", 3)
     assert set(found) == {"url_slug", "status", "tier", "deployment"}
     assert set(found["deployment"]) == set(SECTIONS)
     for section, names in SECTIONS.items():

@@ -76,7 +76,7 @@ def registry_entry(content: Content) -> dict[str, Any]:
     plan, facts = content.plan, content.facts
     return {
         "url_slug": _slug(f"{plan.release.name}-{plan.release.period}"),
-        "status": "UnscaledStep",
+        "status": "Draft",
         "tier": 3,
         "deployment": {
             "basic": _basic(content),
