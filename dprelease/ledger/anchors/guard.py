@@ -52,14 +52,14 @@ class Guard:
         """
         unlisted, left_out = self._learned()
         asked = {str(anchor.path): anchor.last() for anchor in (*self.journal.anchors, *unlisted)}
-        known = {str(anchor.path): anchor.last() for anchor in left_out if _is_usable(anchor)}
-        return {**{path: line for path, line in known.items() if line is not None}, **asked}
+        known = {str(anchor.path): line for anchor in left_out if (line := _line_if_usable(anchor)) is not None}
+        return {**known, **asked}
 
     @property
     def unlisted(self) -> tuple[Anchor, ...]:
         """The anchors that the project no longer lists, and that may know what a restored file lacks."""
         unlisted, left_out = self._learned()
-        return (*unlisted, *filter(_is_usable, left_out))
+        return (*unlisted, *(anchor for anchor in left_out if _line_if_usable(anchor) is not None))
 
     def _learned(self) -> tuple[tuple[Anchor, ...], tuple[Anchor, ...]]:
         if self._beside is None:
@@ -76,7 +76,7 @@ class Guard:
 
     @staticmethod
     def _is_ours(anchor: Anchor, place: Anchored | Recovered | None) -> bool:
-        line = anchor.last() if _is_usable(anchor) else None
+        line = _line_if_usable(anchor)
         return line is not None and place is not None and line.ledger == place.ledger
 
     def _not_listed(self, names: Iterable[str]) -> tuple[Anchor, ...]:
@@ -301,13 +301,12 @@ class Guard:
         self._leaving, self._beside = (), None
 
 
-def _is_usable(anchor: Anchor) -> bool:
-    """Whether an anchor that was left out of the list can be read: nothing depends on one that cannot."""
+def _line_if_usable(anchor: Anchor) -> Line | None:
+    """The highest line of an anchor that was left out of the list; nothing depends on one that cannot be read."""
     try:
-        anchor.last()
+        return anchor.last()
     except LedgerError:
-        return False
-    return True
+        return None
 
 
 def _ever_named(rows: Rows) -> tuple[str, ...]:
