@@ -23,7 +23,7 @@ import numpy as np
 from dprelease.canonical import sha256
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table
-from dprelease.ledger import Charge, SQLiteLedger, StepKey
+from dprelease.ledger import Charge, StepKey
 from dprelease.ledger.model.admission import assess_charges
 from dprelease.ledger.model.entry import Closed, Measured, Reserved, Sourced
 from dprelease.ledger.model.process import this_process
@@ -33,6 +33,7 @@ from dprelease.plan.document import Account, Publish, ReleaseInfo, ReleasePlan, 
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
+from tests.ledgers import SQLiteLedger
 
 CELLS = 4
 LIMITS = {"status": 2000.0, "check": 2000.0, "reserve": 20.0}  # milliseconds

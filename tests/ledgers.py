@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,8 +14,10 @@ import numpy as np
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table, TimeFilter
-from dprelease.ledger import Charge, Ledger, Reservation, SQLiteLedger, StepKey
+from dprelease.ledger import Charge, Ledger, Reservation, StepKey
 from dprelease.ledger.model.balance import Balance
+from dprelease.ledger.model.process import utc_now
+from dprelease.ledger.stores.sqlite import SQLiteStore
 from dprelease.ledger.tables import view
 from dprelease.noise import Measurement
 from dprelease.plan.document import Account, Composition, Publish, ReleaseInfo, ReleasePlan, Step
@@ -23,7 +26,7 @@ from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.period import span
 
-__all__ = ["CELLS", "World", "account", "answer", "charges", "fill", "key", "plan"]
+__all__ = ["CELLS", "SQLiteLedger", "World", "account", "answer", "charges", "fill", "key", "plan"]
 
 CELLS = 3
 
@@ -169,6 +172,13 @@ def key(reservation: Reservation, step: str = "one") -> StepKey:
 def answer(step: str = "one", value: int = 7) -> Measurement:
     """A measurement whose every cell is ``value``."""
     return Measurement(step, np.full(CELLS, value, dtype=np.int64))
+
+
+class SQLiteLedger(Ledger):
+    """A `Ledger` in a SQLite file; ``anchors`` are files, elsewhere, that its head is written to."""
+
+    def __init__(self, path: Path, anchors: Sequence[Path] = (), clock: Callable[[], datetime] = utc_now) -> None:
+        super().__init__(SQLiteStore(path, clock), anchors, clock)
 
 
 class World:

@@ -25,10 +25,10 @@ from dprelease.ledger.model.balance import Actor
 from dprelease.ledger.model.entry import Entry
 from dprelease.ledger.model.lifecycle import has_ended
 from dprelease.ledger.model.reservation import Charge, Reservation, Sources, StepKey
-from dprelease.ledger.model.store import Holder, Lock
+from dprelease.ledger.model.store import Holder, Lock, Store
 from dprelease.ledger.stores import postgres_url
 from dprelease.ledger.stores.file_lock import ReleaseLock
-from dprelease.ledger.stores.sqlite import SQLiteLedger
+from dprelease.ledger.stores.sqlite import SQLiteStore
 from dprelease.ledger.tables.published import Evidence, Published
 from dprelease.plan.document.account import AccountLosses
 from dprelease.spec.ledger_url import Scheme
@@ -48,7 +48,6 @@ __all__ = [
     "Published",
     "ReleaseLock",
     "Reservation",
-    "SQLiteLedger",
     "Sources",
     "StepKey",
     "has_ended",
@@ -57,14 +56,14 @@ __all__ = [
 ]
 
 
-def _sqlite(url: str, folder: Path, anchors: Sequence[Path], host: str, shared: Sequence[Path]) -> Ledger:
-    return SQLiteLedger(folder / url.removeprefix("sqlite:///"), [*anchors, *shared])  # of one host, whatever its name
+def _sqlite(url: str, folder: Path) -> Store:
+    return SQLiteStore(folder / url.removeprefix("sqlite:///"))
 
 
-def _postgres(url: str, folder: Path, anchors: Sequence[Path], host: str, shared: Sequence[Path]) -> Ledger:
-    from dprelease.ledger.stores.postgres import PostgresLedger  # a driver that not every installation has
+def _postgres(url: str, folder: Path) -> Store:
+    from dprelease.ledger.stores.postgres import PostgresStore  # a driver that not every installation has
 
-    return PostgresLedger(url, anchors, host=host, shared=shared)
+    return PostgresStore(url)
 
 
 class LedgerKind(NamedTuple):
@@ -72,12 +71,11 @@ class LedgerKind(NamedTuple):
 
     Attributes:
         scheme: How the place of such a ledger is written.
-        open: Opens the one at a place: the URL, the folder of the project, the anchors of this host, its name, and the
-            anchors that all hosts share.
+        open: The store at a URL, which may be relative to a folder.
     """
 
     scheme: Scheme
-    open: Callable[[str, Path, Sequence[Path], str, Sequence[Path]], Ledger]
+    open: Callable[[str, Path], Store]
 
 
 LEDGERS: dict[str, LedgerKind] = {
@@ -111,7 +109,7 @@ def open_ledger(
     for kind in LEDGERS.values():
         if kind.scheme.takes(url) and url.partition("://")[2].strip("/"):
             own, common = ([Path(os.path.abspath(folder / each)) for each in every] for every in (anchors, shared))
-            return kind.open(url, folder, own, host, common)
+            return Ledger(kind.open(url, folder), own, host=host, shared=common)
     # A URL may hold a password, so only its scheme is shown.
     scheme = url.partition(":")[0]
     known = any(prefix.startswith(f"{scheme}:") for kind in LEDGERS.values() for prefix in kind.scheme.prefixes)

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from dprelease.cli.app import app
 from dprelease.errors import DpReleaseError
-from dprelease.ledger import SQLiteLedger
 from dprelease.plan.document import FrozenPlan
 from dprelease.release.planning import open_target, plan_release
+from tests.ledgers import SQLiteLedger
 from tests.project import SPEC, command, small_project
 
 PLD = """  fixed: {unit: person, neighboring: add_remove, composition: pld, lifetime: {epsilon: 12, delta: 1e-9}}

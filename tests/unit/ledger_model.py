@@ -15,11 +15,11 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from dprelease.errors import LedgerError
-from dprelease.ledger import SQLiteLedger, StepKey
+from dprelease.ledger import StepKey
 from dprelease.ledger.model.anchor_lines import Line
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.write import Write
-from tests.ledgers import plan
+from tests.ledgers import SQLiteLedger, plan
 
 __all__ = ["CAP", "COSTS", "NAMES", "PLANS", "RELEASES", "STEPS", "Crash", "Facts", "Model", "Name"]
 

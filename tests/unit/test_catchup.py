@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import PlanError
-from dprelease.ledger import Holder, Reservation, SQLiteLedger
+from dprelease.ledger import Holder, Reservation
 from dprelease.release.schedule.due import coverage
 from dprelease.release.schedule.due_runs import Agenda, Turn, turns
 from dprelease.spec.fields.schedule import Scheduled, ScheduleSpec
-from tests.ledgers import charges, fill, plan
+from tests.ledgers import SQLiteLedger, charges, fill, plan
 from tests.tiers import few
 
 from .test_due import schedule, taken

@@ -10,14 +10,14 @@ from typing import Any, Literal, get_args
 
 import pytest
 
-from dprelease.ledger import Reservation, SQLiteLedger
+from dprelease.ledger import Reservation
 from dprelease.ledger.model.balance import Actor
 from dprelease.plan.document import ReleasePlan
 from dprelease.release.project import Project
 from dprelease.release.schedule.due import Slot, coverage, due_facts, find_scheduled, first_period
 from dprelease.spec.fields.schedule import Scheduled, ScheduleSpec
 from dprelease.spec.period import Per, following, is_a, span
-from tests.ledgers import account, charges, fill, plan
+from tests.ledgers import SQLiteLedger, account, charges, fill, plan
 from tests.project import SPEC, small_project
 
 ACTOR = Actor(user="u", host="h", process=1, version="1", command="")

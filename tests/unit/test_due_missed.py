@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.cli.commands.due import _hint, _lines
-from dprelease.ledger import Reservation, SQLiteLedger
+from dprelease.ledger import Reservation
 from dprelease.release.schedule.due import coverage
 from dprelease.spec.fields.schedule import Scheduled
-from tests.ledgers import charges, fill
+from tests.ledgers import SQLiteLedger, charges, fill
 
 from .test_due import ANCHOR, facts, monthly, schedule, states, taken
 

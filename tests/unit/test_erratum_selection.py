@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dprelease.errors import BudgetExceeded
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.model.entry import Reserved
 from dprelease.ledger.model.fault import ERRATA, Fault, events_corrected, is_unprotected
 from dprelease.ledger.model.repriced import cost_before, misstated, repriced
@@ -25,7 +24,7 @@ from dprelease.privacy.filters import Spent, Terms, series_loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import folder_for
 from dprelease.release.records.errata import errata, write_errata
-from tests.ledgers import charges, key
+from tests.ledgers import SQLiteLedger, charges, key
 from tests.planned import VILLAGES, plan_of
 
 F = Fraction

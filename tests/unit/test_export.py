@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from dprelease.ledger import SQLiteLedger
 from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.zcdp import Zcdp
 from dprelease.privacy.event import (
@@ -34,7 +33,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.release.records.export import FORMAT, events_of, export
 from dprelease.release.records.status import status_facts
-from tests.ledgers import account, charges, plan
+from tests.ledgers import SQLiteLedger, account, charges, plan
 from tests.unit.test_status import twelve
 
 dp_event = pytest.importorskip("dp_accounting.dp_event", reason="dp_accounting is not installed")

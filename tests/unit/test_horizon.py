@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import PlanError
-from dprelease.ledger import Charge, SQLiteLedger
+from dprelease.ledger import Charge
 from dprelease.ledger.model.admission import assess_charges
 from dprelease.ledger.model.balance import Balance
 from dprelease.ledger.model.history import Stand, State, charged_balance
@@ -25,7 +25,7 @@ from dprelease.privacy.filters import Spent, series_loss
 from dprelease.release.records.status import UNBOUNDED, accounts_of, draws_of
 from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.load import load
-from tests.ledgers import account, charges, plan
+from tests.ledgers import SQLiteLedger, account, charges, plan
 from tests.planned import SPEC
 
 MONTHS = coming("2024-09", 40)

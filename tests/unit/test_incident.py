@@ -11,7 +11,6 @@ import pytest
 
 from dprelease.canonical import dumps
 from dprelease.errors import BudgetExceeded, PlanError, UnsupportedEvent
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.tables.incident import Fault, events_corrected, is_unprotected, spent_more
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.accountants import losses
@@ -32,7 +31,7 @@ from dprelease.publish import folder_for
 from dprelease.release.records.errata import errata, write_errata
 from dprelease.release.records.export import export
 from dprelease.release.records.status import accounts_of
-from tests.ledgers import account, answer, charges, key, plan
+from tests.ledgers import SQLiteLedger, account, answer, charges, key, plan
 
 ONE = Sensitivity.of_one_cell(1)
 WRONG = Fault(why="the sampler was wrong", package="numpy", version="9", factor=Fraction(2))

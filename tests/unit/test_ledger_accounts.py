@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, PlanError, UnsupportedEvent
-from dprelease.ledger import Reservation, SQLiteLedger
+from dprelease.ledger import Reservation
 from dprelease.ledger.model.balance import Balance
 from dprelease.ledger.model.entry import Opened, Voided
 from dprelease.ledger.tables import view
@@ -17,7 +17,7 @@ from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms, account_loss, read, series_loss, spent_on
 from dprelease.privacy.unit import Neighboring
-from tests.ledgers import account, charges, plan
+from tests.ledgers import SQLiteLedger, account, charges, plan
 
 
 @pytest.fixture

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Corrupt, LedgerError
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.anchors.anchors import Anchor
 from dprelease.ledger.model.anchor_lines import Line
 from dprelease.ledger.model.entry import Anchored
-from tests.ledgers import answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan
 
 
 def line(sequence: int, ledger: str = "id", **facts: Any) -> Line:

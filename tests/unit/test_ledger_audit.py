@@ -13,7 +13,6 @@ import pytest
 
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.audit.audit import Index, Line, audit
 from dprelease.ledger.model import entry as kinds
 from dprelease.ledger.model.admission import assess_charges
@@ -24,7 +23,7 @@ from dprelease.ledger.model.store import identity
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.plan.document import Head, ReleasePlan
 from dprelease.privacy.event import Composed
-from tests.ledgers import CELLS, account, answer, charges, fill, key, plan
+from tests.ledgers import CELLS, SQLiteLedger, account, answer, charges, fill, key, plan
 
 AT = "2024-03-07T05:06:07Z"
 BY = this_process("test")

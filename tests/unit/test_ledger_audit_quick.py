@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from dprelease.canonical import dumps, sha256
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.audit import memo, plain_entries
 from dprelease.ledger.audit.audit import Index, Line, audit
 from dprelease.ledger.model.entry import Closed, Entry, Measured, Sourced
@@ -20,7 +19,7 @@ from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.event import Composed
 from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
-from tests.ledgers import CELLS, charges, fill, plan
+from tests.ledgers import CELLS, SQLiteLedger, charges, fill, plan
 
 STEP = (
     '{"at":"2024-01-01T00:00:00Z","books":3,"cells":4,"digest":"d","period":"2024","plan":"p","release":"r","step":"s"}'

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from dprelease.errors import LedgerError
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.anchors.anchors import Anchor
 from dprelease.ledger.ledger import Ledger
 from dprelease.ledger.model.entry import Anchored
 from dprelease.ledger.stores.sqlite import SQLiteStore
-from tests.ledgers import World, charges, fill, plan
+from tests.ledgers import SQLiteLedger, World, charges, fill, plan
 
 
 class Server:

@@ -24,11 +24,10 @@ from hypothesis.stateful import (
 )
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.anchors.anchors import Journal
 from dprelease.ledger.model.anchor_lines import Line
 from dprelease.ledger.tables import view
-from tests.ledgers import account, answer, charges, fill, plan
+from tests.ledgers import SQLiteLedger, account, answer, charges, fill, plan
 from tests.tiers import few
 from tests.unit.ledger_model import CAP, COSTS, NAMES, PLANS, RELEASES, STEPS, Crash, Facts, Model
 

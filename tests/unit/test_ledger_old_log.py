@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import Corrupt
-from dprelease.ledger import SQLiteLedger
-from tests.ledgers import charges, plan
+from tests.ledgers import SQLiteLedger, charges, plan
 
 
 def test_a_log_without_its_ledger_stops_a_new_one_and_recovery_goes_on_once_it_is_set_aside(tmp_path: Path) -> None:

@@ -18,10 +18,9 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import DpReleaseError, LedgerError
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.stores.sqlite_schema import VERSION
 from dprelease.ledger.tables import view
-from tests.ledgers import answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +45,7 @@ _FULL = """
 import resource, sys
 from pathlib import Path
 from dprelease.errors import DpReleaseError
-from dprelease.ledger import SQLiteLedger
+from tests.ledgers import SQLiteLedger
 from tests.ledgers import answer, charges, key, plan
 path, head, room = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 ledger = SQLiteLedger(path, [head])

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from dprelease.errors import LedgerError
-from dprelease.ledger import Reservation, SQLiteLedger
+from dprelease.ledger import Reservation
 from dprelease.ledger.anchors.anchors import Anchor
 from dprelease.ledger.model.balance import Balance
 from dprelease.ledger.model.entry import Recovered
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, ReleasePlan
-from tests.ledgers import World, account, answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, World, account, answer, charges, fill, key, plan
 
 
 @pytest.fixture

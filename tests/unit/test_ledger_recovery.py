@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt, LedgerError
-from dprelease.ledger import Reservation, SQLiteLedger
+from dprelease.ledger import Reservation
 from dprelease.ledger.anchors.anchors import Anchor
 from dprelease.ledger.model.entry import Recovered
 from dprelease.ledger.tables import view
 from dprelease.plan.document import ReleasePlan
-from tests.ledgers import World, answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, World, answer, charges, fill, key, plan
 
 
 @pytest.fixture

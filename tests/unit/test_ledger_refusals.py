@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import BudgetExceeded, LedgerError
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.model.entry import Refused
 from dprelease.plan.document import Account, ReleasePlan, Selecting
 from dprelease.plan.document.account import AccountLosses
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import account_loss
-from tests.ledgers import account, charges, plan
+from tests.ledgers import SQLiteLedger, account, charges, plan
 
 OWN = Fraction(1, 10**7)  # the delta that each selection of keys has
 

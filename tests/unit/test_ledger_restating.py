@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError
-from dprelease.ledger import Reservation, SQLiteLedger
+from dprelease.ledger import Reservation
 from dprelease.ledger.model.balance import Balance
 from dprelease.ledger.model.entry import Reserved
 from dprelease.ledger.tables import view
 from dprelease.plan.document import ReleasePlan
-from tests.ledgers import account, answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, account, answer, charges, fill, key, plan
 
 
 @pytest.fixture

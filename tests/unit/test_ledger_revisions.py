@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.errors import LedgerError
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.model.balance import terms_of
 from dprelease.ledger.model.history import digest_of
 from dprelease.ledger.model.revisions import Ended, Past, misfit, revises
@@ -26,7 +25,7 @@ from dprelease.privacy.filters import series_loss, spent_on
 from dprelease.release.records.errata import errata
 from dprelease.release.records.status import accounts_of
 from dprelease.release.revisions import revisions_of, vintages
-from tests.ledgers import World, account, answer, charges, key, plan
+from tests.ledgers import SQLiteLedger, World, account, answer, charges, key, plan
 from tests.tiers import few
 
 STEPS = {"one": "people", "two": "people"}

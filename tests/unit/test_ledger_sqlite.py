@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked
-from dprelease.ledger import LEDGERS, SQLiteLedger, open_ledger
+from dprelease.ledger import LEDGERS, open_ledger
 from dprelease.ledger.stores import sqlite, sqlite_schema
-from dprelease.ledger.stores.sqlite_connect import translated
+from dprelease.ledger.stores.sqlite import sqlite_error
 from dprelease.ledger.stores.sqlite_schema import VERSION
 from dprelease.ledger.tables.view import require_head
-from tests.ledgers import answer, charges, key, plan
+from tests.ledgers import SQLiteLedger, answer, charges, key, plan
 from tests.ledgers import fill as whole
 
 
@@ -322,7 +322,7 @@ def test_a_read_only_disk_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_every_error_of_sqlite_becomes_one_of_ours(code: int, kind: type[DpReleaseError], named: str) -> None:
     error = sqlite3.OperationalError("words")
     error.sqlite_errorcode = code
-    found = translated(error, Path("ledger.db"))
+    found = sqlite_error(error, Path("ledger.db"))
     assert type(found) is kind
     assert named in str(found)
 
@@ -332,7 +332,7 @@ def test_a_busy_ledger_is_waited_for_and_then_reported(
 ) -> None:
     fill(ledger)
     ledger.disconnect()
-    monkeypatch.setattr("dprelease.ledger.stores.sqlite_connect._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("dprelease.ledger.stores.sqlite._BUSY_SECONDS", 0.05)
     with raw(path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         made = plan(period="2025")

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.model.history import digest_of
-from tests.ledgers import answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan
 
 
 @pytest.fixture

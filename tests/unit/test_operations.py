@@ -27,7 +27,7 @@ from dprelease.flows.server.settings import make_home, prepared
 from dprelease.ledger import open_ledger
 from dprelease.ledger.anchors.anchors import Anchor
 from dprelease.ledger.model.anchor_lines import Line
-from dprelease.ledger.stores.file_lock import break_lock, holders
+from dprelease.ledger.stores.file_lock import break_lock, file_holders
 from dprelease.signature import new_key_files, read_private
 from tests.ledgers import charges, plan
 from tests.project import SPEC, command, small_project
@@ -167,14 +167,14 @@ def holding(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_the_process_that_holds_a_lock_is_ended(tmp_path: Path) -> None:
     with holding(tmp_path) as child:
-        (holder,) = holders(tmp_path)
+        (holder,) = file_holders(tmp_path)
         break_lock(tmp_path, holder)
         assert child.wait(timeout=30) != 0
 
 
 def test_a_process_that_has_got_the_number_of_a_dead_holder_is_left_alone(tmp_path: Path) -> None:
     with holding(tmp_path) as child:
-        (holder,) = holders(tmp_path)
+        (holder,) = file_holders(tmp_path)
         child.kill()
         child.wait()
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])

@@ -13,7 +13,7 @@ import pytest
 
 from dprelease.catalog.table import TimeFilter
 from dprelease.errors import BrokenPromiseError, PlanError, SpecError
-from dprelease.ledger import SQLiteLedger, schemes
+from dprelease.ledger import schemes
 from dprelease.plan.document import Parallel, ReleasePlan
 from dprelease.plan.forecast.horizon import Purse, coming
 from dprelease.plan.forecast.largest_budget import largest_budget
@@ -27,7 +27,7 @@ from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
 from dprelease.spec.load import load
 from dprelease.spec.project import load_policy, load_project
-from tests.ledgers import charges
+from tests.ledgers import SQLiteLedger, charges
 from tests.ledgers import plan as bare_plan
 from tests.unit.formats_example import plain
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BudgetExceeded, LedgerError
-from dprelease.ledger import SQLiteLedger
 from dprelease.ledger.audit.audit import audit
 from dprelease.ledger.model.entry import Opened
 from dprelease.ledger.tables.incident import Fault
@@ -22,7 +21,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.release.records.errata import errata
 from dprelease.release.records.export import export
 from dprelease.release.records.status import accounts_of
-from tests.ledgers import account, answer, charges, key
+from tests.ledgers import SQLiteLedger, account, answer, charges, key
 from tests.ledgers import plan as bare_plan
 from tests.unit.test_ledger_audit import Kept, chained, forged, index_of, lines, put
 

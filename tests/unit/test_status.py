@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BudgetExceeded, Corrupt
-from dprelease.ledger import SQLiteLedger
 from dprelease.plan.document import Account, ReleasePlan, Window
 from dprelease.privacy.accountants import ACCOUNTANTS, losses
 from dprelease.privacy.budget import Budget
@@ -18,7 +17,7 @@ from dprelease.privacy.event import Composed
 from dprelease.release.planning import charges as charges_of
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.records.status import accounts_of, log_lines, policy_accounts, status_facts
-from tests.ledgers import account, answer, charges, key, plan
+from tests.ledgers import SQLiteLedger, account, answer, charges, key, plan
 from tests.project import SPEC, small_project
 
 PEOPLE = account("people")

@@ -6,14 +6,16 @@ import getpass
 import os
 import socket
 import stat
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from dprelease import __version__
 from dprelease.errors import LedgerError
 from dprelease.ledger.model.entry import Actor
 
-__all__ = ["cannot_use", "make_folder", "require_owner", "this_process", "utc_now", "utc_text"]
+__all__ = ["cannot_use", "forgotten_by_children", "make_folder", "require_owner", "this_process", "utc_now", "utc_text"]
 
 
 def utc_now() -> datetime:
@@ -33,6 +35,20 @@ def this_process(command: str = "") -> Actor:
     except (KeyError, OSError):  # a container's user may have no name
         user = str(os.geteuid())
     return Actor(user=user, host=socket.gethostname(), process=os.getpid(), version=__version__, command=command)
+
+
+class _Forgettable(Protocol):
+    def forget(self) -> None: ...
+
+
+def forgotten_by_children(held: Collection[_Forgettable]) -> None:
+    """Let every forked child forget what is held at that time; a process has one such hook for each collection."""
+
+    def forget_all() -> None:
+        for each in tuple(held):
+            each.forget()
+
+    os.register_at_fork(after_in_child=forget_all)
 
 
 def cannot_use(path: Path, why: str) -> LedgerError:

@@ -5,15 +5,18 @@ Every statement is written once, in SQL that SQLite and PostgreSQL both understa
 
 from __future__ import annotations
 
+import os
+import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from json.encoder import encode_basestring
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from dprelease.canonical import Value, sha256
+from dprelease.ledger.model.process import utc_text
 
 __all__ = ["Holder", "Lock", "Rows", "Store", "identity"]
 
@@ -60,26 +63,52 @@ class Rows(Protocol):
         ...
 
 
-class Lock(Protocol):
-    """Held while a release is planned, measured and published; taking it never waits."""
+class Lock(ABC):
+    """Held while a release is planned, measured and published; taking it never waits.
 
+    Exactly-once does not rest on this lock but on the ledger's keys; the lock keeps two runs from doing the same work,
+    and a reservation from being given back under a run.
+
+    Args:
+        release: Name of the release.
+        period: Its period.
+        doing: What the holder is doing, in a word that a loser is told.
+        clock: Tells the time in UTC.
+    """
+
+    def __init__(self, release: str, period: str, doing: str, clock: Callable[[], datetime]) -> None:
+        self._release, self._period, self._doing, self._clock = release, period, doing, clock
+
+    @abstractmethod
     def acquire(self) -> None:
-        """Take it.
+        """Take the lock.
 
         Raises:
             Locked: Somebody holds it; says who, where, since when and doing what.
+            LedgerError: The lock file, or the server, cannot be used.
         """
-        ...
 
+    @abstractmethod
     def release(self) -> None:
         """Free it; again does nothing."""
-        ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _description(self) -> dict[str, Any]:
+        """What others are told of the holder: the fields of a `Holder`."""
+        return {
+            "release": self._release,
+            "period": self._period,
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "since": utc_text(self._clock()),
+            "doing": self._doing,
+        }
 
 
 class Store(Protocol):

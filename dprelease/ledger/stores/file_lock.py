@@ -13,50 +13,39 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from weakref import WeakSet
 
 from dprelease.canonical import dumps, fingerprint
 from dprelease.errors import LedgerError, Locked
-from dprelease.ledger.model.process import make_folder, utc_now, utc_text
-from dprelease.ledger.model.store import Holder
+from dprelease.ledger.model.process import forgotten_by_children, make_folder, utc_now
+from dprelease.ledger.model.store import Holder, Lock
 
-__all__ = ["ReleaseLock", "break_lock", "holders", "turn"]
+__all__ = ["ReleaseLock", "break_lock", "file_holders", "turn"]
 
 
-class ReleaseLock:
-    """Held while a release is planned, measured and published; taking it never waits.
+class ReleaseLock(Lock):
+    """An ``flock`` on a file beside the ledger, which says who holds it.
 
-    It is an ``flock`` on a file beside the ledger, so it ends with the process however that dies, and a file
-    left behind locks nothing. The file says who holds it. Exactly-once does not rest on this lock but on the
-    ledger's keys; the lock keeps two runs from doing the same work, and a reservation from being given back
-    under a run.
+    So it ends with the process however that dies, and a file left behind locks nothing.
 
     Args:
         folder: Where lock files are; created (0700) where it is missing.
         release: Name of the release.
         period: Its period; only its hash reaches the file's name.
-        doing: What the holder is doing, in a word that a loser is told.
-        clock: Tells the time in UTC.
+        doing: As of `Lock`.
+        clock: As of `Lock`.
     """
 
     def __init__(
         self, folder: Path, release: str, period: str, doing: str, clock: Callable[[], datetime] = utc_now
     ) -> None:
+        super().__init__(release, period, doing, clock)
         self.path = Path(os.path.abspath(folder)) / f"release-{fingerprint([release, period])[:32]}.lock"
-        self._release, self._period = release, period
-        self._doing = doing
-        self._clock = clock
         self._file: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock.
-
-        Raises:
-            Locked: Somebody holds it; says who, since when and doing what.
-            LedgerError: The lock file cannot be used.
-        """
+        """Take the lock."""
         make_folder(self.path.parent)
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -64,7 +53,8 @@ class ReleaseLock:
             raise self._unusable(error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._describe(file)
+            os.ftruncate(file, 0)
+            os.pwrite(file, dumps(self._description()).encode(), 0)
         except BlockingIOError:
             holder = self._holder(file)
             os.close(file)
@@ -85,33 +75,12 @@ class ReleaseLock:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self.forget()
 
-    def __enter__(self) -> Self:
-        self.acquire()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
-
     def forget(self) -> None:
         """Close the file: frees the lock in the process that took it, and changes nothing in a forked child."""
         file, self._file = self._file, None
         _HELD.discard(self)
         if file is not None:
             os.close(file)
-
-    def _describe(self, file: int) -> None:
-        facts = {
-            "release": self._release,
-            "period": self._period,
-            "host": socket.gethostname(),
-            "process": os.getpid(),
-            "since": utc_text(self._clock()),
-            "doing": self._doing,
-        }
-        os.ftruncate(file, 0)
-        os.pwrite(file, dumps(facts).encode(), 0)
 
     def _holder(self, file: int) -> Locked:
         who = "another process, which has not said yet what it does"
@@ -223,20 +192,12 @@ class _Turn:
         self.forget()
 
 
-# A forked child shares the open file, and would keep the lock alive after its parent is gone. This is the one
-# piece of module state here: the operating system's fork hook can only be registered once for the process.
+# A forked child shares the open file, and would keep the lock alive after its parent is gone.
 _HELD: WeakSet[ReleaseLock | _Turn] = WeakSet()
+forgotten_by_children(_HELD)
 
 
-def _forget_all() -> None:
-    for lock in tuple(_HELD):
-        lock.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
-
-
-def holders(folder: Path) -> tuple[Holder, ...]:
+def file_holders(folder: Path) -> tuple[Holder, ...]:
     """What the lock files of a folder say; ``alive`` where the lock is really held now.
 
     Words without a lock were left behind by a process that was killed: they lock nothing.
@@ -286,15 +247,8 @@ def _read(path: Path) -> Holder:
             held = True
     finally:
         os.close(file)
-    return Holder(
-        release=facts.get("release", ""),
-        period=facts.get("period", ""),
-        host=facts["host"],
-        process=facts["process"],
-        since=facts["since"],
-        doing=facts["doing"],
-        alive=held,
-    )
+    told = {name: facts[name] for name in ("host", "process", "since", "doing")}
+    return Holder(release=facts.get("release", ""), period=facts.get("period", ""), **told, alive=held)
 
 
 def break_lock(folder: Path, holder: Holder) -> None:
@@ -322,7 +276,9 @@ def break_lock(folder: Path, holder: Holder) -> None:
         )
     try:
         with _Handle(holder.process) as process:
-            now = [each for each in holders(folder) if (each.release, each.period) == (holder.release, holder.period)]
+            now = [
+                each for each in file_holders(folder) if (each.release, each.period) == (holder.release, holder.period)
+            ]
             if not any(each.alive for each in now):
                 return  # it has ended by itself
             if holder not in now:

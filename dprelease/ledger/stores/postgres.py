@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -18,15 +18,13 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from dprelease.errors import BrokenPromiseError, Corrupt, LedgerError, Locked
-from dprelease.ledger.ledger import Ledger
 from dprelease.ledger.model.entry import RESTORE
-from dprelease.ledger.model.process import utc_now
 from dprelease.ledger.model.store import Holder
-from dprelease.ledger.stores.postgres_connect import CREATE, Address, Session, translated, unusable
-from dprelease.ledger.stores.postgres_lock import AdvisoryLock, end, holders, key
+from dprelease.ledger.stores.postgres_connect import CREATE, Address, Session, postgres_error, unusable
+from dprelease.ledger.stores.postgres_lock import AdvisoryLock, end, key, session_holders
 from dprelease.ledger.stores.postgres_schema import APPLICATION, VERSION, findings, grants, statements
 
-__all__ = ["PostgresLedger", "PostgresStore", "create"]
+__all__ = ["PostgresStore", "create"]
 
 _WRITERS, _MAKERS = key("writers"), key("makers")
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -118,7 +116,7 @@ class PostgresStore:
     def holders(self) -> tuple[Holder, ...]:
         """The locks that are held now."""
         with self._session() as session:
-            return holders(session)
+            return session_holders(session)
 
     def break_lock(self, holder: Holder) -> None:
         """End the session that holds a lock; nothing where it is gone already.
@@ -161,7 +159,7 @@ class PostgresStore:
         except psycopg.Error as error:
             if session is not None:
                 session.close()
-            raise translated(error, self._address.place) from error
+            raise postgres_error(error, self._address.place) from error
         except BaseException:
             if session is not None:
                 session.close()
@@ -217,28 +215,6 @@ class PostgresStore:
                 hint="run the same again; it is recorded once",
                 code="DPR-L202",
             )
-
-
-class PostgresLedger(Ledger):
-    """A `Ledger` in a PostgreSQL database.
-
-    Args:
-        url: ``postgresql://user@host:port/database``.
-        anchors: Files of this host that its head is written to.
-        clock: Tells the time for the record; never used for order.
-        host: The name of this host; empty: as the operating system has it.
-        shared: Further anchors, which every host sees under the same path.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        anchors: Sequence[Path] = (),
-        clock: Callable[[], datetime] = utc_now,
-        host: str = "",
-        shared: Sequence[Path] = (),
-    ) -> None:
-        super().__init__(PostgresStore(url), anchors, clock, host, shared)
 
 
 _INCARNATION = """
@@ -319,7 +295,7 @@ def create(url: str, role: str | None = None) -> None:
             "connect as the database's owner, or let it: GRANT CREATE ON DATABASE ... TO ...",
         ) from None
     except psycopg.Error as error:
-        raise translated(error, address.place) from error
+        raise postgres_error(error, address.place) from error
     finally:
         session.close()
 

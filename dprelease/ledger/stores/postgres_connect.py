@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from dprelease.errors import BrokenPromiseError, Corrupt, DpReleaseError, LedgerError, Locked, MissingExtra
 from dprelease.ledger.model.entry import RESTORE
+from dprelease.ledger.model.process import forgotten_by_children
 from dprelease.ledger.stores import postgres_url
 
 try:
@@ -24,7 +25,7 @@ except ImportError:
         code="DPR-X102",
     ) from None
 
-__all__ = ["CREATE", "Address", "Session", "translated", "unusable"]
+__all__ = ["CREATE", "Address", "Session", "postgres_error", "unusable"]
 
 _WAIT, _STOPPED = "60s", "300s"
 CREATE = "the owner of the database runs `dprelease ledger create --role NAME`, NAME being the role that runs releases"
@@ -89,7 +90,7 @@ def _lost(place: str, why: str) -> Locked:
     )
 
 
-def translated(error: psycopg.Error, place: str) -> DpReleaseError:
+def postgres_error(error: psycopg.Error, place: str) -> DpReleaseError:
     """The error of ours for one of PostgreSQL's; the ledger holds no exact value, so its words may be kept."""
     state = error.sqlstate or ""
     name = f"{type(error).__name__}{state and ' ' + state}"
@@ -172,7 +173,7 @@ class Address:
             self._greet(session)
         except psycopg.Error as error:
             session.close()
-            raise translated(error, self.place) from error
+            raise postgres_error(error, self.place) from error
         except BaseException:
             session.close()
             raise
@@ -268,6 +269,7 @@ class Session:
 
     def forget(self) -> None:
         """In a forked child: let go of the socket without a word, so that the connection ends with the parent."""
+        _OPEN.discard(self)
         with contextlib.suppress(OSError, psycopg.Error):
             os.close(self.connection.fileno())
 
@@ -276,15 +278,6 @@ class Session:
             self.warnings.append(str(diagnostic.message_primary))
 
 
-# A forked child shares the sockets, and would keep sessions and their locks alive after its parent is gone. As in
-# `lock`, the operating system's fork hook can only be registered once for the process.
+# A forked child shares the sockets, and would keep sessions and their locks alive after its parent is gone.
 _OPEN: WeakSet[Session] = WeakSet()
-
-
-def _forget_all() -> None:
-    for session in tuple(_OPEN):
-        session.forget()
-    _OPEN.clear()
-
-
-os.register_at_fork(after_in_child=_forget_all)
+forgotten_by_children(_OPEN)

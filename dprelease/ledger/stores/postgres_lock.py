@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import socket
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 
 from dprelease.canonical import dumps
 from dprelease.errors import LedgerError, Locked
-from dprelease.ledger.model.process import utc_now, utc_text
-from dprelease.ledger.model.store import Holder
-from dprelease.ledger.stores.postgres_connect import Address, Session, translated
+from dprelease.ledger.model.process import utc_now
+from dprelease.ledger.model.store import Holder, Lock
+from dprelease.ledger.stores.postgres_connect import Address, Session, postgres_error
 
-__all__ = ["AdvisoryLock", "end", "holders", "key"]
+__all__ = ["AdvisoryLock", "end", "key", "session_holders"]
 
 _TRIES = 3
 _END_MILLISECONDS = 5000
@@ -42,37 +39,30 @@ def key(*names: str) -> int:
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
-class AdvisoryLock:
-    """Held while a release is planned, measured and published; taking it never waits.
+class AdvisoryLock(Lock):
+    """An advisory lock of a session of its own.
 
-    It is an advisory lock of a session of its own, so it ends with that session however its holder dies; where the
-    holder's host vanishes, within a minute. Exactly-once does not rest on it but on the ledger's keys.
+    So it ends with that session however its holder dies; where the holder's host vanishes, within a minute.
 
     Args:
         address: The database's address.
         release: Name of the release.
         period: Its period.
-        doing: What the holder is doing, in a word that a loser is told.
-        clock: Tells the time in UTC.
+        doing: As of `Lock`.
+        clock: As of `Lock`.
     """
 
     def __init__(
         self, address: Address, release: str, period: str, doing: str, clock: Callable[[], datetime] = utc_now
     ) -> None:
+        super().__init__(release, period, doing, clock)
         self._address = address
-        self._release, self._period, self._doing = release, period, doing
         self._key = key("release", release, period)
-        self._clock = clock
         self._session: Session | None = None
 
     def acquire(self) -> None:
-        """Take the lock.
-
-        Raises:
-            Locked: Somebody holds it; says who, where, since when and doing what.
-            LedgerError: The server cannot be used.
-        """
-        words = self._words()
+        """Take the lock."""
+        words = self._description()
         session = self._address.connect(_short(words))
         try:
             for _ in range(_TRIES):
@@ -84,7 +74,7 @@ class AdvisoryLock:
                     break
             raise self._locked(who)
         except psycopg.Error as error:
-            raise translated(error, self._address.place) from error
+            raise postgres_error(error, self._address.place) from error
         finally:
             if self._session is not session:
                 session.close()
@@ -94,25 +84,6 @@ class AdvisoryLock:
         session, self._session = self._session, None
         if session is not None:
             session.close()
-
-    def __enter__(self) -> Self:
-        self.acquire()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
-
-    def _words(self) -> dict[str, Any]:
-        return {
-            "release": self._release,
-            "period": self._period,
-            "host": socket.gethostname(),
-            "process": os.getpid(),
-            "since": utc_text(self._clock()),
-            "doing": self._doing,
-        }
 
     def _locked(self, who: Holder | None) -> Locked:
         said = "another session, which has not said what it does"
@@ -156,7 +127,7 @@ def _held(session: Session) -> Iterator[tuple[int, Holder]]:
             yield number, found
 
 
-def holders(session: Session) -> tuple[Holder, ...]:
+def session_holders(session: Session) -> tuple[Holder, ...]:
     """Every release lock that is held in the database; one whose holder runs as another role lacks its release."""
     return tuple(found for _, found in _held(session))
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from dprelease.ledger.model.entry import KINDS
-from dprelease.ledger.stores import rules
+from dprelease.ledger.stores.sqlite_schema import ENDED, MEASURED, NOT_OPEN, VERSION, reserved
 
 __all__ = ["APPLICATION", "SCHEMA", "VERSION", "findings", "grants", "statements"]
 
 APPLICATION = "dprelease ledger"
-VERSION = 3  # as SQLite's: the tables are the same
 SCHEMA = "dprelease"
 
 _ENTRY, _RESERVATION = "REFERENCES entries(sequence)", "REFERENCES reservations(sequence)"
@@ -100,13 +99,13 @@ _RULES: dict[tuple[str, str], str] = {
         OR NEW.hash IS DISTINCT FROM encode(sha256(convert_to(
             '[' || NEW.sequence || ',' || to_json(NEW.previous) || ',' || to_json(NEW.kind) || ','
             || to_json(NEW.body) || ']', 'UTF8')), 'hex')""",
-    ("reservations", "is already reserved"): rules.reserved("IS DISTINCT FROM"),
-    ("endings", "has ended, or was measured"): rules.ENDED,
-    ("measurements", "is measured, or is not reserved"): rules.MEASURED,
-    ("sources", "is not of an open reservation"): rules.NOT_OPEN,
+    ("reservations", "is already reserved"): reserved("IS DISTINCT FROM"),
+    ("endings", "has ended, or was measured"): ENDED,
+    ("measurements", "is measured, or is not reserved"): MEASURED,
+    ("sources", "is not of an open reservation"): NOT_OPEN,
     ("contents", "is not what its digest says"): """
         NEW.digest IS DISTINCT FROM encode(sha256(NEW.payload), 'hex')""",
-    ("secrets", "is not of an open reservation"): rules.NOT_OPEN,
+    ("secrets", "is not of an open reservation"): NOT_OPEN,
 }
 
 # The bits of `pg_trigger.tgtype`.

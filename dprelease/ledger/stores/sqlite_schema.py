@@ -12,9 +12,8 @@ import sqlite3
 from collections.abc import Callable
 
 from dprelease.ledger.model.store import identity
-from dprelease.ledger.stores import rules
 
-__all__ = ["APPLICATION", "VERSION", "create", "migrate", "objects"]
+__all__ = ["APPLICATION", "ENDED", "MEASURED", "NOT_OPEN", "VERSION", "create", "migrate", "objects", "reserved"]
 
 APPLICATION = 0x4450524C  # "DPRL", in the file's header
 VERSION = 3
@@ -136,6 +135,47 @@ CREATE INDEX sources_by_reservation ON sources(reservation);
 
 _STEPS = {1: _V1, 2: _V2, 3: _V3}
 
+# What makes a new row wrong, in SQL that PostgreSQL understands as well, whose triggers say the same. A ledger holds
+# these texts, and is compared with them byte by byte: no space of them may change.
+NOT_OPEN = """NOT EXISTS (SELECT 1 FROM reservations WHERE sequence = NEW.reservation)
+        OR EXISTS (SELECT 1 FROM endings WHERE reservation = NEW.reservation)"""
+"""A row of an open reservation: there is none, or it has ended."""
+
+ENDED = """
+        EXISTS (SELECT 1 FROM endings WHERE reservation = NEW.reservation OR sequence = NEW.sequence)
+        OR NEW.kind = 'void' AND EXISTS (SELECT 1 FROM sources WHERE reservation = NEW.reservation)
+        OR NEW.kind = 'void' AND EXISTS (
+            SELECT 1 FROM measurements AS m JOIN reservations AS r
+            ON m.release = r.release AND m.period = r.period AND m.plan = r.plan
+            WHERE r.sequence = NEW.reservation AND m.sequence > r.sequence)"""
+"""An ending: the reservation has one, or is given back although it was read or measured."""
+
+MEASURED = """
+        EXISTS (
+            SELECT 1 FROM measurements WHERE sequence = NEW.sequence OR identity = NEW.identity
+            OR release = NEW.release AND period = NEW.period AND plan = NEW.plan AND step = NEW.step)
+        OR NOT EXISTS (
+            SELECT 1 FROM reservations AS r LEFT JOIN endings AS e ON e.reservation = r.sequence
+            WHERE r.release = NEW.release AND r.period = NEW.period AND r.plan = NEW.plan
+            AND r.sequence < NEW.sequence AND e.kind IS NULL)"""
+"""A measurement: its step has one, or no open reservation has its plan."""
+
+
+def reserved(differs: str) -> str:
+    """A reservation: the period has an open one or had this plan, or what it restates is not the last one that ended.
+
+    Args:
+        differs: How the database says that two values differ, either of which may be NULL.
+    """
+    return f"""EXISTS (
+            SELECT 1 FROM reservations AS r LEFT JOIN endings AS e ON e.reservation = r.sequence
+            WHERE r.release = NEW.release AND r.period = NEW.period
+            AND (e.kind IS NULL OR r.plan = NEW.plan AND e.kind <> 'void'))
+        OR NEW.restates {differs} (
+            SELECT max(r.sequence) FROM reservations AS r JOIN endings AS e ON e.reservation = r.sequence
+            WHERE r.release = NEW.release AND r.period = NEW.period AND e.kind <> 'void')"""  # noqa: S608 - constants
+
+
 # `INSERT OR REPLACE` deletes without firing a delete trigger, so every insert is checked as well.
 _RULES = {
     ("entries", "is not the next entry"): """
@@ -143,12 +183,12 @@ _RULES = {
         OR NEW.previous IS NOT coalesce((SELECT hash FROM entries ORDER BY sequence DESC LIMIT 1), '')""",
     ("reservations", "is already reserved"): f"""
         EXISTS (SELECT 1 FROM reservations WHERE sequence = NEW.sequence)
-        OR {rules.reserved("IS NOT")}""",  # noqa: S608 - constants
-    ("endings", "has ended, or was measured"): rules.ENDED,
-    ("measurements", "is measured, or is not reserved"): rules.MEASURED,
+        OR {reserved("IS NOT")}""",  # noqa: S608 - constants
+    ("endings", "has ended, or was measured"): ENDED,
+    ("measurements", "is measured, or is not reserved"): MEASURED,
     ("sources", "is not of an open reservation"): f"""
         EXISTS (SELECT 1 FROM sources WHERE sequence = NEW.sequence)
-        OR {rules.NOT_OPEN}""",  # noqa: S608 - constants
+        OR {NOT_OPEN}""",  # noqa: S608 - constants
     ("contents", "is kept with other bytes"): """
         EXISTS (SELECT 1 FROM contents WHERE digest = NEW.digest AND payload IS NOT NEW.payload)""",
 }
