@@ -13,7 +13,7 @@ from dprelease.ledger.anchors.anchors import Anchor, Journal
 from dprelease.ledger.anchors.hosts import Hosts
 from dprelease.ledger.model.anchor_lines import Line, everything, since
 from dprelease.ledger.model.balance import Actor
-from dprelease.ledger.model.entry import RESTORE, Anchored, Recovered
+from dprelease.ledger.model.entry import RESTORE, Anchored, Placed
 from dprelease.ledger.model.history import State
 from dprelease.ledger.model.store import Rows, Store
 from dprelease.ledger.tables import view
@@ -75,7 +75,7 @@ class Guard:
         return self._beside
 
     @staticmethod
-    def _is_ours(anchor: Anchor, place: Anchored | Recovered | None) -> bool:
+    def _is_ours(anchor: Anchor, place: Placed | None) -> bool:
         line = _line_if_usable(anchor)
         return line is not None and place is not None and line.ledger == place.ledger
 
@@ -106,7 +106,7 @@ class Guard:
         self._follow(rows, state.head, place, looked)
         return state
 
-    def _admit(self, rows: Rows, head: Head, place: Anchored | Recovered | None, looked: Looked) -> None:
+    def _admit(self, rows: Rows, head: Head, place: Placed | None, looked: Looked) -> None:
         self.admitted = True
         if place is None:
             self._require_never(looked, head)
@@ -125,7 +125,7 @@ class Guard:
         self.hosts.require_shared(place.anchors)
         self.hosts.require_asked(place, self._store.server)
 
-    def _follow(self, rows: Rows, head: Head, place: Anchored | Recovered | None, looked: Looked) -> None:
+    def _follow(self, rows: Rows, head: Head, place: Placed | None, looked: Looked) -> None:
         """Let the anchors of this host know what other hosts wrote, before anything is read or handed on here.
 
         What only another host has seen could be lost with the server, and nobody here would know.
@@ -144,7 +144,7 @@ class Guard:
                 if str(anchor.path) in behind:
                     anchor.write(*missed)
 
-    def _is_of(self, path: str, place: Anchored | Recovered) -> bool:
+    def _is_of(self, path: str, place: Placed) -> bool:
         """Whether an anchor, looked at once more, belongs to this ledger; it may know more than the snapshot by now."""
         now = Anchor(Path(path)).last()
         return self.hosts.name(path) in place.anchors and now is not None and now.ledger == place.ledger
@@ -159,7 +159,7 @@ class Guard:
                     code="DPR-L305",
                 )
 
-    def _require_known(self, rows: Rows, head: Head, place: Anchored | Recovered, path: str, line: Line | None) -> None:
+    def _require_known(self, rows: Rows, head: Head, place: Placed, path: str, line: Line | None) -> None:
         if line is None:
             if self.hosts.name(path) in place.anchors:
                 raise Corrupt(
@@ -216,9 +216,7 @@ class Guard:
             if place is not None and path not in looked:
                 self._require_left_out(rows, head, place, path, Anchor(Path(path)).last())
 
-    def _require_left_out(
-        self, rows: Rows, head: Head, place: Anchored | Recovered, path: str, line: Line | None
-    ) -> None:
+    def _require_left_out(self, rows: Rows, head: Head, place: Placed, path: str, line: Line | None) -> None:
         """Ask an anchor that was left out of the list, if it is still there, still this ledger's, and not begun anew.
 
         A recovery by another process may have left it behind since this one learned of it.
@@ -256,7 +254,7 @@ class Guard:
         write.account(partial(Anchored, **facts, why=why, server=server), {}, tells_place=True)
         self._leaving = self._not_listed(place.anchors if place else ())
 
-    def named(self, told: Anchored | Recovered | None) -> tuple[str, ...]:
+    def named(self, told: Placed | None) -> tuple[str, ...]:
         """Its anchors as entries name them: those of this host, and those that other hosts of the same server have."""
         return self.hosts.named(told.anchors if told else (), self.journal.paths)
 
@@ -315,7 +313,7 @@ def _ever_named(rows: Rows) -> tuple[str, ...]:
     query = "SELECT sequence, kind FROM entries WHERE kind IN ('anchor', 'recover') ORDER BY sequence"
     for sequence, kind in rows.execute(query):
         body = view.at(rows, sequence).facts()
-        if isinstance(body, Anchored | Recovered):
+        if isinstance(body, Placed):
             named = dict.fromkeys((*(named if kind == "anchor" else ()), *body.anchors))
     return tuple(named)
 

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Collection, Sequence
 
 from dprelease.errors import LedgerError
-from dprelease.ledger.model.entry import Anchored, Recovered
+from dprelease.ledger.model.entry import Placed
 
 __all__ = ["Hosts"]
 
@@ -52,7 +52,7 @@ class Hosts:
         """Whether an anchor that every host writes to has all that was ever handed on."""
         return any(name.startswith("/") for name in names)
 
-    def moved(self, place: Anchored | Recovered, server: str) -> bool:
+    def moved(self, place: Placed, server: str) -> bool:
         """Whether the server was restored or failed over since this was said."""
         return bool(place.server and server and place.server != server)
 
@@ -72,7 +72,7 @@ class Hosts:
                     code="DPR-L325",
                 )
 
-    def require_asked(self, place: Anchored | Recovered, server: str) -> None:
+    def require_asked(self, place: Placed, server: str) -> None:
         """Refuse a server whose data were put back or failed over until the anchors of every host were asked.
 
         What was lost may be known to one host alone. An anchor that every host writes to knows it as well, and was
@@ -95,7 +95,7 @@ class Hosts:
                 code="DPR-L324",
             )
 
-    def unasked(self, place: Anchored | Recovered | None, server: str, gone: Collection[str]) -> tuple[str, ...]:
+    def unasked(self, place: Placed | None, server: str, gone: Collection[str]) -> tuple[str, ...]:
         """The hosts that must still be asked once this one was, in a recovery.
 
         Args:

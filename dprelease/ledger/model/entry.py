@@ -22,7 +22,6 @@ from pydantic import ValidationError
 from dprelease.canonical import Value, sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.model.balance import Actor, Balance, Charged, Marks, Spread
-from dprelease.ledger.model.placed import Anchored, Recovered
 from dprelease.plan.document import Account, Composition, Head, Parallel, Window
 from dprelease.plan.document.account import AccountLosses
 from dprelease.plan.document.approval import Signed
@@ -47,8 +46,10 @@ __all__ = [
     "Kind",
     "Measured",
     "Opened",
+    "Placed",
     "Recovered",
     "Refused",
+    "ReleaseEvent",
     "Reserved",
     "Slot",
     "Sourced",
@@ -66,7 +67,32 @@ class Slot(Value):
     times: int
 
 
-class Opened(Value):
+class Accounting(Value):
+    """An entry that changes an account, or says where the ledger is; by ``marks`` what stands behind it is found."""
+
+    kind: ClassVar[Kind]
+    at: str
+    by: Actor
+    marks: Marks | None = None
+    balances: tuple[Balance, ...] = ()
+
+
+class ReleaseEvent(Value):
+    """An entry about a release that changes no account; ``books`` is the last entry that did."""
+
+    kind: ClassVar[Kind]
+    release: str
+    period: str
+    plan: str
+    books: int = 0
+    at: str
+
+
+# Fields that an entry calls as an account does.
+_OF_ACCOUNT = ("unit", "neighboring", "composition", "selecting", "order", "window", "nests", "parallel")
+
+
+class Opened(Accounting):
     """An account came into use, or its caps changed (``replaces``: the entry that this one replaces).
 
     ``series`` and ``loss`` are of a ``pld`` account: all releases that it will ever have, and what they cost together.
@@ -89,29 +115,20 @@ class Opened(Value):
     spread: tuple[Spread, ...] = ()
     why: str = ""
     replaces: int | None = None
-    at: str
-    by: Actor
-    marks: Marks | None = None
-    balances: tuple[Balance, ...] = ()
 
     @property
     def terms(self) -> Account:
         """The account as the policy had it."""
-        return Account(
-            name=self.account,
-            unit=self.unit,
-            neighboring=self.neighboring,
-            composition=self.composition,
-            lifetime=self.cap,
-            selecting=self.selecting,
-            order=self.order,
-            window=self.window,
-            nests=self.nests,
-            parallel=self.parallel,
-        )
+        same: dict[str, Any] = {name: getattr(self, name) for name in _OF_ACCOUNT}
+        return Account(name=self.account, lifetime=self.cap, **same)
+
+    @staticmethod
+    def fields_of(account: Account) -> dict[str, Any]:
+        """The fields that say an account's terms."""
+        return {"account": account.name, "cap": account.lifetime} | {n: getattr(account, n) for n in _OF_ACCOUNT}
 
 
-class Reserved(Value):
+class Reserved(Accounting):
     """A whole plan was charged.
 
     Attributes:
@@ -137,13 +154,9 @@ class Reserved(Value):
     revision: int = 0
     approvals: tuple[Signed, ...] = ()
     mended: tuple[str, ...] = ()
-    at: str
-    by: Actor
-    marks: Marks | None = None
-    balances: tuple[Balance, ...] = ()
 
 
-class Sourced(Value):
+class Sourced(ReleaseEvent):
     """The confidential files of a reservation were read for the first time, or (``accepted``: why) anew.
 
     ``tables`` holds keyed hashes, which say nothing without the key; ``key`` names that key. Without a reservation (0)
@@ -151,48 +164,33 @@ class Sourced(Value):
     """
 
     kind: ClassVar[Kind] = "source"
-    release: str
-    period: str
-    plan: str
     reservation: int
     tables: dict[str, tuple[str, ...]]
     accounts: dict[str, str]
     key: str
     accepted: str = ""
-    books: int = 0
-    at: str
     by: Actor
 
 
-class Measured(Value):
+class Measured(ReleaseEvent):
     """One step was drawn and stored; ``digest`` is the SHA-256 of the stored bytes."""
 
     kind: ClassVar[Kind] = "measure"
-    release: str
-    period: str
-    plan: str
     step: str
     cells: int
     digest: str
-    books: int = 0
-    at: str
 
 
-class Closed(Value):
+class Closed(ReleaseEvent):
     """The release of entry ``reservation`` was published (``manifest``: its digest), or given up (``gave_up``: why)."""
 
     kind: ClassVar[Kind] = "close"
-    release: str
-    period: str
-    plan: str
     reservation: int
     manifest: str
     gave_up: str = ""
-    books: int = 0
-    at: str
 
 
-class Voided(Value):
+class Voided(Accounting):
     """Entry ``reservation`` was given back: nothing had been read for it."""
 
     kind: ClassVar[Kind] = "void"
@@ -201,22 +199,13 @@ class Voided(Value):
     plan: str
     reservation: int
     why: str
-    at: str
-    by: Actor
-    marks: Marks | None = None
-    balances: tuple[Balance, ...] = ()
 
 
-class Refused(Value):
+class Refused(ReleaseEvent):
     """A cap said no. ``exceeded`` tells by account what would have been; nothing was charged."""
 
     kind: ClassVar[Kind] = "refuse"
-    release: str
-    period: str
-    plan: str
     exceeded: tuple[AccountLosses, ...]
-    books: int = 0
-    at: str
     by: Actor
 
 
@@ -233,7 +222,7 @@ class Corrected(Value):
     paid_by: int | None = None
 
 
-class Incident(Value):
+class Incident(Accounting):
     """A mechanism or a version was faulty; what past releases really cost was charged.
 
     Attributes:
@@ -253,29 +242,63 @@ class Incident(Value):
     factor: Fraction
     erratum: str = ""
     corrected: tuple[Corrected, ...]
-    at: str
-    by: Actor
-    marks: Marks | None = None
-    balances: tuple[Balance, ...] = ()
 
 
-Accounting = Opened | Reserved | Voided | Anchored | Recovered | Incident
-Body = Accounting | Sourced | Measured | Closed | Refused
+class Placed(Accounting):
+    """Where the ledger is, and where its head is written a second time.
+
+    Attributes:
+        ledger: Its id, from now on.
+        place: Where it is, from now on.
+        anchors: Where its head is written, from now on.
+        server: What the server's data are called until they are restored or fail over; empty where the ledger is a
+            file, and in older entries.
+        unasked: The hosts that must still be asked since that happened; empty where ``server`` is.
+        why: Why this is said: what the operator said, for a recovery.
+    """
+
+    ledger: str
+    place: str
+    anchors: tuple[str, ...]
+    server: str = ""
+    unasked: tuple[str, ...] = ()
+    why: str
+
+
+class Anchored(Placed):
+    """Said first, and again when that changes; with all balances where the ledger came from an older schema."""
+
+    kind: ClassVar[Kind] = "anchor"
+
+
+class Recovered(Placed):
+    """The ledger had lost entries, or was moved; spend was only added.
+
+    Attributes:
+        known: The head that the anchors had, which this ledger lacked; the empty head where it lacked nothing.
+        added: What each account was charged for what is missing.
+        release: With ``period`` and ``plan``: a release that the anchors know and this ledger had lost; its answers may
+            be known, so that it is never measured again.
+        bundle: The entry that charged it, as its published bundle says, where that is what knows of it. Without a
+            release: another answer to a question that this ledger has answered as well, which is charged by itself.
+        manifest: Digest of the manifest of its published bundle, where one was found.
+    """
+
+    kind: ClassVar[Kind] = "recover"
+    known: Head = Head()
+    added: dict[str, Spent] = {}
+    release: str = ""
+    period: str = ""
+    plan: str = ""
+    bundle: Head = Head()
+    manifest: str = ""
+
+
+Body = Accounting | ReleaseEvent
 RESTORE = "restore the newest backup, then `dprelease ledger recover`, which adds what is missing and forgets nothing"
 BODIES: dict[Kind, type[Body]] = {
     body.kind: body
-    for body in (
-        Opened,
-        Reserved,
-        Measured,
-        Closed,
-        Voided,
-        Refused,
-        Anchored,
-        Recovered,
-        Sourced,
-        Incident,
-    )
+    for body in (Opened, Reserved, Measured, Closed, Voided, Refused, Anchored, Recovered, Sourced, Incident)
 }
 
 

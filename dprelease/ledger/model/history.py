@@ -10,12 +10,12 @@ from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.model.balance import Balance, Charged, Marks, Spread, terms_of
 from dprelease.ledger.model.entry import (
-    Anchored,
     Body,
     Corrected,
     Entry,
     Incident,
     Opened,
+    Placed,
     Recovered,
     Reserved,
     Slot,
@@ -86,7 +86,7 @@ class State:
 
     head: Head = field(default_factory=Head)
     books: int = 0
-    place: tuple[int, Anchored | Recovered] | None = None
+    place: tuple[int, Placed] | None = None
     accounts: Mapping[str, Stand] = field(default_factory=dict)
 
     def marks(self, at: int, touched: Iterable[str], place: int | None = None) -> Marks:
@@ -220,10 +220,10 @@ def behind(state: State, head: Head, body: Body, contents: Contents) -> State:
     elif isinstance(body, Incident):
         for each in body.corrected:
             accounts[each.account] = _corrected(_known(accounts, each.account), each, head, contents)
-    for balance in body.balances if isinstance(body, Anchored | Recovered) else ():
+    for balance in body.balances if isinstance(body, Placed) else ():
         if balance.account in accounts:  # said once more here, so this is where it is found from now on
             accounts[balance.account] = replace(accounts[balance.account], head=head)
-    place = (at, body) if isinstance(body, Anchored | Recovered) else state.place
+    place = (at, body) if isinstance(body, Placed) else state.place
     return State(head=head, books=at, place=place, accounts=accounts)
 
 

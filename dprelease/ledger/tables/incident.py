@@ -36,6 +36,7 @@ from dprelease.ledger.model.history import digest_of, replay
 from dprelease.ledger.model.repriced import misstated, repriced
 from dprelease.ledger.model.store import Rows
 from dprelease.ledger.tables import view
+from dprelease.ledger.tables.opening import Opening
 from dprelease.ledger.tables.tally import Taken, Tally, tally
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, ReleasePlan, Step
@@ -274,30 +275,7 @@ def _reprice(write: Write, name: str, fault: Fault, at: str, by: Actor) -> None:
     if not any(is_unprotected(known[digest]) for digest, n in parts.items() if n > 0):
         with suppress(UnsupportedEvent):
             loss = series_loss([(known[digest], n) for digest, n in parts.items() if n > 0], delta)
-    account = stand.account
-    sequence = write.state.head.sequence + 1
-    balance = stand.balance.model_copy(update={"opened": sequence})
-    body = partial(
-        Opened,
-        account=name,
-        unit=account.unit,
-        neighboring=account.neighboring,
-        composition=account.composition,
-        cap=account.lifetime,
-        selecting=account.selecting,
-        order=account.order,
-        window=account.window,
-        nests=account.nests,
-        parallel=account.parallel,
-        series=stand.series,
-        loss=loss,
-        why=f"an incident: {fault.why}",
-        replaces=stand.balance.opened,
-        at=at,
-        by=by,
-    )
-    changed = type(stand)(account=account, balance=balance, head=stand.head, series=stand.series, loss=loss)
-    write.account(body, {name: changed})
+    Opening(write, at, by).record(stand.account, f"an incident: {fault.why}", stand.series, loss)
 
 
 def recorded(rows: Rows, fault: Fault) -> tuple[Recorded, ...]:

@@ -88,16 +88,7 @@ class Opening:
         stand = Stand(account=account, balance=balance, head=self._write.state.head, series=series, loss=loss)
         body = partial(
             Opened,
-            account=account.name,
-            unit=account.unit,
-            neighboring=account.neighboring,
-            composition=account.composition,
-            cap=account.lifetime,
-            selecting=account.selecting,
-            order=account.order,
-            window=account.window,
-            nests=account.nests,
-            parallel=account.parallel,
+            **Opened.fields_of(account),
             series=series,
             loss=loss,
             spread=spread,

@@ -12,12 +12,12 @@ from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.model.entry import (
     RESTORE,
-    Anchored,
     Closed,
     Entry,
     Kind,
     Measured,
     Opened,
+    Placed,
     Recovered,
     Reserved,
     Sourced,
@@ -129,7 +129,7 @@ def state(rows: Rows, last: Head | None = None) -> State:
     place = None
     if marks.place:
         body_of_place = at(rows, marks.place).facts()
-        if not isinstance(body_of_place, Anchored | Recovered):
+        if not isinstance(body_of_place, Placed):
             raise Corrupt(f"entry {marks.place} of the ledger does not say where it is", hint=RESTORE, code="DPR-L303")
         place = (marks.place, body_of_place)
     return State(head=last, books=books, place=place, accounts=accounts)
@@ -141,14 +141,14 @@ def hash_at(rows: Rows, sequence: int) -> str:
     return str(matches[0][0]) if matches else ""
 
 
-def place(rows: Rows, last: Head) -> Anchored | Recovered | None:
+def place(rows: Rows, last: Head) -> Placed | None:
     """What was last said of where the ledger is; None: nothing was."""
     if not last.sequence:
         return None
     books = _books(rows, last.sequence)
     marks = getattr(at(rows, books).facts(), "marks", None) if books else None
     body = at(rows, marks.place).facts() if marks and marks.place else None
-    return body if isinstance(body, Anchored | Recovered) else None
+    return body if isinstance(body, Placed) else None
 
 
 def _books(rows: Rows, sequence: int) -> int:

@@ -11,7 +11,7 @@ from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.model.anchor_lines import Line
 from dprelease.ledger.model.balance import Actor, Balance, Charged, terms_of
-from dprelease.ledger.model.entry import Accounting, Anchored, Body, Entry, Recovered
+from dprelease.ledger.model.entry import Accounting, Anchored, Body, Entry, Placed
 from dprelease.ledger.model.history import Stand, State, charged_balance, given_back
 from dprelease.ledger.model.reservation import StepKey
 from dprelease.ledger.model.store import Rows, identity
@@ -59,7 +59,7 @@ class Write:
         balances = tuple(changed[name].balance for name in sorted(changed))
         body = make(marks=marks, balances=balances)
         entry = self._append(body)
-        place = (at, body) if isinstance(body, Anchored | Recovered) else self.state.place
+        place = (at, body) if isinstance(body, Placed) else self.state.place
         stands = {name: replace(stand, head=entry.head) for name, stand in changed.items()}
         accounts = {**self.state.accounts, **stands}
         self.state = replace(self.state, books=at, place=place, accounts=accounts)
@@ -118,9 +118,7 @@ class Write:
         row = (entry.sequence, entry.previous, entry.hash, entry.kind, entry.text)
         self.rows.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
         self.state = replace(self.state, head=entry.head)
-        place = (
-            body.ledger if isinstance(body, Anchored | Recovered) else self.state.place and self.state.place[1].ledger
-        )
+        place = body.ledger if isinstance(body, Placed) else self.state.place and self.state.place[1].ledger
         line = self.line or Line(ledger=place or "", sequence=0, hash="")
         update = {"ledger": place or "", "sequence": entry.sequence, "hash": entry.hash}
         self.line = line.model_copy(update=update)
