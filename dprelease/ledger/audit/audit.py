@@ -15,9 +15,8 @@ from pydantic import ValidationError
 
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError
-from dprelease.ledger.audit import plain_entries
 from dprelease.ledger.audit.memo import Memo, is_canonical, totals_of
-from dprelease.ledger.audit.plain_entries import PlainClosed, PlainMeasured, PlainSourced
+from dprelease.ledger.audit.plain_entries import PlainEntry, plain_entry
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
 from dprelease.ledger.model.entry import (
     Accounting,
@@ -126,9 +125,9 @@ def audit(lines: Iterable[Line], index: Index, contents: Contents) -> list[str]:
             walked.say(at, "its hash is not the hash of its content: it was altered")
         last, chained = at, digest
         try:
-            if kind == "measure" and (step := plain_entries.measured(text)):
-                _check_pointers(walked, at, step)
-                _measure(walked, at, step)
+            if (plain := plain_entry(kind, text)) is not None:
+                _check_pointers(walked, at, plain)
+                _PLAIN[plain.kind](walked, at, plain)
             else:
                 _walk(walked, Head(sequence=at, hash=digest), kind, text)
         except DpReleaseError as error:
@@ -150,11 +149,11 @@ def _walk(walked: _Walked, head: Head, kind: str, text: str) -> None:
             _open(walked, at, body)
         case Reserved():
             _reserve(walked, at, body)
-        case Sourced() | PlainSourced():
+        case Sourced():
             _source(walked, at, body)
         case Measured():
             _measure(walked, at, body)
-        case Closed() | Voided() | PlainClosed():
+        case Closed() | Voided():
             _end(walked, at, body)
         case Recovered():
             _recover(walked, at, body)
@@ -167,16 +166,13 @@ def _walk(walked: _Walked, head: Head, kind: str, text: str) -> None:
         _check_balances(walked, at, body)
 
 
-def _body(walked: _Walked, head: Head, kind: str, text: str) -> Body | PlainSourced | PlainClosed:
-    short = plain_entries.sourced(text) if kind == "source" else plain_entries.closed(text) if kind == "close" else None
-    if short is not None:
-        return short
+def _body(walked: _Walked, head: Head, kind: str, text: str) -> Body:
     if not is_canonical(text):
         walked.say(head.sequence, "its text is not canonical")
     return Entry(head.sequence, "", head.hash, cast(Kind, kind), text).unchecked_facts()
 
 
-def _check_pointers(walked: _Walked, at: int, body: Body | PlainMeasured | PlainSourced | PlainClosed) -> None:
+def _check_pointers(walked: _Walked, at: int, body: Body | PlainEntry) -> None:
     """An entry that changes no account points at the last one that did; that one, at the last one of each account."""
     books = getattr(body, "books", None)
     if books is not None and books != walked.state.books and (books or walked.state.place):
@@ -303,7 +299,7 @@ def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
             walked.say(at, f"account {name} is charged more than its cap")
 
 
-def _source(walked: _Walked, at: int, body: Sourced | PlainSourced) -> None:
+def _source(walked: _Walked, at: int, body: Sourced | PlainEntry) -> None:
     if not body.reservation:  # a look: it belongs to no release
         if body.accepted:
             walked.say(at, f"a look at {body.release} {body.period} has accepted data")
@@ -320,7 +316,7 @@ def _source(walked: _Walked, at: int, body: Sourced | PlainSourced) -> None:
     walked.sources[at] = (body.reservation,)
 
 
-def _measure(walked: _Walked, at: int, body: Measured | PlainMeasured) -> None:
+def _measure(walked: _Walked, at: int, body: Measured | PlainEntry) -> None:
     release, period, plan = body.release, body.period, body.plan
     step, cells, digest = body.step, body.cells, body.digest
     walked.steps[at] = (release, period, plan, step, digest, identity(release, period, plan, step))
@@ -337,7 +333,7 @@ def _measure(walked: _Walked, at: int, body: Measured | PlainMeasured) -> None:
     live.measured[step] = at
 
 
-def _end(walked: _Walked, at: int, body: Closed | Voided | PlainClosed) -> None:
+def _end(walked: _Walked, at: int, body: Closed | Voided | PlainEntry) -> None:
     name = f"{body.release} {body.period}"
     kind = "void" if isinstance(body, Voided) else "give_up" if body.gave_up else "close"
     walked.endings[at] = (body.reservation, kind)
@@ -358,6 +354,9 @@ def _end(walked: _Walked, at: int, body: Closed | Voided | PlainClosed) -> None:
         del walked.live[key]
     else:
         walked.live[key] = live.restates
+
+
+_PLAIN = {"measure": _measure, "source": _source, "close": _end}
 
 
 def _recover(walked: _Walked, at: int, body: Recovered) -> None:

@@ -7,87 +7,63 @@ falls back to the parser of every other entry.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-__all__ = ["PlainClosed", "PlainMeasured", "PlainSourced", "closed", "measured", "sourced"]
+__all__ = ["PlainEntry", "plain_entry"]
 
 
-class PlainMeasured(NamedTuple):
-    """What is checked of a ``measure`` entry; see `Measured`."""
+class PlainEntry(NamedTuple):
+    """What is checked of a ``measure``, ``source`` or ``close`` entry; see `Measured`, `Sourced` and `Closed`."""
 
+    kind: str
     release: str
     period: str
     plan: str
-    step: str
-    cells: int
-    digest: str
     books: int
+    reservation: int = 0
+    step: str = ""
+    cells: int = 0
+    digest: str = ""
+    accepted: str = ""
+    gave_up: str = ""
 
 
-class PlainSourced(NamedTuple):
-    """What is checked of a ``source`` entry; see `Sourced`."""
-
-    release: str
-    period: str
-    plan: str
-    reservation: int
-    accepted: str
-    books: int
-
-
-class PlainClosed(NamedTuple):
-    """What is checked of a ``close`` entry; see `Closed`."""
-
-    release: str
-    period: str
-    plan: str
-    reservation: int
-    gave_up: str
-    books: int
-
-
-def measured(text: str) -> PlainMeasured | None:
-    """A ``measure`` entry; None where its text is not the plain one."""
+def plain_entry(kind: str, text: str) -> PlainEntry | None:
+    """An entry of one of the three kinds; None where it is another one, or its text is not the plain one."""
+    read = {"measure": _measured, "source": _sourced, "close": _closed}.get(kind)
     try:
-        at, books, cells, digest, period, plan, release, name = from_json(text).values()
-        again = (
-            f'{{"at":"{at}","books":{books:d},"cells":{cells:d},"digest":"{digest}","period":"{period}",'
-            f'"plan":"{plan}","release":"{release}","step":"{name}"}}'
-        )
+        entry, again = read(from_json(text)) if read else (None, "")
     except (ValueError, TypeError, AttributeError):
         return None
-    return PlainMeasured(release, period, plan, name, cells, digest, books) if again == text else None
+    return entry if again == text else None
 
 
-def closed(text: str) -> PlainClosed | None:
-    """A ``close`` entry; None where its text is not the plain one."""
-    try:
-        at, books, gave_up, manifest, period, plan, release, reservation = from_json(text).values()
-        again = (
-            f'{{"at":"{at}","books":{books:d},"gave_up":"{gave_up}","manifest":"{manifest}","period":"{period}",'
-            f'"plan":"{plan}","release":"{release}","reservation":{reservation:d}}}'
-        )
-    except (ValueError, TypeError, AttributeError):
-        return None
-    return PlainClosed(release, period, plan, reservation, gave_up, books) if again == text else None
+def _measured(fields: Any) -> tuple[PlainEntry, str]:
+    at, books, cells, digest, period, plan, release, name = fields.values()
+    return PlainEntry("measure", release, period, plan, books, 0, name, cells, digest), (
+        f'{{"at":"{at}","books":{books:d},"cells":{cells:d},"digest":"{digest}","period":"{period}",'
+        f'"plan":"{plan}","release":"{release}","step":"{name}"}}'
+    )
 
 
-def sourced(text: str) -> PlainSourced | None:
-    """A ``source`` entry; None where its text is not the plain one."""
-    try:
-        fields = from_json(text)
-        accepted, accounts, at, books, by, key, period, plan, release, reservation, tables = fields.values()
-        command, host, process, user, version = by.values()
-        owners = ",".join([f'"{name}":"{account}"' for name, account in sorted(accounts.items())])
-        hashes = ",".join(['"' + name + '":["' + '","'.join(files) + '"]' for name, files in sorted(tables.items())])
-        again = (
-            f'{{"accepted":"{accepted}","accounts":{{{owners}}},"at":"{at}","books":{books:d},'
-            f'"by":{{"command":"{command}","host":"{host}","process":{process:d},"user":"{user}",'
-            f'"version":"{version}"}},"key":"{key}","period":"{period}","plan":"{plan}","release":"{release}",'
-            f'"reservation":{reservation:d},"tables":{{{hashes}}}}}'
-        )
-    except (ValueError, TypeError, AttributeError):
-        return None
-    return PlainSourced(release, period, plan, reservation, accepted, books) if again == text else None
+def _closed(fields: Any) -> tuple[PlainEntry, str]:
+    at, books, gave_up, manifest, period, plan, release, reservation = fields.values()
+    return PlainEntry("close", release, period, plan, books, reservation, gave_up=gave_up), (
+        f'{{"at":"{at}","books":{books:d},"gave_up":"{gave_up}","manifest":"{manifest}","period":"{period}",'
+        f'"plan":"{plan}","release":"{release}","reservation":{reservation:d}}}'
+    )
+
+
+def _sourced(fields: Any) -> tuple[PlainEntry, str]:
+    accepted, accounts, at, books, by, key, period, plan, release, reservation, tables = fields.values()
+    command, host, process, user, version = by.values()
+    owners = ",".join([f'"{name}":"{account}"' for name, account in sorted(accounts.items())])
+    hashes = ",".join(['"' + name + '":["' + '","'.join(files) + '"]' for name, files in sorted(tables.items())])
+    return PlainEntry("source", release, period, plan, books, reservation, accepted=accepted), (
+        f'{{"accepted":"{accepted}","accounts":{{{owners}}},"at":"{at}","books":{books:d},'
+        f'"by":{{"command":"{command}","host":"{host}","process":{process:d},"user":"{user}",'
+        f'"version":"{version}"}},"key":"{key}","period":"{period}","plan":"{plan}","release":"{release}",'
+        f'"reservation":{reservation:d},"tables":{{{hashes}}}}}'
+    )
