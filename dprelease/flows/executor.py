@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["execute"]
 
 
-def execute(
-    request: Request, progress: Progress | None = None, *, home: Path | None = None, verbose: bool = False
-) -> Outcome:
+def execute(request: Request, progress: Progress | None = None, *, home: Path | None = None) -> Outcome:
     """Run a request to its end through Prefect.
 
     Whatever Prefect does or loses, what was measured stays measured, and the same call resumes it.
@@ -34,7 +32,6 @@ def execute(
         request: The target, as an absolute path.
         progress: Called in this thread with what is going on, steps done, and steps in all.
         home: What Prefect writes goes there; the project's ``prefect_home`` unless given.
-        verbose: Let Prefect log to the terminal.
 
     Raises:
         DpReleaseError: Whatever a step raised, itself.
@@ -46,7 +43,7 @@ def execute(
         server.use(folder)
         with RunContext(request, progress) as context:
             _open(context)
-            with prepared(folder, server.api, verbose=verbose):
+            with prepared(folder, server.api):
                 _walk(context, server)
             if context.outcome is None:
                 raise OrchestratorError("Prefect ended the run without publishing", hint=HINT, code="DPR-O201")

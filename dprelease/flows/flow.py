@@ -2,6 +2,12 @@
 
 Prefect starts it, shows it, and tries a task again; which periods are missing is asked of the ledger on every run, so
 that nothing is forgotten that a scheduler forgot.
+
+A flow refuses to run where Prefect would store results. Every task says for itself that nothing is stored, but who
+starts a scheduled run - a worker with settings of its own, somebody's profile - is not in our hands, and what was
+pickled into a file cannot be taken back. Nor is what a run is told to do: whoever may use Prefect's API may start a
+flow with any parameters, for the server compares a frozen one for a deployment's own runs alone. So this machine says
+what may be released on it.
 """
 
 from __future__ import annotations
@@ -25,18 +31,20 @@ from prefect.settings import (
     PREFECT_API_AUTH_STRING,
     PREFECT_API_URL,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+    get_current_settings,
     temporary_settings,
 )
 from prefect.states import Completed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
-from dprelease.flows.guard import refuse_what_is_no_product, refuse_what_runs_before, refuse_what_stores
+from dprelease.errors import OrchestratorError
 from dprelease.flows.pages import Listener
-from dprelease.flows.run_context import THREADS, RunContext, current, using
+from dprelease.flows.run_context import THREADS, RunContext, current_context, using
+from dprelease.flows.server.settings import PROJECTS
 from dprelease.flows.tasks import walk_steps
 
-__all__ = ["dprelease", "walk"]
+__all__ = ["dprelease", "refuse_what_is_no_product", "refuse_what_runs_before", "refuse_what_stores", "walk"]
 
 _LAST_EVENTS = 10.0  # seconds to hand the last events to the server
 _LAST_RECORDS = 3.0  # seconds for the server to write them down
@@ -51,9 +59,90 @@ OnePeriod = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$"
 Most = Annotated[int, Field(ge=0, le=1000)]
 
 
+def refuse_what_stores() -> None:
+    """Look at the settings of this very process.
+
+    Raises:
+        OrchestratorError: Naming the setting that is on.
+    """
+    settings = get_current_settings()
+    on = {
+        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": settings.results.persist_by_default,
+        "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": bool(settings.tasks.default_persist_result),
+        "PREFECT_TASKS_REFRESH_CACHE": settings.tasks.refresh_cache,
+        "PREFECT_LOGGING_LOG_PRINTS": settings.logging.log_prints,
+        "PREFECT_LOGGING_EXTRA_LOGGERS": bool(settings.logging.extra_loggers),
+    }
+    wrong = [name for name, is_on in on.items() if is_on]
+    if wrong:
+        raise OrchestratorError(
+            f"Prefect is set to keep what a release does: {', '.join(wrong)}",
+            detail="nothing was read",
+            hint="unset it where this run is started, and in the work pool; `dprelease schedule` sets the deployment's",
+            code="DPR-O301",
+        )
+
+
+def refuse_what_is_no_product(target: str) -> None:
+    """Look whether a spec is one that runs of Prefect may release on this machine.
+
+    The answer does not tell whether there is such a file.
+
+    Args:
+        target: What the run was told to release.
+
+    Raises:
+        OrchestratorError: If this process was not told its project (DPR-O302), or the target is no product of it
+            (DPR-O303).
+    """
+    from dprelease.flows.deployment import is_product
+    from dprelease.release.project import Project
+
+    folders = [Path(each) for each in os.environ.get(PROJECTS, "").split(os.pathsep) if each]
+    if not folders:
+        raise OrchestratorError(
+            "this worker was not told whose releases it runs",
+            detail="nothing was read",
+            hint=f"where the worker is started: export {PROJECTS}=FOLDER, that of dprelease.yaml; or run `dprelease "
+            "schedule` again, which says it in the deployment",
+            code="DPR-O302",
+        )
+    if not any(is_product(Project.open(folder.resolve()), Path(target)) for folder in folders):
+        raise OrchestratorError(
+            "what this run was told to release is no product of this worker",
+            detail="nothing was read; a product is a spec with a schedule in the project's folder, among the "
+            "`products` of dprelease.yaml where that lists some",
+            hint="if nobody of yours asked for it, close Prefect's API: docs/how-to/close-the-server.md",
+            code="DPR-O303",
+        )
+
+
+def refuse_what_runs_before() -> None:
+    """Look whether the run's deployment has steps that run a command before the flow begins: ours have none.
+
+    What they did is done when this is asked; it is said, and the run goes no further.
+
+    Raises:
+        OrchestratorError: If it has (DPR-O304).
+    """
+    deployment = runtime.deployment.id
+    if not deployment:
+        return
+    with get_client(sync_client=True) as client:
+        registered = client.read_deployment(deployment)
+    if registered.pull_steps:
+        raise OrchestratorError(
+            "this run's deployment has pull steps, which dprelease never writes: they ran on this machine already",
+            detail="nothing was read by this run",
+            hint="find out who changed the deployment; `dprelease schedule` takes the steps out again, and "
+            "docs/how-to/close-the-server.md says how the API is closed",
+            code="DPR-O304",
+        )
+
+
 def _name() -> str:
     """``monthly-visits/2024-03``, or ``monthly-visits: what is due`` until that is known."""
-    if (opened := current()) is not None:
+    if (opened := current_context()) is not None:
         return f"{opened.run.plan.release.name}/{opened.run.plan.release.period}"
     parameters = runtime.flow_run.parameters
     named = None
@@ -85,7 +174,7 @@ def dprelease(target: Target, period: OnePeriod = "", most: Most = 0, synthetic:
     """
     # A served flow may be pickled by value with every global that it names: only what can be imported may stand here.
     refuse_what_stores()
-    if (opened := current()) is not None:
+    if (opened := current_context()) is not None:
         # Tags are the run's, not its tasks': for a tag Prefect asks its server for a limit before each task begins, and
         # waits two seconds if the server is just writing down how the last one ended (it answers 503 meanwhile).
         with TagsContext(current_tags=set()):

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dprelease.flows.server.database import empty_database, provide
+from dprelease.flows.server.child import empty_database, provide
 from tests.e2e.keeper import below
 from tests.project import environment
 

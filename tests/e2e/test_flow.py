@@ -100,7 +100,8 @@ def served(warm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running(served: Path) -> Iterator[TemporaryServer]:
-    with TemporaryServer(served) as server:
+    with TemporaryServer() as server:
+        server.use(served)
         server.wait()
         yield server
 

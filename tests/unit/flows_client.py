@@ -25,7 +25,7 @@ def guarded() -> dict[str, Any]:
     """Which settings are refused, and that without any of them all is well."""
     import prefect.settings as known
 
-    from dprelease.flows.guard import refuse_what_stores
+    from dprelease.flows.flow import refuse_what_stores
 
     said = {}
     refuse_what_stores()

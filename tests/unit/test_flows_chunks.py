@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.flows.chunks import LARGEST, chunks
+from dprelease.flows.run_context import LARGEST, chunks
 
 
 def batch(table: str, *queries: str) -> Any:

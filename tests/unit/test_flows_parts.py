@@ -16,7 +16,7 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError, TableMismatch, Unavailable
 from dprelease.flows.run_context import RunContext, StepFailed
-from dprelease.flows.server.database import claim, copy, provide
+from dprelease.flows.server.child import claim, copy, provide
 from dprelease.flows.server.settings import FOLDER, api_in_use, prepared, without_prefect
 
 

@@ -22,7 +22,7 @@ from dprelease.cli.commands.schedule import _pages
 from dprelease.engines.files import source as sources
 from dprelease.errors import LedgerError, SpecError, Unavailable
 from dprelease.flows.deploy.deploy import hanging
-from dprelease.flows.server.database import claim
+from dprelease.flows.server.child import claim
 from dprelease.flows.server.settings import make_home, prepared
 from dprelease.ledger import open_ledger
 from dprelease.ledger.anchors.anchors import Anchor

@@ -15,7 +15,7 @@ from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.residual import Residual, grain_for, residual_sensitivity
 from dprelease.engines import ENGINES, Engine
 from dprelease.errors import BrokenPromiseError
-from dprelease.flows.chunks import chunks
+from dprelease.flows.run_context import chunks
 from dprelease.ledger import Ledger, StepKey
 from dprelease.noise import MECHANISMS, Exact, Measurement
 from dprelease.noise.truth import true_numbers, true_residual

@@ -35,14 +35,11 @@ class TemporaryServer:
 
     Where the environment names a running API, none is started, and ``api`` stays empty. Enter it in a thread that
     lives as long as the server shall: Linux ends the server with the thread that started it.
-
-    Args:
-        home: Folder for Prefect's database, or None if :meth:`use` will say later.
+    :meth:`use` says where its database is.
     """
 
-    def __init__(self, home: Path | None = None) -> None:
+    def __init__(self) -> None:
         self.api: dict[str, str] = {}
-        self._home = home
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
         self._secret = f"dprelease:{os.urandom(24).hex()}"
@@ -65,8 +62,6 @@ class TemporaryServer:
             "NO_PROXY": ",".join(filter(None, (os.environ.get("NO_PROXY", ""), "127.0.0.1"))),
             "no_proxy": ",".join(filter(None, (os.environ.get("no_proxy", ""), "127.0.0.1"))),
         }
-        if self._home:
-            self.use(self._home)
         return self
 
     def _spawn(self, listening: int) -> subprocess.Popen[bytes]:

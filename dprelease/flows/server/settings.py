@@ -103,15 +103,14 @@ def without_prefect(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _quiet(home: Path, *, verbose: bool) -> dict[str, str]:
+def _quiet(home: Path) -> dict[str, str]:
     # CRITICAL, not ERROR: a failed task is told once, by the command, and not a second time as a traceback.
-    level = "INFO" if verbose else "CRITICAL"
     return {
         "PREFECT_HOME": str(home),
         "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "results"),
-        "PREFECT_LOGGING_LEVEL": level,
-        "PREFECT_LOGGING_ROOT_LEVEL": level,
-        "PREFECT_INTERNAL_LOGGING_LEVEL": level,
+        "PREFECT_LOGGING_LEVEL": "CRITICAL",
+        "PREFECT_LOGGING_ROOT_LEVEL": "CRITICAL",
+        "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_LOGGING_TO_API_ENABLED": "false",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
@@ -119,10 +118,10 @@ def _quiet(home: Path, *, verbose: bool) -> dict[str, str]:
     }
 
 
-def client_environment(home: Path, *, verbose: bool = False) -> dict[str, str]:
+def client_environment(home: Path) -> dict[str, str]:
     """What the process that runs the flow tells Prefect."""
     return {
-        **_quiet(home, verbose=verbose),
+        **_quiet(home),
         "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
         "PREFECT_TASKS_REFRESH_CACHE": "false",
         "PREFECT_TASKS_DISABLE_CACHING": "true",
@@ -154,7 +153,7 @@ def server_environment(home: Path, database: Path, secret: str) -> dict[str, str
     """What the temporary server is told: one user, one run, and nothing that the run does not need."""
     services = {f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES_OFF}
     return {
-        **_quiet(home, verbose=False),
+        **_quiet(home),
         **services,
         "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{database}",
         "PREFECT_API_DATABASE_MIGRATE_ON_START": "false",
@@ -187,7 +186,7 @@ def make_home(home: Path) -> None:
 
 
 @contextmanager
-def prepared(home: Path, api: Mapping[str, str], *, verbose: bool = False) -> Iterator[None]:
+def prepared(home: Path, api: Mapping[str, str]) -> Iterator[None]:
     """Environment and current folder as Prefect shall find them, put back on leaving.
 
     Both belong to the whole process: run no other work in it meanwhile that relies on the current folder. Import
@@ -196,11 +195,10 @@ def prepared(home: Path, api: Mapping[str, str], *, verbose: bool = False) -> It
     Args:
         home: Absolute folder for what Prefect writes.
         api: How to reach the temporary server; empty if the environment names a running one.
-        verbose: Let Prefect log to the terminal.
     """
     make_home(home)
     before, folder = dict(os.environ), Path.cwd()
-    wanted = {**without_prefect(before), **client_environment(home, verbose=verbose), **api}
+    wanted = {**without_prefect(before), **client_environment(home), **api}
     _replace(wanted)
     os.chdir(FOLDER)
     try:
