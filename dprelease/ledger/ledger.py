@@ -23,9 +23,8 @@ from dprelease.ledger.reader import Reader
 from dprelease.ledger.recovery import recover
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.incident import Fault, Outcome, changes, record, recorded
-from dprelease.ledger.tables.opening import Opening
 from dprelease.ledger.tables.published import Evidence
-from dprelease.ledger.tables.reserving import is_new, record_closing, record_reservation, record_void
+from dprelease.ledger.tables.reserving import Opening, is_new, record_closing, record_reservation, record_void
 from dprelease.ledger.tables.sources import record_look, record_source, require_same_data
 from dprelease.ledger.tables.tally import Tally, tally
 from dprelease.ledger.tables.write import Write

@@ -23,8 +23,8 @@ from dprelease.ledger.model.history import Stand, charged_balance, digest_of
 from dprelease.ledger.model.reservation import Charge
 from dprelease.ledger.model.store import Rows, Store
 from dprelease.ledger.tables import view
-from dprelease.ledger.tables.opening import Opening
 from dprelease.ledger.tables.published import Evidence, lacking
+from dprelease.ledger.tables.reserving import Opening
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.filters import Spent, spent_on

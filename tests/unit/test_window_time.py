@@ -188,7 +188,7 @@ def test_an_old_open_release_goes_on_and_one_that_is_given_back_leaves_what_is_e
 
 
 def test_a_time_that_is_named_without_the_charge_is_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dprelease.ledger.tables.opening.spread_of", lambda *_: ())
+    monkeypatch.setattr("dprelease.ledger.tables.reserving.spread_of", lambda *_: ())
     ledger.open_account(NAMED, "the time of the windows")
     (found,) = ledger.check()
     assert found.endswith("account people does not charge to every window what was read by another time")

@@ -36,7 +36,7 @@ from dprelease.ledger.model.history import digest_of, replay
 from dprelease.ledger.model.repriced import misstated, repriced
 from dprelease.ledger.model.store import Rows
 from dprelease.ledger.tables import view
-from dprelease.ledger.tables.opening import Opening
+from dprelease.ledger.tables.reserving import Opening
 from dprelease.ledger.tables.tally import Taken, Tally, tally
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, ReleasePlan, Step

@@ -1,26 +1,33 @@
-"""What was read for a release, by keyed hash: recorded once, and again only where somebody accepts other data."""
+"""What was read for a release, by keyed hash: recorded once, and again only where somebody accepts other data.
+
+The same question about the same data is asked once: which publications have asked it before, and from which data they
+were answered, is found here too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from dprelease.errors import LedgerError
 from dprelease.failpoints import hit
 from dprelease.ledger.model.balance import Actor
 from dprelease.ledger.model.entry import Sourced
-from dprelease.ledger.model.lifecycle import require_whole_steps
+from dprelease.ledger.model.lifecycle import already_answered, require_whole_steps
 from dprelease.ledger.model.reservation import Reservation, Sources
 from dprelease.ledger.model.store import Rows
 from dprelease.ledger.tables import view
-from dprelease.ledger.tables.restating import require_other_data
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.explain.same_question import question
 
 __all__ = [
     "files_read",
     "record_look",
     "record_source",
+    "repeated",
+    "require_other_data",
     "require_readable",
     "require_same_data",
     "require_unpaid",
@@ -57,7 +64,6 @@ def record_source(
             of the files was read for another account (DPR-L153), a step has some of its pieces (DPR-L155), or it is
             the same question about the same data as before (DPR-L114).
     """
-    accounts = {name: plan.catalog.tables[name].account for name in tables}
     name = f"{live.release}/{live.period}"
     before = view.sources(write.rows, live.sequence)
     if before is not None and (before.tables, before.key) == (dict(tables), key):
@@ -73,22 +79,22 @@ def record_source(
         require_whole_steps(plan, view.measured(write.rows, live.release, live.period, live.plan_fingerprint))
     if not accepted:
         _require_key(write.rows, key)
-    _require_own(write.rows, tables, accounts, key, "the release stays charged, `--give-up` ends it")
-    body = partial(
-        Sourced,
-        release=live.release,
-        period=live.period,
-        plan=live.plan_fingerprint,
-        reservation=live.sequence,
-        tables=dict(tables),
-        accounts=dict(accounts),
-        key=key,
-        accepted=accepted,
-        at=at,
-        by=by,
-    )
-    entry = write.append(body)
-    write.rows.execute("INSERT INTO sources VALUES (?, ?)", (entry.sequence, live.sequence))
+    _require_own(write.rows, tables, _accounts(plan, tables), key, "the release stays charged, `--give-up` ends it")
+    _append(write, plan, live.sequence, tables=dict(tables), key=key, accepted=accepted, at=at, by=by)
+
+
+def _accounts(plan: ReleasePlan, tables: Tables) -> dict[str, str]:
+    """By table, the account that pays for it."""
+    return {name: plan.catalog.tables[name].account for name in tables}
+
+
+def _append(write: Write, plan: ReleasePlan, reservation: int, **facts: Any) -> None:
+    """Record what was read for a reservation of a plan, or looked at (reservation 0)."""
+    names = {"release": plan.release.name, "period": plan.release.period, "plan": plan.fingerprint()}
+    facts |= {**names, "reservation": reservation, "accounts": _accounts(plan, facts["tables"])}
+    entry = write.append(partial(Sourced, **facts))
+    if reservation:
+        write.rows.execute("INSERT INTO sources VALUES (?, ?)", (entry.sequence, reservation))
     hit("source.appended")
 
 
@@ -184,20 +190,7 @@ def record_look(
     known = {file for body in mine for files in body.tables.values() for file in files}
     if known.issuperset(file for mine in tables.values() for file in mine):
         return
-    body = partial(
-        Sourced,
-        release=plan.release.name,
-        period=plan.release.period,
-        plan=plan.fingerprint(),
-        reservation=0,
-        tables=dict(tables),
-        accounts={name: plan.catalog.tables[name].account for name in tables},
-        key=key,
-        at=at,
-        by=by,
-    )
-    write.append(body)
-    hit("source.appended")
+    _append(write, plan, 0, tables=dict(tables), key=key, at=at, by=by)
 
 
 def require_unpaid(read: Iterable[Sourced], tables: Tables, key: str) -> None:
@@ -230,8 +223,15 @@ def require_unpaid(read: Iterable[Sourced], tables: Tables, key: str) -> None:
 
 def files_read(rows: Rows) -> tuple[Sourced, ...]:
     """Every record of files that were read, in ledger order."""
-    sequences = rows.execute("SELECT sequence FROM entries WHERE kind = 'source' ORDER BY sequence")
-    return tuple(body for (sequence,) in sequences if isinstance(body := view.at(rows, sequence).facts(), Sourced))
+    return tuple(_records(rows, "entries WHERE kind = 'source' ORDER BY sequence"))
+
+
+def _records(rows: Rows, table: str, values: Sequence[int] = ()) -> Iterator[Sourced]:
+    """The records whose sequence numbers are in a table."""
+    for (sequence,) in rows.execute(f"SELECT sequence FROM {table}", values):  # noqa: S608 - texts of this file
+        body = view.at(rows, sequence).facts()
+        if isinstance(body, Sourced):
+            yield body
 
 
 def _last_key(rows: Rows) -> str:
@@ -249,11 +249,44 @@ def _paid_by_another(rows: Rows | None, tables: Tables, accounts: Mapping[str, s
                 return table
     if rows is None:
         return ""
-    for row in rows.execute("SELECT sequence FROM sources"):
-        body = view.at(rows, row[0]).facts()
-        if isinstance(body, Sourced) and body.key == key:
+    for body in _records(rows, "sources"):
+        if body.key == key:
             for table, files in body.tables.items():
                 for file in files:
                     if payers.get(file, body.accounts[table]) != body.accounts[table]:
                         return next(name for name, mine in tables.items() if file in mine)
     return ""
+
+
+def repeated(rows: Rows, existing: Reservation, plan: ReleasePlan) -> bool:
+    """Whether a plan asks again what was asked for its release and period, without the number that it then has.
+
+    Args:
+        rows: The transaction.
+        existing: The last reservation of its release and period.
+        plan: That shall replace it.
+    """
+    same = _same(rows, view.history(rows, existing.release, existing.period), plan)
+    return plan.release.restatement != sum(not each.revision for each in same)
+
+
+def require_other_data(rows: Rows, live: Reservation, plan: ReleasePlan, tables: Tables, key: str) -> None:
+    """Refuse the data that the same question was answered from before; hashes under another key say nothing.
+
+    Raises:
+        LedgerError: An earlier publication of the same question was read from them (DPR-L114).
+    """
+    if not plan.release.restatement:
+        return
+    past = [each for each in view.history(rows, live.release, live.period) if each.sequence < live.sequence]
+    for each in _same(rows, past, plan):
+        for body in _records(rows, "sources WHERE reservation = ? ORDER BY sequence", (each.sequence,)):
+            if (body.tables, body.key) == (dict(tables), key):
+                raise already_answered(f"{live.release} {live.period}")
+
+
+def _same(rows: Rows, past: Sequence[Reservation], plan: ReleasePlan) -> list[Reservation]:
+    """Those of the past that asked what this plan asks; of a lost one nobody knows what it asked."""
+    wanted = question(plan)
+    known = [each for each in past if each.state != "lost"]
+    return [each for each in known if question(ReleasePlan.from_canonical(view.plan_text(rows, each))) == wanted]
