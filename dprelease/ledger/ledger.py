@@ -15,6 +15,7 @@ from dprelease.failpoints import POINTS, hit
 from dprelease.ledger.model.admission import out_of_budget, require_heads, require_plan
 from dprelease.ledger.model.balance import Actor
 from dprelease.ledger.model.entry import RESTORE, Measured
+from dprelease.ledger.model.fault import Fault
 from dprelease.ledger.model.lifecycle import not_reserved, require_measured, require_same_manifest
 from dprelease.ledger.model.process import this_process
 from dprelease.ledger.model.reservation import Charge, Reservation, Sources, StepKey
@@ -22,7 +23,7 @@ from dprelease.ledger.model.store import Rows
 from dprelease.ledger.reader import Reader
 from dprelease.ledger.recovery import recover
 from dprelease.ledger.tables import view
-from dprelease.ledger.tables.incident import Fault, Outcome, changes, record, recorded
+from dprelease.ledger.tables.incident import Outcome, changes, record, recorded
 from dprelease.ledger.tables.published import Evidence
 from dprelease.ledger.tables.reserving import Opening, is_new, record_closing, record_reservation, record_void
 from dprelease.ledger.tables.sources import record_look, record_source, require_same_data
@@ -63,7 +64,7 @@ class Ledger(Reader):
         and every account's composed loss with this release must stay inside both caps of its charge.
 
         The plan of a planned revision is charged nothing, for the first publication paid for it, and is accepted only
-        as ``ledger.model.revisions`` says.
+        as ``ledger.model.lifecycle`` says.
 
         Args:
             plan: What will be measured.

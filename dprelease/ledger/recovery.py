@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from dprelease.ledger.anchors.guard import Guard, sound
 from dprelease.ledger.model.anchor_lines import Known, Line, everything
 from dprelease.ledger.model.balance import Actor, Balance, terms_of
 from dprelease.ledger.model.entry import Entry, Recovered, Reserved
-from dprelease.ledger.model.history import Stand, charged_balance, digest_of
+from dprelease.ledger.model.history import Stand, above, charged_balance, digest_of
 from dprelease.ledger.model.reservation import Charge
 from dprelease.ledger.model.store import Rows, Store
 from dprelease.ledger.tables import view
@@ -323,17 +322,12 @@ def _given_back_since(rows: Rows, common: int, known: Known) -> list[int]:
 
 def _above(one: Balance, other: Balance) -> Balance:
     """By how much a balance is above another one of the same account."""
-    windows = {name: _more(spent, other.windows.get(name, Spent())) for name, spent in one.windows.items()}
+    windows = {name: above(spent, other.windows.get(name, Spent())) for name, spent in one.windows.items()}
     series = {digest: taken - other.series.get(digest, 0) for digest, taken in one.series.items()}
     return Balance(
         account=one.account,
         opened=one.opened,
-        spent=_more(one.spent, other.spent),
+        spent=above(one.spent, other.spent),
         windows={name: spent for name, spent in windows.items() if spent != Spent()},
         series={digest: taken for digest, taken in series.items() if taken > 0},
     )
-
-
-def _more(one: Spent, other: Spent) -> Spent:
-    zero = Fraction(0)
-    return Spent(loss=max(zero, one.loss - other.loss), reveals=max(zero, one.reveals - other.reveals))

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from dprelease.errors import PlanError
 from dprelease.ledger import Ledger, Reservation, has_ended
-from dprelease.ledger.model.revisions import never_released, not_planned
+from dprelease.ledger.model.lifecycle import never_released, not_planned
 from dprelease.plan.document import ReleasePlan
 from dprelease.spec.load import Loaded
 from dprelease.spec.period import span

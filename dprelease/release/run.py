@@ -179,7 +179,7 @@ class Run:
         """Find or reserve a planned revision: the plan is that of the publication, and was approved and paid with it.
 
         Raises:
-            LedgerError: It is none that was planned, or not the next one (``ledger.model.revisions``).
+            LedgerError: It is none that was planned, or not the next one (``ledger.model.lifecycle``).
             PlanError: It is not due yet, or the frozen plan is not the one that was published.
         """
         plan = plan_of_revision(self._ledger, release, period, self._request.revision)

@@ -11,8 +11,15 @@ import pytest
 
 from dprelease.errors import BudgetExceeded
 from dprelease.ledger.model.entry import Reserved
-from dprelease.ledger.model.fault import ERRATA, Fault, events_corrected, is_unprotected
-from dprelease.ledger.model.repriced import cost_before, misstated, repriced
+from dprelease.ledger.model.fault import (
+    ERRATA,
+    Fault,
+    cost_before,
+    events_corrected,
+    is_unprotected,
+    misstated,
+    repriced,
+)
 from dprelease.ledger.tables import reserving
 from dprelease.ledger.tables.incident import spent_more
 from dprelease.noise import Measurement

@@ -11,7 +11,8 @@ import pytest
 
 from dprelease.canonical import dumps
 from dprelease.errors import BudgetExceeded, PlanError, UnsupportedEvent
-from dprelease.ledger.tables.incident import Fault, events_corrected, is_unprotected, spent_more
+from dprelease.ledger.model.fault import Fault, events_corrected, is_unprotected
+from dprelease.ledger.tables.incident import spent_more
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.event import (

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from dprelease.errors import LedgerError
 from dprelease.ledger.model.balance import terms_of
+from dprelease.ledger.model.fault import Fault
 from dprelease.ledger.model.history import digest_of
-from dprelease.ledger.model.revisions import Ended, Past, misfit, revises
+from dprelease.ledger.model.lifecycle import Ended, Past, misfit, revises
 from dprelease.ledger.tables import view
-from dprelease.ledger.tables.incident import Fault
 from dprelease.ledger.tables.plans import Plans
 from dprelease.plan.document import Account, Composition, ReleaseInfo, ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS

@@ -12,7 +12,7 @@ import pytest
 from dprelease.errors import BudgetExceeded, LedgerError
 from dprelease.ledger.audit.audit import audit
 from dprelease.ledger.model.entry import Opened
-from dprelease.ledger.tables.incident import Fault
+from dprelease.ledger.model.fault import Fault
 from dprelease.plan.document import Account, Parallel, ReleasePlan
 from dprelease.plan.forecast.horizon import Purse, ahead, coming
 from dprelease.privacy.budget import Budget

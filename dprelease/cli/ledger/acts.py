@@ -19,7 +19,8 @@ from dprelease.cli.options import Folder, Json, Why, Yes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dprelease.ledger.tables.incident import Change, Fault, Outcome
+    from dprelease.ledger.model.fault import Fault
+    from dprelease.ledger.tables.incident import Change, Outcome
     from dprelease.plan.document import Account
     from dprelease.privacy.event import Composed
     from dprelease.release.project import Project
@@ -304,7 +305,7 @@ def _change_facts(change: Change) -> dict[str, Any]:
 def _cost(events: Any, delta: Fraction) -> str:
     """By the best accountant, for people."""
     from dprelease.errors import UnsupportedEvent
-    from dprelease.ledger.tables.incident import is_unprotected
+    from dprelease.ledger.model.fault import is_unprotected
     from dprelease.privacy.accountants import smallest
     from dprelease.privacy.accountants.reveals import total_reveal
     from dprelease.privacy.budget import round_up

@@ -35,7 +35,7 @@ from dprelease.ledger.model.entry import (
     Voided,
 )
 from dprelease.ledger.model.history import State, behind, digest_of
-from dprelease.ledger.model.revisions import STATES, Past, misfit
+from dprelease.ledger.model.lifecycle import STATES, Past, misfit
 from dprelease.ledger.model.store import identity
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.ledger.tables.windowed import Seen, promise

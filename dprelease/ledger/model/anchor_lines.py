@@ -132,11 +132,15 @@ def merged(more: Known, less: Known) -> Known:
 def everything(rows: Rows, state: State) -> Known:
     """All that an anchor must know about a ledger as it stands."""
     ledger = state.place[1].ledger if state.place else ""
+    query = """
+        SELECT r.sequence, s.hash, r.release, r.period, r.plan FROM reservations AS r
+        JOIN entries AS s ON s.sequence = r.sequence LEFT JOIN endings AS e ON e.reservation = r.sequence
+        WHERE e.kind IS NULL OR e.kind <> 'void' ORDER BY r.sequence"""
     releases = {
         f"{release}/{period}/{plan}": Line(
             ledger=ledger, sequence=sequence, hash=digest, release=release, period=period, plan=plan
         )
-        for sequence, digest, release, period, plan in _names(rows)
+        for sequence, digest, release, period, plan in rows.execute(query)
     }
     return Known(
         ledger=ledger,
@@ -166,12 +170,3 @@ def since(rows: Rows, state: State, sequence: int) -> tuple[Line, ...]:
         for at, digest, name, period, plan in rows.execute(query, (sequence,))
     )
     return (*ended, *known.model_copy(update={"releases": begun}).to_lines())
-
-
-def _names(rows: Rows) -> list[tuple[int, str, str, str, str]]:
-    """Entry, hash of the entry, release, period and plan of every reservation that was not given back."""
-    query = """
-        SELECT r.sequence, s.hash, r.release, r.period, r.plan FROM reservations AS r
-        JOIN entries AS s ON s.sequence = r.sequence LEFT JOIN endings AS e ON e.reservation = r.sequence
-        WHERE e.kind IS NULL OR e.kind <> 'void' ORDER BY r.sequence"""
-    return [(int(row[0]), str(row[1]), str(row[2]), str(row[3]), str(row[4])) for row in rows.execute(query)]

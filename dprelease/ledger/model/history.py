@@ -32,6 +32,7 @@ __all__ = [
     "Paid",
     "Stand",
     "State",
+    "above",
     "as_event",
     "behind",
     "charged_balance",
@@ -164,6 +165,12 @@ def higher(one: Balance, other: Balance) -> Balance:
             "series": {digest: max(one.series.get(digest, 0), other.series.get(digest, 0)) for digest in series},
         }
     )
+
+
+def above(one: Spent, other: Spent) -> Spent:
+    """By how much a sum is above another one; nothing where it is below."""
+    zero = Fraction(0)
+    return Spent(loss=max(zero, one.loss - other.loss), reveals=max(zero, one.reveals - other.reveals))
 
 
 def _most(one: Spent, other: Spent) -> Spent:

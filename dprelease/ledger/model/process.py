@@ -13,7 +13,7 @@ from typing import Protocol
 
 from dprelease import __version__
 from dprelease.errors import LedgerError
-from dprelease.ledger.model.entry import Actor
+from dprelease.ledger.model.balance import Actor
 
 __all__ = ["cannot_use", "forgotten_by_children", "make_folder", "require_owner", "this_process", "utc_now", "utc_text"]
 

@@ -1,7 +1,7 @@
 """A mechanism, or a version of a package, was faulty: what past releases really cost, and charging it.
 
 What the draws were is said by ``ledger.model.fault``; an erratum, a price of the past that was too small whatever the
-noise was, by ``ledger.model.repriced``.
+noise was, by ``ledger.model.fault``.
 
 **Planned revisions.** The first publication was charged 1 + n times its draws, and each of these copies is one
 publication: the first one, and each of its n revisions. Which of them a fault touches is told by the environment that
@@ -31,9 +31,8 @@ from functools import partial
 from dprelease.errors import Corrupt, UnsupportedEvent
 from dprelease.ledger.model.balance import Actor, Balance, terms_of
 from dprelease.ledger.model.entry import RESTORE, Corrected, Entry, Incident, Opened, Reserved
-from dprelease.ledger.model.fault import UNPROTECTED, Fault, events_corrected, is_unprotected
-from dprelease.ledger.model.history import digest_of, replay
-from dprelease.ledger.model.repriced import misstated, repriced
+from dprelease.ledger.model.fault import Fault, events_corrected, is_unprotected, misstated, repriced
+from dprelease.ledger.model.history import above, digest_of, replay
 from dprelease.ledger.model.store import Rows
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.reserving import Opening
@@ -47,14 +46,10 @@ from dprelease.privacy.filters import Spent, Terms, series_loss, spent_on
 from dprelease.privacy.periods import counted
 
 __all__ = [
-    "UNPROTECTED",
     "Change",
-    "Fault",
     "Outcome",
     "Recorded",
     "changes",
-    "events_corrected",
-    "is_unprotected",
     "one_copy",
     "record",
     "recorded",
@@ -121,9 +116,7 @@ def spent_more(terms: Terms, before: Composed, after: Composed) -> Spent:
     if is_unprotected(after):
         # What the other draws add is of no account any more: a delta of 1 is above every cap.
         return Spent(reveals=Fraction(0) if is_unprotected(before) else Fraction(1))
-    now = spent_on(terms, after)
-    zero = Fraction(0)
-    return Spent(loss=max(zero, now.loss - then.loss), reveals=max(zero, now.reveals - then.reveals))
+    return above(spent_on(terms, after), then)
 
 
 def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
@@ -335,6 +328,5 @@ def _sums_around(
 
 
 def _less(total: Spent, added: Sequence[Spent]) -> Spent:
-    loss = total.loss - sum((each.loss for each in added), Fraction(0))
-    reveals = total.reveals - sum((each.reveals for each in added), Fraction(0))
-    return Spent(loss=max(Fraction(0), loss), reveals=max(Fraction(0), reveals))
+    zero = Fraction(0)
+    return above(total, Spent(loss=sum((x.loss for x in added), zero), reveals=sum((x.reveals for x in added), zero)))

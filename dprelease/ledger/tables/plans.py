@@ -10,9 +10,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from dprelease.canonical import sha256
-from dprelease.ledger.model.fault import ERRATA
+from dprelease.ledger.model.fault import ERRATA, cost_before
 from dprelease.ledger.model.history import digest_of
-from dprelease.ledger.model.repriced import cost_before
 from dprelease.plan.document import Account, Parallel, ReleaseInfo, ReleasePlan
 from dprelease.plan.verify.periods import mistimed, untied
 

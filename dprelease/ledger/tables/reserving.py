@@ -13,9 +13,8 @@ from dprelease.ledger.model.balance import Actor, Balance
 from dprelease.ledger.model.entry import Closed, Opened, Refused, Reserved, Slot, Voided
 from dprelease.ledger.model.fault import ERRATA
 from dprelease.ledger.model.history import Stand, State, digest_of, spread_over
-from dprelease.ledger.model.lifecycle import replaces
+from dprelease.ledger.model.lifecycle import Past, replaces, revises
 from dprelease.ledger.model.reservation import Charge, Reservation
-from dprelease.ledger.model.revisions import Past, revises
 from dprelease.ledger.model.store import Rows
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.sources import repeated

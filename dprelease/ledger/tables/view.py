@@ -56,6 +56,9 @@ __all__ = [
 ]
 
 _LOST = "the ledger is damaged: "
+_STANDING = """
+    SELECT r.sequence, e.sequence FROM reservations AS r LEFT JOIN endings AS e ON e.reservation = r.sequence
+    WHERE {} AND (e.kind IS NULL OR e.kind <> 'void') ORDER BY r.sequence"""
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
@@ -243,12 +246,8 @@ def history(rows: Rows, release: str, period: str) -> tuple[Reservation, ...]:
 
 
 def _standing(rows: Rows, release: str, period: str) -> list[tuple[Any, ...]]:
-    query = """
-        SELECT r.sequence, e.sequence FROM reservations AS r
-        LEFT JOIN endings AS e ON e.reservation = r.sequence
-        WHERE {} AND (e.kind IS NULL OR e.kind <> 'void') ORDER BY r.sequence"""
-    by_name = rows.execute(query.format("r.release = ? AND r.period = ?"), (release, period))
-    by_identity = rows.execute(query.format("r.identity = ?"), (identity(release, period),))
+    by_name = rows.execute(_STANDING.format("r.release = ? AND r.period = ?"), (release, period))
+    by_identity = rows.execute(_STANDING.format("r.identity = ?"), (identity(release, period),))
     if by_name != by_identity:
         raise Corrupt(f"{_LOST}the index of {release} {period} contradicts itself", hint=RESTORE, code="DPR-L302")
     return by_name
@@ -256,11 +255,7 @@ def _standing(rows: Rows, release: str, period: str) -> list[tuple[Any, ...]]:
 
 def reservations(rows: Rows) -> tuple[Reservation, ...]:
     """Every reservation that was not given back, in ledger order."""
-    query = """
-        SELECT r.sequence, e.sequence FROM reservations AS r
-        LEFT JOIN endings AS e ON e.reservation = r.sequence
-        WHERE e.kind IS NULL OR e.kind <> 'void' ORDER BY r.sequence"""
-    return tuple(_reservation(rows, *row) for row in rows.execute(query))
+    return tuple(_reservation(rows, *row) for row in rows.execute(_STANDING.format("true")))
 
 
 def _reservation(rows: Rows, sequence: int, ending: int | None) -> Reservation:

@@ -199,7 +199,7 @@ def _alone(plan: ReleasePlan, facts: AccountFacts) -> Loss | None:
 
     Where revisions are planned: the first publication and all of them. None: nothing is proved at that delta, so that
     nothing is proved of the account behind it either; such a charge is from before an erratum
-    (``ledger.model.repriced``).
+    (``ledger.model.fault``).
     """
     account = next(each for each in plan.accounts if each.name == facts.name)
     try:

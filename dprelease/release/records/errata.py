@@ -14,7 +14,8 @@ from dprelease.canonical import dumps
 from dprelease.errors import PublishError, UnsupportedEvent
 from dprelease.ledger.model.balance import terms_of
 from dprelease.ledger.model.entry import Incident
-from dprelease.ledger.tables.incident import Recorded, is_unprotected, one_copy
+from dprelease.ledger.model.fault import is_unprotected
+from dprelease.ledger.tables.incident import Recorded, one_copy
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import budget_facts, loss_facts
 from dprelease.privacy.accountants import smallest

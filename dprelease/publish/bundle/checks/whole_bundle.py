@@ -305,7 +305,7 @@ def untrue(said: Any, expected: Sequence[Mapping[str, Any]], plan: ReleasePlan) 
     """What is wrong with the rows that say what each change of the data costs; nothing: every one of them is proved.
 
     That holds for bundles of any version: a later one may prove less loss than an earlier one said, and what was said
-    then stays true. It may also know that what was said was never true; that has a name (``ledger.model.repriced``).
+    then stays true. It may also know that what was said was never true; that has a name (``ledger.model.fault``).
     """
     if not isinstance(said, list) or len(said) != len(expected):
         return ["it has other rows"]
