@@ -25,7 +25,7 @@ from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.ledger import Charge, StepKey
 from dprelease.ledger.model.admission import assess_charges
-from dprelease.ledger.model.entry import Closed, Measured, Reserved, Sourced
+from dprelease.ledger.model.entry import Closed, Reserved, Sourced, StepMeasured
 from dprelease.ledger.model.process import this_process
 from dprelease.ledger.tables.write import Write
 from dprelease.noise import Measurement
@@ -128,7 +128,7 @@ def add(write: Write, like: ReleasePlan, asked: Charge, name: str, *, sourced: b
         write.rows.execute("INSERT INTO sources VALUES (?, ?)", (read.sequence, entry.sequence))
     for step in like.steps:
         digest = write.keep(Measurement(step.id, values(name, step.id)).to_bytes())
-        measured = write.append(partial(Measured, **facts, step=step.id, cells=CELLS, digest=digest, at=at))
+        measured = write.append(partial(StepMeasured, **facts, step=step.id, cells=CELLS, digest=digest, at=at))
         write.index_measurement(measured, StepKey(name, "0", mark, step.id), digest)
     closed = write.append(partial(Closed, **facts, reservation=entry.sequence, manifest=mark, at=at))
     write.end(entry.sequence, closed, "close")

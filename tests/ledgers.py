@@ -179,6 +179,7 @@ class SQLiteLedger(Ledger):
 
     def __init__(self, path: Path, anchors: Sequence[Path] = (), clock: Callable[[], datetime] = utc_now) -> None:
         super().__init__(SQLiteStore(path, clock), anchors, clock)
+        self.path = path
 
 
 class World:

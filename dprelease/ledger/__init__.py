@@ -22,14 +22,14 @@ from dprelease.errors import LedgerError
 from dprelease.ledger.ledger import Ledger
 from dprelease.ledger.model.admission import NO_SERIES
 from dprelease.ledger.model.balance import Actor
-from dprelease.ledger.model.entry import Entry
+from dprelease.ledger.model.entry import LedgerEntry
 from dprelease.ledger.model.lifecycle import has_ended
-from dprelease.ledger.model.reservation import Charge, Reservation, Sources, StepKey
+from dprelease.ledger.model.reservation import Charge, Reservation, SourcesRead, StepKey
 from dprelease.ledger.model.store import Holder, Lock, Store
 from dprelease.ledger.stores import postgres_url
 from dprelease.ledger.stores.file_lock import ReleaseLock
 from dprelease.ledger.stores.sqlite import SQLiteStore
-from dprelease.ledger.tables.published import Evidence, Published
+from dprelease.ledger.tables.published import Evidence, PublishedBundle
 from dprelease.plan.document.account import AccountLosses
 from dprelease.spec.ledger_url import Scheme
 
@@ -39,16 +39,16 @@ __all__ = [
     "AccountLosses",
     "Actor",
     "Charge",
-    "Entry",
     "Evidence",
     "Holder",
     "Ledger",
+    "LedgerEntry",
     "LedgerKind",
     "Lock",
-    "Published",
+    "PublishedBundle",
     "ReleaseLock",
     "Reservation",
-    "Sources",
+    "SourcesRead",
     "StepKey",
     "has_ended",
     "open_ledger",

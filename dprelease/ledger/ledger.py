@@ -14,16 +14,16 @@ from dprelease.errors import BrokenPromiseError, Corrupt
 from dprelease.failpoints import POINTS, hit
 from dprelease.ledger.model.admission import out_of_budget, require_heads, require_plan
 from dprelease.ledger.model.balance import Actor
-from dprelease.ledger.model.entry import RESTORE, Measured
+from dprelease.ledger.model.entry import RESTORE, StepMeasured
 from dprelease.ledger.model.fault import Fault
 from dprelease.ledger.model.lifecycle import not_reserved, require_measured, require_same_manifest
 from dprelease.ledger.model.process import this_process
-from dprelease.ledger.model.reservation import Charge, Reservation, Sources, StepKey
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.reservation import Charge, Reservation, SourcesRead, StepKey
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.reader import Reader
-from dprelease.ledger.recovery import recover
+from dprelease.ledger.recovery import recover_ledger
 from dprelease.ledger.tables import view
-from dprelease.ledger.tables.incident import Outcome, changes, record, recorded
+from dprelease.ledger.tables.incident import IncidentOutcome, corrections, record, recorded
 from dprelease.ledger.tables.published import Evidence
 from dprelease.ledger.tables.reserving import Opening, is_new, record_closing, record_reservation, record_void
 from dprelease.ledger.tables.sources import record_look, record_source, require_same_data
@@ -126,7 +126,7 @@ class Ledger(Reader):
             hit("secret.made")
             return view.secret(write.rows, live.sequence) or fresh
 
-    def sourced(self, release: str, period: str, plan: str) -> Sources | None:
+    def sourced(self, release: str, period: str, plan: str) -> SourcesRead | None:
         """What was read for an open release; None: nothing was.
 
         Its reservation is in every anchor when this returns, so that reading may begin.
@@ -207,7 +207,7 @@ class Ledger(Reader):
                 hit("commit.stored")
                 facts = {"release": key.release, "period": key.period, "plan": key.plan, "step": key.step}
                 cells = len(measurement.values)
-                entry = write.append(partial(Measured, **facts, cells=cells, digest=digest, at=self._now()))
+                entry = write.append(partial(StepMeasured, **facts, cells=cells, digest=digest, at=self._now()))
                 hit("commit.appended")
                 write.index_measurement(entry, key, digest)
                 hit("commit.indexed")
@@ -232,7 +232,7 @@ class Ledger(Reader):
             if reservation.state == "closed":
                 require_same_manifest(reservation, manifest_digest)
                 return
-            measured = view.measured(write.rows, release, period, plan)
+            measured = view.measured_steps(write.rows, release, period, plan)
             # Of a lost one nothing is known.
             steps = self._known_steps(write.rows, reservation) if reservation.state == "open" else {}
             require_measured(reservation, steps, measured)
@@ -299,9 +299,9 @@ class Ledger(Reader):
 
         Returns: What was done, one line each; empty: nothing was wrong.
         """
-        return recover(self._store, self._guard, why, self._now(), this_process(command), published, gone)
+        return recover_ledger(self._store, self._guard, why, self._now(), this_process(command), published, gone)
 
-    def incident(self, fault: Fault, *, dry: bool = False, command: str = "") -> Outcome:
+    def incident(self, fault: Fault, *, dry: bool = False, command: str = "") -> IncidentOutcome:
         """Charge what releases of the past really cost, because of a fault; twice under the same one does nothing.
 
         Args:
@@ -314,13 +314,13 @@ class Ledger(Reader):
         """
         if dry:
             with self._reading() as rows:
-                return Outcome(changes(rows, fault), recorded(rows, fault)) if rows else Outcome(())
+                return IncidentOutcome(corrections(rows, fault), recorded(rows, fault)) if rows else IncidentOutcome(())
         by = this_process(command)
         with self._writing(by=by, point="incident") as write:
-            changed = changes(write.rows, fault)
+            changed = corrections(write.rows, fault)
             if changed:
                 record(write, fault, changed, self._now(), by)
-            return Outcome(changed, recorded(write.rows, fault))
+            return IncidentOutcome(changed, recorded(write.rows, fault))
 
     def tally(self) -> Tally:
         """Everything that stands charged, release by release, quickly; for people who ask, not for a decision."""
@@ -350,7 +350,7 @@ class Ledger(Reader):
             if f"{point}.anchored" in POINTS:
                 hit(f"{point}.anchored")
 
-    def _open(self, rows: Rows | None, release: str, period: str, plan: str) -> Reservation:
+    def _open(self, rows: Transaction | None, release: str, period: str, plan: str) -> Reservation:
         """The open reservation of a plan."""
         reservation = view.find(rows, release, period) if rows else None
         if reservation is None or reservation.plan_fingerprint != plan or reservation.state != "open":
@@ -361,10 +361,10 @@ class Ledger(Reader):
             )
         return reservation
 
-    def _plan(self, rows: Rows, reservation: Reservation) -> ReleasePlan:
+    def _plan(self, rows: Transaction, reservation: Reservation) -> ReleasePlan:
         return ReleasePlan.from_canonical(view.plan_text(rows, reservation))
 
-    def _known_steps(self, rows: Rows, reservation: Reservation) -> Mapping[str, int | None]:
+    def _known_steps(self, rows: Transaction, reservation: Reservation) -> Mapping[str, int | None]:
         """How many numbers each measurement of a reservation has: one of a step, or of a piece of one."""
         if reservation.hash not in self._steps:
             plan = self._plan(rows, reservation)
@@ -372,7 +372,7 @@ class Ledger(Reader):
             self._steps[reservation.hash] = plan.numbers
         return self._steps[reservation.hash]
 
-    def _require_step(self, rows: Rows, live: Reservation, key: StepKey, measurement: Measurement) -> None:
+    def _require_step(self, rows: Transaction, live: Reservation, key: StepKey, measurement: Measurement) -> None:
         steps = self._known_steps(rows, live)
         cells = steps.get(key.step)  # None also where a noisy selection decides
         if key.step not in steps or key.step != measurement.step or cells not in (None, len(measurement.values)):

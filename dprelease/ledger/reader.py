@@ -12,18 +12,18 @@ from dprelease.errors import LedgerError
 from dprelease.ledger.anchors.anchors import Journal
 from dprelease.ledger.anchors.guard import Guard, sound
 from dprelease.ledger.anchors.hosts import Hosts
-from dprelease.ledger.audit.check import check
+from dprelease.ledger.audit.check import full_check
 from dprelease.ledger.model.admission import assess_charges
 from dprelease.ledger.model.balance import Charged
-from dprelease.ledger.model.entry import Entry, Opened, Sourced
+from dprelease.ledger.model.entry import AccountOpened, LedgerEntry, Sourced
 from dprelease.ledger.model.history import State
 from dprelease.ledger.model.process import utc_now, utc_text
 from dprelease.ledger.model.reservation import Charge, Reservation, StepKey
-from dprelease.ledger.model.store import Holder, Lock, Rows, Store
+from dprelease.ledger.model.store import Holder, Lock, Store, Transaction
 from dprelease.ledger.tables import view
-from dprelease.ledger.tables.published import Published, lacking
+from dprelease.ledger.tables.published import PublishedBundle, bundles_lacking
 from dprelease.ledger.tables.sources import Read, files_read, require_readable
-from dprelease.ledger.tables.windowed import named
+from dprelease.ledger.tables.windowed import with_named_times
 from dprelease.noise import Measurement
 from dprelease.plan.document import AccountStanding, Head, ReleasePlan, Standing
 from dprelease.plan.document.account import AccountLosses
@@ -127,10 +127,10 @@ class Reader:
         """
         with self._reading() as rows:
             state = view.state(rows) if rows else State()
-            state = named(rows, state, [charge.account for charge in charges])
+            state = with_named_times(rows, state, [charge.account for charge in charges])
         return assess_charges(state, charges, period)
 
-    def openings(self, account: str) -> tuple[tuple[int, Opened], ...]:
+    def openings(self, account: str) -> tuple[tuple[int, AccountOpened], ...]:
         """The entries that opened an account or changed its caps, in order, with their sequence numbers."""
         with self._reading() as rows:
             return view.openings(rows, account) if rows else ()
@@ -174,7 +174,7 @@ class Reader:
     def measured(self, release: str, period: str, plan: str) -> frozenset[str]:
         """The ids of the measurements of a plan that are there: of its steps, and of the pieces of those in pieces."""
         with self._reading() as rows:
-            return view.measured(rows, release, period, plan) if rows else frozenset()
+            return view.measured_steps(rows, release, period, plan) if rows else frozenset()
 
     def plan_of(self, reservation: Reservation) -> ReleasePlan | None:
         """The plan of a reservation, checked against its fingerprint; None of one that was lost."""
@@ -187,24 +187,24 @@ class Reader:
         with self._reading() as rows:
             return files_read(rows) if rows else ()
 
-    def entries(self, *, admitted: bool = True) -> Iterator[Entry]:
+    def entries(self, *, admitted: bool = True) -> Iterator[LedgerEntry]:
         """Every entry, in order; ``admitted`` as of :meth:`lacks`."""
         last = 0
         while True:
             with self._reading() if admitted else self._store.reading() as rows:
-                page = view.page(rows, last, _PAGE) if rows else []
+                page = view.entries_after(rows, last, _PAGE) if rows else []
             yield from page
             if len(page) < _PAGE:
                 return
             last = page[-1].sequence
 
-    def lacks(self, bundles: Sequence[Published], *, admitted: bool = True) -> tuple[Published, ...]:
+    def lacks(self, bundles: Sequence[PublishedBundle], *, admitted: bool = True) -> tuple[PublishedBundle, ...]:
         """The published bundles whose charge is not in it; ``admitted=False``: though its anchors contradict it."""
         with self._reading() if admitted else self._store.reading() as rows:
             if rows is None:
                 return tuple(bundles)
             sound(rows)
-            return lacking(rows, bundles)
+            return bundles_lacking(rows, bundles)
 
     def warnings(self, *, every: bool = False) -> tuple[str, ...]:
         """What could be lost unnoticed by this host; ``every``: also what is no news to it."""
@@ -218,7 +218,7 @@ class Reader:
             # The database's own checks run beside ours: they are long, and wait for the disk.
             with ThreadPoolExecutor(1) as beside, self._store.reading() as rows:
                 stored = beside.submit(self._store.findings)
-                findings = check(rows) if rows else []
+                findings = full_check(rows) if rows else []
                 return (*stored.result(), *self._guard.wrong(), *findings)
         except LedgerError as error:
             return (error.summary,)
@@ -236,7 +236,7 @@ class Reader:
         return utc_text(self._clock())
 
     @contextmanager
-    def _reading(self) -> Iterator[Rows | None]:
+    def _reading(self) -> Iterator[Transaction | None]:
         looked = self._guard.look()
         with self._store.reading() as rows:
             self._guard.admit(rows, looked)

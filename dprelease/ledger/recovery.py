@@ -15,23 +15,23 @@ from typing import Any
 
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger.anchors.guard import Guard, sound
-from dprelease.ledger.model.anchor_lines import Known, Line, everything
+from dprelease.ledger.model.anchor_lines import AnchorKnowledge, AnchorLine, everything
 from dprelease.ledger.model.balance import Actor, Balance, terms_of
-from dprelease.ledger.model.entry import Entry, Recovered, Reserved
-from dprelease.ledger.model.history import Stand, above, charged_balance, digest_of
+from dprelease.ledger.model.entry import LedgerEntry, Recovered, Reserved
+from dprelease.ledger.model.history import Stand, above, charged_balance, events_digest
 from dprelease.ledger.model.reservation import Charge
-from dprelease.ledger.model.store import Rows, Store
+from dprelease.ledger.model.store import Store, Transaction
 from dprelease.ledger.tables import view
-from dprelease.ledger.tables.published import Evidence, lacking
+from dprelease.ledger.tables.published import Evidence, bundles_lacking
 from dprelease.ledger.tables.reserving import Opening
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.filters import Spent, spent_on
 
-__all__ = ["recover"]
+__all__ = ["recover_ledger"]
 
 
-def recover(
+def recover_ledger(
     store: Store,
     guard: Guard,
     why: str,
@@ -63,7 +63,7 @@ def recover(
     with store.reading() as rows:
         if rows is not None:
             sound(rows)
-        absent = lacking(rows, bundles) if rows is not None else bundles
+        absent = bundles_lacking(rows, bundles) if rows is not None else bundles
     if not wrong and not absent:
         return ()
     courses = guard.journal.known(guard.unlisted)
@@ -84,7 +84,7 @@ class _Recovery:
         write: Write,
         store: Store,
         guard: Guard,
-        courses: Sequence[Known],
+        courses: Sequence[AnchorKnowledge],
         why: str,
         at: str,
         by: Actor,
@@ -119,12 +119,12 @@ class _Recovery:
         said: list[str] = []
         for known in self._lost_courses:
             said += self._add(known)
-        proved = bool(lacking(self.write.rows, [each.published for each in self._published]))
+        proved = bool(bundles_lacking(self.write.rows, [each.published for each in self._published]))
         if self._lost_courses or proved or self._unproven:
             said += self._end_open()
         for known in self._lost_courses:
             said += self._lost(known.releases)
-        absent = lacking(self.write.rows, [each.published for each in self._published])
+        absent = bundles_lacking(self.write.rows, [each.published for each in self._published])
         lost = {each.entry for each in absent}
         found = sorted(
             (each for each in self._published if each.published.entry in lost),
@@ -174,7 +174,7 @@ class _Recovery:
         """What a release adds to the balance of an account."""
         account = self.write.state.accounts[charge.account.name].account
         spent = spent_on(terms_of(account), charge.events)
-        series = {digest_of(charge.events): 1} if account.composition == "pld" else {}
+        series = {events_digest(charge.events): 1} if account.composition == "pld" else {}
         windows = dict.fromkeys(account.stretches(period), spent)
         return Balance(account=account.name, opened=0, spent=spent, windows=windows, series=series)
 
@@ -197,7 +197,7 @@ class _Recovery:
     def _has(self, head: Head) -> bool:
         return head.sequence == 0 or view.hash_at(self.write.rows, head.sequence) == head.hash
 
-    def _add(self, known: Known) -> list[str]:
+    def _add(self, known: AnchorKnowledge) -> list[str]:
         """Open the accounts that are missing, and charge what was spent behind the last entry that both know."""
         said: list[str] = []
         for account in known.terms.values():
@@ -209,7 +209,7 @@ class _Recovery:
         self.write.account(make, stands, tells_place=True)
         return said + [f"account {name} was charged what is missing" for name in added]
 
-    def _missing(self, known: Known) -> dict[str, Balance]:
+    def _missing(self, known: AnchorKnowledge) -> dict[str, Balance]:
         """By account, what the anchors saw charged behind the last entry that both know.
 
         Not what they have above the ledger's balance: a copy that went on by itself has spent in its own way since.
@@ -259,7 +259,7 @@ class _Recovery:
                 said.append(f"{each.release} {each.period} was ended: answers of it may be lost")
         return said
 
-    def _lost(self, releases: Mapping[str, Line]) -> list[str]:
+    def _lost(self, releases: Mapping[str, AnchorLine]) -> list[str]:
         said = []
         for line in releases.values():
             release = (line.release, line.period, line.plan)
@@ -272,7 +272,7 @@ class _Recovery:
             said.append(f"{line.release} {line.period} is lost: it is charged, and never measured again")
         return said
 
-    def _ending(self, release: str, period: str, plan: str, reserved: str = "") -> Entry:
+    def _ending(self, release: str, period: str, plan: str, reserved: str = "") -> LedgerEntry:
         """The entry with which a release ends here, whether the ledger had it open or had lost it."""
         manifest = next(
             (
@@ -298,7 +298,7 @@ def cannot_take(bundle: Evidence) -> LedgerError:
     )
 
 
-def _was_added(rows: Rows, known: Head) -> bool:
+def _was_added(rows: Transaction, known: Head) -> bool:
     """Whether an earlier recovery, which did not come to renewing the anchors, has charged what is lost up to there."""
     found = [
         view.at(rows, row[0]).facts() for row in rows.execute("SELECT sequence FROM entries WHERE kind = 'recover'")
@@ -306,7 +306,7 @@ def _was_added(rows: Rows, known: Head) -> bool:
     return any(isinstance(body, Recovered) and body.known == known for body in found)
 
 
-def _given_back_since(rows: Rows, common: int, known: Known) -> list[int]:
+def _given_back_since(rows: Transaction, common: int, known: AnchorKnowledge) -> list[int]:
     """Reservations that stood at an entry and were given back behind it, here or in the course that anchors know."""
     query = """
         SELECT r.sequence, r.release, r.period, r.plan, e.kind FROM reservations AS r

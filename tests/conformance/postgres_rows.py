@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dprelease.canonical import dumps, fingerprint, sha256
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.store import Transaction
 
 __all__ = ["append", "end", "keep", "measure", "reserve"]
 
 
-def append(rows: Rows, kind: str, **body: object) -> int:
+def append(rows: Transaction, kind: str, **body: object) -> int:
     """The next entry; its sequence number."""
     last = rows.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1")
     sequence, previous = (last[0][0] + 1, last[0][1]) if last else (1, "")
@@ -18,7 +18,7 @@ def append(rows: Rows, kind: str, **body: object) -> int:
     return sequence
 
 
-def reserve(rows: Rows, release: str, period: str, plan: str = "p", restates: int | None = None) -> int:
+def reserve(rows: Transaction, release: str, period: str, plan: str = "p", restates: int | None = None) -> int:
     """A reservation; the number of its entry."""
     at = append(rows, "reserve", release=release, period=period)
     values = (at, release, period, plan, restates, fingerprint([release, period]))
@@ -26,13 +26,13 @@ def reserve(rows: Rows, release: str, period: str, plan: str = "p", restates: in
     return at
 
 
-def keep(rows: Rows, payload: bytes) -> str:
+def keep(rows: Transaction, payload: bytes) -> str:
     """Bytes under their digest."""
     rows.execute("INSERT INTO contents VALUES (?, ?) ON CONFLICT DO NOTHING", (sha256(payload), payload))
     return sha256(payload)
 
 
-def measure(rows: Rows, release: str, period: str, step: str, payload: bytes = b"x", plan: str = "p") -> int:
+def measure(rows: Transaction, release: str, period: str, step: str, payload: bytes = b"x", plan: str = "p") -> int:
     """A measurement; the number of its entry."""
     digest, at = keep(rows, payload), append(rows, "measure", step=step)
     values = (release, period, plan, step, at, digest, fingerprint([release, period, plan, step]))
@@ -40,7 +40,7 @@ def measure(rows: Rows, release: str, period: str, step: str, payload: bytes = b
     return at
 
 
-def end(rows: Rows, reservation: int, kind: str) -> int:
+def end(rows: Transaction, reservation: int, kind: str) -> int:
     """The end of a reservation; the number of its entry."""
     at = append(rows, "void" if kind == "void" else "close", reservation=reservation)
     rows.execute("INSERT INTO endings VALUES (?, ?, ?)", (reservation, at, kind))

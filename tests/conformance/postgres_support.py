@@ -16,8 +16,8 @@ import pytest
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: dprelease[postgres]")
 
 from dprelease.canonical import fingerprint  # noqa: E402 - only where psycopg is
-from dprelease.ledger.model.store import Rows  # noqa: E402 - only where psycopg is
-from dprelease.ledger.stores.postgres import PostgresStore, create  # noqa: E402 - only where psycopg is
+from dprelease.ledger.model.store import Transaction  # noqa: E402 - only where psycopg is
+from dprelease.ledger.stores.postgres import PostgresStore, create_ledger  # noqa: E402 - only where psycopg is
 from tests import postgres as servers  # noqa: E402 - only where psycopg is
 from tests.conformance.postgres_rows import append, end, measure, reserve  # noqa: E402 - only where psycopg is
 from tests.postgres import RUNNER, Database  # noqa: E402 - only where psycopg is
@@ -30,7 +30,7 @@ WORKER = Path(__file__).with_name("postgres_worker.py")
 
 @pytest.fixture
 def ledger(postgres: Database) -> Database:
-    create(postgres.owner, RUNNER)
+    create_ledger(postgres.owner, RUNNER)
     return postgres
 
 
@@ -47,7 +47,7 @@ def ask(store: PostgresStore, sql: str, *values: object) -> list[tuple[Any, ...]
         return rows.execute(sql, values)
 
 
-def failed(transaction: AbstractContextManager[Rows | None], *do: Callable[[Rows], object]) -> Any:
+def failed(transaction: AbstractContextManager[Transaction | None], *do: Callable[[Transaction], object]) -> Any:
     """The error that ends a transaction in which this is done."""
     try:
         with transaction as rows:

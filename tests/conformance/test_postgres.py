@@ -15,9 +15,9 @@ from dprelease.errors import (
     LedgerError,
     Locked,
 )
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.stores import postgres_connect
-from dprelease.ledger.stores.postgres import PostgresStore, create
+from dprelease.ledger.stores.postgres import PostgresStore, create_ledger
 from tests.conformance import postgres_support as support
 from tests.conformance.postgres_rows import append, keep, reserve
 from tests.conformance.postgres_support import ask, failed, psycopg, require_chain, said, start
@@ -42,7 +42,7 @@ def test_looking_where_nothing_is_makes_nothing(postgres: Database) -> None:
     assert refused.value.code == "DPR-L144"
     assert (store.findings(), store.holders()) == ([], ())
     assert postgres.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'dprelease'") == [(0,)]
-    create(postgres.owner, RUNNER)
+    create_ledger(postgres.owner, RUNNER)
     with store.writing(make=True) as rows:
         assert rows is not None
     store.disconnect()
@@ -75,10 +75,10 @@ def test_names_are_ordered_by_their_bytes(store: PostgresStore) -> None:
 
 
 def test_an_error_rolls_back_and_the_next_writer_goes_on(store: PostgresStore) -> None:
-    def opened(rows: Rows) -> None:
+    def opened(rows: Transaction) -> None:
         append(rows, "open")
 
-    def swallowed(rows: Rows) -> None:
+    def swallowed(rows: Transaction) -> None:
         with pytest.raises(psycopg.Error):
             rows.execute("SELECT 1 / 0")  # whoever goes on after an error would be rolled back without a word
 
@@ -154,7 +154,7 @@ def test_a_writer_that_stops_in_the_middle_holds_nobody_up_for_long(
     monkeypatch.setitem(postgres_connect._SETTINGS, "idle_in_transaction_session_timeout", "500ms")
     stopped = PostgresStore(ledger.runner)
 
-    def wait(_: Rows) -> None:
+    def wait(_: Transaction) -> None:
         with store.writing() as others:
             assert others is not None
             reserve(others, "other", "2024")

@@ -14,7 +14,7 @@ from dprelease.errors import (
     Locked,
     Retryable,
 )
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.stores.postgres import PostgresStore
 from tests.conformance import postgres_support as support
 from tests.conformance.postgres_rows import append, reserve
@@ -85,7 +85,7 @@ def test_a_writer_that_is_killed_leaves_nothing_and_holds_up_nobody(ledger: Data
 
 
 def test_a_connection_that_breaks_in_the_middle_writes_nothing(ledger: Database, store: PostgresStore) -> None:
-    def cut(rows: Rows) -> None:
+    def cut(rows: Transaction) -> None:
         backend = rows.execute("SELECT pg_backend_pid()")[0][0]
         ledger.execute(f"SELECT pg_terminate_backend({backend}, 5000)")
 

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from dprelease.errors import LedgerError
 from dprelease.ledger import StepKey
-from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.model.anchor_lines import AnchorLine
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.write import Write
 from tests.ledgers import SQLiteLedger, plan
@@ -40,7 +40,7 @@ class Crash(BaseException):
 class Mortal(SQLiteLedger):
     """Dies ``inside`` the next write, ``after`` its commit, or once it is ``anchored``: each time, nobody was told."""
 
-    def __init__(self, path: Path, anchors: list[Path], told: Callable[[Line], None]) -> None:
+    def __init__(self, path: Path, anchors: list[Path], told: Callable[[AnchorLine], None]) -> None:
         super().__init__(path, anchors)
         self.dies = "never"
         self._anchor, self._tell = self._guard.anchor, told
@@ -59,7 +59,7 @@ class Mortal(SQLiteLedger):
                 write._append = fatal  # type: ignore[method-assign]  # that is the point
             yield write
 
-    def _die_around(self, *lines: Line) -> None:
+    def _die_around(self, *lines: AnchorLine) -> None:
         if lines and self.dies == "after":
             raise Crash
         self._anchor(*lines)
@@ -90,7 +90,7 @@ class Model(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "state" / "ledger.db"
         self.heads = [Path(self.folder.name) / name / "head" for name in ("one", "two")]
-        self._told: Line | None = None
+        self._told: AnchorLine | None = None
         self.ledger = self.opened()
         self.facts = Facts()
         self.backups: list[tuple[Path, Facts]] = []
@@ -104,16 +104,19 @@ class Model(RuleBasedStateMachine):
     def opened(self) -> Mortal:
         return Mortal(self.path, self.heads, self.tell)
 
-    def tell(self, line: Line) -> None:
+    def tell(self, line: AnchorLine) -> None:
         self.unanchored.clear()  # whoever writes with anchors again tells them everything
         if self._told is None or line.sequence >= self._told.sequence:
             self._told = line
 
     @property
-    def told(self) -> Line | None:
+    def told(self) -> AnchorLine | None:
         """The highest entry that the anchors were told: by a write, or when they came back to the list."""
         found = [
-            Line.from_bytes(part) for head in self.heads if head.exists() for part in head.read_bytes().split(b"\n")
+            AnchorLine.from_bytes(part)
+            for head in self.heads
+            if head.exists()
+            for part in head.read_bytes().split(b"\n")
         ]
         known = [line for line in (*found, self._told) if line is not None and line.sequence]
         return max(known, key=lambda line: line.sequence, default=None)
@@ -176,7 +179,7 @@ class Model(RuleBasedStateMachine):
         else:
             self.facts.last[name[0]] = before
 
-    def has(self, line: Line) -> bool:
+    def has(self, line: AnchorLine) -> bool:
         if not self.path.exists():
             return False
         with closing(sqlite3.connect(self.path)) as connection:

@@ -11,7 +11,7 @@ import pytest
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, PlanError, UnsupportedEvent
 from dprelease.ledger import Reservation
 from dprelease.ledger.model.balance import Balance
-from dprelease.ledger.model.entry import Opened, Voided
+from dprelease.ledger.model.entry import AccountOpened, Voided
 from dprelease.ledger.tables import view
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.event import Composed
@@ -273,7 +273,9 @@ def test_raising_a_cap_is_an_entry_that_says_what_it_replaces(ledger: SQLiteLedg
     reserve(ledger, plan(period="2025", cost="9/10", accounts=[account(epsilon="2")]))
     last = list(ledger.entries())
     bodies = [entry.facts() for entry in last]
-    opened = [(entry.sequence, body) for entry, body in zip(last, bodies, strict=True) if isinstance(body, Opened)]
+    opened = [
+        (entry.sequence, body) for entry, body in zip(last, bodies, strict=True) if isinstance(body, AccountOpened)
+    ]
     assert [(at, body.replaces, body.cap.epsilon, body.why) for at, body in opened] == [
         (2, None, Fraction(1), "first used"),
         (4, 2, Fraction(2), "the board agreed"),

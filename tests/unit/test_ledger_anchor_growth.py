@@ -8,14 +8,14 @@ import pytest
 
 from dprelease.errors import Corrupt
 from dprelease.ledger.anchors.anchors import Anchor
-from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.model.anchor_lines import AnchorLine
 
 
-def line(sequence: int, ledger: str = "one", long: int = 0) -> Line:
-    return Line(ledger=ledger, sequence=sequence, hash=f"hash of {sequence}", release="r" * long)
+def line(sequence: int, ledger: str = "one", long: int = 0) -> AnchorLine:
+    return AnchorLine(ledger=ledger, sequence=sequence, hash=f"hash of {sequence}", release="r" * long)
 
 
-def data(*lines: Line) -> bytes:
+def data(*lines: AnchorLine) -> bytes:
     return b"".join(each.to_bytes() for each in lines)
 
 
@@ -37,13 +37,13 @@ def test_what_was_read_before_still_counts_and_is_not_read_again(
     known: Anchor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[bytes] = []
-    whole = Line.from_bytes
+    whole = AnchorLine.from_bytes
 
-    def counted(text: bytes) -> Line | None:
+    def counted(text: bytes) -> AnchorLine | None:
         read.append(text)
         return whole(text)
 
-    monkeypatch.setattr(Line, "from_bytes", counted)
+    monkeypatch.setattr(AnchorLine, "from_bytes", counted)
     add(known, data(line(2)))
     assert known.last() == line(3)
     add(known, data(line(4)))

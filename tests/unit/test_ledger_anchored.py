@@ -13,13 +13,13 @@ import pytest
 
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger.anchors.anchors import Anchor
-from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.model.anchor_lines import AnchorLine
 from dprelease.ledger.model.entry import Anchored
 from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan
 
 
-def line(sequence: int, ledger: str = "id", **facts: Any) -> Line:
-    return Line(ledger=ledger, sequence=sequence, hash=f"hash {sequence}", **facts)
+def line(sequence: int, ledger: str = "id", **facts: Any) -> AnchorLine:
+    return AnchorLine(ledger=ledger, sequence=sequence, hash=f"hash {sequence}", **facts)
 
 
 @pytest.fixture

@@ -14,15 +14,15 @@ import pytest
 from dprelease.errors import Corrupt
 from dprelease.ledger.anchors import anchors
 from dprelease.ledger.anchors.anchors import Anchor, Journal
-from dprelease.ledger.model.anchor_lines import Line, known_from
+from dprelease.ledger.model.anchor_lines import AnchorLine, known_from
 from dprelease.ledger.model.balance import Balance
 from dprelease.plan.document import Head
 from dprelease.privacy.filters import Spent
 from tests.ledgers import account
 
 
-def line(sequence: int, ledger: str = "id", **facts: Any) -> Line:
-    return Line(ledger=ledger, sequence=sequence, hash=f"hash {sequence}", **facts)
+def line(sequence: int, ledger: str = "id", **facts: Any) -> AnchorLine:
+    return AnchorLine(ledger=ledger, sequence=sequence, hash=f"hash {sequence}", **facts)
 
 
 def balance(loss: int, name: str = "people", **facts: Any) -> Balance:
@@ -39,10 +39,10 @@ def test_a_line_is_read_back_and_any_altered_byte_of_it_is_seen() -> None:
     data = made.to_bytes()
     assert data.endswith(b"\n")
     assert data.count(b"\n") == 1
-    assert Line.from_bytes(data[:-1]) == made
+    assert AnchorLine.from_bytes(data[:-1]) == made
     for at in range(len(data) - 1):
-        assert Line.from_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 : -1]) is None
-        assert Line.from_bytes(data[:at]) is None
+        assert AnchorLine.from_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 : -1]) is None
+        assert AnchorLine.from_bytes(data[:at]) is None
 
 
 def test_a_file_that_is_not_there_or_empty_knows_nothing(anchor: Anchor) -> None:
@@ -244,7 +244,7 @@ def test_anchors_of_one_course_are_put_together_and_those_of_two_are_not(tmp_pat
     one, two, three = journal.anchors
     one.write(line(1, balances=(balance(1),)))
     two.write(line(1), line(2, balances=(balance(2, "visits"),), release="survey", period="2024", plan="p"))
-    three.write(line(1), Line(ledger="id", sequence=2, hash="of a copy that went on by itself"))
+    three.write(line(1), AnchorLine(ledger="id", sequence=2, hash="of a copy that went on by itself"))
     found = journal.known()
     assert [known.head.hash for known in found] == ["hash 2", "of a copy that went on by itself"]
     assert set(found[0].balances) == {"people", "visits"}

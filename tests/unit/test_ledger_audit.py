@@ -13,13 +13,13 @@ import pytest
 
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger.audit.audit import Index, Line, audit
+from dprelease.ledger.audit.audit import EntryRow, Index, audit
 from dprelease.ledger.model import entry as kinds
 from dprelease.ledger.model.admission import assess_charges
-from dprelease.ledger.model.entry import BODIES, Body, Entry
-from dprelease.ledger.model.history import digest_of, replay
+from dprelease.ledger.model.entry import BODIES, Body, LedgerEntry
+from dprelease.ledger.model.history import events_digest, replay
 from dprelease.ledger.model.process import this_process
-from dprelease.ledger.model.store import identity
+from dprelease.ledger.model.store import row_identity
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.plan.document import Head, ReleasePlan
 from dprelease.privacy.event import Composed
@@ -56,9 +56,9 @@ class Kept:
         return Composed.from_canonical(self.text(digest))
 
 
-def opened(epsilon: str = "1", replaces: int | None = None, unit: str = "person") -> kinds.Opened:
+def opened(epsilon: str = "1", replaces: int | None = None, unit: str = "person") -> kinds.AccountOpened:
     terms = account(epsilon=epsilon, unit=unit)
-    return kinds.Opened(
+    return kinds.AccountOpened(
         account=terms.name,
         unit=terms.unit,
         neighboring=terms.neighboring,
@@ -89,8 +89,8 @@ def reserved(made: ReleasePlan, before: Sequence[Body] = (opened(),)) -> kinds.R
     )
 
 
-def measured(step: str, made: ReleasePlan = PLAN) -> kinds.Measured:
-    return kinds.Measured(
+def measured(step: str, made: ReleasePlan = PLAN) -> kinds.StepMeasured:
+    return kinds.StepMeasured(
         release=made.release.name,
         period=made.release.period,
         plan=made.fingerprint(),
@@ -112,14 +112,14 @@ def ended(kind: str, reservation: int = 2, made: ReleasePlan = PLAN) -> Body:
     return kinds.Closed(manifest="m", **facts) if kind == "close" else kinds.Voided(why="w", by=BY, **facts)
 
 
-def lines(entries: Sequence[Entry]) -> list[Line]:
+def lines(entries: Sequence[LedgerEntry]) -> list[EntryRow]:
     return [(each.sequence, each.previous, each.hash, each.kind, each.text) for each in entries]
 
 
-def chained(bodies: Sequence[Body]) -> list[Entry]:
+def chained(bodies: Sequence[Body]) -> list[LedgerEntry]:
     head, made = Head(), []
     for body in bodies:
-        made.append(Entry.after(head, body))
+        made.append(LedgerEntry.after(head, body))
         head = made[-1].head
     return made
 
@@ -132,12 +132,12 @@ def findings(bodies: Sequence[Body]) -> list[str]:
 def index_of(bodies: Sequence[Body]) -> Index:
     made: dict[str, dict[int, Any]] = {name: {} for name in ("reserved", "ended", "sourced", "measured")}
     for at, body in enumerate(bodies, 1):
-        if isinstance(body, kinds.Measured):
+        if isinstance(body, kinds.StepMeasured):
             step = (body.release, body.period, body.plan, body.step)
-            made["measured"][at] = (*step, body.digest, identity(*step))
+            made["measured"][at] = (*step, body.digest, row_identity(*step))
         elif isinstance(body, kinds.Reserved):
             names = (body.release, body.period)
-            made["reserved"][at] = (*names, body.plan_fingerprint, body.restates, identity(*names))
+            made["reserved"][at] = (*names, body.plan_fingerprint, body.restates, row_identity(*names))
         elif isinstance(body, kinds.Closed | kinds.Voided):
             gave_up = isinstance(body, kinds.Closed) and body.gave_up
             made["ended"][at] = (body.reservation, "give_up" if gave_up else body.kind)
@@ -235,7 +235,7 @@ def test_a_measurement_of_another_shape_is_found(tmp_path: Path) -> None:
     short = type(answer())("one", answer().values[:-1]).to_bytes()
     entries = list(ledger.entries())
     body = entries[-1].unchecked_facts().model_copy(update={"digest": sha256(short)})
-    last = Entry.after(entries[-2].head, body)
+    last = LedgerEntry.after(entries[-2].head, body)
     ledger.disconnect()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
@@ -254,7 +254,7 @@ LAST = plan(release="last", cost="1/20")
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+def book(tmp_path_factory: pytest.TempPathFactory) -> list[LedgerEntry]:
     ledger = SQLiteLedger(tmp_path_factory.mktemp("book") / "ledger.db")
     fill(ledger, PLAN)
     ledger.reserve(NEXT, charges(NEXT), restates="wrong")
@@ -275,14 +275,14 @@ AT_KIND = {
 }  # fmt: skip
 
 
-def rewritten(book: Sequence[Entry], at: int, change: Callable[[Any], None]) -> list[str]:
+def rewritten(book: Sequence[LedgerEntry], at: int, change: Callable[[Any], None]) -> list[str]:
     """What the check says once an entry is forged, and everything behind it chained anew with good hashes."""
     bodies = [entry.facts() for entry in book]
     bodies[at - 1] = forged(bodies[at - 1], change)
     return audit(lines(chained(bodies)), index_of(bodies), KEPT)
 
 
-def test_an_untouched_book_has_no_finding(book: list[Entry]) -> None:
+def test_an_untouched_book_has_no_finding(book: list[LedgerEntry]) -> None:
     expected = (
         "anchor open reserve source measure measure close reserve close reserve void reserve source measure close"
     )
@@ -326,7 +326,7 @@ def put(*path: Any) -> Callable[[Any], None]:
             put("charges", 0, "facts", "cap", "epsilon", "1/10"),
             "account people is charged more than its cap",
         ),
-        ("reserve", put("charges", 0, "digest", digest_of(NEXT.event)), "the charges are not what the plan costs"),
+        ("reserve", put("charges", 0, "digest", events_digest(NEXT.event)), "the charges are not what the plan costs"),
         ("reserve", put("charges", 0, "digest", "0" * 64), "nothing is kept as 0000"),
         ("reserve", put("charges", []), "the charges are not what the plan costs"),
         ("reserve", put("spec_fingerprint", "other"), "its plan is of another release, spec or fingerprint"),
@@ -352,7 +352,7 @@ def put(*path: Any) -> Callable[[Any], None]:
     ],
 )
 def test_a_forged_entry_is_found_though_every_hash_is_good(
-    book: list[Entry], kind: str, change: Callable[[Any], None], finding: str
+    book: list[LedgerEntry], kind: str, change: Callable[[Any], None], finding: str
 ) -> None:
     found = rewritten(book, AT_KIND[kind], change)
     if not finding.startswith("entry "):
@@ -360,7 +360,7 @@ def test_a_forged_entry_is_found_though_every_hash_is_good(
     assert any(line.startswith(finding) for line in found), found
 
 
-def test_a_second_look_at_the_files_that_nobody_accepted_is_found(book: list[Entry]) -> None:
+def test_a_second_look_at_the_files_that_nobody_accepted_is_found(book: list[LedgerEntry]) -> None:
     bodies = [entry.facts() for entry in book]
     again = [*bodies[:4], *bodies[3:]]
     assert "entry 5: survey 2024 is read anew, and nobody accepted that" in audit(
@@ -394,5 +394,5 @@ def test_a_recovery_can_add_and_never_take_away(tmp_path: Path) -> None:
     assert found(windows={"2024": balance.spent.plus(balance.spent)}) == []  # a window is told by the balance alone
 
 
-def test_every_kind_that_is_written_is_in_these_books(book: list[Entry]) -> None:
+def test_every_kind_that_is_written_is_in_these_books(book: list[LedgerEntry]) -> None:
     assert {entry.kind for entry in book} | {"refuse", "recover", "incident"} == set(BODIES)

@@ -13,10 +13,10 @@ import pytest
 from dprelease.canonical import dumps, sha256
 from dprelease.ledger.audit import audit as audit_module
 from dprelease.ledger.audit import memo
-from dprelease.ledger.audit.audit import Index, Line, audit
+from dprelease.ledger.audit.audit import EntryRow, Index, audit
 from dprelease.ledger.audit.plain_entries import plain_entry
-from dprelease.ledger.model.entry import Closed, Entry, Measured, Sourced
-from dprelease.ledger.model.history import digest_of
+from dprelease.ledger.model.entry import Closed, LedgerEntry, Sourced, StepMeasured
+from dprelease.ledger.model.history import events_digest
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.event import Composed
@@ -32,10 +32,14 @@ LOOK = (
     '"tables":{"a":["1","2"],"b":["3"]}}'
 )
 END = '{"at":"t","books":3,"gave_up":"","manifest":"m","period":"2024","plan":"p","release":"r","reservation":3}'
-READERS: list[tuple[type[Measured | Sourced | Closed], str]] = [(Measured, STEP), (Sourced, LOOK), (Closed, END)]
+READERS: list[tuple[type[StepMeasured | Sourced | Closed], str]] = [
+    (StepMeasured, STEP),
+    (Sourced, LOOK),
+    (Closed, END),
+]
 
 
-def differing(kind: type[Measured | Sourced | Closed], text: str) -> dict[str, tuple[Any, Any]]:
+def differing(kind: type[StepMeasured | Sourced | Closed], text: str) -> dict[str, tuple[Any, Any]]:
     """What the short way says otherwise than the long one, by field; what is of other kinds is empty."""
     plain, body = plain_entry(kind.kind, text), kind.from_canonical(text)
     assert plain is not None
@@ -102,7 +106,7 @@ def test_a_plan_of_a_series_is_read_by_its_own_name() -> None:
     for name, period, spec in (("a", "1", "s"), ("b", "1", "s"), ("b", "2", "t")):
         made = plan(release=name, period=period, spec=spec)
         assert plans.read(made.canonical()) == Planned(
-            name=(name, period, spec), cells={"one": CELLS}, costs={"people": digest_of(made.event)}
+            name=(name, period, spec), cells={"one": CELLS}, costs={"people": events_digest(made.event)}
         )
     dearer = plans.read(plan(release="a", period="1", spec="s", cost="1/5").canonical())
     assert dearer.costs != plans.read(plan(release="a", period="1", spec="s").canonical()).costs
@@ -113,7 +117,7 @@ class Kept:
 
     def __init__(self, *made: ReleasePlan) -> None:
         self._plans = {each.fingerprint(): each for each in made}
-        self._events = {digest_of(each.event): each.event for each in made}
+        self._events = {events_digest(each.event): each.event for each in made}
 
     def plan(self, digest: str) -> Planned:
         return Plans().read(self._plans[digest].canonical())
@@ -125,20 +129,22 @@ class Kept:
         return None
 
 
-def altered(book: Sequence[Entry]) -> Iterator[list[Line]]:
+def altered(book: Sequence[LedgerEntry]) -> Iterator[list[EntryRow]]:
     """The book with a character of a quiet entry changed: as damage, and as a forgery whose hashes are good."""
     for number, entry in enumerate(book):
         for at in range(0, len(entry.text), 31) if entry.kind in ("source", "measure", "close") else ():
             for put in ("9", '"'):
                 text = entry.text[:at] + put + entry.text[at + 1 :]
-                lines: list[Line] = [(each.sequence, each.previous, each.hash, each.kind, each.text) for each in book]
+                lines: list[EntryRow] = [
+                    (each.sequence, each.previous, each.hash, each.kind, each.text) for each in book
+                ]
                 lines[number] = (*lines[number][:4], text)
                 yield lines
                 yield rechained([(*line[3:],) for line in lines])
 
 
-def rechained(told: Sequence[tuple[str, str]]) -> list[Line]:
-    lines: list[Line] = []
+def rechained(told: Sequence[tuple[str, str]]) -> list[EntryRow]:
+    lines: list[EntryRow] = []
     for kind, text in told:
         sequence, previous = len(lines) + 1, lines[-1][2] if lines else ""
         lines.append((sequence, previous, sha256(dumps([sequence, previous, kind, text]).encode()), kind, text))

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError
 from dprelease.ledger.anchors.anchors import Journal
-from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.model.anchor_lines import AnchorLine
 from dprelease.ledger.tables import view
 from tests.ledgers import SQLiteLedger, account, answer, charges, fill, plan
 from tests.tiers import few
@@ -300,7 +300,7 @@ class Machine(Model):
             assert rows is not None
             head = view.head(rows)
         self._told = None
-        self.tell(Line(ledger=known.ledger, sequence=head.sequence, hash=head.hash))
+        self.tell(AnchorLine(ledger=known.ledger, sequence=head.sequence, hash=head.hash))
         self.follow()
 
     @invariant()

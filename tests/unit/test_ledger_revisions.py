@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dprelease.errors import LedgerError
 from dprelease.ledger.model.balance import terms_of
 from dprelease.ledger.model.fault import Fault
-from dprelease.ledger.model.history import digest_of
+from dprelease.ledger.model.history import events_digest
 from dprelease.ledger.model.lifecycle import Ended, Past, misfit, revises
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.plans import Plans
@@ -131,7 +131,7 @@ def test_plans_of_one_series_are_read_once_and_told_apart_by_their_revisions() -
     first, second = plans.read(made.canonical()), plans.read(made.at_revision(2).canonical())
     bare = plans.read(planned(0).canonical())
 
-    assert first.costs == {"people": digest_of(made.cost_of(made.accounts[0]))} != bare.costs
+    assert first.costs == {"people": events_digest(made.cost_of(made.accounts[0]))} != bare.costs
     assert (second.costs, second.revision, second.revisions) == ({}, 2, 2)
     assert (second.first, first.first) == (made.fingerprint(), "")
     assert plans.read(planned(2, period="2025").canonical()).name[1] == "2025"

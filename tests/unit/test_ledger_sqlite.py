@@ -254,7 +254,7 @@ def test_a_ledger_of_an_older_schema_is_brought_up_to_date_and_goes_on(path: Pat
     assert ledger.check() == ()
     ledger.disconnect()
     with raw(path) as connection, raw(path.parent / "fresh.db") as fresh:
-        sqlite_schema.create(fresh)
+        sqlite_schema.create_tables(fresh)
         assert sqlite_schema.objects(connection) == sqlite_schema.objects(fresh)
     path.unlink()
     again = SQLiteLedger(path, [path.parent / "head"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt
-from dprelease.ledger.model.history import digest_of
+from dprelease.ledger.model.history import events_digest
 from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan
 
 
@@ -77,7 +77,7 @@ def test_any_altered_byte_of_an_entry_is_found_and_its_entry_named(
 _PLAN = plan(steps={"a": "people", "b": "people"})
 IS_ANSWER_A = f"digest = '{answer('a').digest}'"
 IS_PLAN = f"digest = '{_PLAN.fingerprint()}'"
-IS_EVENT = f"digest = '{digest_of(_PLAN.event)}'"
+IS_EVENT = f"digest = '{events_digest(_PLAN.event)}'"
 
 
 @pytest.mark.parametrize(

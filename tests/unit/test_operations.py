@@ -26,7 +26,7 @@ from dprelease.flows.server.child import claim
 from dprelease.flows.server.settings import make_home, prepared
 from dprelease.ledger import open_ledger
 from dprelease.ledger.anchors.anchors import Anchor
-from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.model.anchor_lines import AnchorLine
 from dprelease.ledger.stores.file_lock import break_lock, file_holders
 from dprelease.signature import new_key_files, read_private
 from tests.ledgers import charges, plan
@@ -52,9 +52,9 @@ def masked(mask: int) -> Iterator[None]:
 def test_an_anchor_that_is_written_anew_is_still_its_owner_s_alone(tmp_path: Path) -> None:
     with masked(0o022):
         head = Anchor(tmp_path / "head.json")
-        head.renew([Line(ledger="a", sequence=1, hash="b" * 64)])
+        head.renew([AnchorLine(ledger="a", sequence=1, hash="b" * 64)])
         (tmp_path / "head.json.new").write_text("left by a process that was killed")
-        head.renew([Line(ledger="a", sequence=2, hash="c" * 64)])
+        head.renew([AnchorLine(ledger="a", sequence=2, hash="c" * 64)])
     assert [mode(path) for path in sorted(tmp_path.glob("head*"))] == [0o600] * 2
 
 

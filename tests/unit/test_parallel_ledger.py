@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import BudgetExceeded, LedgerError
 from dprelease.ledger.audit.audit import audit
-from dprelease.ledger.model.entry import Opened
+from dprelease.ledger.model.entry import AccountOpened
 from dprelease.ledger.model.fault import Fault
 from dprelease.plan.document import Account, Parallel, ReleasePlan
 from dprelease.plan.forecast.horizon import Purse, ahead, coming
@@ -193,7 +193,7 @@ def test_plans_and_entries_without_it_are_as_they_were() -> None:
     assert Account.from_canonical(plain.canonical()) == plain
     before = """{"account":"people","at":"","balances":[],"by":{"command":"","host":"h","process":1,"user":"u","version":"0"},
         "cap":{"delta":"0","epsilon":"1"},"composition":"basic","neighboring":"add_remove","unit":"person"}"""
-    assert Opened.from_canonical(before).terms.parallel is None
+    assert AccountOpened.from_canonical(before).terms.parallel is None
 
 
 # --- what readers are told ---

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dprelease.ledger.model.fault import Fault
-    from dprelease.ledger.tables.incident import Change, Outcome
+    from dprelease.ledger.tables.incident import Correction, IncidentOutcome
     from dprelease.plan.document import Account
     from dprelease.privacy.event import Composed
     from dprelease.release.project import Project
@@ -199,7 +199,7 @@ def create(
             hint="`ledger create` is for `ledger: postgresql://...` in dprelease.yaml",
             code="DPR-L143",
         )
-    from dprelease.ledger.stores.postgres import create as make
+    from dprelease.ledger.stores.postgres import create_ledger as make
 
     make(url, role or None)
     say("the tables are there" + (f"; role {role} may read them and add to them" if role else ""))
@@ -280,7 +280,7 @@ def _record(project: Project, fault: Fault, *, dry_run: bool, yes: bool, as_json
         say(f"  erratum {path}")
 
 
-def _change_lines(outcome: Outcome) -> list[str]:
+def _change_lines(outcome: IncidentOutcome) -> list[str]:
     if not outcome.changed:
         entries = sorted({each.entry.sequence for each in outcome.recorded})
         known = f"; entry {', '.join(map(str, entries))} has it" if entries else ""
@@ -291,7 +291,7 @@ def _change_lines(outcome: Outcome) -> list[str]:
     ]
 
 
-def _change_facts(change: Change) -> dict[str, Any]:
+def _change_facts(change: Correction) -> dict[str, Any]:
     delta = change.taken.claimed.delta if change.taken.claimed else Fraction(0)
     return {
         "release": change.taken.release,
@@ -318,7 +318,7 @@ def _cost(events: Any, delta: Fraction) -> str:
     return "no bound at all"
 
 
-def _facts(outcome: Outcome) -> dict[str, Any]:
+def _facts(outcome: IncidentOutcome) -> dict[str, Any]:
     return {
         "changed": [_change_facts(change) for change in outcome.changed],
         "entries": sorted({each.entry.sequence for each in outcome.recorded}),

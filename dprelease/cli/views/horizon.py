@@ -9,7 +9,7 @@ from typing import Any
 from dprelease.cli.views import columns, say
 from dprelease.ledger import Charge, Ledger
 from dprelease.ledger.model.admission import require_same
-from dprelease.ledger.model.history import digest_of
+from dprelease.ledger.model.history import events_digest
 from dprelease.ledger.tables.tally import Tally
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import ReleasePlan
@@ -55,7 +55,7 @@ def _purse(tally: Tally, charge: Charge) -> Purse:
     require_same(stand.account, account, "opened", hint)
     series = None
     if account.composition == "pld" and stand.loss is not None:
-        digest = digest_of(charge.events)
+        digest = events_digest(charge.events)
         allowed = sum(slot.times for slot in stand.series if slot.digest == digest)
         series = Series(stand.loss, max(0, allowed - stand.balance.series.get(digest, 0)))
     return Purse(account, charge.cap, stand.balance.spent, stand.balance.windows, series)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.failpoints import hit
-from dprelease.ledger.model.anchor_lines import Known, Line, known_from, merged
+from dprelease.ledger.model.anchor_lines import AnchorKnowledge, AnchorLine, known_from, merged
 from dprelease.ledger.model.process import make_folder
 from dprelease.plan.document import Head
 from dprelease.regular import sync_folder
@@ -38,7 +38,7 @@ class _Read(NamedTuple):
     file: int
     begin: int
     last: bytes
-    highest: Line
+    highest: AnchorLine
 
 
 class Anchor:
@@ -51,10 +51,10 @@ class Anchor:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen: tuple[int, int, int] | None = None
-        self._last: Line | None = None
+        self._last: AnchorLine | None = None
         self._read: _Read | None = None
 
-    def last(self) -> Line | None:
+    def last(self) -> AnchorLine | None:
         """The line with the highest entry; None if there is no file, or nothing whole in it.
 
         Raises:
@@ -78,7 +78,7 @@ class Anchor:
             raise self._unusable(error) from error
         return self._last
 
-    def _highest(self, file: int, number: int, size: int) -> Line | None:
+    def _highest(self, file: int, number: int, size: int) -> AnchorLine | None:
         # Of a file that only grew since it was read, what is new; it begins at a line that is known.
         known = self._read if self._read is not None and self._read.file == number else None
         data = os.pread(file, max(0, size - known.begin), known.begin) if known else b""
@@ -93,14 +93,14 @@ class Anchor:
             self._read = _Read(number, size - len(last), last, highest)
         return highest
 
-    def all(self) -> Known | None:
+    def all(self) -> AnchorKnowledge | None:
         """Everything that is whole in it; None if there is no file, or nothing.
 
         Raises:
             LedgerError: The file cannot be read.
         """
         try:
-            found = [Line.from_bytes(part) for part in self.path.read_bytes().split(b"\n")]
+            found = [AnchorLine.from_bytes(part) for part in self.path.read_bytes().split(b"\n")]
             lines = [line for line in found if line is not None]
         except FileNotFoundError:
             return None
@@ -108,7 +108,7 @@ class Anchor:
             raise self._unusable(error) from error
         return known_from(lines) if lines else None
 
-    def write(self, *lines: Line) -> None:
+    def write(self, *lines: AnchorLine) -> None:
         """Append, and sync; one line for one write of the ledger, so that only the last one can be torn.
 
         Raises:
@@ -126,7 +126,7 @@ class Anchor:
             raise self._unusable(error) from error
         hit("anchor.synced")
 
-    def begin(self, line: Line) -> Line:
+    def begin(self, line: AnchorLine) -> AnchorLine:
         """Write a line unless there is one; the line that is there then. Errors as of :meth:`write`."""
         try:
             with self._locked() as file:
@@ -152,7 +152,7 @@ class Anchor:
         except (OSError, Corrupt):
             return  # whoever reads it next will say what is wrong
 
-    def renew(self, lines: Sequence[Line]) -> None:
+    def renew(self, lines: Sequence[AnchorLine]) -> None:
         """Begin anew with these lines; what was there is set aside under another name, and never removed.
 
         Raises:
@@ -169,7 +169,7 @@ class Anchor:
         except OSError as error:
             raise self._unusable(error) from error
 
-    def _replace(self, lines: Sequence[Line]) -> None:
+    def _replace(self, lines: Sequence[AnchorLine]) -> None:
         data = b"".join(line.to_bytes() for line in lines)
         fresh = self.path.with_name(f"{self.path.name}.new")
         fresh.unlink(missing_ok=True)  # of a process that was killed: its mode may be another one
@@ -208,16 +208,16 @@ class Anchor:
     def _cut_torn(file: int) -> None:
         size = os.fstat(file).st_size
         *_, last, rest = (b"", *_end_of(file, size).split(b"\n"))
-        torn = len(rest) if rest or not last or Line.from_bytes(last) is not None else len(last) + 1
+        torn = len(rest) if rest or not last or AnchorLine.from_bytes(last) is not None else len(last) + 1
         if torn:
             os.ftruncate(file, size - torn)
 
-    def _lines(self, data: bytes) -> list[Line]:
+    def _lines(self, data: bytes) -> list[AnchorLine]:
         """Every line but a torn last one; it may lack its end, or have one behind bytes that never reached the disk."""
         parts = data.split(b"\n")
         if not parts[-1]:
             parts.pop()
-        found = [Line.from_bytes(part) for part in parts]
+        found = [AnchorLine.from_bytes(part) for part in parts]
         if found and found[-1] is None:
             found.pop()
         lines = [line for line in found if line is not None]
@@ -268,7 +268,7 @@ class Journal:
         """Where they are."""
         return tuple(str(anchor.path) for anchor in self.anchors)
 
-    def write(self, *lines: Line) -> None:
+    def write(self, *lines: AnchorLine) -> None:
         """Append to all of them; each is synced before the next one."""
         for anchor in self.anchors:
             anchor.write(*lines)
@@ -287,7 +287,7 @@ class Journal:
         """
         lines = [anchor.last() for anchor in self.anchors]
         ledger = next((line.ledger for line in lines if line is not None), ledger)
-        first = Line(ledger=ledger, sequence=0, hash="")
+        first = AnchorLine(ledger=ledger, sequence=0, hash="")
         for anchor, line in zip(self.anchors, lines, strict=True):
             if line is None:
                 anchor.begin(first)
@@ -295,7 +295,7 @@ class Journal:
                 anchor.renew([first])
         return ledger
 
-    def join(self, paths: Sequence[str], known: Known) -> None:
+    def join(self, paths: Sequence[str], known: AnchorKnowledge) -> None:
         """Write everything to anchors that are new in the list; what another ledger began there is set aside."""
         for anchor in self.anchors:
             if str(anchor.path) in paths:
@@ -305,13 +305,13 @@ class Journal:
                 else:
                     anchor.renew(known.to_lines())
 
-    def known(self, beside: Sequence[Anchor] = ()) -> tuple[Known, ...]:
+    def known(self, beside: Sequence[Anchor] = ()) -> tuple[AnchorKnowledge, ...]:
         """What the anchors, and those beside them, know, one for each course of events; damaged lines are passed over.
 
         Anchors of one ledger know one course, some of them less of it; those of two ledgers, or of two copies that
         went on by themselves, know two.
         """
-        courses: list[Known] = []
+        courses: list[AnchorKnowledge] = []
         states = [known for anchor in (*self.anchors, *beside) if (known := anchor.all()) is not None]
         for known in sorted(states, key=lambda known: -known.head.sequence):
             same = [each for each in courses if each.ledger == known.ledger and known.head in (*each.heads, Head())]
@@ -321,7 +321,7 @@ class Journal:
                 courses.append(known)
         return tuple(courses)
 
-    def renew(self, known: Known) -> None:
+    def renew(self, known: AnchorKnowledge) -> None:
         """Begin all anchors anew behind a recovery."""
         for anchor in self.anchors:
             anchor.renew(known.to_lines())

@@ -11,11 +11,11 @@ from typing import Any
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger.anchors.anchors import Anchor, Journal
 from dprelease.ledger.anchors.hosts import Hosts
-from dprelease.ledger.model.anchor_lines import Line, everything, since
+from dprelease.ledger.model.anchor_lines import AnchorLine, everything, since
 from dprelease.ledger.model.balance import Actor
 from dprelease.ledger.model.entry import RESTORE, Anchored, Placed
 from dprelease.ledger.model.history import State
-from dprelease.ledger.model.store import Rows, Store
+from dprelease.ledger.model.store import Store, Transaction
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Head
@@ -23,7 +23,7 @@ from dprelease.plan.document import Head
 __all__ = ["Guard", "Looked", "sound"]
 
 # What the anchors said before a snapshot was taken: by path, the highest line; None: no such file.
-Looked = Mapping[str, Line | None]
+Looked = Mapping[str, AnchorLine | None]
 
 
 class Guard:
@@ -83,7 +83,7 @@ class Guard:
         paths = [path for name in names if (path := self.hosts.path(name))]
         return tuple(Anchor(Path(path)) for path in paths if path not in self.journal.paths)
 
-    def admit(self, rows: Rows | None, looked: Looked) -> None:
+    def admit(self, rows: Transaction | None, looked: Looked) -> None:
         """Refuse a ledger that is gone, damaged at its head, elsewhere than it says, or behind its anchors.
 
         Raises:
@@ -98,7 +98,7 @@ class Guard:
         self._admit(rows, head, place, looked)
         self._follow(rows, head, place, looked)
 
-    def admit_writer(self, rows: Rows, looked: Looked) -> State:
+    def admit_writer(self, rows: Transaction, looked: Looked) -> State:
         """The same, and what stands: read once, for everybody else waits meanwhile."""
         state = view.state(rows, sound(rows))
         place = state.place[1] if state.place else None
@@ -106,7 +106,7 @@ class Guard:
         self._follow(rows, state.head, place, looked)
         return state
 
-    def _admit(self, rows: Rows, head: Head, place: Placed | None, looked: Looked) -> None:
+    def _admit(self, rows: Transaction, head: Head, place: Placed | None, looked: Looked) -> None:
         self.admitted = True
         if place is None:
             self._require_never(looked, head)
@@ -125,7 +125,7 @@ class Guard:
         self.hosts.require_shared(place.anchors)
         self.hosts.require_asked(place, self._store.server)
 
-    def _follow(self, rows: Rows, head: Head, place: Placed | None, looked: Looked) -> None:
+    def _follow(self, rows: Transaction, head: Head, place: Placed | None, looked: Looked) -> None:
         """Let the anchors of this host know what other hosts wrote, before anything is read or handed on here.
 
         What only another host has seen could be lost with the server, and nobody here would know.
@@ -159,7 +159,7 @@ class Guard:
                     code="DPR-L305",
                 )
 
-    def _require_known(self, rows: Rows, head: Head, place: Placed, path: str, line: Line | None) -> None:
+    def _require_known(self, rows: Transaction, head: Head, place: Placed, path: str, line: AnchorLine | None) -> None:
         if line is None:
             if self.hosts.name(path) in place.anchors:
                 raise Corrupt(
@@ -205,7 +205,7 @@ class Guard:
             return [error.summary]
         return []
 
-    def _require_ever(self, rows: Rows, looked: Looked) -> None:
+    def _require_ever(self, rows: Transaction, looked: Looked) -> None:
         """Ask the anchors that were named since the last recovery and are still there: none may know another course.
 
         One that was left out of the list knows less, and may be deleted. A recovery begins all anchors anew.
@@ -216,7 +216,9 @@ class Guard:
             if place is not None and path not in looked:
                 self._require_left_out(rows, head, place, path, Anchor(Path(path)).last())
 
-    def _require_left_out(self, rows: Rows, head: Head, place: Placed, path: str, line: Line | None) -> None:
+    def _require_left_out(
+        self, rows: Transaction, head: Head, place: Placed, path: str, line: AnchorLine | None
+    ) -> None:
         """Ask an anchor that was left out of the list, if it is still there, still this ledger's, and not begun anew.
 
         A recovery by another process may have left it behind since this one learned of it.
@@ -258,7 +260,7 @@ class Guard:
         """Its anchors as entries name them: those of this host, and those that other hosts of the same server have."""
         return self.hosts.named(told.anchors if told else (), self.journal.paths)
 
-    def whole(self, write: Write, before: int, looked: Looked) -> Line | None:
+    def whole(self, write: Write, before: int, looked: Looked) -> AnchorLine | None:
         """What the anchors get of a write; with all balances where one of them lacks an entry from before it.
 
         Whoever wrote that one may have died between the commit and the anchor, so that an anchor which has a head
@@ -267,7 +269,9 @@ class Guard:
         lags = any(line is None or line.sequence < before for line in looked.values())
         return write.line.model_copy(update=_standing(write.state)) if write.line and lags else write.line
 
-    def lacking(self, rows: Rows, entry: Head, release: tuple[str, str, str] | None = None) -> tuple[Line, ...]:
+    def lacking(
+        self, rows: Transaction, entry: Head, release: tuple[str, str, str] | None = None
+    ) -> tuple[AnchorLine, ...]:
         """What the anchors must get before what an entry says is handed on; nothing where they are known to have it.
 
         Args:
@@ -279,19 +283,19 @@ class Guard:
             return ()
         state = view.state(rows)
         ledger = state.place[1].ledger if state.place else ""
-        last = Line(ledger=ledger, sequence=state.head.sequence, hash=state.head.hash, **_standing(state))
+        last = AnchorLine(ledger=ledger, sequence=state.head.sequence, hash=state.head.hash, **_standing(state))
         if release is None:
             return (last,)
         name, period, plan = release
         facts = {"release": name, "period": period, "plan": plan}
-        return Line(ledger=ledger, sequence=entry.sequence, hash=entry.hash, **facts), last
+        return AnchorLine(ledger=ledger, sequence=entry.sequence, hash=entry.hash, **facts), last
 
-    def anchor(self, *lines: Line) -> None:
+    def anchor(self, *lines: AnchorLine) -> None:
         """Write what a transaction added to every anchor."""
         if self.journal.anchors and lines:
             self.journal.write(*lines)
 
-    def farewell(self, line: Line) -> None:
+    def farewell(self, line: AnchorLine) -> None:
         """Write the entry that changed the list to the anchors that it leaves out: they know it, and no later one."""
         for anchor in self._leaving:
             if anchor.last() is not None:
@@ -299,7 +303,7 @@ class Guard:
         self._leaving, self._beside = (), None
 
 
-def _line_if_usable(anchor: Anchor) -> Line | None:
+def _line_if_usable(anchor: Anchor) -> AnchorLine | None:
     """The highest line of an anchor that was left out of the list; nothing depends on one that cannot be read."""
     try:
         return anchor.last()
@@ -307,7 +311,7 @@ def _line_if_usable(anchor: Anchor) -> Line | None:
         return None
 
 
-def _ever_named(rows: Rows) -> tuple[str, ...]:
+def _ever_named(rows: Transaction) -> tuple[str, ...]:
     """Every anchor that was named since the last recovery, which begins all of them anew."""
     named: dict[str, None] = {}
     query = "SELECT sequence, kind FROM entries WHERE kind IN ('anchor', 'recover') ORDER BY sequence"
@@ -318,7 +322,7 @@ def _ever_named(rows: Rows) -> tuple[str, ...]:
     return tuple(named)
 
 
-def sound(rows: Rows) -> Head:
+def sound(rows: Transaction) -> Head:
     """The head, after a look at it and at the indexes; Corrupt where one of them is damaged."""
     head = view.require_head(rows)
     require_indexed(rows)
@@ -330,7 +334,7 @@ _LOOK = '%"reservation":0,%'
 _LOOKS = "SELECT count(*) FROM entries WHERE kind = 'source' AND body LIKE ?"
 
 
-def require_indexed(rows: Rows) -> None:
+def require_indexed(rows: Transaction) -> None:
     """Refuse an index that lacks rows: what it hides would be reserved, or drawn, a second time.
 
     Counted once on a new connection, for it takes as long as the ledger is long.

@@ -19,32 +19,32 @@ from dprelease.ledger.audit.memo import Memo, is_canonical, totals_of
 from dprelease.ledger.audit.plain_entries import PlainEntry, plain_entry
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
 from dprelease.ledger.model.entry import (
-    Accounting,
+    AccountChange,
+    AccountOpened,
     Anchored,
     Body,
     Closed,
-    Entry,
     Incident,
     Kind,
-    Measured,
-    Opened,
+    LedgerEntry,
     Recovered,
     Refused,
     Reserved,
     Sourced,
+    StepMeasured,
     Voided,
 )
-from dprelease.ledger.model.history import State, behind, digest_of
+from dprelease.ledger.model.history import State, behind, events_digest
 from dprelease.ledger.model.lifecycle import STATES, Past, misfit
-from dprelease.ledger.model.store import identity
+from dprelease.ledger.model.store import row_identity
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.ledger.tables.windowed import Seen, promise
 from dprelease.plan.document import Head
 from dprelease.privacy.event import Composed
 
-__all__ = ["Contents", "Index", "Line", "audit"]
+__all__ = ["Contents", "EntryRow", "Index", "audit"]
 
-Line = tuple[int, str, str, str, str]  # an entry: sequence, previous, hash, kind, text
+EntryRow = tuple[int, str, str, str, str]  # an entry: sequence, previous, hash, kind, text
 Name = tuple[str, str, str]  # release, period, plan
 
 
@@ -114,7 +114,7 @@ class _Walked:
         self.found.append(f"entry {sequence}: {what}")
 
 
-def audit(lines: Iterable[Line], index: Index, contents: Contents) -> list[str]:
+def audit(lines: Iterable[EntryRow], index: Index, contents: Contents) -> list[str]:
     """Every finding about these entries and what is kept beside them."""
     walked, last, chained = _Walked(contents), 0, ""
     for at, previous, digest, kind, text in lines:
@@ -145,13 +145,13 @@ def _walk(walked: _Walked, head: Head, kind: str, text: str) -> None:
     body = _body(walked, head, kind, text)
     _check_pointers(walked, at, body)
     match body:
-        case Opened():
+        case AccountOpened():
             _open(walked, at, body)
         case Reserved():
             _reserve(walked, at, body)
         case Sourced():
             _source(walked, at, body)
-        case Measured():
+        case StepMeasured():
             _measure(walked, at, body)
         case Closed() | Voided():
             _end(walked, at, body)
@@ -159,7 +159,7 @@ def _walk(walked: _Walked, head: Head, kind: str, text: str) -> None:
             _recover(walked, at, body)
         case Anchored() | Incident() | Refused():
             pass
-    if isinstance(body, Accounting):
+    if isinstance(body, AccountChange):
         for problem in walked.seen.follow(at, body, before.accounts):
             walked.say(at, problem)
         walked.state = behind(before, head, body, walked.contents.events)
@@ -169,7 +169,7 @@ def _walk(walked: _Walked, head: Head, kind: str, text: str) -> None:
 def _body(walked: _Walked, head: Head, kind: str, text: str) -> Body:
     if not is_canonical(text):
         walked.say(head.sequence, "its text is not canonical")
-    return Entry(head.sequence, "", head.hash, cast(Kind, kind), text).unchecked_facts()
+    return LedgerEntry(head.sequence, "", head.hash, cast(Kind, kind), text).unchecked_facts()
 
 
 def _check_pointers(walked: _Walked, at: int, body: Body | PlainEntry) -> None:
@@ -179,7 +179,7 @@ def _check_pointers(walked: _Walked, at: int, body: Body | PlainEntry) -> None:
         walked.say(at, "it does not say where the last entry is that changed an account")
 
 
-def _check_balances(walked: _Walked, at: int, body: Accounting) -> None:
+def _check_balances(walked: _Walked, at: int, body: AccountChange) -> None:
     marks, told = getattr(body, "marks", None), getattr(body, "balances", ())
     if marks is None:
         if walked.state.place is not None:
@@ -205,7 +205,7 @@ def _plain(balance: Balance) -> Balance:
     return balance.model_copy(update={"series": series})
 
 
-def _open(walked: _Walked, at: int, body: Opened) -> None:
+def _open(walked: _Walked, at: int, body: AccountOpened) -> None:
     name, stand = body.account, walked.state.accounts.get(body.account)
     if body.replaces != (stand.balance.opened if stand else None):
         walked.say(at, f"account {name} is opened twice, or replaces an entry that is not its last one")
@@ -257,7 +257,7 @@ def _plan(walked: _Walked, at: int, body: Reserved) -> Planned | None:
     told = (body.release, body.period, body.spec_fingerprint)
     if told != plan.name or (body.plan and sha256(body.plan.encode()) != body.plan_fingerprint):
         walked.say(at, "its plan is of another release, spec or fingerprint")
-    charged = {c.facts.name: digest_of(c.events) if c.events else c.digest for c in body.charges}
+    charged = {c.facts.name: events_digest(c.events) if c.events else c.digest for c in body.charges}
     if not plan.fits(charged, body.mended):
         walked.say(at, "the charges are not what the plan costs")
     for problem in plan.unfit(stand.account for stand in walked.state.accounts.values()):
@@ -279,7 +279,7 @@ def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
         return
     events = charge.events if charge.events else walked.contents.events(charge.digest)
     terms, worked = terms_of(stand.account), walked.memo
-    price = worked.price(terms, charge.digest or digest_of(events), events)
+    price = worked.price(terms, charge.digest or events_digest(events), events)
     if charge.spent not in (None, price):
         walked.say(at, f"what is added to account {name} is not what its draws cost")
     if tuple(facts.window for facts in charge.windows) != stand.account.stretches(period):
@@ -316,10 +316,10 @@ def _source(walked: _Walked, at: int, body: Sourced | PlainEntry) -> None:
     walked.sources[at] = (body.reservation,)
 
 
-def _measure(walked: _Walked, at: int, body: Measured | PlainEntry) -> None:
+def _measure(walked: _Walked, at: int, body: StepMeasured | PlainEntry) -> None:
     release, period, plan = body.release, body.period, body.plan
     step, cells, digest = body.step, body.cells, body.digest
-    walked.steps[at] = (release, period, plan, step, digest, identity(release, period, plan, step))
+    walked.steps[at] = (release, period, plan, step, digest, row_identity(release, period, plan, step))
     live = walked.reservations.get(walked.live.get((release, period), 0))
     if live is None or live.ended or live.name[2] != plan:
         walked.say(at, f"step {step} of {release} {period} is measured without an open reservation")
@@ -379,7 +379,9 @@ def _recover(walked: _Walked, at: int, body: Recovered) -> None:
 
 
 def _check_index(walked: _Walked, index: Index) -> None:
-    reserved = {at: (*each.name, each.restates, identity(*each.name[:2])) for at, each in walked.reservations.items()}
+    reserved = {
+        at: (*each.name, each.restates, row_identity(*each.name[:2])) for at, each in walked.reservations.items()
+    }
     _compare(walked, "reservations", reserved, index.reserved)
     _compare(walked, "endings", walked.endings, index.ended)
     _compare(walked, "sources", walked.sources, index.sourced)

@@ -10,21 +10,21 @@ from functools import lru_cache
 
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt, DpReleaseError
-from dprelease.ledger.audit.audit import Index, Line, audit
+from dprelease.ledger.audit.audit import EntryRow, Index, audit
 from dprelease.ledger.model.entry import RESTORE
 from dprelease.ledger.model.fault import ERRATA, Fault
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.tables import view
-from dprelease.ledger.tables.incident import changes
+from dprelease.ledger.tables.incident import corrections
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.privacy.event import Composed
 
-__all__ = ["check"]
+__all__ = ["full_check"]
 
 _NOWHERE = (0, "")
 
 
-def check(rows: Rows) -> list[str]:
+def full_check(rows: Transaction) -> list[str]:
     """Every finding about a ledger, one line each, in the order of its entries; empty: it is sound."""
     reserved = rows.execute("SELECT sequence, release, period, plan, restates, identity FROM reservations")
     ended = rows.execute("SELECT sequence, reservation, kind FROM endings")
@@ -36,7 +36,7 @@ def check(rows: Rows) -> list[str]:
     return audit(_lines(rows), Index(*tables), kept) + spoilt + _undercharged(rows)
 
 
-def _undercharged(rows: Rows) -> list[str]:
+def _undercharged(rows: Transaction) -> list[str]:
     """What stands charged at a price that an erratum is about, and that no incident has corrected."""
     findings = []
     for name, why in ERRATA.items():
@@ -44,13 +44,13 @@ def _undercharged(rows: Rows) -> list[str]:
             findings += [
                 f"entry {each.taken.sequence}: account {each.account} was charged too little for {each.taken.release} "
                 f"{each.taken.period}, erratum {name}: {why}; `dprelease ledger incident --erratum {name}` charges it"
-                for each in changes(rows, Fault(why=why, erratum=name, factor=Fraction(1)))
+                for each in corrections(rows, Fault(why=why, erratum=name, factor=Fraction(1)))
                 if each.after != each.before
             ]
     return findings
 
 
-def _lines(rows: Rows) -> Iterator[Line]:
+def _lines(rows: Transaction) -> Iterator[EntryRow]:
     """Every entry, in order, whatever it says."""
     for at, *texts in rows.execute("SELECT sequence, previous, hash, kind, body FROM entries ORDER BY sequence"):
         previous, digest, kind, text = texts
@@ -63,7 +63,7 @@ def _lines(rows: Rows) -> Iterator[Line]:
 class _Kept:
     """What is kept by digest: all of it is looked at once, and what is asked for later is remembered from then."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Transaction) -> None:
         self._rows = rows
         self._plans = Plans()
         self._planned: dict[str, Planned] = {}
@@ -72,7 +72,7 @@ class _Kept:
 
     def plan(self, digest: str) -> Planned:
         """Bytes that are a plan."""
-        return self._planned.get(digest) or self._plans.read(view.content(self._rows, digest).decode())
+        return self._planned.get(digest) or self._plans.read(view.kept_bytes(self._rows, digest).decode())
 
     def events(self, digest: str) -> Composed:
         """Bytes that are draws."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, StalePlan, UnsupportedEvent
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
-from dprelease.ledger.model.history import Stand, State, digest_of
+from dprelease.ledger.model.history import Stand, State, events_digest
 from dprelease.ledger.model.reservation import Charge
 from dprelease.plan.document import Account, Head, Parallel, ReleasePlan
 from dprelease.plan.document.account import AccountLosses
@@ -20,13 +20,13 @@ from dprelease.privacy.periods import counted, leading, raised, within_one
 
 __all__ = [
     "NO_SERIES",
-    "Sums",
+    "AccountSums",
+    "account_sums",
     "assess_charges",
     "out_of_budget",
     "require_heads",
     "require_plan",
     "require_same",
-    "sums_of",
 ]
 
 NO_SERIES = "DPR-L122"  # a pld account without a series, or a release that is not in it
@@ -151,7 +151,7 @@ def _require_cap(account: Account, cap: Budget) -> None:
     )
 
 
-class Sums(NamedTuple):
+class AccountSums(NamedTuple):
     """A sum of an account before a charge, what is added to it, and the sum with it; ``of``: which stretches it is of.
 
     Of two stretches that a release touches both the sum grows by more than what is asked.
@@ -163,7 +163,7 @@ class Sums(NamedTuple):
     of: tuple[str, ...] = ()
 
 
-def sums_of(account: Account, balance: Balance, asked: Spent, period: str) -> Sums:
+def account_sums(account: Account, balance: Balance, asked: Spent, period: str) -> AccountSums:
     """What the lifetime cap of an account is about: everything, or where it is parallel, what counts of stretches.
 
     There the stretches that the release touches count, each by itself, or under ``replace_one`` with the one that lost
@@ -173,11 +173,11 @@ def sums_of(account: Account, balance: Balance, asked: Spent, period: str) -> Su
         PlanError: It is parallel, and the period is none of the calendar.
     """
     if account.parallel is None:
-        return Sums(balance.spent, asked, balance.spent.plus(asked))
+        return AccountSums(balance.spent, asked, balance.spent.plus(asked))
     touched, relation = account.stretches(period), account.neighboring
     behind = raised(balance.windows, touched, asked)
     before, after = (counted(each, touched, relation) for each in (balance.windows, behind))
-    return Sums(before, asked, after, leading(behind, touched, relation))
+    return AccountSums(before, asked, after, leading(behind, touched, relation))
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class _Case:
     def terms(self) -> Terms:
         return terms_of(self.charge.account)
 
-    def facts(self, sums: Sums, cap: Budget, window: str = "") -> AccountLosses:
+    def facts(self, sums: AccountSums, cap: Budget, window: str = "") -> AccountLosses:
         account = self.charge.account
         return AccountLosses(
             name=account.name,
@@ -203,7 +203,7 @@ class _Case:
             window=window,
         )
 
-    def fits(self, sums: Sums, cap: Budget) -> bool:
+    def fits(self, sums: AccountSums, cap: Budget) -> bool:
         """Whether the sum is inside a cap, and means something at the cap's delta."""
         return within(self.terms, sums.after, cap) and not _too_much_delta(self.terms, sums, cap)
 
@@ -234,7 +234,7 @@ def assess_charges(
         if past:
             hint = "an account keeps these for ever: use another account name for another promise"
             require_same(past.account, account, "opened", hint)
-        case = _Case(charge, past, digest_of(charge.events))
+        case = _Case(charge, past, events_digest(charge.events))
         found, broken = _assess_series(case) if account.composition == "pld" else _assess_sum(case, period)
         charged.append(found)
         refused += broken[:1]
@@ -248,7 +248,7 @@ def _assess_sum(case: _Case, period: str) -> tuple[Charged, list[AccountLosses]]
     for cap in caps:
         _require_cap(account, cap)
     asked = spent_on(case.terms, charge.events)
-    sums = sums_of(account, balance, asked, period)
+    sums = account_sums(account, balance, asked, period)
     named = " and ".join(sums.of)
     broken = [case.facts(sums, cap, named) for cap in caps if not case.fits(sums, cap)]
     by_window = []
@@ -256,7 +256,7 @@ def _assess_sum(case: _Case, period: str) -> tuple[Charged, list[AccountLosses]]
     _require_cap(account, cap)
     for name in account.stretches(period):
         before = within_one(balance.windows, name)
-        own = Sums(before, asked, before.plus(asked))
+        own = AccountSums(before, asked, before.plus(asked))
         by_window.append(case.facts(own, cap, name))
         if account.window is not None and not case.fits(own, cap):
             broken.append(by_window[-1])
@@ -328,10 +328,10 @@ def _line(charge: Charge, past: Stand | None, facts: AccountLosses, period: str)
     terms = terms_of(charge.account)
     balance = past.balance if past else Balance(account=facts.name, opened=0)
     asked = spent_on(terms, charge.events)
-    sums = sums_of(account, balance, asked, period)
+    sums = account_sums(account, balance, asked, period)
     if facts.window and account.window is not None:
         before = within_one(balance.windows, facts.window)
-        sums = Sums(before, asked, before.plus(asked))
+        sums = AccountSums(before, asked, before.plus(asked))
     why = _too_much_delta(terms, sums, cap)
     if why is not None:
         return f"{where}: {why[0]}", why[1]
@@ -344,7 +344,7 @@ def _line(charge: Charge, past: Stand | None, facts: AccountLosses, period: str)
     ), _LESS if account.parallel is None else f"{_LESS}; every other {account.stretch} has a cap of its own"
 
 
-def _too_much_delta(terms: Terms, sums: Sums, cap: Budget) -> tuple[str, str] | None:
+def _too_much_delta(terms: Terms, sums: AccountSums, cap: Budget) -> tuple[str, str] | None:
     """Why a sum is read as no finite epsilon at the delta of a cap, and what to do; None where it is."""
     room = cap.delta if terms.composition == "basic" else min(terms.selecting, cap.delta)
     together = sums.after

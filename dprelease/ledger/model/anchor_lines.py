@@ -10,15 +10,15 @@ from pydantic import ValidationError
 from dprelease.canonical import Value, sha256
 from dprelease.ledger.model.balance import Balance
 from dprelease.ledger.model.history import State, higher
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.store import Transaction
 from dprelease.plan.document import Account, Head
 
-__all__ = ["Known", "Line", "everything", "known_from", "merged", "since"]
+__all__ = ["AnchorKnowledge", "AnchorLine", "everything", "known_from", "merged", "since"]
 
 _CHECK = 16
 
 
-class Line(Value):
+class AnchorLine(Value):
     """What one write leaves in an anchor.
 
     Attributes:
@@ -52,7 +52,7 @@ class Line(Value):
         return f"{sha256(text.encode())[:_CHECK]} {text}\n".encode()
 
     @classmethod
-    def from_bytes(cls, line: bytes) -> Line | None:
+    def from_bytes(cls, line: bytes) -> AnchorLine | None:
         """Read a line; None if it is not whole."""
         check, _, text = line.partition(b" ")
         if sha256(text)[:_CHECK].encode() != check:
@@ -63,7 +63,7 @@ class Line(Value):
             return None
 
 
-class Known(Value):
+class AnchorKnowledge(Value):
     """All that an anchor knows: the head, every account with its last balance, every release with how it ended.
 
     ``heads`` are those of all of its lines, the highest first: entries that the ledger had when they were written.
@@ -73,12 +73,12 @@ class Known(Value):
     head: Head
     balances: dict[str, Balance]
     terms: dict[str, Account]
-    releases: dict[str, Line]
+    releases: dict[str, AnchorLine]
     heads: tuple[Head, ...] = ()
 
-    def to_lines(self) -> tuple[Line, ...]:
+    def to_lines(self) -> tuple[AnchorLine, ...]:
         """The shortest lines that say as much."""
-        last = Line(
+        last = AnchorLine(
             ledger=self.ledger,
             sequence=self.head.sequence,
             hash=self.head.hash,
@@ -88,10 +88,10 @@ class Known(Value):
         return (*self.releases.values(), last)
 
 
-def known_from(lines: Sequence[Line]) -> Known:
+def known_from(lines: Sequence[AnchorLine]) -> AnchorKnowledge:
     """What these lines say together."""
     balances: dict[str, Balance] = {}
-    releases: dict[str, Line] = {}
+    releases: dict[str, AnchorLine] = {}
     terms: dict[str, Account] = {}
     for line in sorted(lines, key=lambda line: line.sequence):
         terms |= {account.name: account for account in line.terms}
@@ -101,7 +101,7 @@ def known_from(lines: Sequence[Line]) -> Known:
             key = f"{line.release}/{line.period}/{line.plan}"
             releases[key] = line.model_copy(update={"balances": (), "terms": ()})
     top = max(lines, key=lambda line: line.sequence)
-    return Known(
+    return AnchorKnowledge(
         ledger=top.ledger,
         head=top.head,
         balances=balances,
@@ -111,7 +111,7 @@ def known_from(lines: Sequence[Line]) -> Known:
     )
 
 
-def merged(more: Known, less: Known) -> Known:
+def merged(more: AnchorKnowledge, less: AnchorKnowledge) -> AnchorKnowledge:
     """Two anchors of one course of events, the second of which may lack its end, or its beginning."""
     balances = dict(more.balances)
     for name, other in less.balances.items():
@@ -129,7 +129,7 @@ def merged(more: Known, less: Known) -> Known:
     return more.model_copy(update=update)
 
 
-def everything(rows: Rows, state: State) -> Known:
+def everything(rows: Transaction, state: State) -> AnchorKnowledge:
     """All that an anchor must know about a ledger as it stands."""
     ledger = state.place[1].ledger if state.place else ""
     query = """
@@ -137,12 +137,12 @@ def everything(rows: Rows, state: State) -> Known:
         JOIN entries AS s ON s.sequence = r.sequence LEFT JOIN endings AS e ON e.reservation = r.sequence
         WHERE e.kind IS NULL OR e.kind <> 'void' ORDER BY r.sequence"""
     releases = {
-        f"{release}/{period}/{plan}": Line(
+        f"{release}/{period}/{plan}": AnchorLine(
             ledger=ledger, sequence=sequence, hash=digest, release=release, period=period, plan=plan
         )
         for sequence, digest, release, period, plan in rows.execute(query)
     }
-    return Known(
+    return AnchorKnowledge(
         ledger=ledger,
         head=state.head,
         balances={name: stand.balance for name, stand in state.accounts.items()},
@@ -151,7 +151,7 @@ def everything(rows: Rows, state: State) -> Known:
     )
 
 
-def since(rows: Rows, state: State, sequence: int) -> tuple[Line, ...]:
+def since(rows: Transaction, state: State, sequence: int) -> tuple[AnchorLine, ...]:
     """What an anchor must get that knows all up to an entry: releases begun or given back since, and what stands.
 
     Args:
@@ -166,7 +166,7 @@ def since(rows: Rows, state: State, sequence: int) -> tuple[Line, ...]:
         JOIN reservations AS r ON r.sequence = e.reservation JOIN entries AS s ON s.sequence = e.sequence
         WHERE e.kind = 'void' AND e.sequence > ? ORDER BY e.sequence"""
     ended = tuple(
-        Line(ledger=known.ledger, sequence=at, hash=digest, release=name, period=period, plan=plan, ended="void")
+        AnchorLine(ledger=known.ledger, sequence=at, hash=digest, release=name, period=period, plan=plan, ended="void")
         for at, digest, name, period, plan in rows.execute(query, (sequence,))
     )
     return (*ended, *known.model_copy(update={"releases": begun}).to_lines())

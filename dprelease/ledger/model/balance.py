@@ -65,7 +65,7 @@ class Balance(Value):
     series: dict[str, int] = {}
 
 
-class Spread(Value):
+class SpreadCharge(Value):
     """What stands charged under an entry, and is charged to every window of its account (``tables.windowed``)."""
 
     reservation: int

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from dprelease.canonical import Value, sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger.model.balance import Actor, Balance, Charged, Marks, Spread
+from dprelease.ledger.model.balance import Actor, Balance, Charged, Marks, SpreadCharge
 from dprelease.plan.document import Account, Composition, Head, Parallel, Window
 from dprelease.plan.document.account import AccountLosses
 from dprelease.plan.document.approval import Signed
@@ -33,23 +33,23 @@ __all__ = [
     "BODIES",
     "KINDS",
     "RESTORE",
-    "Accounting",
+    "AccountChange",
+    "AccountOpened",
     "Anchored",
     "Body",
     "Closed",
     "Corrected",
-    "Entry",
     "Incident",
     "Kind",
-    "Measured",
-    "Opened",
+    "LedgerEntry",
     "Placed",
     "Recovered",
     "Refused",
     "ReleaseEvent",
     "Reserved",
-    "Slot",
+    "SeriesSlot",
     "Sourced",
+    "StepMeasured",
     "Voided",
 ]
 
@@ -57,14 +57,14 @@ Kind = Literal["open", "reserve", "measure", "close", "void", "refuse", "anchor"
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-class Slot(Value):
+class SeriesSlot(Value):
     """A kind of release in the series of a ``pld`` account: the digest of its draws, and how many of them there are."""
 
     digest: str
     times: int
 
 
-class Accounting(Value):
+class AccountChange(Value):
     """An entry that changes an account, or says where the ledger is; by ``marks`` what stands behind it is found."""
 
     kind: ClassVar[Kind]
@@ -89,7 +89,7 @@ class ReleaseEvent(Value):
 _OF_ACCOUNT = ("unit", "neighboring", "composition", "selecting", "order", "window", "nests", "parallel")
 
 
-class Opened(Accounting):
+class AccountOpened(AccountChange):
     """An account came into use, or its caps changed (``replaces``: the entry that this one replaces).
 
     ``series`` and ``loss`` are of a ``pld`` account: all releases that it will ever have, and what they cost together.
@@ -107,9 +107,9 @@ class Opened(Accounting):
     window: Window | None = None
     nests: dict[str, int] = {}
     parallel: Parallel | None = None
-    series: tuple[Slot, ...] = ()
+    series: tuple[SeriesSlot, ...] = ()
     loss: Loss | None = None
-    spread: tuple[Spread, ...] = ()
+    spread: tuple[SpreadCharge, ...] = ()
     why: str = ""
     replaces: int | None = None
 
@@ -125,7 +125,7 @@ class Opened(Accounting):
         return {"account": account.name, "cap": account.lifetime} | {n: getattr(account, n) for n in _OF_ACCOUNT}
 
 
-class Reserved(Accounting):
+class Reserved(AccountChange):
     """A whole plan was charged.
 
     Attributes:
@@ -169,7 +169,7 @@ class Sourced(ReleaseEvent):
     by: Actor
 
 
-class Measured(ReleaseEvent):
+class StepMeasured(ReleaseEvent):
     """One step was drawn and stored; ``digest`` is the SHA-256 of the stored bytes."""
 
     kind: ClassVar[Kind] = "measure"
@@ -187,7 +187,7 @@ class Closed(ReleaseEvent):
     gave_up: str = ""
 
 
-class Voided(Accounting):
+class Voided(AccountChange):
     """Entry ``reservation`` was given back: nothing had been read for it."""
 
     kind: ClassVar[Kind] = "void"
@@ -219,7 +219,7 @@ class Corrected(Value):
     paid_by: int | None = None
 
 
-class Incident(Accounting):
+class Incident(AccountChange):
     """A mechanism or a version was faulty; what past releases really cost was charged.
 
     Attributes:
@@ -241,7 +241,7 @@ class Incident(Accounting):
     corrected: tuple[Corrected, ...]
 
 
-class Placed(Accounting):
+class Placed(AccountChange):
     """Where the ledger is, and where its head is written a second time.
 
     Attributes:
@@ -291,11 +291,11 @@ class Recovered(Placed):
     manifest: str = ""
 
 
-Body = Accounting | ReleaseEvent
+Body = AccountChange | ReleaseEvent
 RESTORE = "restore the newest backup, then `dprelease ledger recover`, which adds what is missing and forgets nothing"
 BODIES: dict[Kind, type[Body]] = {
     body.kind: body
-    for body in (Opened, Reserved, Measured, Closed, Voided, Refused, Anchored, Recovered, Sourced, Incident)
+    for body in (AccountOpened, Reserved, StepMeasured, Closed, Voided, Refused, Anchored, Recovered, Sourced, Incident)
 }
 
 
@@ -306,7 +306,7 @@ def _digest(sequence: int, previous: str, kind: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One line of the ledger; the hash covers everything else in it.
 
     Attributes:
@@ -324,7 +324,7 @@ class Entry:
     text: str
 
     @classmethod
-    def after(cls, head: Head, body: Body) -> Entry:
+    def after(cls, head: Head, body: Body) -> LedgerEntry:
         """The entry that records ``body`` behind ``head`` (the empty head: the first entry)."""
         sequence, text = head.sequence + 1, body.canonical()
         digest = _digest(sequence, head.hash, body.kind, text)

@@ -8,17 +8,17 @@ from fractions import Fraction
 
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger.model.balance import Balance, Charged, Marks, Spread, terms_of
+from dprelease.ledger.model.balance import Balance, Charged, Marks, SpreadCharge, terms_of
 from dprelease.ledger.model.entry import (
+    AccountOpened,
     Body,
     Corrected,
-    Entry,
     Incident,
-    Opened,
+    LedgerEntry,
     Placed,
     Recovered,
     Reserved,
-    Slot,
+    SeriesSlot,
     Voided,
 )
 from dprelease.plan.document import Account, Head
@@ -36,7 +36,7 @@ __all__ = [
     "as_event",
     "behind",
     "charged_balance",
-    "digest_of",
+    "events_digest",
     "given_back",
     "higher",
     "replay",
@@ -69,7 +69,7 @@ class Stand:
     account: Account
     balance: Balance
     head: Head
-    series: tuple[Slot, ...] = ()
+    series: tuple[SeriesSlot, ...] = ()
     loss: Loss | None = None
     charged: dict[int, Paid] = field(default_factory=dict)
 
@@ -97,7 +97,7 @@ class State:
         return Marks(place=told if place is None else place, heads={**known, **dict.fromkeys(touched, at)})
 
 
-def digest_of(events: Composed) -> str:
+def events_digest(events: Composed) -> str:
     """Under which digest draws are kept."""
     return sha256(events.canonical().encode())
 
@@ -144,7 +144,7 @@ def given_back(before: Balance, charge: Charged) -> Balance:
     )
 
 
-def spread_over(before: Balance, spread: Iterable[Spread]) -> Balance:
+def spread_over(before: Balance, spread: Iterable[SpreadCharge]) -> Balance:
     """A balance with what counts in every window."""
     everywhere = before.windows.get(EVERY, Spent())
     for each in spread:
@@ -177,7 +177,7 @@ def _most(one: Spent, other: Spent) -> Spent:
     return Spent(loss=max(one.loss, other.loss), reveals=max(one.reveals, other.reveals))
 
 
-def replay(entries: Iterable[Entry], contents: Contents, state: State | None = None) -> State:
+def replay(entries: Iterable[LedgerEntry], contents: Contents, state: State | None = None) -> State:
     """The state behind these entries, worked out from what they say, not from the balances that they carry.
 
     What was charged is noted in place, for a ledger has very many charges: ``state`` is used up.
@@ -193,7 +193,7 @@ def replay(entries: Iterable[Entry], contents: Contents, state: State | None = N
     return stands
 
 
-def _step(state: State, entry: Entry, contents: Contents) -> State:
+def _step(state: State, entry: LedgerEntry, contents: Contents) -> State:
     if entry.kind in ("measure", "close", "refuse", "source"):
         return replace(state, head=entry.head)
     return behind(state, entry.head, entry.facts(), contents)
@@ -209,7 +209,7 @@ def behind(state: State, head: Head, body: Body, contents: Contents) -> State:
         contents: Draws by their digest.
     """
     at, accounts = head.sequence, dict(state.accounts)
-    if isinstance(body, Opened):
+    if isinstance(body, AccountOpened):
         accounts[body.account] = _opened(accounts.get(body.account), body, at, head)
     elif isinstance(body, Reserved):
         for charge in body.charges:
@@ -250,7 +250,7 @@ def _corrected(stand: Stand, body: Corrected, head: Head, contents: Contents) ->
     return replace(stand, balance=stand.balance.model_copy(update=update), head=head)
 
 
-def _opened(past: Stand | None, body: Opened, at: int, head: Head) -> Stand:
+def _opened(past: Stand | None, body: AccountOpened, at: int, head: Head) -> Stand:
     balance = past.balance if past else Balance(account=body.account, opened=at)
     return Stand(
         account=body.terms,

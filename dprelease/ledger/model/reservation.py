@@ -13,7 +13,7 @@ from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
 
-__all__ = ["Charge", "Reservation", "Sources", "StepKey"]
+__all__ = ["Charge", "Reservation", "SourcesRead", "StepKey"]
 
 
 class Charge(Value):
@@ -76,7 +76,7 @@ class Reservation(Value):
     accepted: tuple[str, ...] = ()
 
 
-class Sources(Value):
+class SourcesRead(Value):
     """What was read for a reservation, by keyed hash.
 
     Attributes:

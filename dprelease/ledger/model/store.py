@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self
 from dprelease.canonical import Value, sha256
 from dprelease.ledger.model.process import utc_text
 
-__all__ = ["Holder", "Lock", "Rows", "Store", "identity"]
+__all__ = ["Holder", "Lock", "Store", "Transaction", "row_identity"]
 
 
 class Holder(Value):
@@ -43,7 +43,7 @@ class Holder(Value):
     alive: bool
 
 
-class Rows(Protocol):
+class Transaction(Protocol):
     """One transaction on the tables of a ledger."""
 
     @property
@@ -128,11 +128,11 @@ class Store(Protocol):
         """What the server's data are called until they are restored or fail over; empty: nobody can tell, or a file."""
         ...
 
-    def reading(self) -> AbstractContextManager[Rows | None]:
+    def reading(self) -> AbstractContextManager[Transaction | None]:
         """One snapshot; None where there is no ledger yet."""
         ...
 
-    def writing(self, *, make: bool = False) -> AbstractContextManager[Rows | None]:
+    def writing(self, *, make: bool = False) -> AbstractContextManager[Transaction | None]:
         """One transaction, alone among all writers; durable when the context ends, rolled back by an error.
 
         Args:
@@ -174,6 +174,6 @@ class Store(Protocol):
         ...
 
 
-def identity(*names: str) -> str:
+def row_identity(*names: str) -> str:
     """A second key of a row, made of its first one: a damaged byte can hide a row from one of them, not from both."""
     return sha256(f"[{','.join(map(encode_basestring, names))}]".encode())[:32]  # of canonical JSON

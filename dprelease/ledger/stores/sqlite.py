@@ -23,7 +23,7 @@ from dprelease.ledger.model.process import cannot_use, make_folder, require_owne
 from dprelease.ledger.model.store import Holder
 from dprelease.ledger.stores import sqlite_schema
 from dprelease.ledger.stores.file_lock import ReleaseLock, break_lock, file_holders, turn
-from dprelease.ledger.stores.sqlite_schema import APPLICATION, VERSION, create
+from dprelease.ledger.stores.sqlite_schema import APPLICATION, VERSION, create_tables
 from dprelease.ledger.tables.write import record_migration
 from dprelease.regular import sync_folder
 
@@ -155,7 +155,7 @@ def _findings(connection: sqlite3.Connection) -> list[str]:
         for row in connection.execute("PRAGMA foreign_key_check")
     ]
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
-        sqlite_schema.create(fresh)
+        sqlite_schema.create_tables(fresh)
         expected, actual = sqlite_schema.objects(fresh), sqlite_schema.objects(connection)
     for name in sorted(expected.keys() | actual.keys()):
         if expected.get(name) != actual.get(name):
@@ -329,7 +329,7 @@ class _Connections:
             os.close(handle)
             try:
                 with closing(sqlite3.connect(name, isolation_level=None)) as connection:
-                    create(connection)
+                    create_tables(connection)
                     connection.execute("PRAGMA journal_mode = WAL")
                 os.link(name, self.path)
             except FileExistsError:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from dprelease.ledger.model.store import identity
+from dprelease.ledger.model.store import row_identity
 
-__all__ = ["APPLICATION", "ENDED", "MEASURED", "NOT_OPEN", "VERSION", "create", "migrate", "objects", "reserved"]
+__all__ = ["APPLICATION", "ENDED", "MEASURED", "NOT_OPEN", "VERSION", "create_tables", "migrate", "objects", "reserved"]
 
 APPLICATION = 0x4450524C  # "DPRL", in the file's header
 VERSION = 3
@@ -231,7 +231,7 @@ def migrate(connection: sqlite3.Connection, record: Callable[[int], None]) -> No
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def create(connection: sqlite3.Connection) -> None:
+def create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables and rules of this schema version in an empty database."""
     connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute("BEGIN IMMEDIATE")
@@ -241,7 +241,7 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def _walk(connection: sqlite3.Connection, version: int) -> None:
-    connection.create_function("identity", -1, identity, deterministic=True)
+    connection.create_function("identity", -1, row_identity, deterministic=True)
     for step in range(version + 1, VERSION + 1):
         for statement in _STEPS[step].split(";\n"):
             if statement.strip():

@@ -30,13 +30,13 @@ from functools import partial
 
 from dprelease.errors import Corrupt, UnsupportedEvent
 from dprelease.ledger.model.balance import Actor, Balance, terms_of
-from dprelease.ledger.model.entry import RESTORE, Corrected, Entry, Incident, Opened, Reserved
+from dprelease.ledger.model.entry import RESTORE, AccountOpened, Corrected, Incident, LedgerEntry, Reserved
 from dprelease.ledger.model.fault import Fault, events_corrected, is_unprotected, misstated, repriced
-from dprelease.ledger.model.history import above, digest_of, replay
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.history import above, events_digest, replay
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.reserving import Opening
-from dprelease.ledger.tables.tally import Taken, Tally, tally
+from dprelease.ledger.tables.tally import TalliedRelease, Tally, tally
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, ReleasePlan, Step
 from dprelease.privacy.budget import Loss
@@ -46,10 +46,10 @@ from dprelease.privacy.filters import Spent, Terms, series_loss, spent_on
 from dprelease.privacy.periods import counted
 
 __all__ = [
-    "Change",
-    "Outcome",
+    "Correction",
+    "IncidentOutcome",
     "Recorded",
-    "changes",
+    "corrections",
     "one_copy",
     "record",
     "recorded",
@@ -58,13 +58,13 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Change:
+class Correction:
     """What an incident changes for one release and account: its draws before and after, and what that adds.
 
     Of a planned revision the draws are one copy, and ``paid_by`` is the reservation that was charged for it.
     """
 
-    taken: Taken
+    taken: TalliedRelease
     account: str
     before: Composed
     after: Composed
@@ -87,8 +87,8 @@ class Recorded:
         plan: For an erratum: the plan, by which what was published of groups is worked out again.
     """
 
-    entry: Entry
-    taken: Taken
+    entry: LedgerEntry
+    taken: TalliedRelease
     terms: Account
     now: Composed
     spent: Spent
@@ -98,10 +98,10 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class IncidentOutcome:
     """What is to change, or has changed, and everything that the ledger holds under the same fault."""
 
-    changed: tuple[Change, ...]
+    changed: tuple[Correction, ...]
     recorded: tuple[Recorded, ...] = ()
 
 
@@ -119,7 +119,7 @@ def spent_more(terms: Terms, before: Composed, after: Composed) -> Spent:
     return above(spent_on(terms, after), then)
 
 
-def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
+def corrections(rows: Transaction, fault: Fault) -> tuple[Correction, ...]:
     """What the fault changes that no entry has recorded under it yet. Releases without any answer drew nothing."""
     charged = tally(rows)
     known = {
@@ -129,7 +129,7 @@ def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
         for each in body.corrected
     }
     changed = []
-    payer: dict[tuple[str, str], Taken] = {}
+    payer: dict[tuple[str, str], TalliedRelease] = {}
     for taken in charged.taken:
         if not taken.revision:
             payer[taken.release, taken.period] = taken
@@ -137,7 +137,7 @@ def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
         if (fault.release, fault.period or taken.period) not in ((taken.release, taken.period), ("", taken.period)):
             continue
         todo = [name for name in paid.parts if (taken.sequence, name) not in known]
-        if not todo or not view.measured(rows, taken.release, taken.period, taken.plan):
+        if not todo or not view.measured_steps(rows, taken.release, taken.period, taken.plan):
             continue
         body = view.at(rows, taken.sequence).facts()
         if not isinstance(body, Reserved) or not _ran(fault, body):
@@ -153,15 +153,15 @@ def changes(rows: Rows, fault: Fault) -> tuple[Change, ...]:
             if after != before or told_wrong:
                 terms = terms_of(account)
                 of = paid.sequence if taken.revision else None
-                changed.append(Change(taken, name, before, after, spent_more(terms, before, after), of))
+                changed.append(Correction(taken, name, before, after, spent_more(terms, before, after), of))
     return tuple(changed)
 
 
-def _plan(rows: Rows, body: Reserved) -> ReleasePlan:
-    return ReleasePlan.from_canonical(body.plan or view.content(rows, body.plan_fingerprint).decode())
+def _plan(rows: Transaction, body: Reserved) -> ReleasePlan:
+    return ReleasePlan.from_canonical(body.plan or view.kept_bytes(rows, body.plan_fingerprint).decode())
 
 
-def _draws(charged: Tally, taken: Taken, paid: Taken, account: str) -> Composed:
+def _draws(charged: Tally, taken: TalliedRelease, paid: TalliedRelease, account: str) -> Composed:
     """What an account was charged for a release; of a revision one of the copies that the first publication paid for.
 
     A revision that another incident corrected has draws of its own since then.
@@ -227,16 +227,16 @@ def _whole(event: Event, step: Step, plan: ReleasePlan) -> Event:
     return whole if event == converted(whole, 1) else event
 
 
-def record(write: Write, fault: Fault, changed: Sequence[Change], at: str, by: Actor) -> None:
+def record(write: Write, fault: Fault, changed: Sequence[Correction], at: str, by: Actor) -> None:
     """Charge what was found: one entry, and one more for each ``pld`` account, whose series costs more now."""
-    after = {digest_of(change.after): change.after for change in changed}
+    after = {events_digest(change.after): change.after for change in changed}
     for events in after.values():
         write.keep(events.canonical().encode())
     corrected = tuple(
         Corrected(
             reservation=change.taken.sequence,
             account=change.account,
-            digest=digest_of(change.after),
+            digest=events_digest(change.after),
             spent=change.spent,
             paid_by=change.paid_by,
         )
@@ -245,7 +245,7 @@ def record(write: Write, fault: Fault, changed: Sequence[Change], at: str, by: A
     facts = {"why": fault.why, "mechanism": fault.mechanism, "package": fault.package, "version": fault.version}
     make = partial(Incident, **facts, factor=fault.factor, erratum=fault.erratum, corrected=corrected, at=at, by=by)
     # Worked out by the very rules by which the full check works it out again.
-    entry = Entry.after(write.state.head, make())
+    entry = LedgerEntry.after(write.state.head, make())
     behind = replay([entry], after.__getitem__, view.whole_state(write.rows))
     names = {change.account for change in changed}
     write.account(make, {name: behind.accounts[name] for name in names})
@@ -271,7 +271,7 @@ def _reprice(write: Write, name: str, fault: Fault, at: str, by: Actor) -> None:
     Opening(write, at, by).record(stand.account, f"an incident: {fault.why}", stand.series, loss)
 
 
-def recorded(rows: Rows, fault: Fault) -> tuple[Recorded, ...]:
+def recorded(rows: Transaction, fault: Fault) -> tuple[Recorded, ...]:
     """Everything that entries hold under this fault, and that it asks about; the same for ever."""
     charged = tally(rows)
     by_entry = {taken.sequence: taken for taken in charged.taken}
@@ -292,15 +292,15 @@ def recorded(rows: Rows, fault: Fault) -> tuple[Recorded, ...]:
     return tuple(shown)
 
 
-def _terms(rows: Rows, balance: Balance) -> Account:
+def _terms(rows: Transaction, balance: Balance) -> Account:
     body = view.at(rows, balance.opened).facts()
-    if not isinstance(body, Opened):
+    if not isinstance(body, AccountOpened):
         raise Corrupt(f"entry {balance.opened} opens no account", hint=RESTORE, code="DPR-L303")
     return body.terms
 
 
 def _sums_around(
-    body: Incident, releases: Mapping[int, Taken], after: Balance, terms: Account
+    body: Incident, releases: Mapping[int, TalliedRelease], after: Balance, terms: Account
 ) -> tuple[Spent | None, Spent | None]:
     """What the lifetime cap of an account counts, before an incident and after it.
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dprelease.canonical import sha256
 from dprelease.ledger.model.fault import ERRATA, cost_before
-from dprelease.ledger.model.history import digest_of
+from dprelease.ledger.model.history import events_digest
 from dprelease.plan.document import Account, Parallel, ReleaseInfo, ReleasePlan
 from dprelease.plan.verify.periods import mistimed, untied
 
@@ -136,8 +136,8 @@ def _planned(text: str) -> Planned:
         name=(plan.release.name, plan.release.period, plan.spec_fingerprint),
         cells=plan.numbers,
         cut=tuple(tuple(piece.id(step) for piece in pieces) for step, pieces in plan.pieces.items()),
-        costs={name: digest_of(plan.cost_of(accounts[name])) for name in owed},
-        before={name: digest_of(cost) for name, cost in before.items() if cost is not None},
+        costs={name: events_digest(plan.cost_of(accounts[name])) for name in owed},
+        before={name: events_digest(cost) for name, cost in before.items() if cost is not None},
         parallel={name: account.parallel for name, account in accounts.items() if account.parallel is not None},
         windowed={name: account.window.time for name, account in accounts.items() if account.window is not None},
         times={name: _times_of(plan, name) for name, account in accounts.items() if account.window is not None},

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from dprelease.canonical import Value
 from dprelease.ledger.model.entry import Recovered
 from dprelease.ledger.model.reservation import Charge
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.tables import view
 from dprelease.plan.document import Head
 
-__all__ = ["Evidence", "Published", "lacking"]
+__all__ = ["Evidence", "PublishedBundle", "bundles_lacking"]
 
 
-class Published(Value):
+class PublishedBundle(Value):
     """What the manifest of a bundle, which is no rehearsal, says of the entry that charged it.
 
     Attributes:
@@ -46,13 +46,13 @@ class Evidence:
         wrong: Why the plan cannot be believed; empty: it can.
     """
 
-    published: Published
+    published: PublishedBundle
     charges: tuple[Charge, ...] = ()
     paid: tuple[str, tuple[Charge, ...]] = ("", ())
     wrong: str = ""
 
 
-def lacking(rows: Rows, bundles: Sequence[Published]) -> tuple[Published, ...]:
+def bundles_lacking(rows: Transaction, bundles: Sequence[PublishedBundle]) -> tuple[PublishedBundle, ...]:
     """The bundles whose charge is not in a ledger: neither the entry itself, nor a recovery that took its place.
 
     An entry that was given back charges nothing, so that a bundle of it is not accounted for.

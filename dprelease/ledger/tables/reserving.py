@@ -10,12 +10,12 @@ from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError
 from dprelease.failpoints import hit
 from dprelease.ledger.model.admission import assess_charges, require_same
 from dprelease.ledger.model.balance import Actor, Balance
-from dprelease.ledger.model.entry import Closed, Opened, Refused, Reserved, Slot, Voided
+from dprelease.ledger.model.entry import AccountOpened, Closed, Refused, Reserved, SeriesSlot, Voided
 from dprelease.ledger.model.fault import ERRATA
-from dprelease.ledger.model.history import Stand, State, digest_of, spread_over
+from dprelease.ledger.model.history import Stand, State, events_digest, spread_over
 from dprelease.ledger.model.lifecycle import Past, replaces, revises
 from dprelease.ledger.model.reservation import Charge, Reservation
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.sources import repeated
 from dprelease.ledger.tables.windowed import is_named_now, spread_of
@@ -83,12 +83,12 @@ class Opening:
                 f"{account.name} allows: {round_up(account.lifetime.limit)}",
                 hint="fix a shorter series, or smaller releases",
             )
-        slots = known or tuple(Slot(digest=digest_of(events), times=times) for events, times in series)
+        slots = known or tuple(SeriesSlot(digest=events_digest(events), times=times) for events, times in series)
         for events, _ in series:
             self._write.keep(events.canonical().encode())
         self.record(account, why, slots, loss)
 
-    def record(self, account: Account, why: str, series: tuple[Slot, ...] = (), loss: Loss | None = None) -> None:
+    def record(self, account: Account, why: str, series: tuple[SeriesSlot, ...] = (), loss: Loss | None = None) -> None:
         """Write the entry that has an account's terms, whatever was there; its balance stays."""
         past = self._write.state.accounts.get(account.name)
         at = self._write.state.head.sequence + 1
@@ -97,8 +97,8 @@ class Opening:
         balance = spread_over(balance, spread).model_copy(update={"opened": at})
         stand = Stand(account=account, balance=balance, head=self._write.state.head, series=series, loss=loss)
         body = partial(
-            Opened,
-            **Opened.fields_of(account),
+            AccountOpened,
+            **AccountOpened.fields_of(account),
             series=series,
             loss=loss,
             spread=spread,
@@ -110,7 +110,7 @@ class Opening:
         self._write.account(body, {account.name: stand})
 
 
-def is_new(rows: Rows, existing: Reservation | None, plan: ReleasePlan, mark: str, why: str) -> bool:
+def is_new(rows: Transaction, existing: Reservation | None, plan: ReleasePlan, mark: str, why: str) -> bool:
     """Whether a plan is to be reserved; False: it is the one that is there.
 
     Args:

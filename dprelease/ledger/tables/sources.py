@@ -15,8 +15,8 @@ from dprelease.failpoints import hit
 from dprelease.ledger.model.balance import Actor
 from dprelease.ledger.model.entry import Sourced
 from dprelease.ledger.model.lifecycle import already_answered, require_whole_steps
-from dprelease.ledger.model.reservation import Reservation, Sources
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.reservation import Reservation, SourcesRead
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import ReleasePlan
@@ -76,7 +76,7 @@ def record_source(
             code="DPR-L150",
         )
     if before is not None:
-        require_whole_steps(plan, view.measured(write.rows, live.release, live.period, live.plan_fingerprint))
+        require_whole_steps(plan, view.measured_steps(write.rows, live.release, live.period, live.plan_fingerprint))
     if not accepted:
         _require_key(write.rows, key)
     _require_own(write.rows, tables, _accounts(plan, tables), key, "the release stays charged, `--give-up` ends it")
@@ -99,7 +99,7 @@ def _append(write: Write, plan: ReleasePlan, reservation: int, **facts: Any) -> 
 
 
 def require_readable(
-    rows: Rows | None, tables: Tables | None, accounts: Mapping[str, str], key: str, *, accepted: bool
+    rows: Transaction | None, tables: Tables | None, accounts: Mapping[str, str], key: str, *, accepted: bool
 ) -> None:
     """What :func:`record_source` would refuse, for a release that is not charged yet.
 
@@ -119,7 +119,7 @@ def require_readable(
         _require_own(rows, tables, accounts, key, "nothing was charged")
 
 
-def _require_key(rows: Rows, key: str) -> None:
+def _require_key(rows: Transaction, key: str) -> None:
     last = _last_key(rows)
     if last not in ("", key):
         raise LedgerError(
@@ -130,7 +130,7 @@ def _require_key(rows: Rows, key: str) -> None:
         )
 
 
-def _require_own(rows: Rows | None, tables: Tables, accounts: Mapping[str, str], key: str, charged: str) -> None:
+def _require_own(rows: Transaction | None, tables: Tables, accounts: Mapping[str, str], key: str, charged: str) -> None:
     if table := _paid_by_another(rows, tables, accounts, key):
         raise LedgerError(
             f"table {table} holds a file that another account has paid for",
@@ -140,7 +140,7 @@ def _require_own(rows: Rows | None, tables: Tables, accounts: Mapping[str, str],
         )
 
 
-def require_same_data(live: Reservation, read: Read, recorded: Sources | None) -> None:
+def require_same_data(live: Reservation, read: Read, recorded: SourcesRead | None) -> None:
     """A piece of a step is committed from the data that its process compared its own with, and that still stand.
 
     Two processes that work on one release in spite of its lock could else commit pieces of one step from two states
@@ -221,12 +221,12 @@ def require_unpaid(read: Iterable[Sourced], tables: Tables, key: str) -> None:
             )
 
 
-def files_read(rows: Rows) -> tuple[Sourced, ...]:
+def files_read(rows: Transaction) -> tuple[Sourced, ...]:
     """Every record of files that were read, in ledger order."""
     return tuple(_records(rows, "entries WHERE kind = 'source' ORDER BY sequence"))
 
 
-def _records(rows: Rows, table: str, values: Sequence[int] = ()) -> Iterator[Sourced]:
+def _records(rows: Transaction, table: str, values: Sequence[int] = ()) -> Iterator[Sourced]:
     """The records whose sequence numbers are in a table."""
     for (sequence,) in rows.execute(f"SELECT sequence FROM {table}", values):  # noqa: S608 - texts of this file
         body = view.at(rows, sequence).facts()
@@ -234,13 +234,13 @@ def _records(rows: Rows, table: str, values: Sequence[int] = ()) -> Iterator[Sou
             yield body
 
 
-def _last_key(rows: Rows) -> str:
+def _last_key(rows: Transaction) -> str:
     last = rows.execute("SELECT max(sequence) FROM sources")
     body = view.at(rows, last[0][0]).facts() if last and last[0][0] is not None else None
     return body.key if isinstance(body, Sourced) else ""
 
 
-def _paid_by_another(rows: Rows | None, tables: Tables, accounts: Mapping[str, str], key: str) -> str:
+def _paid_by_another(rows: Transaction | None, tables: Tables, accounts: Mapping[str, str], key: str) -> str:
     """The table that holds a file which another account has paid for, then or now; empty: none does."""
     payers: dict[str, str] = {}
     for table, files in tables.items():
@@ -258,7 +258,7 @@ def _paid_by_another(rows: Rows | None, tables: Tables, accounts: Mapping[str, s
     return ""
 
 
-def repeated(rows: Rows, existing: Reservation, plan: ReleasePlan) -> bool:
+def repeated(rows: Transaction, existing: Reservation, plan: ReleasePlan) -> bool:
     """Whether a plan asks again what was asked for its release and period, without the number that it then has.
 
     Args:
@@ -270,7 +270,7 @@ def repeated(rows: Rows, existing: Reservation, plan: ReleasePlan) -> bool:
     return plan.release.restatement != sum(not each.revision for each in same)
 
 
-def require_other_data(rows: Rows, live: Reservation, plan: ReleasePlan, tables: Tables, key: str) -> None:
+def require_other_data(rows: Transaction, live: Reservation, plan: ReleasePlan, tables: Tables, key: str) -> None:
     """Refuse the data that the same question was answered from before; hashes under another key say nothing.
 
     Raises:
@@ -285,7 +285,7 @@ def require_other_data(rows: Rows, live: Reservation, plan: ReleasePlan, tables:
                 raise already_answered(f"{live.release} {live.period}")
 
 
-def _same(rows: Rows, past: Sequence[Reservation], plan: ReleasePlan) -> list[Reservation]:
+def _same(rows: Transaction, past: Sequence[Reservation], plan: ReleasePlan) -> list[Reservation]:
     """Those of the past that asked what this plan asks; of a lost one nobody knows what it asked."""
     wanted = question(plan)
     known = [each for each in past if each.state != "lost"]

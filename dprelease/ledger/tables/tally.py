@@ -16,20 +16,20 @@ from pydantic_core import from_json
 
 from dprelease.errors import Corrupt
 from dprelease.ledger.model.balance import terms_of
-from dprelease.ledger.model.entry import RESTORE, Entry, Incident, Opened, Recovered
-from dprelease.ledger.model.history import Stand, State, digest_of
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.entry import RESTORE, AccountOpened, Incident, LedgerEntry, Recovered
+from dprelease.ledger.model.history import Stand, State, events_digest
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.tables import view
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, spent_on
 
-__all__ = ["Part", "Taken", "Tally", "tally"]
+__all__ = ["TalliedCost", "TalliedRelease", "Tally", "tally"]
 
 _GRAIN = Fraction(1, 10**40)  # sums of thousands of odd fractions are rounded up, far behind the point
 
 
-class Part(NamedTuple):
+class TalliedCost(NamedTuple):
     """What one release costs one account.
 
     Attributes:
@@ -45,7 +45,7 @@ class Part(NamedTuple):
     asked: str
 
 
-class Taken(NamedTuple):
+class TalliedRelease(NamedTuple):
     """One reservation that stands.
 
     Attributes:
@@ -67,7 +67,7 @@ class Taken(NamedTuple):
     plan: str
     at: str
     ended: str
-    parts: Mapping[str, Part]
+    parts: Mapping[str, TalliedCost]
     claimed: Loss | None
     revision: int = 0
     copies: int = 1
@@ -87,14 +87,14 @@ class Tally:
     """
 
     state: State = field(default_factory=State)
-    taken: tuple[Taken, ...] = ()
-    opened: Mapping[int, Opened] = field(default_factory=dict)
+    taken: tuple[TalliedRelease, ...] = ()
+    opened: Mapping[int, AccountOpened] = field(default_factory=dict)
     recovered: Mapping[int, Recovered] = field(default_factory=dict)
     incidents: Mapping[int, Incident] = field(default_factory=dict)
     draws: Mapping[str, Composed] = field(default_factory=dict)
 
 
-def tally(rows: Rows) -> Tally:
+def tally(rows: Transaction) -> Tally:
     """Read it all.
 
     Raises:
@@ -104,30 +104,30 @@ def tally(rows: Rows) -> Tally:
 
 
 class _Walk:
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Transaction) -> None:
         self._rows = rows
         self._state = view.state(rows)
         self._ended = dict(rows.execute("SELECT reservation, kind FROM endings"))
-        self._parts: dict[tuple[str, ...], Part] = {}
+        self._parts: dict[tuple[str, ...], TalliedCost] = {}
         self._draws: dict[str, Composed] = {}
         self._claimed: dict[tuple[str, ...], tuple[Loss | None, int]] = {}
-        self._taken: dict[int, Taken] = {}
+        self._taken: dict[int, TalliedRelease] = {}
 
     def run(self) -> Tally:
-        opened: dict[int, Opened] = {}
+        opened: dict[int, AccountOpened] = {}
         recovered: dict[int, Recovered] = {}
         incidents: dict[int, Incident] = {}
         query = """
             SELECT sequence, previous, hash, kind, body FROM entries
             WHERE kind IN ('open', 'reserve', 'recover', 'incident') ORDER BY sequence"""
         for at, previous, digest, kind, text in self._rows.execute(query):
-            entry = Entry(at, previous, digest, kind, text)
+            entry = LedgerEntry(at, previous, digest, kind, text)
             if kind == "reserve" and entry.is_whole:
                 if self._ended.get(at) != "void":
                     self._reserve(at, text)
                 continue
             body = entry.facts()
-            if isinstance(body, Opened):
+            if isinstance(body, AccountOpened):
                 opened[at] = body
             elif isinstance(body, Recovered):
                 recovered[at] = body
@@ -143,7 +143,7 @@ class _Walk:
         parts = {charge["facts"]["name"]: self._part(charge) for charge in body["charges"]}
         key = tuple(part.digest for part in parts.values()) or (body["plan_fingerprint"],)
         claimed, copies = self._claim(body, key)
-        self._taken[at] = Taken(
+        self._taken[at] = TalliedRelease(
             sequence=at,
             release=body["release"],
             period=body["period"],
@@ -156,23 +156,23 @@ class _Walk:
             copies=copies,
         )
 
-    def _part(self, charge: Mapping[str, Any]) -> Part:
+    def _part(self, charge: Mapping[str, Any]) -> TalliedCost:
         windows = tuple(facts["window"] for facts in charge.get("windows", ()))
         if not charge.get("digest"):  # an entry of an older schema
             events = Composed.model_validate(charge["events"])
-            self._draws[digest_of(events)] = events
+            self._draws[events_digest(events)] = events
             terms = terms_of(self._state.accounts[charge["facts"]["name"]].account)
-            return Part(digest_of(events), spent_on(terms, events), windows, digest_of(events))
+            return TalliedCost(events_digest(events), spent_on(terms, events), windows, events_digest(events))
         digest, spent = charge["digest"], charge.get("spent") or {}
         view.events(self._rows, self._draws, digest)
         key = (digest, spent.get("loss", "0"), spent.get("reveals", "0"), *windows)
         if key not in self._parts:
-            self._parts[key] = Part(digest, Spent.model_validate(spent), windows, digest)
+            self._parts[key] = TalliedCost(digest, Spent.model_validate(spent), windows, digest)
         return self._parts[key]
 
     def _claim(self, body: Mapping[str, Any], digests: tuple[str, ...]) -> tuple[Loss | None, int]:
         if digests not in self._claimed:
-            text = body.get("plan") or view.content(self._rows, body["plan_fingerprint"]).decode()
+            text = body.get("plan") or view.kept_bytes(self._rows, body["plan_fingerprint"]).decode()
             plan = from_json(text)
             loss = plan.get("loss", {}).get(plan.get("certified"))
             release = plan.get("release", {})
@@ -188,7 +188,7 @@ class _Walk:
                 raise Corrupt(f"an incident corrects entry {each.reservation}, which does not stand", hint=RESTORE)
             view.events(self._rows, self._draws, each.digest)
             paid = payer.parts[each.account]
-            part = taken.parts.get(each.account, Part("", Spent(), paid.windows, ""))
+            part = taken.parts.get(each.account, TalliedCost("", Spent(), paid.windows, ""))
             changed = part._replace(digest=each.digest, spent=part.spent.plus(each.spent))
             self._taken[each.reservation] = taken._replace(parts={**taken.parts, each.account: changed})
 

@@ -12,35 +12,35 @@ from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.model.entry import (
     RESTORE,
+    AccountOpened,
     Closed,
-    Entry,
     Kind,
-    Measured,
-    Opened,
+    LedgerEntry,
     Placed,
     Recovered,
     Reserved,
     Sourced,
+    StepMeasured,
 )
 from dprelease.ledger.model.history import Stand, State, replay
-from dprelease.ledger.model.reservation import Reservation, Sources, StepKey
-from dprelease.ledger.model.store import Rows, identity
+from dprelease.ledger.model.reservation import Reservation, SourcesRead, StepKey
+from dprelease.ledger.model.store import Transaction, row_identity
 from dprelease.noise import Measurement
 from dprelease.plan.document import Head
 from dprelease.privacy.event import Composed
 
 __all__ = [
     "at",
-    "content",
+    "entries_after",
     "events",
     "find",
     "has_measurements",
     "hash_at",
     "head",
     "history",
-    "measured",
+    "kept_bytes",
+    "measured_steps",
     "openings",
-    "page",
     "place",
     "plan_text",
     "replayed",
@@ -61,21 +61,21 @@ _STANDING = """
     WHERE {} AND (e.kind IS NULL OR e.kind <> 'void') ORDER BY r.sequence"""
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
+def _entry(row: tuple[Any, ...]) -> LedgerEntry:
     sequence, previous, digest, kind, body = row
     # Not validated: what was altered must reach the check of the hashes. But a damaged page keeps no types.
     if type(sequence) is not int or not all(type(each) is str for each in (previous, digest, kind, body)):
         raise Corrupt(f"entry {sequence} of the ledger cannot be read", hint=RESTORE, code="DPR-L302")
-    return Entry(sequence, previous, digest, cast(Kind, kind), body)
+    return LedgerEntry(sequence, previous, digest, cast(Kind, kind), body)
 
 
-def head(rows: Rows) -> Head:
+def head(rows: Transaction) -> Head:
     """Sequence number and hash of the last entry."""
     last = rows.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1")
     return Head(sequence=last[0][0], hash=last[0][1]) if last else Head()
 
 
-def require_head(rows: Rows) -> Head:
+def require_head(rows: Transaction) -> Head:
     """The head, after a look at it: the last entry is whole and in its place, and on a new connection none is missing.
 
     Raises:
@@ -96,7 +96,7 @@ def require_head(rows: Rows) -> Head:
     return last.head
 
 
-def at(rows: Rows, sequence: int) -> Entry:
+def at(rows: Transaction, sequence: int) -> LedgerEntry:
     """One entry.
 
     Raises:
@@ -108,7 +108,7 @@ def at(rows: Rows, sequence: int) -> Entry:
     return _entry(matches[0])
 
 
-def state(rows: Rows, last: Head | None = None) -> State:
+def state(rows: Transaction, last: Head | None = None) -> State:
     """What stands: from the head along the marks, a few entries however long the ledger is.
 
     Args:
@@ -138,13 +138,13 @@ def state(rows: Rows, last: Head | None = None) -> State:
     return State(head=last, books=books, place=place, accounts=accounts)
 
 
-def hash_at(rows: Rows, sequence: int) -> str:
+def hash_at(rows: Transaction, sequence: int) -> str:
     """The hash of an entry; empty where there is none."""
     matches = rows.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,))
     return str(matches[0][0]) if matches else ""
 
 
-def place(rows: Rows, last: Head) -> Placed | None:
+def place(rows: Transaction, last: Head) -> Placed | None:
     """What was last said of where the ledger is; None: nothing was."""
     if not last.sequence:
         return None
@@ -154,37 +154,37 @@ def place(rows: Rows, last: Head) -> Placed | None:
     return body if isinstance(body, Placed) else None
 
 
-def _books(rows: Rows, sequence: int) -> int:
+def _books(rows: Transaction, sequence: int) -> int:
     body = at(rows, sequence).facts()
     found = getattr(body, "books", None)
     return sequence if found is None else int(found)
 
 
-def _stand(rows: Rows, name: str, sequence: int) -> Stand:
+def _stand(rows: Transaction, name: str, sequence: int) -> Stand:
     entry = at(rows, sequence)
     body = entry.facts()
     balance = next((each for each in getattr(body, "balances", ()) if each.account == name), None)
     opened = at(rows, balance.opened).facts() if balance else None
-    if balance is None or not isinstance(opened, Opened) or opened.account != name:
+    if balance is None or not isinstance(opened, AccountOpened) or opened.account != name:
         raise Corrupt(f"entry {sequence} of the ledger has no balance of account {name}", hint=RESTORE, code="DPR-L303")
     return Stand(account=opened.terms, balance=balance, head=entry.head, series=opened.series, loss=opened.loss)
 
 
-def openings(rows: Rows, account: str) -> tuple[tuple[int, Opened], ...]:
+def openings(rows: Transaction, account: str) -> tuple[tuple[int, AccountOpened], ...]:
     """The entries that opened an account or changed its caps, back along what each of them replaces."""
     stand = state(rows).accounts.get(account)
-    entries: list[tuple[int, Opened]] = []
+    entries: list[tuple[int, AccountOpened]] = []
     sequence = stand.balance.opened if stand else None
     while sequence is not None:
         body = at(rows, sequence).facts()
-        if not isinstance(body, Opened) or body.account != account:
+        if not isinstance(body, AccountOpened) or body.account != account:
             raise Corrupt(f"entry {sequence} of the ledger does not open account {account}", hint=RESTORE)
         entries.append((sequence, body))
         sequence = body.replaces
     return tuple(reversed(entries))
 
 
-def content(rows: Rows, digest: str) -> bytes:
+def kept_bytes(rows: Transaction, digest: str) -> bytes:
     """The bytes that are kept under a digest.
 
     Raises:
@@ -197,20 +197,20 @@ def content(rows: Rows, digest: str) -> bytes:
     return bytes(payloads[0][0])
 
 
-def events(rows: Rows, known: dict[str, Composed], digest: str) -> Composed:
+def events(rows: Transaction, known: dict[str, Composed], digest: str) -> Composed:
     """The draws that are kept under a digest; ``known`` remembers them, for series of releases share theirs."""
     if digest not in known:
-        known[digest] = Composed.from_canonical(content(rows, digest))
+        known[digest] = Composed.from_canonical(kept_bytes(rows, digest))
     return known[digest]
 
 
-def page(rows: Rows, after: int, size: int) -> list[Entry]:
+def entries_after(rows: Transaction, after: int, size: int) -> list[LedgerEntry]:
     """At most ``size`` entries behind a sequence number."""
     query = "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
     return [_entry(row) for row in rows.execute(query, (after, size))]
 
 
-def replayed(rows: Rows) -> State:
+def replayed(rows: Transaction) -> State:
     """What stands, with everything ever charged, from all entries and from nothing that they say of balances."""
     known: dict[str, Composed] = {}
     query = """
@@ -220,7 +220,7 @@ def replayed(rows: Rows) -> State:
     return replace(stands, head=head(rows))
 
 
-def whole_state(rows: Rows) -> State:
+def whole_state(rows: Transaction) -> State:
     """What stands, with everything ever charged, held against the balances in the entries.
 
     Raises:
@@ -234,31 +234,31 @@ def whole_state(rows: Rows) -> State:
     return summed
 
 
-def find(rows: Rows, release: str, period: str) -> Reservation | None:
+def find(rows: Transaction, release: str, period: str) -> Reservation | None:
     """The last reservation of a release and period that was not given back."""
     standing = _standing(rows, release, period)
     return _reservation(rows, *standing[-1]) if standing else None
 
 
-def history(rows: Rows, release: str, period: str) -> tuple[Reservation, ...]:
+def history(rows: Transaction, release: str, period: str) -> tuple[Reservation, ...]:
     """Every reservation of a release and period that was not given back, in ledger order."""
     return tuple(_reservation(rows, *row) for row in _standing(rows, release, period))
 
 
-def _standing(rows: Rows, release: str, period: str) -> list[tuple[Any, ...]]:
+def _standing(rows: Transaction, release: str, period: str) -> list[tuple[Any, ...]]:
     by_name = rows.execute(_STANDING.format("r.release = ? AND r.period = ?"), (release, period))
-    by_identity = rows.execute(_STANDING.format("r.identity = ?"), (identity(release, period),))
+    by_identity = rows.execute(_STANDING.format("r.identity = ?"), (row_identity(release, period),))
     if by_name != by_identity:
         raise Corrupt(f"{_LOST}the index of {release} {period} contradicts itself", hint=RESTORE, code="DPR-L302")
     return by_name
 
 
-def reservations(rows: Rows) -> tuple[Reservation, ...]:
+def reservations(rows: Transaction) -> tuple[Reservation, ...]:
     """Every reservation that was not given back, in ledger order."""
     return tuple(_reservation(rows, *row) for row in rows.execute(_STANDING.format("true")))
 
 
-def _reservation(rows: Rows, sequence: int, ending: int | None) -> Reservation:
+def _reservation(rows: Transaction, sequence: int, ending: int | None) -> Reservation:
     entry = at(rows, sequence)
     body = entry.facts()
     if isinstance(body, Recovered) and ending == sequence:
@@ -303,7 +303,7 @@ def _reservation(rows: Rows, sequence: int, ending: int | None) -> Reservation:
     )
 
 
-def was_planned(rows: Rows, release: str, period: str, plan: str) -> bool:
+def was_planned(rows: Transaction, release: str, period: str, plan: str) -> bool:
     """Whether this plan was ever reserved for this release and period, and not given back."""
     query = """
         SELECT 1 FROM reservations AS r LEFT JOIN endings AS e ON e.reservation = r.sequence
@@ -311,7 +311,7 @@ def was_planned(rows: Rows, release: str, period: str, plan: str) -> bool:
     return bool(rows.execute(query, (release, period, plan)))
 
 
-def with_plan(rows: Rows, reservation: Reservation) -> Reservation:
+def with_plan(rows: Transaction, reservation: Reservation) -> Reservation:
     """The reservation with its plan, and with what was accepted of its data; a lost one has neither."""
     if reservation.state == "lost":
         return reservation
@@ -321,7 +321,7 @@ def with_plan(rows: Rows, reservation: Reservation) -> Reservation:
     )
 
 
-def plan_text(rows: Rows, reservation: Reservation) -> str:
+def plan_text(rows: Transaction, reservation: Reservation) -> str:
     """The canonical JSON of the plan of a reservation, checked against its fingerprint.
 
     Raises:
@@ -330,10 +330,10 @@ def plan_text(rows: Rows, reservation: Reservation) -> str:
     body = at(rows, reservation.sequence).facts()
     if isinstance(body, Reserved) and body.plan:  # an entry of an older schema
         return body.plan
-    return content(rows, reservation.plan_fingerprint).decode()
+    return kept_bytes(rows, reservation.plan_fingerprint).decode()
 
 
-def sources(rows: Rows, reservation: int) -> Sources | None:
+def sources(rows: Transaction, reservation: int) -> SourcesRead | None:
     """What was last fingerprinted for a reservation; None where nothing was read for it."""
     query = "SELECT sequence FROM sources WHERE reservation = ? ORDER BY sequence"
     facts = [at(rows, row[0]).facts() for row in rows.execute(query, (reservation,))]
@@ -343,27 +343,27 @@ def sources(rows: Rows, reservation: int) -> Sources | None:
     if not bodies:
         return None
     accepted = tuple(body.accepted for body in bodies if body.accepted)
-    return Sources(tables=bodies[-1].tables, key=bodies[-1].key, accepted=accepted)
+    return SourcesRead(tables=bodies[-1].tables, key=bodies[-1].key, accepted=accepted)
 
 
-def secret(rows: Rows, reservation: int) -> bytes | None:
+def secret(rows: Transaction, reservation: int) -> bytes | None:
     """The random bytes of an open reservation; None where they were not made yet."""
     secrets = rows.execute("SELECT secret FROM secrets WHERE reservation = ?", (reservation,))
     return bytes(secrets[0][0]) if secrets else None
 
 
-def has_measurements(rows: Rows, reservation: Reservation) -> bool:
+def has_measurements(rows: Transaction, reservation: Reservation) -> bool:
     """Whether any step of a reservation was measured."""
-    return bool(measured(rows, reservation.release, reservation.period, reservation.plan_fingerprint))
+    return bool(measured_steps(rows, reservation.release, reservation.period, reservation.plan_fingerprint))
 
 
-def measured(rows: Rows, release: str, period: str, plan: str) -> frozenset[str]:
+def measured_steps(rows: Transaction, release: str, period: str, plan: str) -> frozenset[str]:
     """The steps of a plan that have a measurement."""
     query = "SELECT step FROM measurements WHERE release = ? AND period = ? AND plan = ?"
     return frozenset(str(row[0]) for row in rows.execute(query, (release, period, plan)))
 
 
-def stored(rows: Rows, key: StepKey) -> tuple[int, Measurement] | None:
+def stored(rows: Transaction, key: StepKey) -> tuple[int, Measurement] | None:
     """The entry and the committed measurement of a step, checked against it.
 
     Raises:
@@ -372,15 +372,15 @@ def stored(rows: Rows, key: StepKey) -> tuple[int, Measurement] | None:
     names = (key.release, key.period, key.plan, key.step)
     query = "SELECT sequence, digest FROM measurements WHERE "
     by_name = rows.execute(f"{query} release = ? AND period = ? AND plan = ? AND step = ?", names)
-    by_identity = rows.execute(f"{query} identity = ?", (identity(*names),))
+    by_identity = rows.execute(f"{query} identity = ?", (row_identity(*names),))
     if by_name != by_identity:
         raise _altered(key, "is hidden: its index contradicts itself")
     if not by_name:
         return None
     sequence, digest = by_name[0]
     body = at(rows, sequence).facts()
-    same = isinstance(body, Measured) and (body.release, body.period, body.plan, body.step) == names
-    if not same or not isinstance(body, Measured) or body.digest != digest:
+    same = isinstance(body, StepMeasured) and (body.release, body.period, body.plan, body.step) == names
+    if not same or not isinstance(body, StepMeasured) or body.digest != digest:
         raise _altered(key, f"is not what entry {sequence} says")
     payload = rows.execute("SELECT payload FROM contents WHERE digest = ?", (digest,))
     if not payload or sha256(bytes(payload[0][0])) != digest:

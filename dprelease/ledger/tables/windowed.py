@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dprelease.ledger.model.balance import Spread, terms_of
-from dprelease.ledger.model.entry import Body, Incident, Opened, Recovered, Reserved, Voided
+from dprelease.ledger.model.balance import SpreadCharge, terms_of
+from dprelease.ledger.model.entry import AccountOpened, Body, Incident, Recovered, Reserved, Voided
 from dprelease.ledger.model.history import Stand, State, spread_over
-from dprelease.ledger.model.store import Rows
+from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.tables import view
 from dprelease.ledger.tables.plans import Planned, Plans, Times
 from dprelease.ledger.tables.tally import tally
 from dprelease.plan.document import Account
 from dprelease.privacy.filters import Spent, spent_on
 
-__all__ = ["Seen", "is_named_now", "named", "promise", "spread_of"]
+__all__ = ["Seen", "is_named_now", "promise", "spread_of", "with_named_times"]
 
 _UNKNOWN: Times = frozenset()
 
@@ -47,7 +47,7 @@ def promise(account: Account, now: Account) -> tuple[Any, ...]:
     return (*terms, window, account.parallel)
 
 
-def spread_of(rows: Rows, account: Account) -> tuple[Spread, ...]:
+def spread_of(rows: Transaction, account: Account) -> tuple[SpreadCharge, ...]:
     """What stands charged to an account by releases that were not read by its time alone, in order.
 
     What a recovery added is of releases whose plan is lost: nobody knows by which column they were read.
@@ -59,16 +59,16 @@ def spread_of(rows: Rows, account: Account) -> tuple[Spread, ...]:
     for taken in charged.taken:
         if name in taken.parts and _times(rows, plans, taken.sequence, taken.plan, name) != {account.window.time}:
             spent[taken.sequence] = taken.parts[name].spent
-    return tuple(Spread(reservation=at, spent=each) for at, each in sorted(spent.items()))
+    return tuple(SpreadCharge(reservation=at, spent=each) for at, each in sorted(spent.items()))
 
 
-def _times(rows: Rows, plans: Plans, at: int, plan: str, account: str) -> Times:
+def _times(rows: Transaction, plans: Plans, at: int, plan: str, account: str) -> Times:
     body = view.at(rows, at).facts()
-    text = body.plan if isinstance(body, Reserved) and body.plan else view.content(rows, plan).decode()
+    text = body.plan if isinstance(body, Reserved) and body.plan else view.kept_bytes(rows, plan).decode()
     return plans.read(text).times.get(account, _UNKNOWN)
 
 
-def named(rows: Rows | None, state: State, accounts: Iterable[Account]) -> State:
+def with_named_times(rows: Transaction | None, state: State, accounts: Iterable[Account]) -> State:
     """The state as it will be once the policy's times are recorded."""
     changed = {}
     for account in accounts:
@@ -112,10 +112,10 @@ class Seen:
                 if each.account in self._paid:
                     _, before = paid.get(each.reservation, (times, Spent()))
                     paid[each.reservation] = times, before.plus(each.spent)
-        elif isinstance(body, Opened):
+        elif isinstance(body, AccountOpened):
             yield from self._opened(body, stands.get(body.account))
 
-    def _opened(self, body: Opened, past: Stand | None) -> Iterator[str]:
+    def _opened(self, body: AccountOpened, past: Stand | None) -> Iterator[str]:
         owed: dict[int, Spent] = {}
         if past is not None and is_named_now(past.account, body.terms) and body.window is not None:
             paid = self._paid.get(body.account, {})

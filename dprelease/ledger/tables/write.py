@@ -9,12 +9,12 @@ from functools import partial
 
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
-from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.model.anchor_lines import AnchorLine
 from dprelease.ledger.model.balance import Actor, Balance, Charged, terms_of
-from dprelease.ledger.model.entry import Accounting, Anchored, Body, Entry, Placed
+from dprelease.ledger.model.entry import AccountChange, Anchored, Body, LedgerEntry, Placed
 from dprelease.ledger.model.history import Stand, State, charged_balance, given_back
 from dprelease.ledger.model.reservation import StepKey
-from dprelease.ledger.model.store import Rows, identity
+from dprelease.ledger.model.store import Transaction, row_identity
 from dprelease.ledger.tables import view
 from dprelease.plan.document import Account
 from dprelease.privacy.filters import spent_on
@@ -31,22 +31,22 @@ class Write:
         line: What the anchors get once it is durable; None: nothing was added.
     """
 
-    def __init__(self, rows: Rows, state: State) -> None:
+    def __init__(self, rows: Transaction, state: State) -> None:
         self.rows = rows
         self.state = state
-        self.line: Line | None = None
+        self.line: AnchorLine | None = None
 
-    def append(self, make: Callable[..., Body]) -> Entry:
+    def append(self, make: Callable[..., Body]) -> LedgerEntry:
         """An entry that changes no account; ``make`` is called with the place of the last one that did."""
         return self._append(make(books=self.state.books))
 
     def account(
         self,
-        make: Callable[..., Accounting],
+        make: Callable[..., AccountChange],
         changed: Mapping[str, Stand],
         *,
         tells_place: bool = False,
-    ) -> Entry:
+    ) -> LedgerEntry:
         """An entry that changes accounts, or says where the ledger is.
 
         Args:
@@ -66,11 +66,11 @@ class Write:
         self._tell(balances, tuple(changed[name].account for name in sorted(changed)))
         return entry
 
-    def charge(self, make: Callable[..., Accounting], charges: Mapping[str, Charged]) -> Entry:
+    def charge(self, make: Callable[..., AccountChange], charges: Mapping[str, Charged]) -> LedgerEntry:
         """The entry of a reservation, which adds these charges to the balances."""
         return self.account(make, self._with(charges, charged_balance))
 
-    def give_back(self, make: Callable[..., Accounting], charges: Mapping[str, Charged]) -> Entry:
+    def give_back(self, make: Callable[..., AccountChange], charges: Mapping[str, Charged]) -> LedgerEntry:
         """The entry that takes these charges off the balances again."""
         return self.account(make, self._with(charges, given_back))
 
@@ -86,23 +86,25 @@ class Write:
         digest = sha256(payload)
         if not self.rows.execute("SELECT 1 FROM contents WHERE digest = ?", (digest,)):
             self.rows.execute("INSERT INTO contents VALUES (?, ?)", (digest, payload))
-        elif view.content(self.rows, digest) != payload:
+        elif view.kept_bytes(self.rows, digest) != payload:
             raise Corrupt(f"other bytes are kept as {digest[:16]}", code="DPR-L304")
         return digest
 
-    def index_reservation(self, entry: Entry, release: str, period: str, plan: str, restates: int | None) -> None:
+    def index_reservation(self, entry: LedgerEntry, release: str, period: str, plan: str, restates: int | None) -> None:
         """Make a reservation the live one of its release and period."""
-        row = (entry.sequence, release, period, plan, restates, identity(release, period))
+        row = (entry.sequence, release, period, plan, restates, row_identity(release, period))
         self.rows.execute("INSERT INTO reservations VALUES (?, ?, ?, ?, ?, ?)", row)
         self._tell_release(release, period, plan)
 
-    def index_measurement(self, entry: Entry, key: StepKey, digest: str) -> None:
+    def index_measurement(self, entry: LedgerEntry, key: StepKey, digest: str) -> None:
         """Make a measurement the one of its step."""
         names = (key.release, key.period, key.plan, key.step)
-        row = (*names, entry.sequence, digest, identity(*names))
+        row = (*names, entry.sequence, digest, row_identity(*names))
         self.rows.execute("INSERT INTO measurements VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
-    def end(self, reservation: int, entry: Entry, kind: str, release: tuple[str, str, str] = ("", "", "")) -> None:
+    def end(
+        self, reservation: int, entry: LedgerEntry, kind: str, release: tuple[str, str, str] = ("", "", "")
+    ) -> None:
         """Record the ending of a reservation, and forget its key."""
         self.rows.execute("INSERT INTO endings VALUES (?, ?, ?)", (reservation, entry.sequence, kind))
         self.rows.forget_secret(reservation)
@@ -113,13 +115,13 @@ class Write:
         stands = {name: self.state.accounts[name] for name in charges}
         return {name: replace(stand, balance=change(stand.balance, charges[name])) for name, stand in stands.items()}
 
-    def _append(self, body: Body) -> Entry:
-        entry = Entry.after(self.state.head, body)
+    def _append(self, body: Body) -> LedgerEntry:
+        entry = LedgerEntry.after(self.state.head, body)
         row = (entry.sequence, entry.previous, entry.hash, entry.kind, entry.text)
         self.rows.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", row)
         self.state = replace(self.state, head=entry.head)
         place = body.ledger if isinstance(body, Placed) else self.state.place and self.state.place[1].ledger
-        line = self.line or Line(ledger=place or "", sequence=0, hash="")
+        line = self.line or AnchorLine(ledger=place or "", sequence=0, hash="")
         update = {"ledger": place or "", "sequence": entry.sequence, "hash": entry.hash}
         self.line = line.model_copy(update=update)
         return entry
@@ -142,7 +144,7 @@ class Write:
             self.line = self.line.model_copy(update=update)
 
 
-def record_migration(rows: Rows, version: int, place: str, at: str, by: Actor) -> None:
+def record_migration(rows: Transaction, version: int, place: str, at: str, by: Actor) -> None:
     """Write down that the tables came from an older schema, with the balances that its entries did not carry.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt, LedgerError
-from dprelease.ledger import Ledger, Published
+from dprelease.ledger import Ledger, PublishedBundle
 from dprelease.plan.document import Head
 from dprelease.publish import folder_for, set_aside
 from dprelease.publish.manifest import MANIFEST_FILE
@@ -30,7 +30,7 @@ class Shelf:
         unreadable: Folders whose manifest cannot be read.
     """
 
-    found: tuple[Published, ...] = ()
+    found: tuple[PublishedBundle, ...] = ()
     unreadable: tuple[str, ...] = ()
 
 
@@ -55,13 +55,13 @@ def shelf_of(releases: Path) -> Shelf:
     return Shelf(tuple(found), tuple(unreadable))
 
 
-def _read(path: Path) -> Published | None:
+def _read(path: Path) -> PublishedBundle | None:
     facts = path.stat()
     return _said(str(path), facts.st_ino, facts.st_mtime_ns, facts.st_size)
 
 
 @lru_cache(1 << 17)
-def _said(path: str, inode: int, changed: int, size: int) -> Published | None:
+def _said(path: str, inode: int, changed: int, size: int) -> PublishedBundle | None:
     """What a manifest says; None: of a rehearsal. The further arguments are those by which it is known again.
 
     Raises:
@@ -78,7 +78,7 @@ def _said(path: str, inode: int, changed: int, size: int) -> Published | None:
     if not isinstance(ledger, dict):
         raise ValueError("no manifest")
     try:
-        return Published(
+        return PublishedBundle(
             folder=os.path.dirname(path),
             release=found["release"],
             period=found["period"],
@@ -167,7 +167,7 @@ def make_way(ledger: Ledger, folder: Path, entry: str, plan: str) -> None:
     set_aside(folder, entry)
 
 
-def refused(missing: Iterable[Published], ledger: str) -> LedgerError:
+def refused(missing: Iterable[PublishedBundle], ledger: str) -> LedgerError:
     """The error for bundles whose charge is not in a ledger.
 
     Args:

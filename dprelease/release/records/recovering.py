@@ -8,8 +8,8 @@ from typing import Any
 
 from dprelease.canonical import dumps
 from dprelease.errors import DpReleaseError, PublishError
-from dprelease.ledger import Charge, Evidence, Ledger, Published
-from dprelease.ledger.model.entry import Entry, Recovered
+from dprelease.ledger import Charge, Evidence, Ledger, PublishedBundle
+from dprelease.ledger.model.entry import LedgerEntry, Recovered
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import loss_facts
 from dprelease.plan.verify.whole_plan import verify
@@ -49,7 +49,7 @@ def recover(
     return done, _write_errata(ledger, bundles) if done else ()
 
 
-def evidence_of(published: Published) -> Evidence:
+def evidence_of(published: PublishedBundle) -> Evidence:
     """A bundle as evidence: its plan held against its manifest and its facts, its loss derived again.
 
     The rest of it is not asked: what a table says does not change what its release cost.
@@ -78,7 +78,7 @@ def _charges(plan: ReleasePlan) -> tuple[Charge, ...]:
     return tuple(charge for charge in every if charge.events.events)
 
 
-def _write_errata(ledger: Ledger, found: Sequence[Published]) -> tuple[Path, ...]:
+def _write_errata(ledger: Ledger, found: Sequence[PublishedBundle]) -> tuple[Path, ...]:
     """One for each bundle whose charge a recovery took the place of, in two forms; those that are there are kept."""
     bundles = {each.entry: each for each in found}
     paths = []
@@ -94,7 +94,7 @@ def _write_errata(ledger: Ledger, found: Sequence[Published]) -> tuple[Path, ...
     return tuple(paths)
 
 
-def _erratum(published: Published, entry: Entry, body: Recovered) -> dict[str, Any]:
+def _erratum(published: PublishedBundle, entry: LedgerEntry, body: Recovered) -> dict[str, Any]:
     plan = ReleasePlan.from_canonical(read_regular(Path(published.folder) / "plan.json", LARGEST_PLAN))
     return {
         "format": FORMAT,

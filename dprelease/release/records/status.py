@@ -10,9 +10,9 @@ from typing import Any
 from dprelease.errors import UnsupportedEvent
 from dprelease.ledger import Ledger
 from dprelease.ledger.model.balance import Balance, terms_of
-from dprelease.ledger.model.entry import Entry
+from dprelease.ledger.model.entry import LedgerEntry
 from dprelease.ledger.model.history import Stand
-from dprelease.ledger.tables.tally import Part, Taken, Tally
+from dprelease.ledger.tables.tally import TalliedCost, TalliedRelease, Tally
 from dprelease.plan.document import Account, Head
 from dprelease.plan.explain.facts import budget_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
@@ -116,7 +116,7 @@ def _account_facts(tally: Tally, account: Account, stand: Stand) -> dict[str, An
     }
 
 
-def _parts(tally: Tally, name: str) -> list[Taken]:
+def _parts(tally: Tally, name: str) -> list[TalliedRelease]:
     return [taken for taken in tally.taken if name in taken.parts]
 
 
@@ -128,7 +128,7 @@ def _sum(spent: list[Spent]) -> Spent:
     )
 
 
-def _counted(account: Account, stand: Stand, still: list[Part]) -> tuple[Spent, Spent]:
+def _counted(account: Account, stand: Stand, still: list[TalliedCost]) -> tuple[Spent, Spent]:
     """What the lifetime cap is about, with and without open releases."""
     balance = stand.balance
     if account.parallel is None:
@@ -186,7 +186,7 @@ def _down(value: Fraction) -> str:
     return round_up(Fraction(value * 10**6 // 1, 10**6), 40)
 
 
-def _plain_sum(releases: list[Taken]) -> dict[str, Any]:
+def _plain_sum(releases: list[TalliedRelease]) -> dict[str, Any]:
     """What one would get by adding up what the plans claim; releases that were lost have no claim."""
     claims: Counter[Loss] = Counter()
     for taken in releases:
@@ -215,7 +215,7 @@ def _hypothetical(tally: Tally, name: str, delta: Fraction) -> dict[str, str]:
     return shown
 
 
-def _fits(terms: Terms, stand: Stand, last: Taken | None, account: Account) -> int | None:
+def _fits(terms: Terms, stand: Stand, last: TalliedRelease | None, account: Account) -> int | None:
     """How many more releases like the last one the caps allow, by the very check of a reservation.
 
     None: there was none, or no number of them fills the account. Windows count that the last release touches; of a
@@ -240,7 +240,7 @@ def _fits(terms: Terms, stand: Stand, last: Taken | None, account: Account) -> i
     return min(numbers) if numbers else None
 
 
-def _fits_apart(terms: Terms, stand: Stand, part: Part, account: Account) -> int | None:
+def _fits_apart(terms: Terms, stand: Stand, part: TalliedCost, account: Account) -> int | None:
     def behind(more: Spent) -> Spent:
         return counted(raised(stand.balance.windows, part.windows, more), part.windows, account.neighboring)
 
@@ -264,7 +264,7 @@ def _times(terms: Terms, behind: Callable[[Spent], Spent], one: Spent, cap: Budg
     return low
 
 
-def _windows(terms: Terms, stand: Stand, releases: list[Taken], account: Account) -> list[dict[str, Any]]:
+def _windows(terms: Terms, stand: Stand, releases: list[TalliedRelease], account: Account) -> list[dict[str, Any]]:
     per, cap = account.stretch, account.window.cap if account.window else account.lifetime
     shown = []
     for name in sorted(stand.balance.windows):
@@ -314,7 +314,7 @@ def _recovered(found: Tally, terms: Terms, name: str, delta: Fraction) -> list[d
     ]
 
 
-def _release(taken: Taken) -> dict[str, Any]:
+def _release(taken: TalliedRelease) -> dict[str, Any]:
     state = {"close": "closed", "give_up": "given_up"}.get(taken.ended, "open")
     return {
         "release": taken.release,
@@ -344,7 +344,7 @@ def log_lines(
     return lines[-last:] if last else lines
 
 
-def _line(entry: Entry, account: str, release: str, kind: str, since: int) -> Iterator[dict[str, Any]]:
+def _line(entry: LedgerEntry, account: str, release: str, kind: str, since: int) -> Iterator[dict[str, Any]]:
     if entry.sequence < since or (kind and entry.kind != kind):
         return
     body = entry.body
