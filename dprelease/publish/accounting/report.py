@@ -58,7 +58,6 @@ from dprelease.publish.accounting.threat_model import (
     surroundings,
 )
 from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
-from dprelease.publish.derive.tables import derived_of
 from dprelease.publish.html_text import page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.signature import PublicKey
@@ -95,7 +94,7 @@ def planned(plan: ReleasePlan, fingerprint: str) -> dict[str, Any]:
         "dictionary": dictionary(plan),
         "reading": list(how_read(plan)),
         "selections": list(selections(plan)),
-        "derived": [{"name": each.name, "title": each.title, "sql": each.sql} for each in derived_of(plan)],
+        "derived": [each.model_dump() for each in plan.derive],
         "invariants": invariant_facts(plan),
         "post_processing": list(post_processing(plan)),
         "not_protected": list(not_protected(plan)),
@@ -291,7 +290,7 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "targets": any(query.goal.targets for query in plan.queries),
         "other_ways": other_ways(plan),
         "post_processing": post_processing(plan),
-        "derived": derived_of(plan),
+        "derived": plan.derive,
         "not_protected": not_protected(plan),
     }
 
