@@ -65,6 +65,11 @@ class AccountFacts(AccountLosses):
 
     unit: str
 
+    @property
+    def label(self) -> str:
+        """Its name, and which stretch of time its figures are about, where they are about one."""
+        return f"{self.name}, {self.window}" if self.window else self.name
+
 
 class AccountPoint(Value):
     """What an account had lost behind one charge; ``sequence`` is the ledger entry of the charge."""

@@ -19,13 +19,12 @@ from markupsafe import Markup
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.plan.explain.facts import unprotected
-from dprelease.publish.accounting.glossary import compared, described, other_delta, relation, what_is_hidden
+from dprelease.publish.accounting.glossary import compared, described, other_delta, said_everywhere, what_is_hidden
 from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
-from dprelease.publish.accounting.threat_model import apart, named
-from dprelease.publish.base import NOTICE, AccountFacts, Content
-from dprelease.publish.html_text import page, utc
+from dprelease.publish.accounting.threat_model import apart
+from dprelease.publish.base import AccountFacts, Content
+from dprelease.publish.html_text import page
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown
 from dprelease.publish.packed import size_of
 from dprelease.publish.site.cells import rows
@@ -33,7 +32,6 @@ from dprelease.publish.site.chart import Chart, chart
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
 from dprelease.publish.site.paging import Page, Paged, paged
 from dprelease.publish.site.workloads import Crosstabs, Related, crosstabs_of, workload_pages
-from dprelease.signature import PublicKey
 
 __all__ = ["ALWAYS", "Download", "downloads", "html_files", "others", "site_files", "size"]
 
@@ -191,17 +189,12 @@ def _own_pages(table: PublishedTable, whole: Section, shared: Mapping[str, Any])
 
 def _shared(content: Content) -> dict[str, Any]:
     """What every page says."""
-    plan, facts = content.plan, content.facts
-    above = plan.publish.unreliable_above
+    publish = content.plan.publish
+    above = publish.unreliable_above
     return {
-        "release": plan.release,
-        "title": plan.release.title or plan.release.name,
-        "facts": facts,
-        "notice": NOTICE if facts.rehearsal else "",
-        "confidence": percent(plan.publish.confidence),
+        **said_everywhere(content),
         "above": percent(above) if above is not None else "",
-        "withheld": plan.publish.unreliable_show == "blank",
-        "unit": str(plan.unit),
+        "withheld": publish.unreliable_show == "blank",
     }
 
 
@@ -210,10 +203,6 @@ def _guarantee(content: Content) -> dict[str, Any]:
     plan, facts = content.plan, content.facts
     certified = plan.loss[plan.certified]
     return {
-        "charged": utc(facts.reserved_at),
-        "signed_by": PublicKey.from_text(facts.signer).fingerprint if facts.signer else "",
-        "unprotected": unprotected(plan),
-        "relation": relation(plan),
         "hidden": what_is_hidden(plan),
         "epsilon": at_most(certified.epsilon),
         "delta": at_most(certified.delta),
@@ -230,7 +219,7 @@ def _account(facts: AccountFacts) -> dict[str, str]:
     """An account and its cap, each figure with its delta; a cap in rho has none, and is on the accounting page."""
     after, cap = facts.after, facts.cap
     most = "" if cap.epsilon is None else f"ε = {at_most(cap.epsilon)} at δ = {at_most(cap.delta)}"
-    return {"name": named(facts), "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
+    return {"name": facts.label, "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
 
 
 def _reading(content: Content) -> dict[str, Any]:

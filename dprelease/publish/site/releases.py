@@ -8,12 +8,10 @@ from urllib.parse import quote
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting.drawings import Figure, history_figures
-from dprelease.publish.accounting.threat_model import named
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
 from dprelease.publish.html_text import page, utc
 from dprelease.publish.manifest import Manifest
 from dprelease.publish.numbers import at_most
-from dprelease.signature import PublicKey
 
 __all__ = ["Listed", "releases_page"]
 
@@ -89,7 +87,7 @@ def _line(each: Listed, replaced: dict[str, str]) -> Line:
         loss=f"ε = {at_most(loss.epsilon)}, δ = {at_most(loss.delta)}"
         + ("; beside it exact totals, unprotected" if plan.invariants else ""),
         unit=str(plan.unit),
-        signed=PublicKey.from_text(facts.signer).fingerprint if facts.signer else "",
+        signed=facts.key_fingerprint,
         replaced_by=replaced.get(manifest.plan_fingerprint, ""),
         rehearsal=facts.rehearsal,
     )
@@ -122,7 +120,7 @@ def _accounts(newest: Sequence[Listed]) -> list[tuple[str, str, str, str, int]]:
     """Name, unit, what is spent, the cap, and the ledger entry of the last charge that is known here."""
     return [
         (
-            named(account),
+            account.label,
             account.unit,
             f"ε = {at_most(account.after.epsilon)} at δ = {at_most(account.after.delta)}",
             "" if cap.epsilon is None else f"ε = {at_most(cap.epsilon)} at δ = {at_most(cap.delta)}",
