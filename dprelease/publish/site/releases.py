@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from dprelease.plan.document import ReleasePlan
@@ -33,23 +34,6 @@ class Listed:
     plan: ReleasePlan
 
 
-@dataclass(frozen=True)
-class Line:
-    """A release as shown."""
-
-    href: str
-    title: str
-    name: str
-    period: str
-    charged: str
-    sequence: int
-    loss: str
-    unit: str
-    signed: str
-    replaced_by: str
-    rehearsal: bool
-
-
 def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> bytes:
     """The page.
 
@@ -73,28 +57,26 @@ def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> b
     )
 
 
-def _line(each: Listed, replaced: dict[str, str]) -> Line:
+def _line(each: Listed, replaced: dict[str, str]) -> dict[str, Any]:
+    """A release as shown."""
     plan, manifest, facts = each.plan, each.manifest, each.facts
-    loss = plan.loss[plan.certified]
+    loss, release = plan.loss[plan.certified], plan.release
     first = "index.html" if "index.html" in manifest.files else "manifest.json"
-    return Line(
-        href=quote(f"{each.path}/{first}"),
-        title=plan.release.title or manifest.release,
-        name=manifest.release + (f", {_revision(plan)}" if plan.release.revision else ""),
-        period=manifest.period,
-        charged=utc(facts.reserved_at),
-        sequence=facts.ledger_sequence,
-        loss=f"ε = {at_most(loss.epsilon)}, δ = {at_most(loss.delta)}"
-        + ("; beside it exact totals, unprotected" if plan.invariants else ""),
-        unit=str(plan.unit),
-        signed=facts.key_fingerprint,
-        replaced_by=replaced.get(manifest.plan_fingerprint, ""),
-        rehearsal=facts.rehearsal,
-    )
-
-
-def _revision(plan: ReleasePlan) -> str:
-    return f"revision {plan.release.revision} of {plan.release.revisions}"
+    revision = f", revision {release.revision} of {release.revisions}" if release.revision else ""
+    exact = "; beside it exact totals, unprotected" if plan.invariants else ""
+    return {
+        "href": quote(f"{each.path}/{first}"),
+        "title": release.title or manifest.release,
+        "name": manifest.release + revision,
+        "period": manifest.period,
+        "charged": utc(facts.reserved_at),
+        "sequence": facts.ledger_sequence,
+        "loss": f"ε = {at_most(loss.epsilon)}, δ = {at_most(loss.delta)}{exact}",
+        "unit": str(plan.unit),
+        "signed": facts.key_fingerprint,
+        "replaced_by": replaced.get(manifest.plan_fingerprint, ""),
+        "rehearsal": facts.rehearsal,
+    }
 
 
 def _latest(newest: Sequence[Listed]) -> dict[tuple[str, str], tuple[AccountFacts, Facts]]:
