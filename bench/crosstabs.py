@@ -36,7 +36,7 @@ from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import Account, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.privacy.budget import Budget
-from dprelease.publish.tables.measured import workload_tables
+from dprelease.publish.measured import workload_tables
 from dprelease.spec.fields.keys import key_text
 from dprelease.spec.load import load
 

@@ -36,8 +36,8 @@ from dprelease.publish import render, write
 from dprelease.publish.base import Content
 from dprelease.publish.bundle.measurements import measurement_files
 from dprelease.publish.bundle.package import format_files
+from dprelease.publish.measured import inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, kept, size_of
-from dprelease.publish.tables.measured import inputs_of, queries_as_tables
 from tests.unit import publish_example
 
 DEFAULT = ("csv", "parquet", "xlsx", "html")

@@ -30,7 +30,7 @@ class Format:
             ``publish.base.Content`` and the files made so far (those of the formats before it among them, by path), and
             returns its own files by path; the same bytes for the same arguments.
         media_type: The media type of the files that it writes for tables; of all its files where it writes none for
-        tables.
+            tables.
         ending: Each table has a file of its own, ``tables/<table><ending>``; empty: it has none.
         once: Further files of a bundle, whatever its tables are, with a few words for the list of files on the index;
             without words a file is not listed. Other media types may be among them.
@@ -40,7 +40,7 @@ class Format:
             does not grow with the tables.
         all_digits: Whether its files for tables hold every number with all of its digits.
         any_size: Whether they do so of tables of any size.
-        as_filed: Whether it takes the tables by the layout that the plan names (``formats.filed``), or as estimated.
+        as_filed: Whether it takes the tables by the layout that the plan names (``measured.filed``), or as estimated.
         made_with: Packages (or ``zlib``) that its bytes depend on; a manifest names their versions.
         machine: What its bytes depend on and no version says, as the reason why they may differ elsewhere.
         requires: A function, named like ``render``, that raises ``MissingExtra`` where the format cannot be made here.

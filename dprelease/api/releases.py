@@ -25,7 +25,7 @@ from dprelease.publish.bundle.checks.opened import Opened
 from dprelease.publish.bundle.checks.tables import published_table
 from dprelease.publish.bundle.checks.whole_bundle import check_files
 from dprelease.publish.bundle.package import LOOK_FILE
-from dprelease.publish.derive.tables import derived_of, outline
+from dprelease.publish.derive.tables import outline
 from dprelease.release.check import check_release, failure, public_key
 from dprelease.release.diff import open_bundle
 from dprelease.release.direct import run_directly
@@ -153,7 +153,7 @@ class Release(Shown):
     def tables(self) -> Tables:
         """Its tables by name: those of its queries, then those derived by SQL."""
         plan = self._plan
-        outlines = [outline(plan, each) for each in derived_of(plan)]
+        outlines = [outline(plan, each) for each in plan.derive]
         described = [
             *((each.name, each.title, key_columns(plan, each), measure_names(plan, each)) for each in plan.queries),
             *((t.name, t.title, t.key_columns, tuple(measure.name for measure in t.measures)) for t in outlines),

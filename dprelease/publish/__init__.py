@@ -18,8 +18,8 @@ from dprelease.publish.bundle.package import check_publishable, render
 from dprelease.publish.derive.sql import check_derive
 from dprelease.publish.derive.tables import check_derived
 from dprelease.publish.derive.terms import Columns
+from dprelease.publish.measured import published_tables
 from dprelease.publish.rehearsed import rehearse
-from dprelease.publish.tables.measured import published_tables
 
 __all__ = [
     "NOTICE",

@@ -22,7 +22,9 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.document.account import AccountLosses
 from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget, Loss
+from dprelease.publish.manifest import without_empty
 from dprelease.publish.packed import Files
+from dprelease.signature import PublicKey
 
 __all__ = [
     "NOTICE",
@@ -63,6 +65,11 @@ class AccountFacts(AccountLosses):
 
     unit: str
 
+    @property
+    def label(self) -> str:
+        """Its name, and which stretch of time its figures are about, where they are about one."""
+        return f"{self.name}, {self.window}" if self.window else self.name
+
 
 class AccountPoint(Value):
     """What an account had lost behind one charge; ``sequence`` is the ledger entry of the charge."""
@@ -99,16 +106,14 @@ class Restated(Value):
 
     @model_serializer(mode="wrap")
     def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Bundles that were made before there were these fields keep their bytes.
-        written: dict[str, Any] = plain(self)
-        return {name: each for name, each in written.items() if each or name not in ("data", "measured")}
+        return without_empty(plain(self), "data", "measured")
 
     @property
     def what(self) -> str:
         """What was wrong, as far as it can be told."""
-        told = ["the data were corrected"] if self.data == "corrected" else []
-        told += ["what is measured was changed"] if self.measured == "changed" else []
-        return " and ".join(told)
+        wrong = ["the data were corrected"] if self.data == "corrected" else []
+        wrong += ["what is measured was changed"] if self.measured == "changed" else []
+        return " and ".join(wrong)
 
 
 class Looked(Value):
@@ -162,21 +167,18 @@ class Facts(Value):
 
     @model_serializer(mode="wrap")
     def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Bundles that were made before there were these fields keep their bytes.
-        written: dict[str, Any] = plain(self)
-        if written["paid_by"] is None:
-            del written["paid_by"]
-        if not written["looks"]:
-            del written["looks"]
-        if not written["ledger_id"]:
-            del written["ledger_id"]
-        return written
+        return without_empty(plain(self), "paid_by", "looks", "ledger_id")
+
+    @property
+    def key_fingerprint(self) -> str:
+        """The fingerprint of the key that the bundle is signed with; empty: it is not signed."""
+        return PublicKey.from_text(self.signer).fingerprint if self.signer else ""
 
     @property
     def ledger(self) -> dict[str, Any]:
         """The entry that charged it, as manifest and accounting.json say it."""
-        told = {"sequence": self.ledger_sequence, "hash": self.ledger_hash, "reserved_at": self.reserved_at}
-        return {**told, **({"id": self.ledger_id} if self.ledger_id else {})}
+        entry = {"sequence": self.ledger_sequence, "hash": self.ledger_hash, "reserved_at": self.reserved_at}
+        return {**entry, **({"id": self.ledger_id} if self.ledger_id else {})}
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +257,7 @@ def columns(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) 
 
 
 def header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
-    """The columns of the files of a table, which is as ``formats.filed`` gives it."""
+    """The columns of the files of a table, which is as ``measured.filed`` gives it."""
     measures = [(each.name, each.unadjusted is not None) for each in table.measures]
     return _header([each.name for each in table.key_columns], measures, rehearsal)
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from html import unescape
 
-from dprelease.plan.document import ReleasePlan, Workload
+from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guarantee import chances_told
+from dprelease.publish.base import moves
 from dprelease.publish.site.paging import page_path
 
 __all__ = ["KNOWN", "TEXTS", "Erratum", "Found", "errata_of", "plain_text"]
@@ -28,23 +29,13 @@ READABLE = ("index.html", "accounting.html", "accounting.json", "registry.yaml",
 CERTIFICATE = "certificate.pdf"
 
 
-def _always(plan: ReleasePlan) -> bool:
-    del plan
-    return True
-
-
-def _nothing_more(plan: ReleasePlan) -> str:
-    del plan
-    return ""
-
-
 def _how_likely(plan: ReleasePlan) -> str:
-    told = chances_told(plan)
-    if not told["above"]:
+    above, passed = (chances_told(plan)[name] for name in ("above", "passed"))
+    if not above:
         return "For this release no loss above its ε is possible."
     return (
-        f"For this release a loss above its ε has a probability of at most {told['above']}, and a limit is passed with "
-        f"at most {told['passed']}."
+        f"For this release a loss above its ε has a probability of at most {above}, and a limit is passed with at most "
+        f"{passed}."
     )
 
 
@@ -53,25 +44,12 @@ def _noisy(plan: ReleasePlan) -> bool:
 
 
 def _moved(plan: ReleasePlan) -> bool:
-    return any(map(_is_moved, plan.workloads))
-
-
-def _is_moved(workload: Workload) -> bool:
-    return bool({"nonnegative", "integer"} & set(workload.post))
+    return any(moves(plan, query) for query in plan.queries)
 
 
 def _pages_of_moved(plan: ReleasePlan) -> tuple[str, ...]:
     """The first pages of tables whose numbers were moved after they were estimated; further ones say the same."""
-    return tuple(page_path(table) for each in plan.workloads if _is_moved(each) for table in each.tables)
-
-
-def _no_more(plan: ReleasePlan) -> tuple[str, ...]:
-    del plan
-    return ()
-
-
-def _added_or_removed(plan: ReleasePlan) -> bool:
-    return plan.neighboring is Neighboring.ADD_REMOVE
+    return tuple(page_path(query.name) for query in plan.queries if moves(plan, query))
 
 
 @dataclass(frozen=True)
@@ -95,10 +73,10 @@ class Erratum:
     until: int
     pattern: re.Pattern[str] | None
     instead: str
-    holds: Callable[[ReleasePlan], bool] = _always
+    holds: Callable[[ReleasePlan], bool] = lambda _: True
     certificate: bool = False
-    figure: Callable[[ReleasePlan], str] = _nothing_more
-    only: Callable[[ReleasePlan], tuple[str, ...]] = _no_more
+    figure: Callable[[ReleasePlan], str] = lambda _: ""
+    only: Callable[[ReleasePlan], tuple[str, ...]] = lambda _: ()
 
     def said_of(self, plan: ReleasePlan) -> str:
         """What is true, of this release."""
@@ -136,7 +114,7 @@ KNOWN: tuple[Erratum, ...] = (
         pattern=re.compile(r"at most \S+ times as likely with one [^\n]{1,120}? as without, or with another"),
         instead="The factor is about one unit more or less. For one unit in the place of another one the line of that "
         "name in the table of losses holds, which has a larger factor.",
-        holds=_added_or_removed,
+        holds=lambda plan: plan.neighboring is Neighboring.ADD_REMOVE,
     ),
     Erratum(
         name="apart from a chance of delta",

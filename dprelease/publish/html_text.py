@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-__all__ = ["inert", "page", "utc", "visible"]
+__all__ = ["inert", "moment_of", "page", "utc", "visible"]
 
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
@@ -55,11 +55,16 @@ def utc(text: str) -> str:
     >>> utc("2024-04-05T06:00:03.123456+00:00"), utc("unknown")
     ('2024-04-05 06:00:03 UTC', 'unknown')
     """
+    moment = moment_of(text)
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if moment and moment.tzinfo else text
+
+
+def moment_of(text: str) -> datetime | None:
+    """The time that an ISO text names; None where it names none."""
     try:
-        found = datetime.fromisoformat(text)
+        return datetime.fromisoformat(text)
     except ValueError:
-        return text
-    return found.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if found.tzinfo else text
+        return None
 
 
 def page(template: str, **context: Any) -> bytes:

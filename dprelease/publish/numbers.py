@@ -32,15 +32,19 @@ __all__ = [
     "at_least",
     "at_most",
     "beliefs",
+    "counted",
     "odds_factor",
     "percent",
     "percent_at_most",
+    "power_of_ten",
+    "round_step",
     "shown",
     "sure_after",
 ]
 
 _DIGITS = 3
 _CONTEXT = Context(prec=400)
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def shown(value: float, margin: float, places: int | None) -> tuple[str, str]:
@@ -82,8 +86,24 @@ def at_most(value: Fraction, digits: int = _DIGITS) -> str:
     if "e" not in text:
         return decimal(Decimal(text))
     mantissa, exponent = text.split("e")
-    power = exponent.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"10{power}" if mantissa == "1" else f"{mantissa} × 10{power}"
+    power = power_of_ten(int(exponent))
+    return power if mantissa == "1" else f"{mantissa} × {power}"
+
+
+def power_of_ten(exponent: int) -> str:
+    """A power of ten, with its exponent raised."""
+    return f"10{str(exponent).translate(_RAISED)}"
+
+
+def round_step(span: float) -> float:
+    """The distance between ticks of an axis: a round number, three to six of which make up the span."""
+    power = 10.0 ** math.floor(math.log10(span / 5))
+    return next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= span / 5)
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something, in the singular or the plural: ``1 row``, ``2,000 rows``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def at_least(value: Fraction, digits: int = _DIGITS) -> str:

@@ -29,8 +29,8 @@ from dprelease.privacy.budget import Loss
 from dprelease.publish.base import AccountFacts, AccountPoint, Content, Facts, moves
 from dprelease.publish.bundle.measurements import RECIPE, recipe_file
 from dprelease.publish.bundle.package import MAKING, bundle_files, files_beside
-from dprelease.publish.derive.tables import derived_of, outline
-from dprelease.publish.tables.measured import TOP_K, Inputs, as_table
+from dprelease.publish.derive.tables import outline
+from dprelease.publish.measured import TOP_K, Inputs, as_table
 
 __all__ = ["MOST_NUMBERS", "rehearse"]
 
@@ -146,7 +146,7 @@ def _facts(plan: ReleasePlan, signer: str) -> Facts:
 def _render_cut(plan: ReleasePlan, facts: Facts, some: bool) -> None:
     """Everything that is made of tables, plan and facts, with the first rows of every table."""
     tables = [_first_rows(plan, query, some) for query in plan.queries]
-    derived = [outline(plan, each) for each in derived_of(plan)]
+    derived = [outline(plan, each) for each in plan.derive]
     files_beside(Content(plan, (*tables, *derived), facts), {RECIPE: recipe_file(plan)})
 
 

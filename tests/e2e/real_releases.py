@@ -30,7 +30,7 @@ from dprelease.measures.sum import Sum
 from dprelease.noise import Exact, ExactHistogram, Measurement
 from dprelease.noise.exact import ExactKeys, open_exact, open_histogram
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
-from dprelease.publish.tables.measured import published_tables
+from dprelease.publish.measured import published_tables
 from dprelease.release.direct import run_directly
 from dprelease.release.draw import Source, draw
 from dprelease.release.run import Request

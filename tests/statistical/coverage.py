@@ -30,7 +30,7 @@ from dprelease.noise.mechanisms.exponential import ExponentialQuantile
 from dprelease.noise.mechanisms.knorm import KNormLaw
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.publish.derive.tables import derived_tables, seed_of
-from dprelease.publish.tables.measured import inputs_of, queries_as_tables
+from dprelease.publish.measured import inputs_of, queries_as_tables
 from tests.conformance.reference_engine import ReferenceEngine
 from tests.planned import plan_of
 from tests.statistical.coverage_data import SPEC, truths, write

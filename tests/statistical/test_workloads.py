@@ -32,7 +32,7 @@ from dprelease.noise.exact import Exact
 from dprelease.noise.mechanisms.residual import draw_residual
 from dprelease.plan.design.workload_design import design_of
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.publish.tables.measured import workload_tables
+from dprelease.publish.measured import workload_tables
 from tests.planned import plan_of
 from tests.workloads import GEO, areas, crosstabs, spec_of
 

@@ -12,7 +12,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import Publish, ReleasePlan
 from dprelease.publish.base import Content
 from dprelease.publish.derive.tables import derived_tables, seed_of
-from dprelease.publish.tables.measured import inputs_of, queries_as_tables
+from dprelease.publish.measured import inputs_of, queries_as_tables
 from tests.unit import choices_example, publish_example
 
 # Formulas, markup, quotes, line ends, marks that reorder text, and what XML or a spreadsheet reads as something else.

@@ -86,7 +86,7 @@ def test_the_chart_of_an_account_ends_at_its_loss_and_shows_its_cap() -> None:
     (figure,) = history_figures(plan(), facts(plan(), history=history(300)))
     assert figure.rows[-1] == ("302", "regional-monitor", "2024-12", "3.7")
     assert len(figure.rows) == 200
-    assert [line.kind for line in figure.lines] == ["reference", "curve"]
+    assert [kind for kind, _ in figure.lines] == ["reference", "curve"]
     assert "The dashed line is the cap, ε = 8 at that δ." in figure.says
 
 

@@ -27,7 +27,7 @@ from dprelease.publish.accounting.certificate import (
     MOST_STEPS,
     certificate_files,
     certificate_html,
-    rational,
+    rational_text,
 )
 from dprelease.publish.accounting.levels import NONE, levels
 from dprelease.publish.base import NOTICE, Content
@@ -156,7 +156,7 @@ def test_long_step_tables_are_cut_and_say_so() -> None:
     "value", [Fraction(1, 3), Fraction(10**60 + 1, 3 * 10**60), Fraction(7**90, 5**90), Fraction(1, 7**99)]
 )
 def test_a_rational_is_exact_or_just_above(value: Fraction) -> None:
-    text = rational(value)
+    text = rational_text(value)
     if text.startswith("≤ "):
         shown = Fraction(text[2:])
         assert value <= shown <= value * (1 + Fraction(1, 10**8))

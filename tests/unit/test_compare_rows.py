@@ -20,7 +20,7 @@ from dprelease.plan.document import ReleasePlan, Workload
 from dprelease.publish import published_tables
 from dprelease.publish.base import key_text
 from dprelease.publish.bundle.compare import Change, Released, aligned, compare
-from dprelease.publish.tables.measured import inputs_of, queries_as_tables, workload_tables
+from dprelease.publish.measured import inputs_of, queries_as_tables, workload_tables
 from tests.planned import plan_of
 from tests.unit.choices_example import choices, measured
 from tests.workloads import GEO, areas, crosstabs, ordinary, spec_of
@@ -142,7 +142,7 @@ def test_only_the_tables_that_are_asked_for_are_made(monkeypatch: pytest.MonkeyP
         made.append(workload.name)
         return workload_tables(plan, workload, *more)
 
-    monkeypatch.setattr("dprelease.publish.tables.measured.workload_tables", told)
+    monkeypatch.setattr("dprelease.publish.measured.workload_tables", told)
     assert [each.name for each in queries_as_tables(plan, inputs, {"population"})] == ["population"]
     assert made == []
     wanted = ["crosstabs__race", "population", "crosstabs__sex"]

@@ -14,7 +14,7 @@ from dprelease.plan.verify.units import tail
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.theorems.conversion import renyi_epsilon
 from dprelease.privacy.theorems.renyi import Curve
-from dprelease.publish.tables.measured import published_tables
+from dprelease.publish.measured import published_tables
 from tests.planned import plan_of
 from tests.unit.test_draw import VISITS, Zeros, drawn, reserved
 

@@ -21,7 +21,7 @@ from dprelease.publish import render
 from dprelease.publish.base import safe_path
 from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, read_measurements
 from dprelease.publish.bundle.recipe import variance_of
-from dprelease.publish.tables.measured import published_tables
+from dprelease.publish.measured import published_tables
 from tests.measures import worked_out
 from tests.planned import plan_of
 from tests.unit.choices_example import DERIVED, choices, measured

@@ -13,8 +13,7 @@ import pytest
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import BrokenPromiseError
 from dprelease.publish import Publication, render
-from dprelease.publish.bundle.signing import PAYLOAD_TYPE, SIGNATURE_FILE, fault, signed, statement
-from dprelease.publish.manifest import Manifest
+from dprelease.publish.manifest import PAYLOAD_TYPE, SIGNATURE_FILE, Manifest, fault, signed, statement
 from dprelease.signature import PrivateKey, PublicKey
 from tests.unit.publish_example import facts, measurements, plan
 

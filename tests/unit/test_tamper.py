@@ -22,7 +22,7 @@ from dprelease.privacy.budget import Loss
 from dprelease.publish import Publication, check_bundle, render, write
 from dprelease.publish.accounting import certificate
 from dprelease.publish.bundle.checks.whole_bundle import CHECKS
-from dprelease.publish.bundle.signing import PAYLOAD_TYPE
+from dprelease.publish.manifest import PAYLOAD_TYPE
 from dprelease.release.check import check_release
 from dprelease.signature import PrivateKey
 from tests.accountants import ANY_NOISE

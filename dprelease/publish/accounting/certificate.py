@@ -15,6 +15,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from threading import Lock
@@ -23,26 +24,16 @@ from typing import Any
 
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.budget import Budget
-from dprelease.publish.accounting.choices import draw, laws_of_loss
-from dprelease.publish.accounting.glossary import (
-    NOT_COVERED,
-    not_protected,
-    post_processing,
-    relation,
-    what_is_hidden,
-    who_is_protected,
-)
-from dprelease.publish.accounting.guarantee import factor_text, meanings, totals
-from dprelease.publish.accounting.levels import NONE, Allocated, Change, Level, changes, levels
-from dprelease.publish.accounting.report import account_row
-from dprelease.publish.accounting.threat_model import MODEL, apart, identity
-from dprelease.publish.base import NOTICE, Content, Facts
-from dprelease.publish.html_text import page, utc
+from dprelease.publish.accounting.choices import draw
+from dprelease.publish.accounting.glossary import said_everywhere
+from dprelease.publish.accounting.guarantee import loss_row, totals
+from dprelease.publish.accounting.levels import NONE, Change, changes, levels
+from dprelease.publish.accounting.report import account_row, told_of_plan
+from dprelease.publish.accounting.threat_model import identity
+from dprelease.publish.base import Content, Facts
+from dprelease.publish.html_text import moment_of, page, utc
 from dprelease.publish.numbers import at_most, percent
-from dprelease.signature import PublicKey
 
 __all__ = [
     "CERTIFICATE_FILE",
@@ -86,7 +77,7 @@ def certificate_files(content: Content, files: Mapping[str, bytes]) -> Mapping[s
     source, facts = certificate_html(content).decode(), content.facts
     nothing = weasyprint.urls.URLFetcher(allowed_protocols=())  # the page holds all that it shows
     identifier = bytes.fromhex(facts.plan_fingerprint)[:16]
-    with _dated(facts.reserved_at):
+    with _dated(_moment(facts.reserved_at)):
         document = weasyprint.HTML(string=source, base_url=None, url_fetcher=nothing)
         written = document.write_pdf(pdf_variant="pdf/ua-1", pdf_identifier=identifier)
     return {CERTIFICATE_FILE: written}
@@ -121,7 +112,7 @@ def require_weasyprint() -> ModuleType:
 
 
 @contextmanager
-def _dated(reserved_at: str) -> Iterator[None]:
+def _dated(moment: datetime | None) -> Iterator[None]:
     """The time of the charge as the time of whoever asks for one while a file is written (reproducible-builds.org).
 
     It is a variable of the whole process; one thread at a time holds it, and it is put back.
@@ -129,7 +120,7 @@ def _dated(reserved_at: str) -> Iterator[None]:
     name = "SOURCE_DATE_EPOCH"
     with _ENVIRONMENT:
         before = os.environ.get(name)
-        os.environ[name] = str(_epoch(reserved_at))
+        os.environ[name] = str(0 if moment is None else int(moment.timestamp()))
         try:
             yield
         finally:
@@ -139,17 +130,9 @@ def _dated(reserved_at: str) -> Iterator[None]:
                 os.environ[name] = before
 
 
-def _epoch(text: str) -> int:
-    moment = _moment(text)
-    return 0 if moment is None else int(moment.timestamp())
-
-
 def _moment(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    moment = moment_of(text)
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
 
 def certificate_html(content: Content) -> bytes:
@@ -157,41 +140,25 @@ def certificate_html(content: Content) -> bytes:
     plan, facts = content.plan, content.facts
     words = ACCOUNTANTS[plan.certified].words
     moment = _moment(facts.reserved_at)
+    total = _total(plan)
     return page(
         "certificate.html.j2",
-        release=plan.release,
-        title=plan.release.title or plan.release.name,
+        **said_everywhere(content),
+        **told_of_plan(plan),
         created="" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        charged=utc(facts.reserved_at),
-        notice=NOTICE if facts.rehearsal else "",
-        unit=str(plan.unit),
-        facts=facts,
-        plan=plan,
-        key=_key(facts),
         identity=_identity(plan, facts),
         blanks=BLANKS,
-        guarantee=_guarantee(plan),
         framework=words.framework,
         theorem=words.theorem,
-        total=_total(plan),
-        cut=any(figure.startswith("≤") for _, figure, _ in _total(plan)),
-        unprotected=unprotected(plan),
+        total=total,
+        cut=any(figure.startswith("≤") for _, figure, _ in total),
         **_allocation(plan),
-        **_meaning(plan),
-        **_draws(plan),
-        not_protected=not_protected(plan),
+        **_changes(plan),
+        steps=[draw(step) for step in plan.steps[:MOST_STEPS]],
         references=sorted(plan.catalog.references.items()),
-        post_processing=post_processing(plan),
-        accounts=_accounts(content),
-        apart=apart(plan),
+        accounts=[account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
         environment=sorted(facts.environment.items()),
-        not_covered=NOT_COVERED,
-        model=MODEL,
     )
-
-
-def _key(facts: Facts) -> str:
-    return PublicKey.from_text(facts.signer).fingerprint if facts.signer else ""
 
 
 def _identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
@@ -201,39 +168,23 @@ def _identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
     return [*found, ("Charged", f"{utc(facts.reserved_at)}, ledger entry {facts.ledger_sequence}{paid}")]
 
 
-def _guarantee(plan: ReleasePlan) -> list[tuple[str, str]]:
-    return [
-        ("Who is protected", who_is_protected(plan)),
-        ("Relation", f"{plan.neighboring}: {relation(plan)}"),
-        ("What is hidden", what_is_hidden(plan)),
-    ]
-
-
 def _total(plan: ReleasePlan) -> list[tuple[str, str, str]]:
     """What, as a rational, and rounded up."""
-    found = totals(plan)
+    found, budget = totals(plan), plan.budget
     rows = [
-        ("ε", "certified loss of this release", found["epsilon"]),
-        ("δ", "certified with it", found["delta"]),
-        ("ρ", "sum over the draws", found["rho"]),
+        ("ε, certified loss of this release", Fraction(found["epsilon"])),
+        ("δ, certified with it", Fraction(found["delta"])),
+        ("ρ, sum over the draws", Fraction(found["rho"])),
     ]
-    told = [_figure(f"{sign}, {what}", Fraction(text)) for sign, what, text in rows]
-    return told + _budget(plan.budget)
+    asked = (("ε", budget.epsilon), ("ρ", budget.rho), ("δ", budget.delta))
+    rows += [(f"{sign} of the budget, as asked for", value) for sign, value in asked if value is not None]
+    return [(what, rational_text(value), at_most(value, 6)) for what, value in rows]
 
 
-def _budget(budget: Budget) -> list[tuple[str, str, str]]:
-    named = (("ε", budget.epsilon), ("ρ", budget.rho), ("δ", budget.delta))
-    return [_figure(f"{sign} of the budget, as asked for", value) for sign, value in named if value is not None]
-
-
-def _figure(what: str, value: Fraction) -> tuple[str, str, str]:
-    return what, rational(value), at_most(value, 6)
-
-
-def rational(value: Fraction) -> str:
+def rational_text(value: Fraction) -> str:
     """The exact rational; where it is too long to read, the next one above with nine digits, marked.
 
-    >>> rational(Fraction(293764, 114921)), rational(Fraction(10**60 + 1, 3 * 10**60))
+    >>> rational_text(Fraction(293764, 114921)), rational_text(Fraction(10**60 + 1, 3 * 10**60))
     ('293764/114921', '≤ 166666667/500000000')
     """
     text = str(value)
@@ -260,7 +211,7 @@ def _allocation(plan: ReleasePlan) -> dict[str, Any]:
         rows = level.queries[: max(0, left)]
         left -= len(rows)
         if rows:
-            shown.append(_level(level, rows))
+            shown.append(replace(level, queries=rows))
     count = sum(len(level.queries) for level in every)
     return {
         "levels": shown,
@@ -269,31 +220,14 @@ def _allocation(plan: ReleasePlan) -> dict[str, Any]:
         "queries_shown": min(count, MOST_ALLOCATED),
         "with_levels": any(level.name != NONE for level in every),
         "own_deltas": any(each.reveals for level in every for each in level.queries),
+        "part": _part,
+        "at_most": at_most,
     }
 
 
-def _level(level: Level, rows: tuple[Allocated, ...]) -> dict[str, Any]:
-    return {
-        "name": level.name,
-        "share": _part(level.share),
-        "queries": [
-            {
-                "query": each.query,
-                "within": _part(each.within),
-                "share": _part(each.share),
-                "rho": at_most(each.rho, 5),
-                "reveals": at_most(each.reveals),
-            }
-            for each in rows
-        ],
-    }
-
-
-def _meaning(plan: ReleasePlan) -> dict[str, Any]:
+def _changes(plan: ReleasePlan) -> dict[str, Any]:
     found = changes(plan)
-    rows, _ = meanings(plan)
     return {
-        "meanings": rows,
         "changes": [_changed(each) for each in found[:MOST_CHANGES]],
         "changes_in_all": len(found),
         "within": any(each.within is not None for each in found[:MOST_CHANGES]),
@@ -303,25 +237,8 @@ def _meaning(plan: ReleasePlan) -> dict[str, Any]:
 
 def _changed(each: Change) -> dict[str, str]:
     table, column = each.attribute
-    loss = each.loss
     return {
         "what": f"{column} of {table}" if each.within is None else f"{column} of {table}, within one {each.within}",
         "draws": f"{each.draws:,}",
-        "epsilon": "no bound is proved" if loss is None else at_most(loss.epsilon, 6),
-        "delta": "" if loss is None else at_most(loss.delta),
-        "factor": "" if loss is None else factor_text(loss.epsilon),
+        **loss_row(each.loss),
     }
-
-
-def _draws(plan: ReleasePlan) -> dict[str, Any]:
-    return {
-        "steps": [draw(step) for step in plan.steps[:MOST_STEPS]],
-        "steps_in_all": len(plan.steps),
-        "laws_of_loss": laws_of_loss(plan),
-    }
-
-
-def _accounts(content: Content) -> list[dict[str, str]]:
-    """Before, alone and after, at the delta of each account."""
-    every = (*content.facts.accounts, *content.facts.windows)
-    return [account_row(content.plan, facts) for facts in every]

@@ -15,27 +15,18 @@ from dprelease.publish.numbers import at_most, percent
 
 __all__ = ["asked_and_planned", "draw", "joins", "laws_of_loss", "other_ways"]
 
-_NOISE = {
-    "discrete_laplace": "discrete Laplace",
-    "discrete_gaussian": "discrete Gaussian",
-    "count_knorm": "K-norm (counts)",
-    "linf_knorm": "K-norm (largest change)",
-    "exponential_quantile": "exponential mechanism",
-    "exponential_top_k": "exponential mechanism",
-    "laplace_threshold": "discrete Laplace, threshold",
-    "gaussian_threshold": "discrete Gaussian, threshold",
-    "optimal_selection": "a coin for each key",
-}
-_LOSS = {
-    "discrete_laplace": ("ε = L1 / scale", "Laplace noise"),
-    "discrete_gaussian": ("ρ = L2² / (2 · scale²)", "Gaussian noise"),
-    "count_knorm": ("ε = gauge / scale", "K-norm noise"),
-    "linf_knorm": ("ε = gauge / scale", "K-norm noise"),
-    "exponential_quantile": ("ε = score range / scale", "each choice that one unit can move"),
-    "exponential_top_k": ("ε = score range / scale", "each choice that one unit can move"),
-    "laplace_threshold": ("ε = L1 / scale and δ", "a selection of keys with Laplace noise"),
-    "gaussian_threshold": ("ρ = L2² / (2 · scale²) and δ", "a selection of keys with Gaussian noise"),
-    "optimal_selection": ("ε = L1 / scale and δ", "a selection of keys by coins"),
+_CHOICE = ("ε = score range / scale", "each choice that one unit can move")
+_RHO, _SELECTION = "ρ = L2² / (2 · scale²)", "a selection of keys"
+_WORDS = {  # by mechanism: the noise, how a loss follows from sensitivity and scale, and what that is said of
+    "discrete_laplace": ("discrete Laplace", "ε = L1 / scale", "Laplace noise"),
+    "discrete_gaussian": ("discrete Gaussian", _RHO, "Gaussian noise"),
+    "count_knorm": ("K-norm (counts)", "ε = gauge / scale", "K-norm noise"),
+    "linf_knorm": ("K-norm (largest change)", "ε = gauge / scale", "K-norm noise"),
+    "exponential_quantile": ("exponential mechanism", *_CHOICE),
+    "exponential_top_k": ("exponential mechanism", *_CHOICE),
+    "laplace_threshold": ("discrete Laplace, threshold", "ε = L1 / scale and δ", f"{_SELECTION} with Laplace noise"),
+    "gaussian_threshold": ("discrete Gaussian, threshold", f"{_RHO} and δ", f"{_SELECTION} with Gaussian noise"),
+    "optimal_selection": ("a coin for each key", "ε = L1 / scale and δ", f"{_SELECTION} by coins"),
 }
 _GAUSSIAN = ("discrete_gaussian", "gaussian_threshold")
 
@@ -83,7 +74,7 @@ def draw(step: Step) -> dict[str, str]:
         "id": step.id,
         "measured": _what(step),
         "answers": _answers(step),
-        "mechanism": _NOISE.get(step.mechanism, step.mechanism.replace("_", " ")),
+        "mechanism": _WORDS[step.mechanism][0] if step.mechanism in _WORDS else step.mechanism.replace("_", " "),
         "sensitivity": _reach(step),
         "scale": at_most(step.scale, 6),
         "loss": _loss(step),
@@ -140,7 +131,7 @@ def _answers(step: Step) -> str:
 
 def laws_of_loss(plan: ReleasePlan) -> str:
     """How the loss of a step follows from sensitivity and scale, for the kinds of noise that the plan uses."""
-    used = dict.fromkeys(_LOSS[step.mechanism] for step in plan.steps if step.mechanism in _LOSS)
+    used = dict.fromkeys(_WORDS[step.mechanism][1:] for step in plan.steps if step.mechanism in _WORDS)
     unbroken = {ord(" "): "\u00a0"}
     return ", ".join(f"{law.translate(unbroken)} for {noise}" for law, noise in used)
 

@@ -1,6 +1,6 @@
 """Charts of the accounting as drawings of lines: no script, a text alternative each, and their numbers as a table.
 
-A :class:`Figure` holds plain numbers and texts; ``templates/accounting_figure.html.j2`` writes the SVG, whose colours
+A :class:`Figure` holds plain numbers and texts; ``templates/accounting_macros.html.j2`` writes the SVG, whose colours
 come from the style sheet. Coordinates are hundredths of a unit in a drawing of 360 by 240.
 """
 
@@ -16,25 +16,17 @@ from typing import Literal
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting.curves import Profile, fewest_misses, trade_off
 from dprelease.publish.base import AccountFacts, AccountPoint, Facts
-from dprelease.publish.numbers import at_least, at_most, percent
+from dprelease.publish.numbers import at_least, at_most, percent, power_of_ten, round_step
 
-__all__ = ["ALPHAS", "Figure", "Line", "history_figures", "profile_figure", "trade_off_figure"]
+__all__ = ["ALPHAS", "Figure", "history_figures", "profile_figure", "trade_off_figure"]
 
-WIDTH, HEIGHT = 360, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 340, 14, 196
 _STEPS = 96  # pieces of a curve
 _MOST_CHARGES = 200
 ALPHAS = (Fraction(1, 1000), Fraction(1, 100), Fraction(5, 100), Fraction(1, 10), Fraction(1, 4), Fraction(1, 2))
 
 Mark = tuple[str, str]  # a place along an axis, and its text
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of the drawing: ``curve``, ``reference`` (a cap, guessing) or ``mark`` (the certified loss)."""
-
-    kind: Literal["curve", "reference", "mark"]
-    points: str
+Line = tuple[Literal["curve", "reference"], str]  # what it is, a reference being a cap or guessing; and its points
 
 
 @dataclass(frozen=True)
@@ -48,11 +40,11 @@ class Figure:
         across: What the horizontal axis counts.
         up: What the vertical axis counts.
         lines: Drawn in this order.
-        dots: Centres of dots.
         marks_across: Ticks of the horizontal axis.
         marks_up: Ticks of the vertical axis.
         head: Headings of the table of its numbers.
         rows: Its numbers, as texts.
+        dots: Centres of dots.
     """
 
     name: str
@@ -61,11 +53,11 @@ class Figure:
     across: str
     up: str
     lines: tuple[Line, ...]
-    dots: tuple[Mark, ...]
     marks_across: tuple[Mark, ...]
     marks_up: tuple[Mark, ...]
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    dots: tuple[Mark, ...] = ()
 
 
 def profile_figure(plan: ReleasePlan, profile: Profile) -> Figure:
@@ -83,18 +75,18 @@ def profile_figure(plan: ReleasePlan, profile: Profile) -> Figure:
 
     curve = [(x(top * at / _STEPS), y(profile.delta(top * at / _STEPS))) for at in range(_STEPS + 1)]
     powers = range(0, smallest - 1, -max(1, math.ceil(-smallest / 5)))
-    dot = (x(float(certified.epsilon)), y(float(certified.delta)))
-    told = f"ε = {at_most(certified.epsilon, 4)}, δ = {at_most(certified.delta)}"
+    dot = (_place(x(float(certified.epsilon))), _place(y(float(certified.delta))))
+    pair = f"ε = {at_most(certified.epsilon, 4)}, δ = {at_most(certified.delta)}"
     return Figure(
         name="profile",
         title="δ at every ε: the privacy profile",
-        says=f"A falling line: at a larger ε less remains for δ. A dot marks the certified loss, {told}.",
+        says=f"A falling line: at a larger ε less remains for δ. A dot marks the certified loss, {pair}.",
         across="ε",
         up="δ",
-        lines=(Line("curve", _points(curve)),),
-        dots=((_place(dot[0]), _place(dot[1])),),
+        lines=(("curve", _points(curve)),),
+        dots=(dot,),
         marks_across=tuple((_place(x(tick)), text) for tick, text in _ticks(top)),
-        marks_up=tuple((_place(y(10.0**power)), _power(power)) for power in powers),
+        marks_up=tuple((_place(y(10.0**power)), power_of_ten(power) if power else "1") for power in powers),
         head=("ε", "δ at most"),
         rows=tuple((at_most(epsilon, 6), at_most(delta)) for epsilon, delta in profile.points),
     )
@@ -121,8 +113,7 @@ def trade_off_figure(profile: Profile) -> Figure:
         f"{one[0]} of false alarms misses at least {one[1]}.",
         across="false alarms",
         up="misses",
-        lines=(Line("reference", _points(guessing)), Line("curve", _points(corners))),
-        dots=(),
+        lines=(("reference", _points(guessing)), ("curve", _points(corners))),
         marks_across=tuple((_place(x(at)), text) for at, text in ticks),
         marks_up=tuple((_place(y(at)), text) for at, text in ticks),
         head=("false alarms", "misses at least"),
@@ -153,15 +144,13 @@ def _history(name: str, account: AccountFacts, points: Sequence[AccountPoint]) -
         return _BOTTOM - (_BOTTOM - _TOP) * loss / top
 
     stairs = [(x(at + side), y(loss)) for at, loss in enumerate(losses) for side in (0, 1)]
-    lines = [Line("curve", _points(stairs))]
+    lines: list[Line] = [("curve", _points(stairs))]
     if cap is not None:
-        lines.insert(0, Line("reference", _points([(x(0), y(float(cap))), (x(count), y(float(cap)))])))
+        lines.insert(0, ("reference", _points([(x(0), y(float(cap))), (x(count), y(float(cap)))])))
     # Of a parallel account the last charge may be about another stretch of time than the largest.
     whose = "of the period charged, " if account.window else ""
-    most, limit = (
-        max(each.after.epsilon for each in shown),
-        f" The dashed line is the cap, ε = {at_most(cap, 4)} at that δ." if cap is not None else "",
-    )
+    most = max(each.after.epsilon for each in shown)
+    limit = f" The dashed line is the cap, ε = {at_most(cap, 4)} at that δ." if cap is not None else ""
     spread = sorted({0, (count - 1) // 2, count - 1})
     over = f"Stairs over the last {len(shown):,} charges" if len(shown) > 1 else "The first charge of the account"
     return Figure(
@@ -171,7 +160,6 @@ def _history(name: str, account: AccountFacts, points: Sequence[AccountPoint]) -
         across="charges, the oldest first",
         up="ε of the account",
         lines=tuple(lines),
-        dots=(),
         marks_across=tuple((_place(x(at + 0.5)), _named(shown[at])) for at in spread),
         marks_up=tuple((_place(y(tick)), text) for tick, text in _ticks(top)),
         head=("ledger entry", "release", "period", "ε of the account, at most"),
@@ -193,14 +181,6 @@ def _place(number: float) -> str:
 
 def _ticks(top: float) -> list[tuple[float, str]]:
     """Round numbers from 0 up to the top, three to six of them."""
-    rough = top / 5
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough)
+    step = round_step(top)
     unit = Decimal(f"{step:.3g}")
     return [(float(unit * at), f"{(unit * at).normalize():f}") for at in range(int(top / step) + 1)]
-
-
-def _power(power: int) -> str:
-    if power == 0:
-        return "1"
-    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

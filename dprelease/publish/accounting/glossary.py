@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from fractions import Fraction
+from typing import Any
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
@@ -15,7 +16,8 @@ from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.guide import after_choices, reconciled
-from dprelease.publish.base import UNADJUSTED, AccountFacts, moves
+from dprelease.publish.base import NOTICE, UNADJUSTED, AccountFacts, Content, moves
+from dprelease.publish.html_text import utc
 from dprelease.publish.numbers import at_most, percent
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "other_delta",
     "post_processing",
     "relation",
+    "said_everywhere",
     "suspicion",
     "what_is_hidden",
     "who_is_protected",
@@ -57,6 +60,22 @@ MOVED = (
     "stands beside it as unadjusted, and the number itself can lie outside of them."
 )
 _MOST_NAMED = 6
+
+
+def said_everywhere(content: Content) -> dict[str, Any]:
+    """What every page of a release says, and its certificate."""
+    plan, facts = content.plan, content.facts
+    return {
+        "release": plan.release,
+        "title": plan.release.title or plan.release.name,
+        "facts": facts,
+        "charged": utc(facts.reserved_at),
+        "notice": NOTICE if facts.rehearsal else "",
+        "confidence": percent(plan.publish.confidence),
+        "unit": str(plan.unit),
+        "unprotected": unprotected(plan),
+        "relation": relation(plan),
+    }
 
 
 def _rows(plan: ReleasePlan) -> str:

@@ -106,11 +106,13 @@ def meanings(plan: ReleasePlan) -> tuple[list[dict[str, str]], list[dict[str, st
 
 
 def _row(plan: ReleasePlan, each: Meaning) -> dict[str, str]:
-    loss = each.loss
+    draws = f"{each.draws:,}"
+    return {"what": _what(plan, each), "steps": str(each.steps), "draws": draws, **loss_row(each.loss)}
+
+
+def loss_row(loss: Loss | None) -> dict[str, str]:
+    """A loss as a page shows it, with its factor; None: nothing is proved."""
     return {
-        "what": _what(plan, each),
-        "steps": str(each.steps),
-        "draws": f"{each.draws:,}",
         "epsilon": at_most(loss.epsilon, 6) if loss is not None else NO_BOUND,
         "delta": at_most(loss.delta) if loss is not None else "",
         "factor": factor_text(loss.epsilon) if loss is not None else "",

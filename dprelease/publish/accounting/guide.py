@@ -9,7 +9,7 @@ from fractions import Fraction
 from dprelease.catalog.table import Binned, Computed, Mapped, PrivateJoin, Table, Zeros
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
-from dprelease.publish.numbers import at_most
+from dprelease.publish.numbers import at_most, counted
 
 __all__ = ["after_choices", "how_read", "reconciled", "selections"]
 
@@ -55,11 +55,11 @@ def _table(table: Table, unit: str) -> Iterator[str]:
             "last": f"the last by {', '.join(table.bounds.order_by)}",
         }[table.bounds.truncate]
         most = table.bounds.max_rows
-        yield f"{table.name}: of one {unit} at most {_times(most, 'row')} count; of more, {kept} stay."
+        yield f"{table.name}: of one {unit} at most {counted(most, 'row')} count; of more, {kept} stay."
 
 
 def _joined(table: Table, join: PrivateJoin, unit: str) -> str:
-    most = _times(join.max_matches, "row")
+    most = counted(join.max_matches, "row")
     return f"{table.name}: each row is joined with at most {most} of {join.table} of the same {unit}."
 
 
@@ -68,15 +68,11 @@ def _query(query: PlannedQuery) -> Iterator[str]:
         yield f"{query.name}: only rows where {query.where}."
     bounds = []
     if query.max_groups is not None:
-        bounds.append(f"in at most {_times(query.max_groups, 'cell')}")
+        bounds.append(f"in at most {counted(query.max_groups, 'cell')}")
     if query.max_rows_per_group is not None:
-        bounds.append(f"with at most {_times(query.max_rows_per_group, 'row')} in each")
+        bounds.append(f"with at most {counted(query.max_rows_per_group, 'row')} in each")
     if bounds:
         yield f"{query.name}: one unit counts {' and '.join(bounds)}; which ones is decided by a secret key."
-
-
-def _times(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def selections(plan: ReleasePlan) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ from dprelease.publish.accounting.guide import how_read, selections
 from dprelease.publish.accounting.threat_model import ACTORS, MODEL, SIDE_CHANNELS, apart, series_told, signature_line
 from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.html_text import utc, visible
-from dprelease.publish.numbers import at_most
+from dprelease.publish.numbers import at_most, counted
 
 __all__ = ["NOT_STATED", "REGISTRY_FILE", "registry_entry", "registry_yaml"]
 
@@ -270,7 +270,7 @@ def _mechanisms(plan: ReleasePlan, facts: Facts) -> list[str]:
     rows = [draw(step) for step in plan.steps]
     kinds = Counter(row["mechanism"] for row in rows)
     made = facts.environment
-    found = [f"{name}: {count:,} draw{'' if count == 1 else 's'}." for name, count in kinds.items()]
+    found = [f"{name}: {counted(count, 'draw')}." for name, count in kinds.items()]
     if laws := laws_of_loss(plan):
         found.append(f"Loss of a draw: {laws.replace(chr(0xA0), ' ')}.")
     drawn = [

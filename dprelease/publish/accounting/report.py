@@ -9,9 +9,9 @@ from typing import Any
 from dprelease.errors import UnsupportedEvent
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.approval import approval_lines
-from dprelease.plan.explain.facts import budget_facts, invariant_facts, loss_facts, plan_facts, unprotected
+from dprelease.plan.explain.facts import budget_facts, invariant_facts, loss_facts, plan_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.budget import Loss
+from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.filters import account_loss
 from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
 from dprelease.publish.accounting.curves import profile_of
@@ -25,7 +25,7 @@ from dprelease.publish.accounting.glossary import (
     not_protected,
     other_delta,
     post_processing,
-    relation,
+    said_everywhere,
     suspicion,
     what_is_hidden,
     who_is_protected,
@@ -53,17 +53,15 @@ from dprelease.publish.accounting.threat_model import (
     fields,
     identity,
     iso_terms,
-    named,
     signature_line,
     surroundings,
 )
 from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
-from dprelease.publish.derive.tables import derived_of
 from dprelease.publish.html_text import page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.signature import PublicKey
 
-__all__ = ["account_row", "accounting", "accounting_json", "accounting_page", "planned"]
+__all__ = ["account_row", "accounting_json", "accounting_page", "planned", "told_of_plan"]
 
 MOST_ROWS = 500
 MOST_ATTRIBUTES = 60
@@ -95,7 +93,7 @@ def planned(plan: ReleasePlan, fingerprint: str) -> dict[str, Any]:
         "dictionary": dictionary(plan),
         "reading": list(how_read(plan)),
         "selections": list(selections(plan)),
-        "derived": [{"name": each.name, "title": each.title, "sql": each.sql} for each in derived_of(plan)],
+        "derived": [each.model_dump() for each in plan.derive],
         "invariants": invariant_facts(plan),
         "post_processing": list(post_processing(plan)),
         "not_protected": list(not_protected(plan)),
@@ -115,8 +113,8 @@ def accounting(content: Content) -> dict[str, Any]:
     facts = content.facts
     return {
         **planned(content.plan, facts.plan_fingerprint),
-        "accounts": [_account(content.plan, each) | _window(each) for each in facts.accounts],
-        "windows": [_account(content.plan, each) | _window(each) for each in facts.windows],
+        "accounts": [_account(content.plan, each) for each in facts.accounts],
+        "windows": [_account(content.plan, each) for each in facts.windows],
         "approvals": [each.model_dump(mode="json") for each in facts.approvals],
         "restates": facts.restates.model_dump(mode="json") if facts.restates else None,
         **({"paid_by": facts.paid_by} if facts.paid_by is not None else {}),
@@ -140,13 +138,8 @@ def _signature(facts: Facts) -> dict[str, Any]:
 
 
 def _cap_change(each: CapChange) -> dict[str, Any]:
-    return {
-        "account": each.account,
-        "sequence": each.sequence,
-        "at": each.at,
-        "before": budget_facts(each.before),
-        "after": budget_facts(each.after),
-    }
+    caps = {"before": budget_facts(each.before), "after": budget_facts(each.after)}
+    return {**each.model_dump(include={"account", "sequence", "at"}), **caps}
 
 
 def _events_of_the_ledger(facts: Facts) -> list[str]:
@@ -166,13 +159,11 @@ def _events_of_the_ledger(facts: Facts) -> list[str]:
         f"{', '.join(each.tables)}. What that look gave away is no part of any loss that is stated here."
         for each in facts.looks
     ]
-    for each in facts.cap_changes:
-        before = _budget(each.before.epsilon, each.before.rho, each.before.delta)
-        after = _budget(each.after.epsilon, each.after.rho, each.after.delta)
-        found.append(
-            f"The cap of account {each.account} was changed from {before} to {after} by ledger entry {each.sequence}, "
-            f"{utc(each.at)}."
-        )
+    found += [
+        f"The cap of account {each.account} was changed from {_budget(each.before)} to {_budget(each.after)} by ledger "
+        f"entry {each.sequence}, {utc(each.at)}."
+        for each in facts.cap_changes
+    ]
     return found
 
 
@@ -186,12 +177,8 @@ def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:
         "before": loss_facts(facts.before),
         "this_release": None if alone is None else loss_facts(alone),
         "after": None if alone is None else loss_facts(facts.after),
+        **({"window": facts.window} if facts.window else {}),
     }
-
-
-def _window(facts: AccountFacts) -> dict[str, str]:
-    """Which stretch of time the figures are about; nothing where they are about all of it."""
-    return {"window": facts.window} if facts.window else {}
 
 
 def _alone(plan: ReleasePlan, facts: AccountFacts) -> Loss | None:
@@ -219,36 +206,43 @@ def accounting_page(content: Content) -> bytes:
     plan, facts = content.plan, content.facts
     return page(
         "accounting.html.j2",
-        release=plan.release,
-        title=plan.release.title or plan.release.name,
-        facts=facts,
-        charged=utc(facts.reserved_at),
-        notice=NOTICE if facts.rehearsal else "",
-        plan=plan,
-        unit=str(plan.unit),
+        **said_everywhere(content),
+        **told_of_plan(plan),
         identity=identity(plan, facts),
         signature=signature_line(facts.signer),
         happened=_events_of_the_ledger(facts),
         most_rows=MOST_ROWS,
         most_attributes=MOST_ATTRIBUTES,
-        confidence=percent(plan.publish.confidence),
         **_promised(plan, facts),
         **_done(plan),
         **_around(plan, facts),
     )
 
 
+def told_of_plan(plan: ReleasePlan) -> dict[str, Any]:
+    """What the accounting page and the certificate both say of a plan."""
+    rows, attributes = meanings(plan)
+    return {
+        "plan": plan,
+        "who": who_is_protected(plan),
+        "hidden": what_is_hidden(plan),
+        "meanings": rows,
+        "attributes": attributes,
+        "laws_of_loss": laws_of_loss(plan),
+        "not_protected": not_protected(plan),
+        "post_processing": post_processing(plan),
+        "apart": apart(plan),
+        "model": MODEL,
+        "not_covered": NOT_COVERED,
+    }
+
+
 def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
     """What the section on the guarantee names."""
     certified, profile = plan.loss[plan.certified], profile_of(plan)
-    rows, attributes = meanings(plan)
     return {
-        "unprotected": unprotected(plan),
-        "relation": relation(plan),
-        "who": who_is_protected(plan),
-        "hidden": what_is_hidden(plan),
         "suspicion": suspicion(plan),
-        "budget": _budget(plan.budget.epsilon, plan.budget.rho, plan.budget.delta),
+        "budget": _budget(plan.budget),
         "exact_totals": [
             (sign, exact(text)) for sign, text in zip("εδρ", list(totals(plan).values())[:3], strict=True)
         ],
@@ -264,12 +258,9 @@ def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
         "compared": compared(plan),
         "asked_for": plan.accounting,
         "example": [(f"{was} %", odds, f"{low} %", f"{high} %") for was, odds, low, high in worked_example(certified)],
-        "meanings": rows,
-        "attributes": attributes,
         "figures": [profile_figure(plan, profile), trade_off_figure(profile)],
         "accounts": [account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
         "histories": history_figures(plan, facts),
-        "apart": apart(plan),
         "other_delta": other_delta(certified, (*facts.accounts, *facts.windows)),
     }
 
@@ -282,7 +273,6 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "shares": shares(plan),
         "allocation": [_allocated(each) for each in allocation(plan)],
         "steps": [draw(step) for step in plan.steps[:MOST_ROWS]],
-        "laws_of_loss": laws_of_loss(plan),
         "joins": joins(plan),
         "outputs": asked_and_planned(plan, MOST_ROWS),
         "error_sizes": [f"{size:,}" for size in SIZES],
@@ -290,19 +280,15 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "error_moved": any(set(each.post) & {"nonnegative", "integer"} for each in plan.workloads),
         "targets": any(query.goal.targets for query in plan.queries),
         "other_ways": other_ways(plan),
-        "post_processing": post_processing(plan),
-        "derived": derived_of(plan),
-        "not_protected": not_protected(plan),
+        "derived": plan.derive,
     }
 
 
 def _around(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
     """What the section on the surroundings names."""
     return {
-        "model": MODEL,
         "actors": ACTORS,
         "side_channels": SIDE_CHANNELS,
-        "not_covered": NOT_COVERED,
         "environment": sorted({**dict.fromkeys(_TOLD, "not stated"), **facts.environment}.items()),
         "dpia": dpia(plan),
         "iso_terms": iso_terms(plan),
@@ -325,22 +311,22 @@ def _allocated(each: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _budget(epsilon: Any, rho: Any, delta: Any) -> str:
-    name, size = ("ε", epsilon) if epsilon is not None else ("ρ", rho)
-    return f"{name} = {at_most(size, 6)}, δ = {at_most(delta)}"
+def _budget(budget: Budget) -> str:
+    name, size = ("ε", budget.epsilon) if budget.epsilon is not None else ("ρ", budget.rho or Fraction(0))
+    return f"{name} = {at_most(size, 6)}, δ = {at_most(budget.delta)}"
 
 
 def account_row(plan: ReleasePlan, facts: AccountFacts) -> dict[str, str]:
     """An account as a page shows it: before, this release alone and after, at the account's delta; all rounded up."""
     alone = _alone(plan, facts)
     return {
-        "name": named(facts),
+        "name": facts.label,
         "unit": facts.unit,
         "composition": facts.composition,
         "before": at_most(facts.before.epsilon, 6),
         "alone": NO_BOUND if alone is None else at_most(alone.epsilon, 6),
         "after": NO_BOUND if alone is None else at_most(facts.after.epsilon, 6),
-        "cap": _budget(facts.cap.epsilon, facts.cap.rho, facts.cap.delta),
+        "cap": _budget(facts.cap),
         "delta": at_most(facts.after.delta),
         "factor": "" if alone is None else factor_text(facts.after.epsilon),
     }

@@ -13,7 +13,7 @@ from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.document.approval import approval_lines
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.semantics import attributes
-from dprelease.publish.base import AccountFacts, Facts
+from dprelease.publish.base import Facts
 from dprelease.signature import PublicKey
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "fields",
     "identity",
     "iso_terms",
-    "named",
     "series_told",
     "signature_line",
     "surroundings",
@@ -94,12 +93,10 @@ def surroundings(plan: ReleasePlan) -> dict[str, Any]:
 def identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
     """What the release is, and what nobody wrote down of it."""
     release, restates = plan.release, facts.restates
-    before = (
-        f"ledger entry {restates.sequence}, plan {restates.plan_fingerprint[:12]}: {restates.reason}"
-        + (f" ({restates.what})" if restates.what else "")
-        if restates
-        else ""
-    )
+    before = "nothing: no earlier release of this name and period was replaced"
+    if restates is not None:
+        what = f" ({restates.what})" if restates.what else ""
+        before = f"ledger entry {restates.sequence}, plan {restates.plan_fingerprint[:12]}: {restates.reason}{what}"
     known, series = "; ".join(facts.changed_data), " ".join(series_told(plan, facts))
     return [
         ("Product", release.title or release.name),
@@ -109,7 +106,7 @@ def identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
         ("Intended use", release.intended_use or NOT_STATED),
         *([("Publications of this period", series)] if series else []),
         ("Product type", "tables of noisy statistics"),
-        ("Supersedes", before or "nothing: no earlier release of this name and period was replaced"),
+        ("Supersedes", before),
         (
             "Errata",
             f"the data changed while it was measured: {known}" if known else "none was known when it was charged",
@@ -192,15 +189,8 @@ def iso_terms(plan: ReleasePlan) -> tuple[tuple[str, str], ...]:
 def fields(plan: ReleasePlan) -> tuple[tuple[int, str, str, str], ...]:
     """The 26 fields of such a report: number, field, the section of the page that has it, and what is not stated."""
     release = plan.release
-    blank = [
-        words
-        for words, text in (
-            ("curator", release.curator),
-            ("contact", release.contact),
-            ("intended use", release.intended_use),
-        )
-        if not text
-    ]
+    stated = {"curator": release.curator, "contact": release.contact, "intended use": release.intended_use}
+    blank = [words for words, text in stated.items() if not text]
     rows = (
         ("product, curator, use, region, law, sector", "release", ", ".join([*blank, "region", "law", "sector"])),
         ("release, period, what it supersedes, errata", "release", ""),
@@ -269,8 +259,3 @@ def _said(account: Account) -> str:
         f"units, so its cap holds for each {per} by itself, and {counts}. It does not promise more: {who} with rows in "
         f"12 {per}s loses up to 12 times that."
     )
-
-
-def named(facts: AccountFacts) -> str:
-    """An account, and which stretch of time its figures are about, where they are about one."""
-    return f"{facts.name}, {facts.window}" if facts.window else facts.name

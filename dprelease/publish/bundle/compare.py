@@ -28,7 +28,7 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.changes import Moved, moved
 from dprelease.plan.explain.differences import Difference, same_table
 from dprelease.publish.base import key_text, measure_names
-from dprelease.publish.tables.measured import Inputs, inputs_of, queries_as_tables
+from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
 
 __all__ = ["Change", "Comparison", "Difference", "Places", "Released", "aligned", "compare"]
 

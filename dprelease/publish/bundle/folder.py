@@ -14,8 +14,7 @@ from urllib.parse import quote
 from dprelease.errors import PublishError
 from dprelease.failpoints import hit
 from dprelease.publish.base import Publication
-from dprelease.publish.bundle.signing import SIGNATURE_FILE
-from dprelease.publish.manifest import MANIFEST_FILE, Manifest
+from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest
 from dprelease.publish.packed import blocks_of, size_of
 from dprelease.regular import LARGEST_MANIFEST, read_regular
 

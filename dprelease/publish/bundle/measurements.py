@@ -22,8 +22,8 @@ from dprelease.publish.base import safe_path
 from dprelease.publish.bundle.read_tables import Kind, csv_columns
 from dprelease.publish.bundle.recipe import holds, recipe
 from dprelease.publish.csv_text import escapes, key_texts, key_width, line_blocks, unescaped, whole_texts
+from dprelease.publish.measured import held_key
 from dprelease.publish.packed import Files, packed
-from dprelease.publish.tables.measured import held_key
 
 __all__ = [
     "RECIPE",

@@ -21,24 +21,21 @@ from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
 from dprelease.publish.base import Content, Facts, Publication, check_queries, table_names
 from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, measurement_paths
-from dprelease.publish.bundle.signing import SIGNATURE_FILE, signed
 from dprelease.publish.derive.tables import check_derived, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
-from dprelease.publish.formats.filed import filed
 from dprelease.publish.formats.jsonstat import MOST_ROWS
-from dprelease.publish.manifest import MANIFEST_FILE, FileFacts, LedgerFacts, Manifest
+from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileFacts, LedgerFacts, Manifest, signed
+from dprelease.publish.measured import filed, inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_of, kept, size_of
-from dprelease.publish.tables.measured import inputs_of, queries_as_tables
 from dprelease.signature import PrivateKey
 
 __all__ = [
     "LOOK_FILE",
     "MAKING",
-    "RENDERERS",
     "bundle_files",
     "check_publishable",
     "files_beside",
-    "format_files",
+    "lacking",
     "planned_files",
     "render",
     "renderers",
@@ -133,10 +130,11 @@ def render(
     """
     if facts.signer != ("" if key is None else key.public.text):
         raise BrokenPromiseError("the facts name another signer than the key to sign with", code="DPR-W108")
-    files = _bundle_files(plan, measurements, facts, look, None)
-    if key is not None:
-        files[SIGNATURE_FILE] = signed(Manifest.from_canonical(Files(files)[MANIFEST_FILE]), key)
-    return Publication(Files(files))
+    files = bundle_files(plan, measurements, facts, look)
+    if key is None:
+        return Publication(files)
+    signature = signed(Manifest.from_canonical(files[MANIFEST_FILE]), key)
+    return Publication(Files({**kept(files), SIGNATURE_FILE: signature}))
 
 
 def bundle_files(
@@ -156,16 +154,6 @@ def bundle_files(
         given: Files of the bundle, where it is made again to be checked: those of a format that cannot be made here,
             for want of its library, are taken from these.
     """
-    return Files(_bundle_files(plan, measurements, facts, look, given))
-
-
-def _bundle_files(
-    plan: ReleasePlan,
-    measurements: Mapping[str, Measurement],
-    facts: Facts,
-    look: Presentation | None,
-    given: Mapping[str, bytes] | None,
-) -> dict[str, Data]:
     if facts.plan_fingerprint != plan.fingerprint():
         raise BrokenPromiseError(
             "the facts of the ledger are of another plan than the one to publish",
@@ -188,8 +176,8 @@ def _bundle_files(
     if look is not None:
         files[LOOK_FILE] = (look.canonical() + "\n").encode()
     files["plan.json"] = (plan.canonical() + "\n").encode()
-    files[MANIFEST_FILE] = manifest(plan, facts, Files(files)).to_bytes()
-    return files
+    files[MANIFEST_FILE] = _manifest(plan, facts, Files(files)).to_bytes()
+    return Files(files)
 
 
 def files_beside(
@@ -259,7 +247,7 @@ def format_files(
     return found
 
 
-def manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Manifest:
+def _manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Manifest:
     """The manifest of these files."""
     return Manifest(
         release=plan.release.name,

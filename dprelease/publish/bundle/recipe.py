@@ -18,9 +18,9 @@ from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.glossary import described, measured, post_processing
 from dprelease.publish.base import measure_names
-from dprelease.publish.tables.measured import TOP_K, step_of_sums
+from dprelease.publish.measured import TOP_K, step_of_sums
 
-__all__ = ["WORDS", "holds", "ranges_recipe", "recipe", "variance_of", "workload_recipe"]
+__all__ = ["holds", "recipe"]
 
 WORDS = {
     "steps": "what each file holds; numbers are whole, in steps of `grid`, and noise has been added to them",
@@ -70,7 +70,7 @@ def recipe(plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Se
         columns: The columns of each file.
     """
     exact = [_exact(each, files[each.id], columns[each.id]) for each in plan.invariants]
-    ranges = [ranges_recipe(plan, query) for query in plan.queries if query.ranges is not None]
+    ranges = [_ranges(plan, query) for query in plan.queries if query.ranges is not None]
     return {
         "format": 1,
         "words": WORDS,
@@ -79,7 +79,7 @@ def recipe(plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Se
         "outputs": [_output(plan, query, name) for query in plan.queries for name in measure_names(plan, query)],
         "derived": [{"name": each.name, "sql": each.sql} for each in plan.derive],
         "post_processing": list(post_processing(plan)),
-        **({"workloads": [workload_recipe(plan, each) for each in plan.workloads]} if plan.workloads else {}),
+        **({"workloads": [_workload(plan, each) for each in plan.workloads]} if plan.workloads else {}),
         **({"ranges": ranges} if ranges else {}),
         **({"invariants": exact} if exact else {}),
     }
@@ -127,34 +127,24 @@ def _query(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
 
 
 def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]:
-    feeds, table = query.inputs[name], plan.catalog.tables[query.table]
+    inputs = [(feed.step, feed.part + 1) for feed in query.inputs[name]]
+    along, blank = "", list[str]()
     if query.workload is not None:
-        return {
-            "query": query.name,
-            "measure": name,
-            "what": described(query.measures[name], table, str(plan.unit)),
-            "inputs": [{"step": take.step, "part": 1} for take in plan.workload(query.workload).takes],
-            "formula": f"workload {query.workload}",
-            "blank": [],
-        }
-    parts = [plan.taken(feed.step).parts[feed.part] for feed in feeds]
-    if query.ranges is not None:
-        return {
-            "query": query.name,
-            "measure": name,
-            "what": f"{described(query.measures[name], table, str(plan.unit))}, added up along {query.ranges.of}",
-            "inputs": [{"step": feed.step, "part": 1} for feed in feeds],
-            "formula": f"ranges {query.name}",
-            "blank": [],
-        }
-    made = query.measures[name].formula([Term(f"x{at}", part) for at, part in enumerate(parts, start=1)])
+        inputs, formula = [(take.step, 1) for take in plan.workload(query.workload).takes], f"workload {query.workload}"
+    elif query.ranges is not None:
+        inputs, formula = [(step, 1) for step, _ in inputs], f"ranges {query.name}"
+        along = f", added up along {query.ranges.of}"
+    else:
+        parts = [plan.taken(step).parts[part - 1] for step, part in inputs]
+        made = query.measures[name].formula([Term(f"x{at}", part) for at, part in enumerate(parts, start=1)])
+        formula, blank = made.text, list(made.blank)
     return {
         "query": query.name,
         "measure": name,
-        "what": described(query.measures[name], table, str(plan.unit)),
-        "inputs": [{"step": feed.step, "part": feed.part + 1} for feed in feeds],
-        "formula": made.text,
-        "blank": list(made.blank),
+        "what": described(query.measures[name], plan.catalog.tables[query.table], str(plan.unit)) + along,
+        "inputs": [{"step": step, "part": part} for step, part in inputs],
+        "formula": formula,
+        "blank": blank,
     }
 
 
@@ -191,13 +181,8 @@ _BEFORE = (
 )
 
 
-def workload_recipe(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
-    """The part of ``recipe.json`` on one workload; it follows from the plan alone.
-
-    Args:
-        plan: That was measured.
-        workload: The workload of the plan.
-    """
+def _workload(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
+    """The part on one workload."""
     steps = {take.step: plan.taken(take.step) for take in workload.takes}
     design, moved = design_of(workload, plan.catalog, steps), _AFTER.keys() & set(workload.post)
     return {
@@ -256,25 +241,19 @@ _ROOT = (
 )
 
 
-_HELD = "F is the matrix beside this, row by row."
-
-
-_PLAIN = "F is the matrix with 1 on its diagonal, and 0 elsewhere."
-
-
+_FACTORS = {
+    "root": _ROOT,
+    "matrix": "F is the matrix beside this, row by row.",
+    "counts": "F is the matrix with 1 on its diagonal, and 0 elsewhere.",
+}
 _SUMS = {
     "prefixes": "Add up x from the first key to each key: these are the numbers of the table.",
     "all": "Add up x from each key to itself and to every later one: these are the numbers of the table.",
 }
 
 
-def ranges_recipe(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
-    """The part of ``recipe.json`` on one query with ranges; it follows from the plan alone.
-
-    Args:
-        plan: That was measured.
-        query: The query of the plan, with ranges.
-    """
+def _ranges(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
+    """The part on one query with ranges."""
     step, ranges = step_of_sums(plan, query), query.ranges
     if ranges is None:
         raise ValueError("only a query with ranges has sums along a column")
@@ -282,7 +261,6 @@ def ranges_recipe(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
     kind = "counts" if factor is None else factor.kind
     column = plan.catalog.tables[query.table].column(ranges.of)
     matrix = {} if factor is None or factor.rows is None else {"matrix": [list(row) for row in factor.rows]}
-    told = {"root": _ROOT, "matrix": _HELD, "counts": _PLAIN}[kind]
     return {
         "query": query.name,
         "step": step.id,
@@ -294,7 +272,7 @@ def ranges_recipe(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
         **matrix,
         "how": [
             f"For every combination of the other keys, the numbers of the step along {ranges.of} are y = F x + noise.",
-            told,
+            _FACTORS[kind],
             "Solve F x = y.",
             _SUMS[ranges.which],
             "The standard error of such a sum s'x is the square root of (s' F^-1 F'^-1 s) times the variance of the "

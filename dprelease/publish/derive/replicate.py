@@ -6,23 +6,28 @@ generator is what it needs. Nothing here may be used to hide anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.errors import PlanError
+from dprelease.estimate.workloads.zeros import estimated, possible
 from dprelease.measures import Noisy
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
 from dprelease.noise.mechanisms.lattice_ball import numerator
+from dprelease.plan.design.workload_design import design_of, lattice
+from dprelease.plan.document import ReleasePlan, Workload
 
-__all__ = ["again", "noise_of"]
+__all__ = ["again", "check_size", "errors_again"]
 
 Floats = npt.NDArray[np.float64]
 _LARGEST = 2.0**63 - 1024
+_MOST_DRAWN = 100_000  # noisy numbers of a workload: a thousand times as many are drawn and reconciled
 _TABLED = 20  # the largest scale of a discrete Gaussian that is drawn from a table of its probabilities
 
 
@@ -65,9 +70,7 @@ def noise_of(law: Law, parts: int, size: int, chance: np.random.Generator) -> Fl
     if isinstance(law, KNormLaw):
         return _knorm(law, size, chance)
     if isinstance(law, DiscreteLaplaceLaw):
-        return np.stack(
-            [_geometric(law.scale, size, chance) - _geometric(law.scale, size, chance) for _ in range(parts)]
-        )
+        return np.stack([_laplace(law.scale, size, chance) for _ in range(parts)])
     if isinstance(law, DiscreteGaussianLaw):
         return np.stack([_gaussian(law.scale, size, chance) for _ in range(parts)])
     return np.zeros((parts, size))
@@ -113,3 +116,58 @@ def _knorm(law: KNormLaw, size: int, chance: np.random.Generator) -> Floats:
     whole = np.where(place < first, 1 + np.floor(part * radius), np.floor(part * (radius + 1)))
     whole = np.where(place == first, 0.0, whole)
     return np.asarray(whole[1:] - whole[0])
+
+
+def check_size(plan: ReleasePlan, used: Collection[str]) -> None:
+    """Refuse SQL over a workload whose noise is too large to be drawn a thousand times.
+
+    Args:
+        plan: The plan.
+        used: Names of the tables that the SQL reads.
+
+    Raises:
+        PlanError: DPR-P159; names the workload.
+    """
+    for workload in plan.workloads:
+        drawn = sum(plan.taken(take.step).cells or 0 for take in workload.takes)
+        if drawn > _MOST_DRAWN and set(workload.tables) & set(used):
+            raise PlanError(
+                f"a derived table reads workload {workload.name!r}, of which {drawn:,} numbers are drawn",
+                detail=f"its margins take a thousand times as many; at most {_MOST_DRAWN:,} are done",
+                hint="publish the table as a query of its own, or derive it from the files afterwards",
+                code="DPR-P159",
+            )
+
+
+def errors_again(
+    plan: ReleasePlan, workload: Workload, wanted: Collection[str], replicates: int, chance: np.random.Generator
+) -> dict[str, Floats]:
+    """The errors of tables under fresh draws of all of the workload's noise, one replicate after the other.
+
+    Reconciling is linear, so that the errors of the estimates are what the noise alone becomes. What was made
+    non-negative or whole afterwards is not repeated: the margins are those of the estimates.
+
+    Args:
+        plan: The plan.
+        workload: The workload of the plan.
+        wanted: Names of tables of the workload.
+        replicates: How many.
+        chance: Where the noise comes from.
+
+    Returns:
+        By table, shape ``(replicates * cells,)``.
+    """
+    steps = {take.step: plan.taken(take.step) for take in workload.takes}
+    design = design_of(workload, plan.catalog, steps)
+    found: dict[str, list[Floats]] = {name: [] for name in wanted}
+    for _ in range(replicates):
+        values = []
+        for take in workload.takes:
+            step, shape = steps[take.step], design.shape(take.level, take.axes)
+            drawn = noise_of(step.law, 1, int(np.prod(shape)), chance)
+            values.append(drawn.reshape(shape) / lattice(step))
+        tables = estimated(design, values)
+        for name, errors in found.items():
+            place = workload.place(name)
+            errors.append(tables[place][:, possible(design, place[1])].reshape(-1))
+    return {name: np.concatenate(errors) for name, errors in found.items()}

@@ -15,10 +15,9 @@ from dprelease.catalog.table import Key
 from dprelease.estimate import PublishedTable, coded
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.csv_text import written
-from dprelease.publish.derive.replicate import again
+from dprelease.publish.derive.replicate import again, errors_again
 from dprelease.publish.derive.sql import Derivation
-from dprelease.publish.derive.workloads import errors_again
-from dprelease.publish.tables.measured import Inputs, sums_again
+from dprelease.publish.measured import Inputs, sums_again
 
 __all__ = ["REPLICATES", "Answer", "Database", "Spread", "answer_of", "replicated"]
 

@@ -17,7 +17,7 @@ or where too many replicates have no such row or number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,34 +27,20 @@ from dprelease.catalog.table import Column
 from dprelease.errors import PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
 from dprelease.noise import Measurement
-from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document import Derived, ReleasePlan
 from dprelease.publish.base import check_header, header, key_columns, measure_names, moves, safe_path
+from dprelease.publish.derive.replicate import check_size
 from dprelease.publish.derive.run import Answer, Database, Spread, answer_of, replicated
 from dprelease.publish.derive.sql import Derivation, check_derive
 from dprelease.publish.derive.terms import Columns
-from dprelease.publish.derive.workloads import check_size
-from dprelease.publish.tables.measured import Inputs
+from dprelease.publish.measured import Inputs
 
-__all__ = ["Derived", "check_derived", "columns_of", "derived_of", "derived_tables", "made_again", "outline", "seed_of"]
+__all__ = ["check_derived", "derived_tables", "made_again", "outline", "seed_of"]
 
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Derived:
-    """A derived table as the author asked for it."""
-
-    name: str
-    title: str
-    sql: str
-
-
-def derived_of(plan: ReleasePlan) -> tuple[Derived, ...]:
-    """The derived tables of a plan, in its order."""
-    return tuple(Derived(each.name, each.title, each.sql) for each in plan.derive)
-
-
-def columns_of(plan: ReleasePlan) -> dict[str, Columns]:
+def _columns_of(plan: ReleasePlan) -> dict[str, Columns]:
     """What the SQL of a derived table can name: every query with its keys and its measures."""
     return {
         query.name: Columns(
@@ -74,12 +60,12 @@ def check_derived(plan: ReleasePlan) -> None:
             have one name (DPR-W104).
     """
     taken = {query.name.lower() for query in plan.queries}
-    for derived in derived_of(plan):
+    for derived in plan.derive:
         safe_path(f"{derived.name}.csv")
         if derived.name.lower() in taken:
             raise PublishError(f"two tables are named {derived.name!r}", hint="rename the derived one", code="DPR-W103")
         taken.add(derived.name.lower())
-        check_size(plan, check_derive(derived.sql, columns_of(plan)).tables)
+        check_size(plan, check_derive(derived.sql, _columns_of(plan)).tables)
         names, hint = header(outline(plan, derived), rehearsal=True), "rename the number or the key: `... as name`"
         check_header(names, f"derived table {derived.name!r}", "number", hint=hint)
 
@@ -100,10 +86,9 @@ def derived_tables(
         inputs: What they were made of.
         seed: The seed of the replicates.
     """
-    asked = derived_of(plan)
-    if not asked:
+    if not plan.derive:
         return ()
-    read = [check_derive(derived.sql, columns_of(plan)) for derived in asked]
+    read = [check_derive(derived.sql, _columns_of(plan)) for derived in plan.derive]
     used = {name for each in read for name in each.tables}
     with Database() as database:
         answers = [answer_of(each, tables, database) for each in read]
@@ -116,7 +101,7 @@ def derived_tables(
         for replicates, made in replicated(plan, estimates, inputs, used, np.random.default_rng(seed)):
             for spread in spreads:
                 spread.add(made, replicates, database)
-    return tuple(_table(plan, *each) for each in zip(asked, read, answers, before, spreads, strict=True))
+    return tuple(_table(plan, *each) for each in zip(plan.derive, read, answers, before, spreads, strict=True))
 
 
 def _before(tables: Sequence[PublishedTable]) -> tuple[PublishedTable, ...]:
@@ -141,7 +126,7 @@ def _of_moved(plan: ReleasePlan, found: Derivation) -> bool:
 def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTable]) -> Answer:
     """The keys and values of a derived table by the published values alone."""
     with Database() as database:
-        return answer_of(check_derive(derived.sql, columns_of(plan)), tables, database)
+        return answer_of(check_derive(derived.sql, _columns_of(plan)), tables, database)
 
 
 def _lawless(plan: ReleasePlan, used: frozenset[tuple[str, str]]) -> bool:
@@ -165,7 +150,7 @@ def _key_columns(plan: ReleasePlan, found: Derivation) -> tuple[Column, ...]:
 
 def outline(plan: ReleasePlan, derived: Derived) -> PublishedTable:
     """The table without rows: its columns, which the plan alone decides."""
-    found = check_derive(derived.sql, columns_of(plan))
+    found = check_derive(derived.sql, _columns_of(plan))
     nothing = np.zeros((0, sum(output.key is None for output in found.outputs)))
     return _filled(plan, derived, found, Answer([], [], nothing), nothing, nothing, nothing)
 

@@ -90,7 +90,8 @@ def _is_unknown(node: Any) -> bool:
     return type(node).__name__ == "Anonymous"
 
 
-Read = Callable[[Any, Callable[[Any], Term], Scope], Term]
+Reader = Callable[[Any], Term]  # reads what stands inside
+Read = Callable[[Any, Reader, Scope], Term]
 
 
 def _joined(sql: str, kind: Kind, *parts: Term) -> Term:
@@ -169,77 +170,57 @@ def _literal(node: Any, _: Any, __: Scope) -> Term:
     return Term(f"cast({text} as double)", "number")
 
 
-def _boolean(node: Any, _: Any, __: Scope) -> Term:
-    return Term("true" if node.this else "false", "boolean")
-
-
-def _null(_: Any, __: Any, ___: Scope) -> Term:
-    return Term("null", "null")
-
-
-def _paren(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+def _paren(node: Any, read: Reader, _: Scope) -> Term:
     inner = read(node.this)
     return _joined(f"({inner.sql})", inner.kind, inner)
 
 
-def _arithmetic(form: str) -> Read:
-    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
-        left, right = read(node.this), read(node.expression)
-        return _joined(form.format(_number(left), _number(right)), "number", left, right)
-
-    return read_it
+def _parts(node: Any, read: Reader) -> list[Term]:
+    """What an operator or a function is about: its one or two arguments, or the first and all others of a list."""
+    second = node.args.get("expression")
+    return [read(each) for each in (node.this, *([] if second is None else [second]), *node.expressions)]
 
 
-def _of_one(form: str) -> Read:
-    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
-        inner = read(node.this)
-        return _joined(form.format(_number(inner)), "number", inner)
+def _form(form: str, text: Callable[[Term], str] = _number, kind: Kind = "number") -> Read:
+    """An operator whose parts are all numbers (or conditions), as the text that it becomes."""
+
+    def read_it(node: Any, read: Reader, _: Scope) -> Term:
+        parts = _parts(node, read)
+        texts = list(map(text, parts))
+        return _joined(form.format(*texts, all=", ".join(texts)), kind, *parts)
 
     return read_it
 
 
 def _comparison(sign: str) -> Read:
-    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
-        parts = [read(node.this), read(node.expression)]
+    def read_it(node: Any, read: Reader, _: Scope) -> Term:
+        parts = _parts(node, read)
         (left, right), _kind = _alike(parts)
         return _joined(f"({left} {sign} {right})", "boolean", *parts)
 
     return read_it
 
 
-def _logical(word: str) -> Read:
-    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
-        left, right = read(node.this), read(node.expression)
-        return _joined(f"({_truth(left)} {word} {_truth(right)})", "boolean", left, right)
-
-    return read_it
-
-
-def _not(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
-    inner = read(node.this)
-    return _joined(f"(not {_truth(inner)})", "boolean", inner)
-
-
-def _is_null(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
-    inner, what = read(node.this), read(node.expression)
+def _is_null(node: Any, read: Reader, _: Scope) -> Term:
+    inner, what = _parts(node, read)
     if what.kind != "null":
         raise refuse("has `is` with something else than null", "write `a is null`, or `a = b`", "DPR-P151")
     return _joined(f"({inner.sql} is null)", "boolean", inner)
 
 
-def _between(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+def _between(node: Any, read: Reader, _: Scope) -> Term:
     parts = [read(node.this), read(node.args["low"]), read(node.args["high"])]
     (value, low, high), _kind = _alike(parts)
     return _joined(f"({value} between {low} and {high})", "boolean", *parts)
 
 
-def _in(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
-    parts = [read(node.this), *(read(each) for each in node.expressions)]
+def _in(node: Any, read: Reader, _: Scope) -> Term:
+    parts = _parts(node, read)
     (value, *listed), _kind = _alike(parts)
     return _joined(f"({value} in ({', '.join(listed)}))", "boolean", *parts)
 
 
-def _case(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+def _case(node: Any, read: Reader, _: Scope) -> Term:
     tests = [read(each.this) for each in node.args["ifs"]]
     values = [read(each.args["true"]) for each in node.args["ifs"]]
     values += [read(node.args["default"])] if node.args.get("default") is not None else []
@@ -249,15 +230,7 @@ def _case(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
     return _joined(f"(case{text} end)", kind, *tests, *values)
 
 
-def _several(name: str) -> Read:
-    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
-        parts = [read(node.this), *(read(each) for each in node.expressions)]
-        return _joined(f"{name}({', '.join(_number(part) for part in parts)})", "number", *parts)
-
-    return read_it
-
-
-def _round(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+def _round(node: Any, read: Reader, _: Scope) -> Term:
     inner, decimals = read(node.this), node.args.get("decimals")
     places = "0" if decimals is None else str(decimals.this)
     if not places.isdigit() or int(places) > 12:
@@ -266,7 +239,7 @@ def _round(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
 
 
 def _total(name: str) -> Read:
-    def read_it(node: Any, read: Callable[[Any], Term], _: Scope) -> Term:
+    def read_it(node: Any, read: Reader, _: Scope) -> Term:
         if name == "count" and type(node.this).__name__ == "Star":
             return Term("cast(count(*) as double)", "number", is_summed=True)
         inner = read(node.this)
@@ -282,38 +255,38 @@ _TWO = {"this", "expression"}
 _READ: dict[str, tuple[set[str], Read]] = {
     "Column": ({"this", "table"}, _column),
     "Literal": ({"this", "is_string"}, _literal),
-    "Boolean": ({"this"}, _boolean),
-    "Null": (set(), _null),
+    "Boolean": ({"this"}, lambda node, *_: Term("true" if node.this else "false", "boolean")),
+    "Null": (set(), lambda *_: Term("null", "null")),
     "Paren": ({"this"}, _paren),
-    "Neg": ({"this"}, _of_one("(- {0})")),
-    "Add": (_TWO, _arithmetic("({0} + {1})")),
-    "Sub": (_TWO, _arithmetic("({0} - {1})")),
-    "Mul": (_TWO, _arithmetic("({0} * {1})")),
-    "Div": (_TWO, _arithmetic("({0} / nullif({1}, 0))")),
-    "Nullif": (_TWO, _arithmetic("nullif({0}, {1})")),
+    "Neg": ({"this"}, _form("(- {0})")),
+    "Add": (_TWO, _form("({0} + {1})")),
+    "Sub": (_TWO, _form("({0} - {1})")),
+    "Mul": (_TWO, _form("({0} * {1})")),
+    "Div": (_TWO, _form("({0} / nullif({1}, 0))")),
+    "Nullif": (_TWO, _form("nullif({0}, {1})")),
     "EQ": (_TWO, _comparison("=")),
     "NEQ": (_TWO, _comparison("<>")),
     "GT": (_TWO, _comparison(">")),
     "GTE": (_TWO, _comparison(">=")),
     "LT": (_TWO, _comparison("<")),
     "LTE": (_TWO, _comparison("<=")),
-    "And": (_TWO, _logical("and")),
-    "Or": (_TWO, _logical("or")),
-    "Not": ({"this"}, _not),
+    "And": (_TWO, _form("({0} and {1})", _truth, "boolean")),
+    "Or": (_TWO, _form("({0} or {1})", _truth, "boolean")),
+    "Not": ({"this"}, _form("(not {0})", _truth, "boolean")),
     "Is": (_TWO, _is_null),
     "Between": ({"this", "low", "high"}, _between),
     "In": ({"this", "expressions"}, _in),
     "Case": ({"ifs", "default"}, _case),
-    "Coalesce": ({"this", "expressions"}, _several("coalesce")),
-    "Least": ({"this", "expressions"}, _several("least")),
-    "Greatest": ({"this", "expressions"}, _several("greatest")),
+    "Coalesce": ({"this", "expressions"}, _form("coalesce({all})")),
+    "Least": ({"this", "expressions"}, _form("least({all})")),
+    "Greatest": ({"this", "expressions"}, _form("greatest({all})")),
     "Round": ({"this", "decimals"}, _round),
-    "Abs": ({"this"}, _of_one("abs({0})")),
-    "Floor": ({"this"}, _of_one("floor({0})")),
-    "Ceil": ({"this"}, _of_one("ceil({0})")),
-    "Exp": ({"this"}, _of_one("exp({0})")),
-    "Sqrt": ({"this"}, _of_one("pow({0}, 0.5)")),
-    "Ln": ({"this"}, _of_one("ln(nullif(greatest({0}, 0), 0))")),
+    "Abs": ({"this"}, _form("abs({0})")),
+    "Floor": ({"this"}, _form("floor({0})")),
+    "Ceil": ({"this"}, _form("ceil({0})")),
+    "Exp": ({"this"}, _form("exp({0})")),
+    "Sqrt": ({"this"}, _form("pow({0}, 0.5)")),
+    "Ln": ({"this"}, _form("ln(nullif(greatest({0}, 0), 0))")),
     "Sum": ({"this"}, _total("sum")),
     "Avg": ({"this"}, _total("avg")),
     "Min": ({"this"}, _total("min")),

@@ -19,7 +19,7 @@ from xlsxwriter.utility import xl_col_to_name, xl_range
 from xlsxwriter.worksheet import Worksheet
 
 from dprelease.publish.formats.cube import numbered
-from dprelease.publish.html_text import visible
+from dprelease.publish.html_text import moment_of, visible
 
 __all__ = ["Cell", "Field", "Sheet", "headers", "held", "sheet_names", "table_names", "workbook_bytes"]
 
@@ -71,11 +71,8 @@ def workbook_bytes(sheets: Sequence[Sheet], *, title: str, author: str, created:
 
 
 def _time(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return _EPOCH
-    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else _EPOCH
+    moment = moment_of(text)
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment and moment.tzinfo else _EPOCH
 
 
 class _Styles:

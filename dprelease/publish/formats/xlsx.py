@@ -25,7 +25,7 @@ from dprelease.publish.base import NOTICE, UNADJUSTED, Content, key_text
 from dprelease.publish.formats.cube import numbers_of, suppressed
 from dprelease.publish.formats.workbook import Cell, Field, Sheet, headers, sheet_names, table_names
 from dprelease.publish.html_text import utc
-from dprelease.publish.numbers import at_most, percent
+from dprelease.publish.numbers import at_most, counted, percent
 
 __all__ = ["WORKBOOK", "cover", "notes", "sheets_of", "xlsx_files"]
 
@@ -110,7 +110,8 @@ def _left_out(content: Content, files: Mapping[str, bytes]) -> list[str]:
     held = {table.name for table in _held(content.tables)}
     gone = [table for table in content.tables if table.name not in held]
     lines = [
-        f"Not in this workbook, because it is too large for one: {table.title or table.name} ({_rows(table.cells)}); "
+        f"Not in this workbook, because it is too large for one: {table.title or table.name} "
+        f"({counted(table.cells, 'row')}); "
         + (f"all of it is in {path}." if (path := _file(table, files)) else "publish it as csv as well to have it.")
         for table in gone[:_MOST_NAMED]
     ]
@@ -143,7 +144,7 @@ def _table(content: Content, table: PublishedTable, files: Mapping[str, bytes], 
     made = [Field(each.header, each.cells or [NO_ESTIMATE], each.decimals) for each in fields[:SHEET_COLUMNS]]
     lines = [
         NOTICE if content.facts.rehearsal else "",
-        f"This sheet has one table with {_rows(table.cells)}, of period {content.plan.release.period}.",
+        f"This sheet has one table with {counted(table.cells, 'row')}, of period {content.plan.release.period}.",
         f"Estimates with random noise: margin, lower and upper end hold at {percent(table.confidence)} % confidence."
         if table.measures
         else "",
@@ -161,10 +162,6 @@ def _table(content: Content, table: PublishedTable, files: Mapping[str, bytes], 
         fields=made or [Field("everything", [NO_ESTIMATE])],
         back=CONTENTS,
     )
-
-
-def _rows(number: int) -> str:
-    return f"{number:,} row{'' if number == 1 else 's'}"
 
 
 def _moved(table: PublishedTable) -> str:

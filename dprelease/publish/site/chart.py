@@ -10,12 +10,12 @@ from decimal import Decimal
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.measures.text import decimal
 from dprelease.publish.base import key_text
+from dprelease.publish.numbers import power_of_ten, round_step
 
 __all__ = ["Bar", "Chart", "chart"]
 
 MOST_BARS = 60
 _FROM = 1e4  # from here on an axis counts in thousands or more
-_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _POWERS = {3: "thousands", 6: "millions", 9: "billions", 12: "trillions"}
 
 
@@ -175,9 +175,7 @@ def _labels(table: PublishedTable, at: int) -> tuple[str, str]:
 
 def _ticks(low: float, high: float) -> list[float]:
     """Round numbers within [low, high], two to six of them, zero among them."""
-    rough = (high - low) / 5
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough)
+    step = round_step(high - low)
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
@@ -187,7 +185,7 @@ def _unit(ticks: list[float]) -> tuple[float, str]:
     if largest < _FROM:
         return 1.0, ""
     power = int(math.log10(largest) + 1e-9) // 3 * 3
-    return 10.0**power, _POWERS.get(power) or f"units of 10{str(power).translate(_RAISED)}"
+    return 10.0**power, _POWERS.get(power) or f"units of {power_of_ten(power)}"
 
 
 def _short(tick: float, step: float) -> Decimal:

@@ -19,23 +19,21 @@ from markupsafe import Markup
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
 from dprelease.plan.document import PlannedQuery, ReleasePlan
-from dprelease.plan.explain.facts import unprotected
-from dprelease.publish.accounting.glossary import compared, described, other_delta, relation, what_is_hidden
+from dprelease.publish.accounting.glossary import compared, described, other_delta, said_everywhere, what_is_hidden
 from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
-from dprelease.publish.accounting.threat_model import apart, named
-from dprelease.publish.base import NOTICE, AccountFacts, Content
-from dprelease.publish.html_text import page, utc
+from dprelease.publish.accounting.threat_model import apart
+from dprelease.publish.base import AccountFacts, Content
+from dprelease.publish.html_text import page
 from dprelease.publish.numbers import at_most, odds_factor, percent, shown
 from dprelease.publish.packed import size_of
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
 from dprelease.publish.site.paging import Page, Paged, paged
-from dprelease.publish.site.workloads import Crosstabs, Related, crosstabs_of, workload_pages
-from dprelease.signature import PublicKey
+from dprelease.publish.site.workloads import Crosstabs, crosstabs_of, workload_pages
 
-__all__ = ["ALWAYS", "Download", "downloads", "html_files", "others", "site_files", "size"]
+__all__ = ["html_files", "site_files"]
 
 INDEX = "index.html"
 _MOST_GROUPS = 30
@@ -50,75 +48,52 @@ _RUN = 50  # tables under one heading of the contents, where their keys give too
 
 @dataclass(frozen=True)
 class Section:
-    """One table on a page, or in the list of the index.
+    """One table on a page.
 
     Attributes:
-        name: The name of the table.
+        table: The table.
         title: Its title.
-        key_names: Its key columns.
         measures: Names, and what the numbers are.
         about: Which rows there are.
         beside: What no margin covers.
-        first: The first row that is shown, from 0.
-        shown: How many rows are.
-        rows: They, as HTML.
-        total: How many rows the table has.
-        suppressed: Rows that are blank because a noisy number was below a limit.
-        below: That limit in words.
-        derived: Whether SQL made it of published numbers.
+        below: In words, the limit below which a noisy number makes a row blank.
         unreliable: How many numbers are marked or withheld.
         blank: How many numbers have no estimate.
+        moved: Whether its numbers were moved after they were estimated.
         charts: The charts of its measures.
         downloads: Its files.
-        pages: Where the table is; whole, if ``held`` is ``total``.
-        held: How many of its rows there are on pages.
+        pages: Where the table is.
         crosstabs: The workload that it is of.
-        related: Where its page leads to in that workload.
-        moved: Whether its numbers were moved after they were estimated.
+        first: The first row that is shown, from 0.
+        shown: How many rows are.
+        rows: They, as HTML; None: of a section that is no part of a page yet.
     """
 
-    name: str
+    table: PublishedTable
     title: str
-    key_names: tuple[str, ...]
     measures: tuple[tuple[str, str], ...]
     about: tuple[str, ...]
     beside: tuple[str, ...]
-    first: int
-    shown: int
-    rows: Markup
-    total: int
-    suppressed: int
     below: str
-    derived: bool
     unreliable: int
     blank: int
+    moved: bool
     charts: tuple[Chart, ...]
     downloads: tuple[Download, ...]
     pages: tuple[Page, ...]
-    held: int
-    crosstabs: Crosstabs | None = None
-    related: Related | None = None
-    moved: bool = False
+    crosstabs: Crosstabs | None
+    first: int = 0
+    shown: int = 0
+    rows: Markup | None = None
 
+    @property
+    def held(self) -> int:
+        """How many of its rows there are on pages."""
+        return self.pages[-1].last if self.pages else self.table.cells
 
-@dataclass(frozen=True)
-class Entry:
-    """A table in the list of the index: where it is, its size, and its files."""
-
-    href: str
-    title: str
-    cells: int
-    numbers: int
-    downloads: tuple[Download, ...]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Tables under one heading; an empty one: there is but one group."""
-
-    name: str
-    heading: str
-    entries: tuple[Entry, ...]
+    def of_rows(self, first: int, last: int) -> Section:
+        """The same with these of its rows, from 0 and ``last`` not among them."""
+        return replace(self, first=first, shown=last - first, rows=rows(self.table, first, last))
 
 
 def html_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -137,7 +112,7 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
     queries = {query.name: query for query in plan.queries}
     of = {name: query.workload for name, query in queries.items() if query.workload is not None}
     places = paged(content.tables, of.keys())
-    several = {each.name: each for each in crosstabs_of(plan.workloads, content.tables, places)}
+    several = {each.workload.name: each for each in crosstabs_of(plan.workloads, content.tables, places)}
     shared = _shared(content)
     found: dict[str, bytes] = {}
     sections, entries = [], []
@@ -146,10 +121,10 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         workload = several[of[table.name]] if table.name in of else None
         whole = _section(content, table, query, files, place.pages, workload)
         if place.rows is not None:
-            sections.append(replace(whole, shown=place.rows, rows=rows(table, 0, place.rows)))
+            sections.append(whole.of_rows(0, place.rows))
         if workload is None:
             entries.append((table, _entry(table, place, files)))
-        found.update(_own_pages(table, whole, shared))
+        found.update(_own_pages(whole, shared))
     for each in several.values():
         found.update(workload_pages(each, shared))
     made = page(
@@ -170,16 +145,14 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
     return {INDEX: made, **found}
 
 
-def _own_pages(table: PublishedTable, whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
+def _own_pages(whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
     listed = whole.pages[:: -(-len(whole.pages) // _MOST_PAGES) or 1]
     found = {}
     for at, here in enumerate(whole.pages):
         found[here.path] = page(
             "table.html.j2",
             **shared,
-            section=replace(
-                whole, first=here.first, shown=here.last - here.first, rows=rows(table, here.first, here.last)
-            ),
+            section=whole.of_rows(here.first, here.last),
             here=here,
             before=whole.pages[at - 1] if at else None,
             after=whole.pages[at + 1] if at + 1 < len(whole.pages) else None,
@@ -191,17 +164,12 @@ def _own_pages(table: PublishedTable, whole: Section, shared: Mapping[str, Any])
 
 def _shared(content: Content) -> dict[str, Any]:
     """What every page says."""
-    plan, facts = content.plan, content.facts
-    above = plan.publish.unreliable_above
+    publish = content.plan.publish
+    above = publish.unreliable_above
     return {
-        "release": plan.release,
-        "title": plan.release.title or plan.release.name,
-        "facts": facts,
-        "notice": NOTICE if facts.rehearsal else "",
-        "confidence": percent(plan.publish.confidence),
+        **said_everywhere(content),
         "above": percent(above) if above is not None else "",
-        "withheld": plan.publish.unreliable_show == "blank",
-        "unit": str(plan.unit),
+        "withheld": publish.unreliable_show == "blank",
     }
 
 
@@ -210,10 +178,6 @@ def _guarantee(content: Content) -> dict[str, Any]:
     plan, facts = content.plan, content.facts
     certified = plan.loss[plan.certified]
     return {
-        "charged": utc(facts.reserved_at),
-        "signed_by": PublicKey.from_text(facts.signer).fingerprint if facts.signer else "",
-        "unprotected": unprotected(plan),
-        "relation": relation(plan),
         "hidden": what_is_hidden(plan),
         "epsilon": at_most(certified.epsilon),
         "delta": at_most(certified.delta),
@@ -230,7 +194,7 @@ def _account(facts: AccountFacts) -> dict[str, str]:
     """An account and its cap, each figure with its delta; a cap in rho has none, and is on the accounting page."""
     after, cap = facts.after, facts.cap
     most = "" if cap.epsilon is None else f"ε = {at_most(cap.epsilon)} at δ = {at_most(cap.delta)}"
-    return {"name": named(facts), "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
+    return {"name": facts.label, "after": at_most(after.epsilon), "delta": at_most(after.delta), "cap": most}
 
 
 def _reading(content: Content) -> dict[str, Any]:
@@ -273,28 +237,19 @@ def _section(
     drawn = [chart(table, measure) for measure in table.measures]
     moved = any(each.unadjusted is not None for each in table.measures)  # then all of them were
     return Section(
-        name=table.name,
+        table=table,
         title=_title(table, crosstabs),
-        key_names=tuple(column.name for column in table.key_columns),
         measures=tuple((each.name, _meaning(content.plan, query, each)) for each in table.measures),
         about=(*about_rows(content.plan, query), *([_MOVED] if moved else [])),
         beside=not_in_the_margins(content.plan, query) if table.measures else (),
-        first=0,
-        shown=0,
-        rows=Markup(""),
-        total=table.cells,
-        suppressed=table.suppressed,
         below=f"the noisy {limit[0]} was below {at_most(limit[1])}" if limit is not None else "",
-        derived=bool(table.derived),
         unreliable=sum(each.status.count("unreliable") for each in table.measures),
         blank=sum(each.status.count("blank") for each in table.measures) - table.suppressed * len(table.measures),
+        moved=moved,
         charts=tuple(each for each in drawn if each is not None),
         downloads=downloads(table.name, files),
         pages=pages,
-        held=pages[-1].last if pages else table.cells,
         crosstabs=crosstabs,
-        related=crosstabs.related(table.name) if crosstabs is not None else None,
-        moved=moved,
     )
 
 
@@ -312,14 +267,16 @@ def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMe
     return described(measure.measure or query.measures[measure.name], plan.catalog.tables[query.table], str(plan.unit))
 
 
-def _entry(table: PublishedTable, place: Paged, files: Mapping[str, bytes]) -> Entry:
+def _entry(table: PublishedTable, place: Paged, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """A table in the list of the index: where it is, its size, and its files."""
     href = f"#table-{table.name}" if place.rows is not None else place.pages[0].path
-    return Entry(href, table.title or table.name, table.cells, len(table.measures), downloads(table.name, files))
+    title = table.title or table.name
+    return {"href": href, "title": title, "cells": table.cells, "downloads": downloads(table.name, files)}
 
 
-def _groups(tables: Sequence[tuple[PublishedTable, Entry]]) -> tuple[Group, ...]:
+def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dict[str, Any]]:
     """The tables by their keys, in published order; in runs of 50 where that gives over 30 headings."""
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[dict[str, Any]]] = {}
     for table, entry in tables:
         names = [column.name for column in table.key_columns]
         keys = f"By {', '.join(names[:-1])}{' and ' if names[1:] else ''}{names[-1]}" if names else "One number each"
@@ -329,7 +286,9 @@ def _groups(tables: Sequence[tuple[PublishedTable, Entry]]) -> tuple[Group, ...]
         starts = range(0, len(entries), _RUN)
         runs = (entries[start : start + _RUN] for start in starts)
         found = {f"Tables {at + 1} to {at + len(run)}": list(run) for at, run in zip(starts, runs, strict=True)}
-    return tuple(Group(f"group-{at}", words, tuple(each)) for at, (words, each) in enumerate(found.items(), start=1))
+    return [
+        {"name": f"group-{at}", "heading": words, "entries": each} for at, (words, each) in enumerate(found.items(), 1)
+    ]
 
 
 # Files of every bundle; these need not be made before the page.

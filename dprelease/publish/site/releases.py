@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting.drawings import Figure, history_figures
-from dprelease.publish.accounting.threat_model import named
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
 from dprelease.publish.html_text import page, utc
 from dprelease.publish.manifest import Manifest
 from dprelease.publish.numbers import at_most
-from dprelease.signature import PublicKey
 
 __all__ = ["Listed", "releases_page"]
 
@@ -33,23 +32,6 @@ class Listed:
     manifest: Manifest
     facts: Facts
     plan: ReleasePlan
-
-
-@dataclass(frozen=True)
-class Line:
-    """A release as shown."""
-
-    href: str
-    title: str
-    name: str
-    period: str
-    charged: str
-    sequence: int
-    loss: str
-    unit: str
-    signed: str
-    replaced_by: str
-    rehearsal: bool
 
 
 def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> bytes:
@@ -75,28 +57,26 @@ def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> b
     )
 
 
-def _line(each: Listed, replaced: dict[str, str]) -> Line:
+def _line(each: Listed, replaced: dict[str, str]) -> dict[str, Any]:
+    """A release as shown."""
     plan, manifest, facts = each.plan, each.manifest, each.facts
-    loss = plan.loss[plan.certified]
+    loss, release = plan.loss[plan.certified], plan.release
     first = "index.html" if "index.html" in manifest.files else "manifest.json"
-    return Line(
-        href=quote(f"{each.path}/{first}"),
-        title=plan.release.title or manifest.release,
-        name=manifest.release + (f", {_revision(plan)}" if plan.release.revision else ""),
-        period=manifest.period,
-        charged=utc(facts.reserved_at),
-        sequence=facts.ledger_sequence,
-        loss=f"ε = {at_most(loss.epsilon)}, δ = {at_most(loss.delta)}"
-        + ("; beside it exact totals, unprotected" if plan.invariants else ""),
-        unit=str(plan.unit),
-        signed=PublicKey.from_text(facts.signer).fingerprint if facts.signer else "",
-        replaced_by=replaced.get(manifest.plan_fingerprint, ""),
-        rehearsal=facts.rehearsal,
-    )
-
-
-def _revision(plan: ReleasePlan) -> str:
-    return f"revision {plan.release.revision} of {plan.release.revisions}"
+    revision = f", revision {release.revision} of {release.revisions}" if release.revision else ""
+    exact = "; beside it exact totals, unprotected" if plan.invariants else ""
+    return {
+        "href": quote(f"{each.path}/{first}"),
+        "title": release.title or manifest.release,
+        "name": manifest.release + revision,
+        "period": manifest.period,
+        "charged": utc(facts.reserved_at),
+        "sequence": facts.ledger_sequence,
+        "loss": f"ε = {at_most(loss.epsilon)}, δ = {at_most(loss.delta)}{exact}",
+        "unit": str(plan.unit),
+        "signed": facts.key_fingerprint,
+        "replaced_by": replaced.get(manifest.plan_fingerprint, ""),
+        "rehearsal": facts.rehearsal,
+    }
 
 
 def _latest(newest: Sequence[Listed]) -> dict[tuple[str, str], tuple[AccountFacts, Facts]]:
@@ -122,7 +102,7 @@ def _accounts(newest: Sequence[Listed]) -> list[tuple[str, str, str, str, int]]:
     """Name, unit, what is spent, the cap, and the ledger entry of the last charge that is known here."""
     return [
         (
-            named(account),
+            account.label,
             account.unit,
             f"ε = {at_most(account.after.epsilon)} at δ = {at_most(account.after.delta)}",
             "" if cap.epsilon is None else f"ε = {at_most(cap.epsilon)} at δ = {at_most(cap.delta)}",

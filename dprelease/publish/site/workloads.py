@@ -18,19 +18,10 @@ from typing import Any
 from dprelease.estimate import PublishedTable
 from dprelease.plan.document.workload import Workload
 from dprelease.publish.html_text import page
+from dprelease.publish.numbers import counted
 from dprelease.publish.site.paging import Paged, page_path
 
-__all__ = [
-    "MOST_LISTED",
-    "Branch",
-    "Crosstabs",
-    "Line",
-    "Link",
-    "Related",
-    "crosstabs_of",
-    "next_larger",
-    "workload_pages",
-]
+__all__ = ["Crosstabs", "crosstabs_of", "workload_pages"]
 
 MOST_LISTED = 500  # tables in the trees of the index
 _OPEN, _OPEN_WITH_ONE = 24, 200  # lines of a branch that is shown without being asked for
@@ -50,20 +41,12 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Line:
-    """The tables of one set of columns: one for each level."""
-
-    words: str
-    links: tuple[Link, ...]
-
-
-@dataclass(frozen=True)
 class Branch:
-    """The sets with so many columns; ``shown``: without being asked for."""
+    """The sets with so many columns, each with its tables: one for each level; ``shown``: without being asked for."""
 
     anchor: str
     heading: str
-    lines: tuple[Line, ...]
+    lines: tuple[tuple[str, tuple[Link, ...]], ...]
     shown: bool
 
 
@@ -105,24 +88,14 @@ class Crosstabs:
     listed: bool
 
     @property
-    def name(self) -> str:
-        """The workload's."""
-        return self.workload.name
-
-    @property
     def title(self) -> str:
         """What a reader sees."""
         return self.workload.title or self.workload.name
 
     @property
-    def levels(self) -> tuple[str, ...]:
-        """The columns of the hierarchy, top first."""
-        return self.workload.levels
-
-    @property
     def home(self) -> str:
         """Where its tree is."""
-        return f"index.html#workload-{self.name}" if self.listed else page_path(self.name)
+        return f"index.html#workload-{self.workload.name}" if self.listed else page_path(self.workload.name)
 
     @property
     def adds(self) -> bool:
@@ -132,12 +105,11 @@ class Crosstabs:
     @property
     def about(self) -> tuple[str, ...]:
         """What a reader must know of all of its tables."""
-        count, attributes = len(self.workload.tables), self.workload.attributes
-        levels = f", at {len(self.levels)} levels: {_row(self.levels)}" if self.levels else ""
-        several = "table" if count == 1 else "tables"
-        found = [f"{count:,} {several} of counts, made of {_row(attributes)}{levels}."]
+        levels, attributes = self.workload.levels, self.workload.attributes
+        at = f", at {len(levels)} levels: {_row(levels)}" if levels else ""
+        found = [f"{counted(len(self.workload.tables), 'table')} of counts, made of {_row(attributes)}{at}."]
         if self.adds:
-            also = ", and every place is the sum of the places in it" if self.levels else ""
+            also = ", and every place is the sum of the places in it" if levels else ""
             found.append(f"They add up to one another: sums of a table are what its smaller tables say{also}.")
         return tuple(found)
 
@@ -153,18 +125,18 @@ class Crosstabs:
     def columns(self) -> tuple[Link, ...]:
         """The page of every attribute, with the number of its tables."""
         counts = Counter(at for axes in self.workload.sets for at in axes)
-        levels = max(1, len(self.levels))
+        levels = max(1, len(self.workload.levels))
         return tuple(
             Link(self.column_path(at), name, counts[at] * levels) for at, name in enumerate(self.workload.attributes)
         )
 
     def related(self, table: str) -> Related:
         """What the page of a table leads to."""
-        level, axes = self._places[table]
+        level, axes = self.workload.place(table)
         return Related(
             words=self.words(axes),
-            level=self.levels[level] if self.levels else "",
-            levels=tuple(self._link(at, axes, column) for at, column in enumerate(self.levels)),
+            level=self.workload.levels[level] if self.workload.levels else "",
+            levels=tuple(self._link(at, axes, column) for at, column in enumerate(self.workload.levels)),
             fewer=tuple(self._link(level, each) for each in self._fewer[axes]),
             more=tuple(self._link(level, each) for each in self._more[axes]),
             columns=tuple(self.columns[at] for at in axes),
@@ -172,8 +144,9 @@ class Crosstabs:
 
     def heading(self, table: str) -> str:
         """The title of a table's page: that of the workload, and which table it is."""
-        level, axes = self._places[table]
-        return f"{self.title}: {self.words(axes)}{f', at level {self.levels[level]}' if self.levels else ''}"
+        level, axes = self.workload.place(table)
+        at = f", at level {self.workload.levels[level]}" if self.workload.levels else ""
+        return f"{self.title}: {self.words(axes)}{at}"
 
     def words(self, axes: Axes) -> str:
         """A set as a reader sees it."""
@@ -184,17 +157,13 @@ class Crosstabs:
         names = self.workload.attributes
         twice = len({name.lower() for name in names}) < len(names)  # one file, where capitals do not count
         # Neither is a name of a table, which has no dot, nor of a table's second page, which has no letter after it.
-        return page_path(f"{self.name}.{f'{attribute + 1}.' if twice else ''}{names[attribute]}")
-
-    @cached_property
-    def _places(self) -> dict[str, tuple[int, Axes]]:
-        """The level and the set of every table."""
-        sets = self.workload.sets
-        return {name: (at // len(sets), sets[at % len(sets)]) for at, name in enumerate(self.workload.tables)}
+        return page_path(f"{self.workload.name}.{f'{attribute + 1}.' if twice else ''}{names[attribute]}")
 
     @cached_property
     def _names(self) -> dict[tuple[int, Axes], str]:
-        return {place: name for name, place in self._places.items()}
+        """The name of every table, by its level and its set."""
+        sets = self.workload.sets
+        return {(at // len(sets), sets[at % len(sets)]): name for at, name in enumerate(self.workload.tables)}
 
     @cached_property
     def _more(self) -> dict[Axes, tuple[Axes, ...]]:
@@ -213,11 +182,11 @@ class Crosstabs:
         return Link(self.paths[name], words or self.words(axes), self.tables[name].cells)
 
     def _branch(self, ways: int, sets: Sequence[Axes], attribute: int | None) -> Branch:
-        heading = _TOTAL.capitalize() if ways == 0 else f"{ways} column{'s' if ways > 1 else ''}"
-        levels = range(max(1, len(self.levels)))
-        lines = tuple(Line(self.words(axes), tuple(self._link(level, axes) for level in levels)) for axes in sets)
+        heading = counted(ways, "column") if ways else _TOTAL.capitalize()
+        levels = range(max(1, len(self.workload.levels)))
+        lines = tuple((self.words(axes), tuple(self._link(level, axes) for level in levels)) for axes in sets)
         most = _OPEN if attribute is None else _OPEN_WITH_ONE
-        return Branch(f"{self.name}.{ways}", heading, lines, len(lines) <= most)
+        return Branch(f"{self.workload.name}.{ways}", heading, lines, len(lines) <= most)
 
 
 def crosstabs_of(
@@ -232,29 +201,17 @@ def crosstabs_of(
 
 def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, bytes]:
     """The page of each column of a workload, and the one of its tree, where that is not on the index."""
-    made = {
-        found.column_path(at): page(
-            "workload.html.j2",
-            **shared,
-            heading=f"Tables with {column}",
-            workload=found,
-            branches=found.branches(at),
-            current=column,
-            root="../",
-        )
+
+    def made(heading: str, attribute: int | None = None, current: str = "") -> bytes:
+        branches = found.branches(attribute)
+        words = {"heading": heading, "branches": branches, "current": current, "root": "../"}
+        return page("workload.html.j2", **shared, workload=found, **words)
+
+    pages = {
+        found.column_path(at): made(f"Tables with {column}", at, column)
         for at, column in enumerate(found.workload.attributes)
     }
-    if not found.listed:
-        made[found.home] = page(
-            "workload.html.j2",
-            **shared,
-            heading=found.title,
-            workload=found,
-            branches=found.branches(),
-            current="",
-            root="../",
-        )
-    return made
+    return pages if found.listed else {**pages, found.home: made(found.title)}
 
 
 def next_larger(sets: Sequence[Axes]) -> dict[Axes, tuple[Axes, ...]]:

@@ -43,7 +43,7 @@ from dprelease.noise import Exact, ExactHistogram, Measurement
 from dprelease.noise.truth import true_factor, true_numbers, true_quantile, true_residual
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.explain.rounding import is_rounded
-from dprelease.publish.tables.measured import Inputs, inputs_of, queries_as_tables
+from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
 from dprelease.release.data.sources import Pinned
 from dprelease.release.draw import Source, draw
 from dprelease.release.planning import open_target, plan_release

@@ -16,9 +16,8 @@ from dprelease.plan.explain.presentation import Presentation, presented
 from dprelease.publish.base import Facts, safe_path
 from dprelease.publish.bundle.measurements import read_measurements
 from dprelease.publish.bundle.package import LOOK_FILE
-from dprelease.publish.bundle.signing import SIGNATURE_FILE
-from dprelease.publish.manifest import MANIFEST_FILE, Manifest
-from dprelease.publish.tables.measured import inputs_of
+from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest
+from dprelease.publish.measured import inputs_of
 from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, TooLarge, read_regular
 
 __all__ = ["Check", "Opened", "largest", "manifest_of", "named", "read_bundle"]

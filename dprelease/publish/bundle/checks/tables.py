@@ -27,10 +27,9 @@ from dprelease.publish.base import (
 from dprelease.publish.bundle.checks.opened import Opened, named
 from dprelease.publish.bundle.read_tables import READERS, Columns, Kind, same_texts
 from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
-from dprelease.publish.derive.tables import derived_of, made_again, outline
+from dprelease.publish.derive.tables import made_again, outline
 from dprelease.publish.formats.cube import PARTS, parts_of
-from dprelease.publish.formats.filed import filed
-from dprelease.publish.tables.measured import inputs_of, queries_as_tables
+from dprelease.publish.measured import filed, inputs_of, queries_as_tables
 
 __all__ = ["Published", "published_table", "tables_agree", "values_agree"]
 
@@ -105,7 +104,7 @@ def _asked(plan: ReleasePlan, rehearsal: bool) -> list[_Asked]:
         names, kinds = list(columns(plan, query, rehearsal=rehearsal)), key_columns(plan, query)
         ranks = query.ranking.k if query.ranking else None
         found.append(_Asked(query.name, names, kinds, public_rows(plan, query), ranks))
-    for derived in derived_of(plan):
+    for derived in plan.derive:
         table = outline(plan, derived)
         names = list(header(table, rehearsal=rehearsal))
         found.append(_Asked(derived.name, names, table.key_columns, None, may_repeat=True))
@@ -149,8 +148,7 @@ def _not_made_again(bundle: Opened, plan: ReleasePlan) -> list[str]:
     """Derived tables whose keys or values are not those that their SQL gives on the tables beside them."""
     wrong = []
     ending = next((each for each in READERS if each in plan.publish.formats), None)
-    asked = derived_of(plan)
-    if not asked or ending is None:
+    if not plan.derive or ending is None:
         return []
     rehearsal = bundle.manifest.rehearsal
     tables = []
@@ -158,7 +156,7 @@ def _not_made_again(bundle: Opened, plan: ReleasePlan) -> list[str]:
         names = columns(plan, query, rehearsal=rehearsal)
         kinds, numbers = key_columns(plan, query), measure_names(plan, query)
         tables.append(_read(plan, query, _cells(bundle, plan, f"tables/{query.name}.{ending}", names, kinds, numbers)))
-    for derived in asked:
+    for derived in plan.derive:
         answer, table = made_again(plan, derived, tables), outline(plan, derived)
         numbers = tuple(measure.name for measure in table.measures)
         names = header(table, rehearsal=rehearsal)

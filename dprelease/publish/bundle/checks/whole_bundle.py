@@ -25,9 +25,8 @@ from dprelease.publish.bundle.checks.opened import Check, Opened, largest, named
 from dprelease.publish.bundle.checks.rendering import RENDERED_AGAIN, VERSIONS, compared, versions
 from dprelease.publish.bundle.checks.tables import tables_agree, values_agree
 from dprelease.publish.bundle.folder import files_in
-from dprelease.publish.bundle.signing import SIGNATURE_FILE, fault
 from dprelease.publish.errata import TEXTS, errata_of
-from dprelease.publish.manifest import MANIFEST_FILE
+from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, fault
 from dprelease.signature import NotAKey, PublicKey
 
 __all__ = ["CHECKS", "Check", "as_written_before", "check_bundle", "check_files", "untrue"]

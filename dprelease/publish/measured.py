@@ -1,10 +1,10 @@
-"""From what was measured to published tables."""
+"""From what was measured to published tables, and those as their files have them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
-from dprelease.estimate import PublishedTable, Rows, as_rows, estimate, ranking
+from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, as_rows, estimate, ranking
 from dprelease.estimate.adjust import adjusted
 from dprelease.estimate.ranges import range_table, sums_of, variances_of
 from dprelease.estimate.workloads.tables import Reconciled, workload_table
@@ -23,21 +23,22 @@ from dprelease.plan.design.accuracy import normal_margin, reach_of
 from dprelease.plan.design.workload_design import design_of, lattice
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
 from dprelease.publish.base import measure_names, public_rows
+from dprelease.publish.csv_text import written
 
 __all__ = [
     "TOP_K",
     "Inputs",
     "as_table",
+    "filed",
     "held_key",
     "inputs_of",
     "published_tables",
     "queries_as_tables",
     "step_of_sums",
-    "summed_table",
     "sums_again",
-    "workload_tables",
 ]
 
+Floats = npt.NDArray[np.float64]
 TOP_K = "exponential_top_k"
 
 
@@ -110,7 +111,7 @@ def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows 
         return ranking(query.name, query.title, column, positions, confidence=plan.publish.confidence)
     if query.ranges is not None:
         ((noisy,),) = inputs.of(query).values()
-        return summed_table(plan, query, noisy)
+        return _summed_table(plan, query, noisy)
     if rows is None and query.selection is not None:
         rows = as_rows(inputs.keys[query.selection], len(query.by))
     return estimate(
@@ -265,13 +266,10 @@ def workload_tables(
 
 def _key(workload: Workload, measurements: Mapping[str, Measurement]) -> bytes:
     """The fingerprint of what was measured: rounding goes by chance, and is the same every time."""
-    told = hashlib.sha256(b"dprelease rounding of a workload 1")
+    digest = hashlib.sha256(b"dprelease rounding of a workload 1")
     for take in workload.takes:
-        told.update(bytes.fromhex(measurements[take.step].digest))
-    return told.digest()
-
-
-Floats = npt.NDArray[np.float64]
+        digest.update(bytes.fromhex(measurements[take.step].digest))
+    return digest.digest()
 
 
 def step_of_sums(plan: ReleasePlan, query: PlannedQuery) -> Step:
@@ -280,7 +278,7 @@ def step_of_sums(plan: ReleasePlan, query: PlannedQuery) -> Step:
     return plan.step(feed.step)
 
 
-def summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> PublishedTable:
+def _summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> PublishedTable:
     """The published table of a query with ranges.
 
     Args:
@@ -332,3 +330,32 @@ def _ranges(query: PlannedQuery) -> PlannedRanges:
     if query.ranges is None:
         raise ValueError("only a query with ranges has sums along a column")
     return query.ranges
+
+
+def filed(plan: ReleasePlan, tables: Iterable[PublishedTable]) -> tuple[PublishedTable, ...]:
+    """The tables as their files have them: by the rules of the layout that the plan names.
+
+    A layout decides bytes of files that were published, so that it is never changed; a further one gets the next
+    number. Files of the first layout have no column for the estimate of a number that was moved; what people read tells
+    of it in either layout. In the second one
+
+    - the margin of a number that was made whole is the next whole one: files hold whole numbers there, and the nearest
+      could be too small (ends of the interval are rounded to the nearest, for the true number is whole as well);
+    - a number on a decimal grid is the double that its text in the CSV file reads as, so that Parquet has the same.
+    """
+    return tuple(
+        replace(table, measures=tuple(_filed(each, plan.publish.layout) for each in table.measures)) for table in tables
+    )
+
+
+def _filed(measure: PublishedMeasure, layout: int) -> PublishedMeasure:
+    if layout == 1:
+        return measure if measure.unadjusted is None else replace(measure, unadjusted=None)
+    if measure.integer:
+        return measure if measure.unadjusted is None else replace(measure, margin=np.ceil(measure.margin))
+    if not measure.places:
+        return measure
+    value, margin, lower, upper = (
+        written(each, measure.places) for each in (measure.value, measure.margin, measure.lower, measure.upper)
+    )
+    return replace(measure, value=value, margin=margin, lower=lower, upper=upper)
