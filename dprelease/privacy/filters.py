@@ -79,17 +79,7 @@ from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 from dprelease.privacy.theorems.conversion import epsilon_at
 from dprelease.privacy.theorems.renyi import Curve
 
-__all__ = [
-    "Composition",
-    "Spent",
-    "Terms",
-    "account_loss",
-    "account_rho",
-    "read",
-    "series_loss",
-    "spent_on",
-    "within",
-]
+__all__ = ["Composition", "Spent", "Terms", "account_loss", "read", "series_loss", "spent_on", "within"]
 
 Composition = Literal["basic", "zcdp", "rdp", "pld"]
 
@@ -271,17 +261,6 @@ def account_loss(
             hint="select fewer keys by noise, at smaller deltas, or give the account a larger delta",
         )
     return Loss(epsilon=_epsilon_at(terms, spent.loss, delta, max(left, Fraction(0))), delta=delta)
-
-
-def account_rho(events: Sequence[Event], delta: Fraction) -> Fraction:
-    """The rho of all these events, whose own deltas must together be at most ``delta``: for a cap in rho.
-
-    Raises:
-        UnsupportedEvent: If they are more.
-    """
-    spent = spent_on(Terms(composition="zcdp"), Composed(events=tuple(events)))
-    _require_reveals(spent.reveals, delta)
-    return spent.loss
 
 
 def _short(value: Fraction) -> Fraction:

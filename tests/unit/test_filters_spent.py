@@ -27,10 +27,11 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.privacy.filters import Spent, Terms, account_loss, account_rho, read, series_loss, spent_on, within
-from dprelease.privacy.theorems.concentrated import epsilon_to_rho, rho_to_epsilon
+from dprelease.privacy.filters import Spent, Terms, account_loss, read, series_loss, spent_on, within
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
 from tests.planned import SPEC, plan_of
+from tests.reference_comparisons import epsilon_to_rho
 
 F = Fraction
 ONE = Sensitivity.of_one_cell(1)
@@ -226,7 +227,7 @@ def test_twelve_monthly_releases_cost_what_they_cost_together() -> None:
         lines.append(f"12 x {kind}, delta {round_up(at, 3)}: {figures}")
     print("\n" + "\n".join(lines))
     gaussian, laplace = found["one Gaussian draw"], found["one Laplace draw"]
-    assert account_rho([kinds["one Gaussian draw"]] * 12, F(0)) == 12 * rho
+    assert spent_on(ZCDP, Repeated(event=kinds["one Gaussian draw"], count=12)).loss == 12 * rho
     assert gaussian["pld series"] < gaussian["zcdp"] < gaussian["plain sum"] / 3
     assert min(gaussian[f"rdp at {order}"] for order in (4, 8, 16)) < gaussian["zcdp"] * F(11, 10)
     assert laplace["basic"] == 12
