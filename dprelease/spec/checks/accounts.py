@@ -46,12 +46,7 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def check_accounts(accounts: Mapping[str, AccountSpec], findings: Findings) -> None:
-    """Caps, orders, windows and nested units that do not fit together.
-
-    Args:
-        accounts: By name.
-        findings: Where problems go.
-    """
+    """Caps, orders, windows and nested units that do not fit together."""
     for name, account in accounts.items():
         at = ("accounts", name)
         if not QUERY_NAME.fullmatch(name):
@@ -151,13 +146,7 @@ class Untied(NamedTuple):
 
 
 def check_parallel(account: AccountSpec, at: Path, findings: Findings) -> None:
-    """What the policy itself can say wrong of ``parallel``.
-
-    Args:
-        account: As written.
-        at: Its path.
-        findings: Where problems go.
-    """
+    """What the policy itself can say wrong of ``parallel``."""
     per, here = account.parallel, (*at, "parallel")
     if per is None:
         if account.time is not None and account.window is None:
@@ -193,13 +182,7 @@ def _is_parted(unit: str, per: str) -> bool:
 
 
 def untied(spec: ReleaseSpec, name: str, account: AccountSpec) -> Iterator[Untied]:
-    """Everything in a spec because of which its releases could be about more than their own stretches.
-
-    Args:
-        spec: As written.
-        name: The name of the account.
-        account: As its owner wrote it; checked.
-    """
+    """Everything in a spec because of which its releases could be about more than their own stretches."""
     per, time = account.parallel, account.time
     if per is None or time is None:
         return

@@ -18,12 +18,7 @@ _LONGEST = 100 - max(len(each.ending) for each in FORMATS.values())
 
 
 def check_postprocess(spec: ReleaseSpec, findings: Findings) -> None:
-    """Steps that follow one another, for workloads that they exist for.
-
-    Args:
-        spec: As written.
-        findings: Where problems go.
-    """
+    """Steps that follow one another, for workloads that they exist for."""
     steps = spec.postprocess
     if not steps:
         return
@@ -65,12 +60,7 @@ def _check_joint(name: str, query: QuerySpec, steps: tuple[str, ...], findings: 
 
 
 def check_invariants(spec: ReleaseSpec, findings: Findings) -> None:
-    """Counts of rows, each the only number of a query of its own, beside queries of the same account that noise hides.
-
-    Args:
-        spec: As written.
-        findings: Where problems go.
-    """
+    """Each is a count of rows, alone in a query of its own, beside queries of the same account that noise hides."""
     exact = [invariant.query for invariant in spec.invariants]
     drawn = {query.table for name, query in spec.queries.items() if name not in exact}
     paying = {spec.tables[table].account for table in drawn if table in spec.tables}
@@ -124,12 +114,7 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
 
 
 def check_table_names(spec: ReleaseSpec, findings: Findings) -> None:
-    """No two published tables are one file, and no name is longer than a file may have.
-
-    Args:
-        spec: As written.
-        findings: Where problems go.
-    """
+    """No two published tables are one file, and no name is longer than a file may have."""
     taken = {name.lower(): f"query {shown(name)!r}" for name in spec.queries}
     taken |= {name.lower(): f"derived table {shown(name)!r}" for name in spec.derive if name.lower() not in taken}
     for name, query in spec.queries.items():

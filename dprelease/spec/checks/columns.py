@@ -175,14 +175,7 @@ def edges_are_sound(column: ColumnSpec) -> bool:
 
 
 def check_labels(column: ColumnSpec, keys: set[str], at: Path, findings: Findings) -> None:
-    """Labels and the key of nulls are for keys that exist.
-
-    Args:
-        column: As written.
-        keys: All of its keys as text.
-        at: Its path.
-        findings: Where problems go.
-    """
+    """Labels and the key of nulls are for keys that exist; ``keys`` are all of the column, as text."""
     named: set[str] = set()
     for label in column.labels:
         key = label_key(label, column.type)

@@ -141,14 +141,7 @@ def _fit(query: QuerySpec) -> list[str]:
 
 
 def check_outputs(query: QuerySpec, keys: tuple[str, ...], at: Path, findings: Findings) -> None:
-    """A number m is published as m, m_se, m_margin, m_lower, m_upper and m_status; capitals do not tell names apart.
-
-    Args:
-        query: As written.
-        keys: Its key columns.
-        at: Its path.
-        findings: Where problems go.
-    """
+    """A number m is published as m, m_se, m_margin, m_lower, m_upper and m_status; capitals do not tell names apart."""
     taken = {column.lower(): f"key column {column}" for column in keys} | {_REHEARSAL: "mark of rehearsals"}
     for label, measure in query.measures.items():
         roots = measure.published(label)

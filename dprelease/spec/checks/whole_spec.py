@@ -101,12 +101,7 @@ def _check_derive(spec: ReleaseSpec, findings: Findings) -> None:
 
 
 def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
-    """Every reference's name, and every table.
-
-    Args:
-        spec: As written.
-        findings: Where problems go.
-    """
+    """Every reference's name, and every table."""
     for name in spec.references:
         if not COLUMN_NAME.fullmatch(name):
             findings.add("DPR-S502", ("references", name), "is no name", NAME_RULE, key=True)
@@ -126,14 +121,7 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
 
 
 def check_time(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findings) -> None:
-    """The time of a table, where it has one.
-
-    Args:
-        spec: Has the period.
-        name: The name of the table.
-        table: As written.
-        findings: Where problems go.
-    """
+    """The time of a table, where it has one."""
     _check_per(spec, name, table, findings)
     if table.time is None:
         return
@@ -191,12 +179,7 @@ def _check_column(table: TableSpec, time: str, kind: str, name: str, findings: F
 
 
 def warnings_of(spec: ReleaseSpec, places: Places) -> list[Problem]:
-    """Every warning of a spec that was loaded without a problem; none of them stops anything.
-
-    Args:
-        spec: As written.
-        places: Where its parts are.
-    """
+    """Every warning of a spec that was loaded without a problem; none of them stops anything."""
     findings = Findings(places, Hidden())
     for name, query in spec.queries.items():
         for label, measure in query.measures.items():

@@ -42,13 +42,7 @@ _BESIDE: Mapping[str, str] = {
 
 
 def check_no_workload(query: QuerySpec, at: Path, findings: Findings) -> None:
-    """What only `marginals` gives a meaning, in a query without them.
-
-    Args:
-        query: Without marginals.
-        at: Its path.
-        findings: Where problems go.
-    """
+    """What only `marginals` gives a meaning, in a query without them."""
     for field in ("levels", "shares"):
         if getattr(query, field) is not None:
             hint = "write `marginals: {of: [sex, race], ways: [0, 1, 2]}` beside it, or leave it out"
@@ -56,15 +50,7 @@ def check_no_workload(query: QuerySpec, at: Path, findings: Findings) -> None:
 
 
 def check_workload(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpec | None, findings: Findings) -> None:
-    """One query with marginals: its columns, its levels, its measure and its part of the budget.
-
-    Args:
-        spec: Has the hierarchies and the budget.
-        name: The name of the query.
-        query: With marginals.
-        table: Its table; None where there is none of that name.
-        findings: Where problems go.
-    """
+    """One query with marginals: its columns, its levels, its measure and its part of the budget."""
     at, marginals = ("queries", name), query.marginals
     assert marginals is not None  # noqa: S101 - asked for by the caller
     for field, hint in _BESIDE.items():
@@ -100,12 +86,7 @@ def check_workload(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableS
 
 
 def can_be_made(query: QuerySpec, hierarchies: Hierarchies) -> bool:
-    """Whether the tables of a workload can be listed: they are told apart, and few enough.
-
-    Args:
-        query: As written.
-        hierarchies: The hierarchies of the spec.
-    """
+    """Whether the tables of a workload can be listed: they are told apart, and few enough."""
     levels = levels_of(query, hierarchies)
     sound = query.marginals is not None and _sound(query.marginals) and len(set(levels)) == len(levels)
     return sound and _counted(query, hierarchies) <= MOST_TABLES
