@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -10,11 +10,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_serializer,
     model_validator,
 )
 from pydantic.config import JsonDict
@@ -201,6 +199,7 @@ class QuerySpec(SpecValue):
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
+    LATER: ClassVar[Mapping[str, Any]] = dict.fromkeys(("marginals", "levels", "shares", "ranges"))
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
     table: Filled = Field(description="A name under `tables`.")
@@ -237,15 +236,6 @@ class QuerySpec(SpecValue):
         validate_default=True,
     )
     expect: dict[str, PositiveWhole] = Field({}, description="A public guess per cell of a count of this query.")
-
-    @model_serializer(mode="wrap")
-    def _without_no_workload(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Queries without these keep the text, and specs the fingerprint, that they had before there were any."""
-        fields: dict[str, Any] = written(self)
-        for name in ("marginals", "levels", "shares", "ranges"):
-            if getattr(self, name) is None:
-                del fields[name]
-        return fields
 
     @field_validator("of")
     @classmethod
