@@ -34,8 +34,6 @@ __all__ = ["Basic", "Draws", "Rough", "as_floats", "deltas_of_sum", "exp_of", "r
 
 Floats = npt.NDArray[np.float64]
 
-_FEW = 32  # different curved draws, up to which each is worth a curve of its own
-
 
 @dataclass(frozen=True)
 class Draws:
@@ -121,7 +119,7 @@ class Draws:
         return boxes
 
 
-_FEW = 64  # different draws
+_FEW = 64  # different curved draws, up to which each is worth a curve of its own
 
 
 @dataclass(frozen=True)

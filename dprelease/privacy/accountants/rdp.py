@@ -33,6 +33,7 @@ from dprelease.privacy.event import (
     Parallel,
 )
 from dprelease.privacy.rounding import log_of
+from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.concentrated import (
     rho_to_delta,
     rho_to_epsilon,
@@ -198,10 +199,7 @@ def _epsilon(counted: Atoms, delta: Fraction) -> Fraction:
     if delta == 0:
         at_infinity = _infinity(counted)
         if at_infinity is None:
-            raise UnsupportedEvent(
-                "Gaussian noise has no finite epsilon at delta 0",
-                hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
-            )
+            raise gaussian.no_delta()
         return at_infinity
     if curve == Curve(slope=curve.slope):
         return rho_to_epsilon(curve.slope, delta)  # the same curve as zCDP's, so the same bound

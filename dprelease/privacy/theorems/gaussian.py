@@ -17,7 +17,7 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.rounding import CONTEXT, log_of, real
 from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
 
-__all__ = ["delta", "epsilon", "epsilon_quick", "log_delta_quick"]
+__all__ = ["delta", "epsilon", "epsilon_quick", "log_delta_quick", "no_delta"]
 
 _SURE = Fraction(1, 10**18)
 
@@ -39,7 +39,8 @@ def epsilon(mu_squared: Fraction, delta: Fraction) -> Fraction:
     """
     if mu_squared == 0:
         return Fraction(0)
-    _needs(delta)
+    if delta <= 0:
+        raise no_delta()
     mu, log_delta = math.sqrt(mu_squared), log_of(delta)
     # 60 digits only where the floats cannot tell whether epsilon 0 is enough
     if log_delta_quick(mu, 0.0)[0] < log_delta + 1e-3 and as_delta(_point(mu_squared, Fraction(0))[0]) <= delta:
@@ -101,12 +102,12 @@ def _point_at(mu: Any, eps: Any) -> Point:
     return first - second + pad, second
 
 
-def _needs(delta: Fraction) -> None:
-    if delta <= 0:
-        raise UnsupportedEvent(
-            "Gaussian noise has no finite epsilon at delta 0",
-            hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
-        )
+def no_delta() -> UnsupportedEvent:
+    """The error for Gaussian noise, continuous or on integers, of which nothing is left of delta."""
+    return UnsupportedEvent(
+        "Gaussian noise has no finite epsilon at delta 0",
+        hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
+    )
 
 
 def _mills(x: float) -> float:

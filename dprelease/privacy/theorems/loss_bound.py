@@ -137,10 +137,7 @@ class Loss:
                 hint=f"give the budget a delta of at least {float(self.failure) * (1 + 1e-5):.6g}, "
                 "or lower the draws' deltas",
             )
-        raise UnsupportedEvent(
-            "Gaussian noise has no finite epsilon at delta 0",
-            hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
-        )
+        raise gaussian.no_delta()
 
     def _search(self, target: Fraction, delta: Fraction) -> Fraction:
         mixed = self._mixed(_log(target))
