@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column
-from dprelease.estimate.ranges import Which, range_rows, range_table, rows_of_a_line, sums_of, variances_of
+from dprelease.estimate.ranges import Which, range_rows, rows_of_a_line, sums_of, variances_of
+from dprelease.estimate.tables import table_of_counts
 from dprelease.measures.count import Count
 from dprelease.plan.document.ranges import PlannedRanges, rows_of
 from dprelease.plan.lower.ranges import near_optimal
@@ -106,19 +107,23 @@ def test_a_table_of_one_line_has_no_other_keys() -> None:
 
 
 def test_a_published_table_has_errors_of_its_own_in_every_row_and_cuts_intervals_at_zero() -> None:
-    table = range_table(
+    columns = PlannedRanges(of="age", which="prefixes").columns((SEX, AGE))
+    value = np.array([-0.5, 3.25, 9, 100, 120, 130])
+    table = table_of_counts(
         "ages",
         "Ages",
-        PlannedRanges(of="age", which="prefixes").columns((SEX, AGE)),
+        columns,
+        range_rows(columns, "prefixes"),
         "n",
         Count(count="rows"),
-        np.array([-0.5, 3.25, 9, 100, 120, 130]),
-        np.array([1.0, 4.0, 9.0]),
-        which="prefixes",
+        value,
+        value,
+        np.tile([1.0, 2.0, 3.0], 2),
         reach=2.0,
         confidence=Fraction(95, 100),
         unreliable_above=Fraction(1, 2),
         unreliable_show="blank",
+        whole=False,
     )
     (measure,) = table.measures
     assert table.cells == 6
@@ -129,17 +134,22 @@ def test_a_published_table_has_errors_of_its_own_in_every_row_and_cuts_intervals
     assert measure.standard_error[3:].tolist() == [1, 2, 3]
     assert measure.margin[3:].tolist() == [2, 4, 6]
     assert (measure.places, measure.integer) == (None, False)
-    shown = range_table(
+    columns, value = PlannedRanges(of="age", which="prefixes").columns((AGE,)), np.array([-0.5, 3.25, 9])
+    shown = table_of_counts(
         "ages",
         "Ages",
-        PlannedRanges(of="age", which="prefixes").columns((AGE,)),
+        columns,
+        range_rows(columns, "prefixes"),
         "n",
         Count(count="rows"),
-        np.array([-0.5, 3.25, 9]),
-        np.array([1.0, 4.0, 9.0]),
-        which="prefixes",
+        value,
+        value,
+        np.array([1.0, 2.0, 3.0]),
         reach=2.0,
         confidence=Fraction(95, 100),
+        unreliable_above=None,
+        unreliable_show="flag",
+        whole=False,
     ).measures[0]
     assert shown.value.tolist() == [-0.5, 3.25, 9]
     assert shown.lower.tolist() == pytest.approx([0, 0, 3])
