@@ -24,7 +24,7 @@ from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate.keys import Coded, Rows
 
-__all__ = ["Which", "range_rows", "rows_of_a_line", "sums_of", "variances_of"]
+__all__ = ["Which", "line_sums", "range_rows", "rows_of_a_line", "variances_of"]
 
 Which = Literal["prefixes", "all"]
 Floats = npt.NDArray[np.float64]
@@ -56,7 +56,7 @@ def _answering(factor: Factor | None, keys: int) -> Floats:
 
 
 def _inverse(triangle: Floats) -> Floats:
-    """Of a lower triangle without zeros on its diagonal, by halves.
+    """The inverse of a lower triangle without zeros on its diagonal, by halves.
 
     The inverse of [[P, 0], [Q, R]] is [[P^-1, 0], [-R^-1 Q P^-1, R^-1]].
     """
@@ -97,7 +97,7 @@ def variances_of(factor: Factor | None, keys: int, which: Which) -> Floats:
     return found
 
 
-def sums_of(
+def line_sums(
     values: npt.NDArray[np.generic], shape: tuple[int, ...], axis: int, factor: Factor | None, which: Which
 ) -> Floats:
     """Every published sum of every line.

@@ -23,7 +23,7 @@ __all__ = [
     "Status",
     "estimate",
     "full_product",
-    "ranking",
+    "ranking_table",
     "statuses",
     "table_of_counts",
 ]
@@ -266,7 +266,9 @@ def table_of_counts(
     )
 
 
-def ranking(name: str, title: str, column: Column, positions: Sequence[int], *, confidence: Fraction) -> PublishedTable:
+def ranking_table(
+    name: str, title: str, column: Column, positions: Sequence[int], *, confidence: Fraction
+) -> PublishedTable:
     """The published table of the most frequent keys: their ranks, from 1, and the keys; it has no numbers.
 
     Args:

@@ -17,7 +17,7 @@ from dprelease.noise.exact import Exact, ExactKeys, Key
 from dprelease.noise.sampler import Sampler
 from dprelease.privacy.event import Event, Sensitivity
 
-__all__ = ["JointMechanism", "Law", "Measurement", "Mechanism", "Selection"]
+__all__ = ["JointMechanism", "KeySelector", "Law", "Measurement", "Mechanism"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -77,7 +77,7 @@ class JointMechanism(Protocol):
         ...
 
 
-class Selection(Protocol):
+class KeySelector(Protocol):
     """A rule that says which of the keys that occur may be shown: a noisy count and a threshold."""
 
     @property

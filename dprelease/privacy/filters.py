@@ -79,7 +79,7 @@ from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 from dprelease.privacy.theorems.conversion import epsilon_at
 from dprelease.privacy.theorems.renyi import Curve
 
-__all__ = ["Composition", "Spent", "Terms", "account_loss", "read", "series_loss", "spent_on", "within"]
+__all__ = ["Composition", "Spent", "Terms", "account_loss", "read_total", "series_loss", "spent_on", "within"]
 
 Composition = Literal["basic", "zcdp", "rdp", "pld"]
 
@@ -167,7 +167,7 @@ def spent_on(terms: Terms, event: Event) -> Spent:
     return Spent(loss=_short(loss), reveals=_short(found.spent))
 
 
-def read(terms: Terms, spent: Spent, delta: Fraction) -> Loss:
+def read_total(terms: Terms, spent: Spent, delta: Fraction) -> Loss:
     """A total as (epsilon, delta), rounded up.
 
     Args:
@@ -205,7 +205,7 @@ def within(terms: Terms, spent: Spent, cap: Budget, slack: Fraction | int = 0) -
             )
         return spent.loss <= cap.rho * (1 + slack) and spent.reveals <= min(terms.selecting, cap.delta)
     try:
-        return read(terms, spent, cap.delta).epsilon <= cap.limit * (1 + slack)
+        return read_total(terms, spent, cap.delta).epsilon <= cap.limit * (1 + slack)
     except UnsupportedEvent:
         return False
 
@@ -253,7 +253,7 @@ def account_loss(
     everything = Composed(events=tuple(events))
     spent = spent_on(terms, everything)
     if composition == "basic" or kept is not None:
-        return read(terms, spent, delta)
+        return read_total(terms, spent, delta)
     left = peeled(atoms(everything)).slack(delta)
     if spent.loss and left <= 0 < delta:
         raise UnsupportedEvent(

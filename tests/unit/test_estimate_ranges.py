@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column
-from dprelease.estimate.ranges import Which, range_rows, rows_of_a_line, sums_of, variances_of
+from dprelease.estimate.ranges import Which, line_sums, range_rows, rows_of_a_line, variances_of
 from dprelease.estimate.tables import table_of_counts
 from dprelease.measures.count import Count
 from dprelease.plan.document.ranges import PlannedRanges, rows_of
@@ -56,7 +56,7 @@ def test_variances_are_those_of_dense_matrices(keys: int, which: Which, kind: st
 def test_the_inverse_of_a_large_triangle_is_one() -> None:
     factor = Factor(shape=(700,), axis=0, kind="root", grain=2**14)
     counts = np.arange(700) % 13
-    found = sums_of(factor.matrix.astype(np.int64) @ counts, (700,), 0, factor, "prefixes")
+    found = line_sums(factor.matrix.astype(np.int64) @ counts, (700,), 0, factor, "prefixes")
     np.testing.assert_allclose(found, np.cumsum(counts), rtol=0, atol=1e-8)
 
 
@@ -73,7 +73,9 @@ def test_without_noise_sums_are_the_sums(data: st.DataObject) -> None:
     drawn = lines if factor is None else lines @ factor.matrix.T.astype(np.int64)
     values = np.moveaxis(drawn, -1, axis).reshape(-1)
     expected = lines.reshape(-1, shape[axis]) @ adding(shape[axis], which).T
-    np.testing.assert_allclose(sums_of(values, shape, axis, factor, which), expected.reshape(-1), rtol=1e-9, atol=1e-5)
+    np.testing.assert_allclose(
+        line_sums(values, shape, axis, factor, which), expected.reshape(-1), rtol=1e-9, atol=1e-5
+    )
 
 
 SEX = Column(name="sex", type="text", keys=("f", "m"))

@@ -270,7 +270,7 @@ class ScoreLaw:
 
     @property
     def variance(self) -> float:
-        """Of an exponential variable of that scale: what planning compares choices by, not a variance of values."""
+        """That of an exponential variable of the scale: planning compares choices by it; it is of no values."""
         return float(self.scale) ** 2
 
     def margin(self, confidence: Fraction) -> int:

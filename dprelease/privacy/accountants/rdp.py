@@ -11,13 +11,13 @@ from dprelease.privacy.accountants.base import (
     Accountant,
     Atom,
     Atoms,
-    Claim,
+    LossClaim,
     Words,
     check_delta,
     check_epsilon,
     pure_epsilon,
-    refused,
     taken,
+    unsupported,
     zcdp_rho,
 )
 from dprelease.privacy.accountants.reveals import peeled
@@ -95,7 +95,7 @@ def _curve(counted: Atoms) -> Curve:
         else:
             epsilon = pure_epsilon(atom)
             if epsilon is None:
-                raise refused("rdp", atom, "a delta above 0 has no finite Renyi divergence")
+                raise unsupported("rdp", atom, "a delta above 0 has no finite Renyi divergence")
             laplace.append((epsilon, epsilon, n))
     return Curve(exact_sum(slopes), _merged(laplace), tuple((e, n) for e, n in ranges.items() if e), tuple(worst))
 
@@ -187,7 +187,7 @@ class Rdp(Accountant):
         found = peeled(taken("rdp", event))
         return _rough_epsilon(found.atoms, found.rough_slack(delta))
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: LossClaim) -> bool:
         """The least over the orders of the summed Renyi curves, from the direction of delta."""
         return claim.by_curves(renyi=True)
 

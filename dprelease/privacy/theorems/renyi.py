@@ -113,7 +113,7 @@ class _Stack:
         self.terms: int = len(laplace) + len(ranges) + (self.children.terms if self.children else 0)
 
     def values(self, excess: Floats, pad: float = 0.0) -> Floats:
-        """Of shape (curves, orders); with a pad, every value is at least the true one."""
+        """The curves in floats, shape (curves, orders); with a pad, every value is at least the true one."""
         total = np.outer(self.slopes, 1 + excess)
         column = excess[:, None]
         with np.errstate(over="ignore", under="ignore"):

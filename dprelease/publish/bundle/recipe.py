@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from dprelease.catalog.cells import zero_keys
-from dprelease.measures.text import Term
+from dprelease.measures.text import FormulaTerm
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
 from dprelease.plan.design.workload_design import design_of, lattice
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
@@ -147,7 +147,7 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
             "formula": f"ranges {query.name}",
             "blank": [],
         }
-    made = query.measures[name].formula([Term(f"x{at}", part) for at, part in enumerate(parts, start=1)])
+    made = query.measures[name].formula([FormulaTerm(f"x{at}", part) for at, part in enumerate(parts, start=1)])
     return {
         "query": query.name,
         "measure": name,

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
-from dprelease.estimate import PublishedTable, Rows, as_rows, estimate, ranking
+from dprelease.estimate import PublishedTable, Rows, as_rows, estimate, ranking_table
 from dprelease.estimate.adjust import adjusted
-from dprelease.estimate.ranges import range_rows, sums_of, variances_of
+from dprelease.estimate.ranges import line_sums, range_rows, variances_of
 from dprelease.estimate.tables import full_product, table_of_counts
 from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
@@ -108,7 +108,7 @@ def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows 
     if query.ranking is not None:
         (column,) = plan.keys(query)
         positions = inputs.ranked[query.ranking.step]
-        return ranking(query.name, query.title, column, positions, confidence=plan.publish.confidence)
+        return ranking_table(query.name, query.title, column, positions, confidence=plan.publish.confidence)
     if query.ranges is not None:
         ((noisy,),) = inputs.of(query).values()
         return summed_table(plan, query, noisy)
@@ -338,7 +338,7 @@ def _sums(plan: ReleasePlan, query: PlannedQuery, values: npt.NDArray[np.int64])
     table, ranges = plan.catalog.tables[query.table], _ranges(query)
     shape = tuple(table.column(name).cells for name in query.by)
     factor = step_of_sums(plan, query).factor
-    return sums_of(values, shape, query.by.index(ranges.of), factor, ranges.which)
+    return line_sums(values, shape, query.by.index(ranges.of), factor, ranges.which)
 
 
 def _ranges(query: PlannedQuery) -> PlannedRanges:

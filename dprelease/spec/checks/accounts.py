@@ -21,7 +21,7 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import NAME_RULE, QUERY_NAME, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["ROW", "Untied", "best_order", "check_accounts", "check_parallel", "untied"]
+__all__ = ["ROW", "Untied", "best_order", "check_accounts", "check_parallel", "parallel_flaws"]
 
 _ORDERS = tuple(Fraction(digits) * Fraction(10) ** power for power in range(-1, 6) for digits in range(11, 110))
 
@@ -181,7 +181,7 @@ def _is_parted(unit: str, per: str) -> bool:
     return unit == ROW or (unit.endswith(f"-{per}") and unit != f"-{per}")
 
 
-def untied(spec: ReleaseSpec, name: str, account: AccountSpec) -> Iterator[Untied]:
+def parallel_flaws(spec: ReleaseSpec, name: str, account: AccountSpec) -> Iterator[Untied]:
     """Everything in a spec because of which its releases could be about more than their own stretches."""
     per, time = account.parallel, account.time
     if per is None or time is None:
@@ -195,10 +195,12 @@ def untied(spec: ReleaseSpec, name: str, account: AccountSpec) -> Iterator[Untie
         yield Untied(("privacy", "unit"), says, f"{hint}; or release from an account without `parallel`")
     for table, each in mine.items():
         if each.time != time:
-            told = f"`time: {{column: {time.column}, type: {time.type}}}`"
-            says = f"table {table!r} has {'no' if each.time is None else 'another'} `time`, and {whose} needs {told}"
+            declared = f"`time: {{column: {time.column}, type: {time.type}}}`"
+            says = (
+                f"table {table!r} has {'no' if each.time is None else 'another'} `time`, and {whose} needs {declared}"
+            )
             at = ("tables", table, *(() if each.time is None else ("time",)))
-            yield Untied(at, says, f"write {told}: the rows of the period are read by it")
+            yield Untied(at, says, f"write {declared}: the rows of the period are read by it")
     if span(period) is None:
         says = f"period {period!r} is none of the calendar, and {whose} needs one"
         end = beyond(period)

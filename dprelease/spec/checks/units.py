@@ -91,8 +91,8 @@ def check_query_bounds(query: QuerySpec, table: TableSpec, at: Path, findings: F
     """Every limit of a query is finite: cells per unit, and rows per unit and cell where rows are what is added up."""
     of_table = ("tables", query.table)
     if table.unit_id is None:
-        told = table.bounds is not None or "null_id" in table.model_fields_set
-        if query.bounds is not None and not told:
+        has_problem = table.bounds is not None or "null_id" in table.model_fields_set
+        if query.bounds is not None and not has_problem:
             findings.add("DPR-S552", (*at, "bounds"), "is for tables with a `unit_id`", _BOUNDS, (*of_table, "unit_id"))
         return
     about = ((*of_table, "unit_id"), (*of_table, "bounds"), (*at, "bounds"))

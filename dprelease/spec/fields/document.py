@@ -1,6 +1,6 @@
 """What the author writes, as frozen values: one model per mapping of the file, one field per line.
 
-Numbers are exact rationals from their own digits. What crosses two fields or two names is checked in ``check``.
+Numbers are exact rationals from their own digits. What crosses two fields or two names is checked in ``spec.checks``.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from dprelease.spec.text.scalars import (
     Relative,
     Share,
     Text,
-    exact,
+    exact_number,
     kind_of,
     refuse,
 )
@@ -54,11 +54,11 @@ __all__ = [
     "SuppressSpec",
     "TargetSpec",
     "Which",
+    "all_key_columns",
     "end_columns",
-    "key_columns",
     "levels_of",
     "published_sets",
-    "shares_of",
+    "workload_shares",
 ]
 
 _ONE: JsonDict = {"minProperties": 1, "maxProperties": 1}
@@ -102,7 +102,7 @@ def _measure(value: Any) -> Any:
         items: list[Fraction] = []
         for at, item in enumerate(value[name] if is_list else (value[name],)):
             try:
-                items.append(exact(item))
+                items.append(exact_number(item))
             except PydanticCustomError as error:
                 problems.append(InitErrorDetails(type=error, loc=(name, at) if is_list else (name,), input=item))
         read[name] = tuple(items) if is_list else next(iter(items), None)
@@ -266,7 +266,7 @@ def levels_of(query: QuerySpec, hierarchies: Hierarchies) -> tuple[str, ...]:
     return hierarchies.get(query.levels, ()) if query.levels is not None else ()
 
 
-def key_columns(query: QuerySpec, hierarchies: Hierarchies) -> tuple[str, ...]:
+def all_key_columns(query: QuerySpec, hierarchies: Hierarchies) -> tuple[str, ...]:
     """Every column that is a key of some table of a query: levels first, then attributes; the `by` of another one."""
     if query.marginals is None:
         return query.cells_by
@@ -298,7 +298,7 @@ def _published(name: str, levels: tuple[str | None, ...], sets: tuple[tuple[str,
             yield found._replace(name="__".join((name, *(found.keys or (TOTAL,)))))
 
 
-def shares_of(query: QuerySpec, hierarchies: Hierarchies) -> WorkloadShares | None:
+def workload_shares(query: QuerySpec, hierarchies: Hierarchies) -> WorkloadShares | None:
     """The shares of a workload, spelled out; None where the plan is to find them.
 
     Args:
@@ -324,8 +324,8 @@ def _named(label: str, attributes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _spelled(parts: tuple[Fraction | None, ...], depth: int) -> tuple[Fraction, ...]:
-    told = parts if len(parts) == depth else parts * depth
-    return tuple(part or Fraction(0) for part in told)
+    each_level = parts if len(parts) == depth else parts * depth
+    return tuple(part or Fraction(0) for part in each_level)
 
 
 Which = Literal["prefixes", "all"]
