@@ -37,7 +37,7 @@ from dprelease.plan.document import Account, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.privacy.budget import Budget
 from dprelease.publish.measured import workload_tables
-from dprelease.spec.fields.keys import key_text
+from dprelease.spec.fields.keys import label_text
 from dprelease.spec.load import load
 
 __all__ = ["DATA", "SPEC", "planned", "spec_of"]
@@ -109,7 +109,7 @@ def true_tables(plan: ReleasePlan) -> dict[tuple[str, ...], Reals]:
     """The counts of every table of a plan, and of what its draws are about, by columns; rows with every key."""
     (workload,) = plan.workloads
     columns = {name: plan.catalog.tables[workload.table].column(name) for name in workload.attributes}
-    known = {name: {key_text(key) for key in column.keys or ()} for name, column in columns.items()}
+    known = {name: {label_text(key) for key in column.keys or ()} for name, column in columns.items()}
     with DATA.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if all(row[name] in keys for name, keys in known.items())]
     wanted = {workload.columns(take.level, take.axes) for take in workload.takes}
@@ -118,7 +118,7 @@ def true_tables(plan: ReleasePlan) -> dict[tuple[str, ...], Reals]:
     for by in wanted:
         seen = Counter(tuple(row[name] for name in by) for row in rows)
         cells: Rows = full_product(tuple(columns[name] for name in by))
-        found[by] = np.array([seen[tuple(map(key_text, cell))] for cell in cells], dtype=np.float64)
+        found[by] = np.array([seen[tuple(map(label_text, cell))] for cell in cells], dtype=np.float64)
     return found
 
 

@@ -13,16 +13,22 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.noise.mechanisms.knorm import count_knorm_std, linf_knorm_std
 from dprelease.privacy.accountants.advanced import drv_epsilon
-from dprelease.privacy.accountants.kov import kov_closed_epsilon, kov_epsilon
+from dprelease.privacy.accountants.kov import kov_closed_epsilon
 from dprelease.privacy.accountants.rdp import curve_of
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.calibrate import largest_knob
 from dprelease.privacy.event import Event, Gaussian, Laplace, Repeated, Sensitivity
-from dprelease.privacy.theorems import gaussian
-from dprelease.privacy.theorems.concentrated import bun_steinke_epsilon, epsilon_to_rho
-from dprelease.privacy.theorems.conversion import mironov_epsilon
+from tests.reference_comparisons import (
+    bun_steinke_epsilon,
+    classic_sigma,
+    count_knorm_std,
+    epsilon_to_rho,
+    gaussian_sigma,
+    kov_epsilon,
+    linf_knorm_std,
+    mironov_epsilon,
+)
 from tests.reference_splits import elliptic_std
 from tests.reference_textbook import textbook_epsilon
 
@@ -132,13 +138,13 @@ def _gaussian_mironov(epsilon: Fraction, delta: Fraction, k: int) -> float:
 
 def _classic(epsilon: Fraction, delta: Fraction, k: int) -> float | None:
     try:
-        return float(gaussian.classic_sigma(epsilon / k, delta / k, Fraction(1)))
+        return float(classic_sigma(epsilon / k, delta / k, Fraction(1)))
     except UnsupportedEvent:
         return None
 
 
 def _sigma(epsilon: Fraction, delta: Fraction) -> float:
-    return float(gaussian.sigma(Fraction(1), epsilon, delta))
+    return float(gaussian_sigma(Fraction(1), epsilon, delta))
 
 
 def _boxes(each: Callable[[Fraction, Fraction, Fraction, int], Fraction | None], plain: bool) -> Method:

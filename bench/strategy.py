@@ -26,7 +26,7 @@ from dprelease.estimate.workloads.design import Tree
 from dprelease.plan.design.ranges import optimal_gaussian, prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.design.residuals import Workload, cell_weights, minimax, select
 from dprelease.plan.design.workload_strategy import strategies
-from dprelease.privacy.theorems import gaussian
+from tests.reference_comparisons import gaussian_sigma
 from tests.reference_level_spaces import level_space_bound
 from tests.reference_splits import gaussian_weighted
 
@@ -35,7 +35,7 @@ __all__ = ["DOMAINS", "EARLIER", "ORDERED", "PLANS", "error", "uniform"]
 Reals = npt.NDArray[np.float64]
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
-MU = 1 / float(gaussian.sigma(Fraction(1), EPSILON, DELTA))
+MU = 1 / float(gaussian_sigma(Fraction(1), EPSILON, DELTA))
 ADULT = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)
 ADULT_8 = (16, 15, 9, 7, 6, 5, 2, 2)
 SIX = (2, 2, 4, 6, 8, 20)

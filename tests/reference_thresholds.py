@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.theorems.threshold import shown_delta
 
-__all__ = ["gshm_delta", "gshm_sides", "laplace_tau", "partition_pi"]
+__all__ = ["above_delta", "gshm_delta", "gshm_sides", "laplace_tau", "partition_pi"]
 
 _DIGITS = 30
+
+
+def above_delta(
+    tail: Callable[[Fraction, int], Any], scale: Fraction, threshold: int, l0: int, linf: int = 1
+) -> Fraction:
+    """The delta of ``shown_delta`` under the rule that other tools have: shown when **above** the threshold."""
+    return shown_delta(tail, scale, threshold + 1, l0, linf)
 
 
 def laplace_tau(epsilon: Fraction, delta: Fraction, l0: int) -> Fraction:

@@ -7,7 +7,7 @@ import numpy as np
 from dprelease.canonical import Value
 from dprelease.catalog.table import Key, Table, Zeros
 
-__all__ = ["Within", "zero_cells", "zero_keys"]
+__all__ = ["CellSlice", "zero_cells", "zero_keys"]
 
 
 def zero_cells(zeros: Zeros, table: Table, by: tuple[str, ...]) -> tuple[int, ...]:
@@ -46,7 +46,7 @@ def zero_keys(zeros: Zeros, table: Table) -> tuple[tuple[Key, ...], ...]:
     return tuple(found)
 
 
-class Within(Value):
+class CellSlice(Value):
     """Only the rows that are in some nodes of a level, and only the cells of these nodes.
 
     Which rows that are depends on the level's own column alone, whatever the columns above it say: nodes that part a

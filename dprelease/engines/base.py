@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import Within
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.errors import DpReleaseError, EngineError, Unavailable
@@ -86,7 +86,7 @@ class Engine(Protocol):
         references: Mapping[str, ReferenceTable],
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
-        within: Within | None = None,
+        within: CellSlice | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """Total every quantity in every cell of a grouping, over rows that obey the declared bounds.
 

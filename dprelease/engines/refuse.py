@@ -9,7 +9,7 @@ from typing import NoReturn
 import pyarrow.compute as pc
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import Within
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.expressions.expression import ExpressionError, parse
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Join, Key, Mapped, PrivateJoin, Table
@@ -51,7 +51,7 @@ def refuse(
         _check_private_join(catalog, table, join, references)
 
 
-def refuse_within(catalog: Catalog, grouping: Grouping, within: Within, *, counts: bool) -> None:
+def refuse_within(catalog: Catalog, grouping: Grouping, within: CellSlice, *, counts: bool) -> None:
     """Check that a part of the cells can be asked for; ``counts``: whether they hold numbers of complete rows.
 
     Raises:

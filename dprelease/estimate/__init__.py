@@ -30,7 +30,7 @@ from dprelease.estimate.tables import (
     Status,
     estimate,
     full_product,
-    ranking,
+    ranking_table,
     statuses,
 )
 
@@ -46,6 +46,6 @@ __all__ = [
     "estimate",
     "full_product",
     "interval",
-    "ranking",
+    "ranking_table",
     "statuses",
 ]

@@ -14,7 +14,6 @@ Without a factor F is the identity: the counts themselves were drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
@@ -24,10 +23,8 @@ import numpy.typing as npt
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate.keys import Coded, Rows
-from dprelease.estimate.tables import PublishedTable, table_of_counts
-from dprelease.measures import Measure
 
-__all__ = ["Which", "range_rows", "range_table", "rows_of_a_line", "sums_of", "variances_of"]
+__all__ = ["Which", "line_sums", "range_rows", "rows_of_a_line", "variances_of"]
 
 Which = Literal["prefixes", "all"]
 Floats = npt.NDArray[np.float64]
@@ -59,7 +56,7 @@ def _answering(factor: Factor | None, keys: int) -> Floats:
 
 
 def _inverse(triangle: Floats) -> Floats:
-    """Of a lower triangle without zeros on its diagonal, by halves.
+    """The inverse of a lower triangle without zeros on its diagonal, by halves.
 
     The inverse of [[P, 0], [Q, R]] is [[P^-1, 0], [-R^-1 Q P^-1, R^-1]].
     """
@@ -100,7 +97,7 @@ def variances_of(factor: Factor | None, keys: int, which: Which) -> Floats:
     return found
 
 
-def sums_of(
+def line_sums(
     values: npt.NDArray[np.generic], shape: tuple[int, ...], axis: int, factor: Factor | None, which: Which
 ) -> Floats:
     """Every published sum of every line.
@@ -147,58 +144,3 @@ def range_rows(key_columns: Sequence[Column], which: Which) -> Rows:
         found.append(Coded.repeated(keys, repeat, size))
     found += [Coded(ordered, np.tile(part.astype(np.int32), lines)) for part in (first, last) if part is not None]
     return Rows(found, size)
-
-
-def range_table(
-    name: str,
-    title: str,
-    key_columns: Sequence[Column],
-    label: str,
-    measure: Measure,
-    value: Floats,
-    variance: Floats,
-    *,
-    which: Which,
-    reach: float,
-    confidence: Fraction,
-    unreliable_above: Fraction | None = None,
-    unreliable_show: Literal["flag", "blank"] = "flag",
-    nearest: bool = False,
-) -> PublishedTable:
-    """The published table of prefixes or ranges.
-
-    Values are unbiased, so that they need not be whole, and a prefix can be less than the one before it.
-
-    Args:
-        name: The name of the query.
-        title: What a reader sees.
-        key_columns: As for :func:`range_rows`.
-        label: The name of its number.
-        measure: Which is a count of rows.
-        value: As of :func:`sums_of`.
-        variance: The variance of every sum of a line, in counts; it is the same in all lines.
-        which: Which sums.
-        reach: A margin, in standard errors.
-        confidence: The confidence of the margins.
-        unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
-        unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
-        nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
-    """
-    error = np.tile(np.sqrt(variance), len(value) // len(variance))
-    return table_of_counts(
-        name,
-        title,
-        key_columns,
-        range_rows(key_columns, which),
-        label,
-        measure,
-        value,
-        value,
-        error,
-        reach=reach,
-        confidence=confidence,
-        unreliable_above=unreliable_above,
-        unreliable_show=unreliable_show,
-        nearest=nearest,
-        whole=False,
-    )

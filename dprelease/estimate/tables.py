@@ -23,7 +23,7 @@ __all__ = [
     "Status",
     "estimate",
     "full_product",
-    "ranking",
+    "ranking_table",
     "statuses",
     "table_of_counts",
 ]
@@ -207,6 +207,11 @@ def table_of_counts(
 ) -> PublishedTable:
     """The published table of one number per row, a count whose standard error is known already.
 
+    Standard error and margin are those of the estimate, which noise alone decides. The interval is the estimate with
+    its margin, cut where counts end at 0; it holds the true count as often as it says. A number that was made
+    non-negative or whole can lie outside of it, and has a bias that no margin covers. Sums along a column are not
+    moved: they need not be whole, and a prefix can be less than the one before it.
+
     Args:
         name: The name of the table.
         title: What a reader sees.
@@ -214,7 +219,7 @@ def table_of_counts(
         rows: Their values in every row.
         label: The name of its number.
         measure: Which is a count of rows.
-        estimate: The number as the noise left it; the interval is this one's, cut where counts end at 0.
+        estimate: The number as the noise left it.
         published: The number as it is shown: the estimate itself, that very array, where nothing was moved.
         error: The standard error of the estimate.
         reach: A margin, in standard errors.
@@ -261,7 +266,9 @@ def table_of_counts(
     )
 
 
-def ranking(name: str, title: str, column: Column, positions: Sequence[int], *, confidence: Fraction) -> PublishedTable:
+def ranking_table(
+    name: str, title: str, column: Column, positions: Sequence[int], *, confidence: Fraction
+) -> PublishedTable:
     """The published table of the most frequent keys: their ranks, from 1, and the keys; it has no numbers.
 
     Args:

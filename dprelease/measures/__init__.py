@@ -2,8 +2,8 @@
 
 Floor 3: pure. To add a kind, write its file and put it in ``MEASURES``; specs, plans, the JSON Schema, the report and
 the tests take it from there. A class that leaves something out is refused when this package is imported. ``MEASURES``
-are the kinds that an author writes. ``planned`` turns them into one measure for every published number; kinds that only
-a plan has stand in for others, and are in ``PLANNED``.
+are the kinds that an author writes. ``expand_measures`` turns them into one measure for every published number; kinds
+that only a plan has stand in for others, and are in ``PLANNED``.
 
 >>> from fractions import Fraction
 >>> asked = {"n": Count(count="rows"), "age": Quantiles(quantiles="age", at=(Fraction(1, 2), Fraction(9, 10)))}
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Discriminator, Tag
 
 from dprelease.errors import PlanError
-from dprelease.measures.base import Asked, Estimate, Expected, Flaw, Measure, Noisy, Possible
+from dprelease.measures.base import Estimate, Expected, Flaw, Measure, Noisy, Possible, WrittenMeasure
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
 from dprelease.measures.quantile import Max, Min, Quantiles
@@ -41,8 +41,8 @@ __all__ = [
     "Measure",
     "Noisy",
     "Possible",
-    "left_out",
-    "planned",
+    "expand_measures",
+    "unsaid_by",
 ]
 
 MEASURES: dict[str, type[Measure]] = {
@@ -62,17 +62,17 @@ MEASURES: dict[str, type[Measure]] = {
 }
 """What an author can write, by the word that asks for it."""
 
-_STANDING = dict.fromkeys(each.stands for each in MEASURES.values() if issubclass(each, Asked))
+_STANDING = dict.fromkeys(each.stands for each in MEASURES.values() if issubclass(each, WrittenMeasure))
 PLANNED: dict[str, type[Measure]] = {each.tag or each.kind: each for each in _STANDING}
 """What stands in a plan for what an author wrote, by the field that tells it."""
 
-PARTS = {kind: each for kind, each in MEASURES.items() if not issubclass(each, Asked)}
+PARTS = {kind: each for kind, each in MEASURES.items() if not issubclass(each, WrittenMeasure)}
 """What a ratio in a plan can be of: every kind that is planned as it is written."""
 
 
-def left_out(model: type[Measure]) -> list[str]:
+def unsaid_by(model: type[Measure]) -> list[str]:
     """What a class of measures does not say of itself, though every one must."""
-    said = ("kind", "plural", "method", "held", "foreseen", *(("stands",) if issubclass(model, Asked) else ()))
+    said = ("kind", "plural", "method", "held", "foreseen", *(("stands",) if issubclass(model, WrittenMeasure) else ()))
     missing = [name for name in said if not hasattr(model, name)]
     if "kind" not in missing and model.kind not in model.model_fields:
         missing.append(f"field `{model.kind}`")
@@ -83,8 +83,10 @@ def left_out(model: type[Measure]) -> list[str]:
 
 
 for _model in (*MEASURES.values(), *PLANNED.values()):
-    if left_out(_model):
-        raise TypeError(f"measure {_model.__module__}.{_model.__name__} does not say its {', '.join(left_out(_model))}")
+    if unsaid_by(_model):
+        raise TypeError(
+            f"measure {_model.__module__}.{_model.__name__} does not say its {', '.join(unsaid_by(_model))}"
+        )
 
 
 def _union(kinds: Mapping[str, type[Measure]]) -> Any:
@@ -109,7 +111,7 @@ else:
     """What a plan can hold: also what stands for the author's quantiles and ratios."""
 
 
-def planned(measures: Mapping[str, Measure]) -> dict[str, Measure]:
+def expand_measures(measures: Mapping[str, Measure]) -> dict[str, Measure]:
     """One measure for every published number, by its name, in published order.
 
     Args:

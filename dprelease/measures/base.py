@@ -15,11 +15,10 @@ from dprelease.canonical import Value
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
-from dprelease.measures.text import Formula, Term
+from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import Law
 
 __all__ = [
-    "Asked",
     "Estimate",
     "Expected",
     "Flaw",
@@ -27,6 +26,7 @@ __all__ = [
     "Noisy",
     "Possible",
     "Widest",
+    "WrittenMeasure",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -297,7 +297,7 @@ class Measure(Value):
         """Values with standard errors and margins, from the noisy quantities."""
 
     @abstractmethod
-    def formula(self, terms: Sequence[Term]) -> Formula:
+    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """The value of :meth:`estimate` as a formula that a stranger can work out, from the quantities of one form."""
 
     @abstractmethod
@@ -307,7 +307,7 @@ class Measure(Value):
         """Accuracy by the noise law alone; ``count`` is the author's public guess of rows per cell."""
 
 
-class Asked(Measure):
+class WrittenMeasure(Measure):
     """What an author writes and other measures stand for in a plan: it needs, draws and estimates nothing itself.
 
     Attributes:
@@ -325,7 +325,9 @@ class Asked(Measure):
 
     def _unplanned(self, *_: Any, **__: Any) -> NoReturn:
         name = type(self).__name__
-        raise BrokenPromiseError(f"{name} was not planned", hint="call `measures.planned` on what the author wrote")
+        raise BrokenPromiseError(
+            f"{name} was not planned", hint="call `measures.expand_measures` on what the author wrote"
+        )
 
     described: ClassVar[Any] = _unplanned
     quantities: ClassVar[Any] = _unplanned

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Measure
-from dprelease.measures.text import Term, exact_text, operand
+from dprelease.measures.text import FormulaTerm, exact_text, operand
 from dprelease.noise import Law
 
 __all__ = ["Clipped", "Ranged", "clip_of", "joint_margins", "mean_of"]
@@ -114,7 +114,7 @@ def joint_margins(laws: Sequence[Law], confidence: Fraction) -> tuple[int, ...]:
     return tuple(law.margin(1 - alpha) for law in laws)
 
 
-def mean_of(centred: Term, counted: Term) -> str:
+def mean_of(centred: FormulaTerm, counted: FormulaTerm) -> str:
     """The formula of a mean of clipped values, in steps from their centre."""
     quantity = centred.quantity
     low, high = quantity.low - quantity.centre, quantity.high - quantity.centre

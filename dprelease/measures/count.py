@@ -12,7 +12,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Estimate, Expected, Measure, Noisy, Possible
 from dprelease.measures.laws import SumLaw
-from dprelease.measures.text import Formula, Term
+from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import Law
 
 __all__ = ["Count", "CountDistinct"]
@@ -55,7 +55,7 @@ class _Counting(Measure):
             margin=np.full_like(value, expected.margin),
         )
 
-    def formula(self, terms: Sequence[Term]) -> Formula:
+    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """The number itself, or half the sum of two."""
         return Formula(terms[0].name if len(terms) == 1 else f"({terms[0].name} + {terms[1].name}) / 2")
 
@@ -103,7 +103,7 @@ class Count(_Counting):
         return self.count != "units"
 
     def described(self, table: Table, unit: str) -> str:
-        """Of rows also who is one, where that is only declared."""
+        """What is counted; of rows also who is one, where that is only declared."""
         if self.count == "units" and table.unit_id is not None:
             return f"number of units: each {unit} once in a cell"
         if self.column is None:
@@ -138,7 +138,7 @@ class CountDistinct(_Counting):
     count_distinct: str
 
     def described(self, table: Table, unit: str) -> str:
-        """Of the column's values."""
+        """The number of the column's different values, in words."""
         return f"number of different values of {self.count_distinct}"
 
     def quantities(self, table: Table) -> tuple[Quantity, ...]:

@@ -12,7 +12,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Estimate, Expected, Floats, Noisy, Possible
 from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
-from dprelease.measures.text import Formula, Term, operand
+from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 
 __all__ = ["Mean"]
@@ -58,7 +58,7 @@ class Mean(Clipped):
         return clip_of(quantities[0])
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
-        """Of S / N at the worst mean r, an end of the clip: 1 / N^2 and r^2 / N^2."""
+        """The weights of S / N at the worst mean r, an end of the clip: 1 / N^2 and r^2 / N^2."""
         worst, step = _worst(quantities[0]), float(quantities[0].step)
         unit = (step / (count or 1)) ** 2
         return (unit, unit * worst**2)
@@ -86,7 +86,7 @@ class Mean(Clipped):
             margin=summed.scaled(reach),
         )
 
-    def formula(self, terms: Sequence[Term]) -> Formula:
+    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """The centre and the mean of the values less the centre, in units of the column."""
         centred, counted = terms
         text = f"({operand(centred.quantity.centre)} + {mean_of(centred, counted)}) * {operand(centred.quantity.step)}"

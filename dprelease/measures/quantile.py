@@ -18,7 +18,6 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import (
-    Asked,
     Estimate,
     Expected,
     Flaw,
@@ -27,9 +26,10 @@ from dprelease.measures.base import (
     Noisy,
     Possible,
     Widest,
+    WrittenMeasure,
 )
 from dprelease.measures.clipped import Ranged, clip_of, joint_margins
-from dprelease.measures.text import Formula, Term, exact_text, operand
+from dprelease.measures.text import Formula, FormulaTerm, exact_text, operand
 from dprelease.noise import Law
 
 __all__ = ["Max", "Min", "Quantile", "Quantiles", "quantile_name"]
@@ -133,7 +133,7 @@ class Quantile(Ranged):
         step = float(own.step)
         return Estimate(value=value * step, standard_error=blank, margin=margin * step)
 
-    def formula(self, terms: Sequence[Term]) -> Formula:
+    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """The draw at its place among all that were asked for together."""
         draws = [each for each in terms if each.quantity.kind == "quantile"]
         place = sorted(each.quantity.at or Fraction(0) for each in draws).index(self.at) + 1
@@ -163,7 +163,7 @@ class Quantile(Ranged):
         return Expected(why_null="depends on the data: how far apart the values of neighbouring ranks lie")
 
 
-class _Choices(Ranged, Asked):
+class _Choices(Ranged, WrittenMeasure):
     """What is asked of the ranks of a column's values: one published number for each rank."""
 
     stands: ClassVar[type[Measure]] = Quantile

@@ -14,10 +14,10 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import known_where, parse
 from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
-from dprelease.measures.base import Asked, Estimate, Expected, Floats, Measure, Noisy, Possible
+from dprelease.measures.base import Estimate, Expected, Floats, Measure, Noisy, Possible, WrittenMeasure
 from dprelease.measures.count import Count
 from dprelease.measures.sum import Sum
-from dprelease.measures.text import Formula, Term, operand
+from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PlannedRatio", "Ratio"]
 
-_P = TypeVar("_P", Quantity, Noisy, Term)
+_P = TypeVar("_P", Quantity, Noisy, FormulaTerm)
 
 
 class PlannedRatio(Measure):
@@ -119,7 +119,7 @@ class PlannedRatio(Measure):
         return (zero if low is not None and low >= 0 else None, zero if high is not None and high <= 0 else None)
 
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
-        """Of A / B at the largest ratio r that is likely: 1 / B^2 times those of A, r^2 / B^2 times those of B.
+        """The weights of A / B at the largest likely ratio r: 1 / B^2 times those of A, r^2 / B^2 times those of B.
 
         B is ``count`` where it is a count, else 1 per row; r is 1 for a part of a whole, and for a sum over a count
         the farther end of the clip.
@@ -158,7 +158,7 @@ class PlannedRatio(Measure):
         error = _error(top.standard_error, np.abs(value) * bottom.standard_error, bool(shared)) / known
         return Estimate(value=value, standard_error=error, margin=np.maximum(value - least, most - value))
 
-    def formula(self, terms: Sequence[Term]) -> Formula:
+    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """One formula over the other, blank where either is or where the lower number is too small."""
         above, below = self._split(terms)
         top, bottom = self.of[0].formula(above), self.of[1].formula(below)
@@ -224,7 +224,7 @@ class PlannedRatio(Measure):
         return (above[0].low * step, above[0].high * step)
 
 
-class Ratio(Asked):
+class Ratio(WrittenMeasure):
     """One measure of the query over another one, by their names."""
 
     kind: ClassVar[str] = "ratio"

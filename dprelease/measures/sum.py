@@ -13,7 +13,7 @@ from dprelease.catalog.table import Table
 from dprelease.measures.base import Estimate, Expected, Noisy, Possible
 from dprelease.measures.clipped import Clipped
 from dprelease.measures.laws import SumLaw
-from dprelease.measures.text import Formula, Term, operand
+from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 
 __all__ = ["Sum"]
@@ -97,7 +97,7 @@ class Sum(Clipped):
             margin=np.full_like(value, expected.margin),
         )
 
-    def formula(self, terms: Sequence[Term]) -> Formula:
+    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """The sum in units of the column, with the centre as often as there are values."""
         summed = terms[0].quantity
         more = f" + {operand(summed.centre)} * {terms[1].name}" if len(terms) == 2 else ""

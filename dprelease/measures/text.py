@@ -14,11 +14,11 @@ from fractions import Fraction
 
 from dprelease.catalog.aggregate import Quantity
 
-__all__ = ["Formula", "Term", "decimal", "exact_text", "operand"]
+__all__ = ["Formula", "FormulaTerm", "decimal", "exact_text", "operand"]
 
 
 @dataclass(frozen=True)
-class Term:
+class FormulaTerm:
     """A noisy number in a formula.
 
     Attributes:

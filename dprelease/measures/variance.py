@@ -22,7 +22,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Estimate, Expected, Floats, Noisy, Possible, Widest
 from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
-from dprelease.measures.text import Formula, Term, operand
+from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 
 __all__ = ["LARGEST_SQUARE", "Stddev", "Variance"]
@@ -118,7 +118,7 @@ class Variance(_Moments):
         squared = f" in {named}²" if named.isalpha() else f" in ({named})²"
         return self.of_values("variance", squared if named else " in squared units of the column", table, unit)
 
-    def formula(self, terms: Sequence[Term]) -> Formula:
+    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """In squared units of the column."""
         return Formula(f"{_in_steps(terms)} * {operand(terms[0].quantity.step)} ** 2", (f"{terms[2].name} < 1",))
 
@@ -163,7 +163,7 @@ class Stddev(_Moments):
         """In the unit of the column."""
         return self.of_values("standard deviation", self.unit_of(table), table, unit)
 
-    def formula(self, terms: Sequence[Term]) -> Formula:
+    def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """In units of the column."""
         return Formula(f"sqrt({_in_steps(terms)}) * {operand(terms[0].quantity.step)}", (f"{terms[2].name} < 1",))
 
@@ -223,7 +223,7 @@ def _spread(
     )
 
 
-def _in_steps(terms: Sequence[Term]) -> str:
+def _in_steps(terms: Sequence[FormulaTerm]) -> str:
     """The formula of a variance in squared steps: the mean square less the squared mean, both about the centre."""
     squares, centred, counted = terms
     square = squares.quantity

@@ -12,7 +12,7 @@ package cannot be audited.
 
 from __future__ import annotations
 
-from dprelease.noise.base import JointMechanism, Law, Measurement, Mechanism, Selection
+from dprelease.noise.base import JointMechanism, KeySelector, Law, Measurement, Mechanism
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys, Key
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
@@ -34,12 +34,12 @@ __all__ = [
     "ExponentialTopK",
     "JointMechanism",
     "Key",
+    "KeySelector",
     "Law",
     "Measurement",
     "Mechanism",
     "OptimalSelection",
     "Sampler",
-    "Selection",
     "recorded_sampler",
     "require_sampler",
 ]
@@ -54,6 +54,6 @@ CHOICES: dict[str, ExponentialQuantile | ExponentialTopK] = {
     choice.name: choice for choice in (ExponentialQuantile(), ExponentialTopK())
 }
 
-SELECTIONS: dict[str, Selection] = {
+SELECTIONS: dict[str, KeySelector] = {
     selection.name: selection for selection in (LaplaceThreshold(), GaussianThreshold())
 }

@@ -17,7 +17,7 @@ from dprelease.noise.exact import Exact, ExactKeys, Key
 from dprelease.noise.sampler import Sampler
 from dprelease.privacy.event import Event, Sensitivity
 
-__all__ = ["JointMechanism", "Law", "Measurement", "Mechanism", "Selection"]
+__all__ = ["JointMechanism", "KeySelector", "Law", "Measurement", "Mechanism"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -77,7 +77,7 @@ class JointMechanism(Protocol):
         ...
 
 
-class Selection(Protocol):
+class KeySelector(Protocol):
     """A rule that says which of the keys that occur may be shown: a noisy count and a threshold."""
 
     @property
@@ -85,18 +85,10 @@ class Selection(Protocol):
         """Its name in a plan."""
         ...
 
-    def event(self, scale: Fraction, sensitivity: Sensitivity, delta: Fraction) -> Event:
-        """What it costs, if the threshold is at least the least one for that delta."""
-        ...
-
     def draw(
         self, keys: ExactKeys, scale: Fraction, threshold: int, sampler: Sampler = "native"
     ) -> tuple[tuple[Key, ...], ...]:
         """The selected keys, in the order of their text."""
-        ...
-
-    def half_point(self, scale: Fraction, delta: Fraction, groups: int) -> int:
-        """The least number of units with which a key is shown with probability 1/2 or more."""
         ...
 
 

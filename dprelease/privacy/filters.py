@@ -79,17 +79,7 @@ from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 from dprelease.privacy.theorems.conversion import epsilon_at
 from dprelease.privacy.theorems.renyi import Curve
 
-__all__ = [
-    "Composition",
-    "Spent",
-    "Terms",
-    "account_loss",
-    "account_rho",
-    "read",
-    "series_loss",
-    "spent_on",
-    "within",
-]
+__all__ = ["Composition", "Spent", "Terms", "account_loss", "read_total", "series_loss", "spent_on", "within"]
 
 Composition = Literal["basic", "zcdp", "rdp", "pld"]
 
@@ -177,7 +167,7 @@ def spent_on(terms: Terms, event: Event) -> Spent:
     return Spent(loss=_short(loss), reveals=_short(found.spent))
 
 
-def read(terms: Terms, spent: Spent, delta: Fraction) -> Loss:
+def read_total(terms: Terms, spent: Spent, delta: Fraction) -> Loss:
     """A total as (epsilon, delta), rounded up.
 
     Args:
@@ -215,7 +205,7 @@ def within(terms: Terms, spent: Spent, cap: Budget, slack: Fraction | int = 0) -
             )
         return spent.loss <= cap.rho * (1 + slack) and spent.reveals <= min(terms.selecting, cap.delta)
     try:
-        return read(terms, spent, cap.delta).epsilon <= cap.limit * (1 + slack)
+        return read_total(terms, spent, cap.delta).epsilon <= cap.limit * (1 + slack)
     except UnsupportedEvent:
         return False
 
@@ -263,7 +253,7 @@ def account_loss(
     everything = Composed(events=tuple(events))
     spent = spent_on(terms, everything)
     if composition == "basic" or kept is not None:
-        return read(terms, spent, delta)
+        return read_total(terms, spent, delta)
     left = peeled(atoms(everything)).slack(delta)
     if spent.loss and left <= 0 < delta:
         raise UnsupportedEvent(
@@ -271,17 +261,6 @@ def account_loss(
             hint="select fewer keys by noise, at smaller deltas, or give the account a larger delta",
         )
     return Loss(epsilon=_epsilon_at(terms, spent.loss, delta, max(left, Fraction(0))), delta=delta)
-
-
-def account_rho(events: Sequence[Event], delta: Fraction) -> Fraction:
-    """The rho of all these events, whose own deltas must together be at most ``delta``: for a cap in rho.
-
-    Raises:
-        UnsupportedEvent: If they are more.
-    """
-    spent = spent_on(Terms(composition="zcdp"), Composed(events=tuple(events)))
-    _require_reveals(spent.reveals, delta)
-    return spent.loss
 
 
 def _short(value: Fraction) -> Fraction:

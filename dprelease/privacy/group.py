@@ -32,7 +32,7 @@ from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.theorems.threshold import Noise, group_delta, least_threshold
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["approximate", "as_selection", "concentrated", "gaussian", "in_one_cell", "of_event", "pure", "renyi"]
+__all__ = ["approximate", "as_selection", "concentrated", "in_one_cell", "of_event", "pure"]
 
 _MOST_SHIFTS = 12  # group size up to which the worst-case shifts of one cell are listed: 77 of them
 _MOST_CASES = 1000  # ways in which k units can fall into parts, up to which they are listed
@@ -64,25 +64,6 @@ def approximate(epsilon: Fraction, delta: Fraction, k: int) -> tuple[Fraction, F
 def concentrated(rho: Fraction, k: int) -> Fraction:
     """Rho of k units: ``k^2 rho`` (Bun and Steinke 2016, Proposition 1.9)."""
     return _size(k) ** 2 * rho
-
-
-def gaussian(mu: Fraction, k: int) -> Fraction:
-    """The Gaussian-DP parameter of k units: ``k mu`` (Dong, Roth and Su 2022, Theorem 2.14)."""
-    return _size(k) * mu
-
-
-def renyi(order: Fraction, epsilon: Fraction, doublings: int) -> tuple[Fraction, Fraction]:
-    """Order and Renyi divergence of 2^c units: ``(order / 2^c, 3^c epsilon)`` (Mironov 2017, Proposition 2).
-
-    Raises:
-        PlanError: If the order is below 2^(c + 1), where the theorem says nothing.
-    """
-    if doublings < 0 or order < 2 ** (doublings + 1):
-        raise PlanError(
-            f"no Renyi bound for 2^{doublings} units at order {order}",
-            hint=f"take an order of at least {2 ** (max(0, doublings) + 1)}",
-        )
-    return order / 2**doublings, 3**doublings * epsilon
 
 
 def of_event(event: Event, k: int) -> Event:

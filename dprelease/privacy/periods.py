@@ -21,7 +21,7 @@ from heapq import nlargest
 from dprelease.privacy.filters import Spent
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["EVERY", "counted", "leading", "raised", "within_one"]
+__all__ = ["EVERY", "leading", "most_lost", "raised", "within_one"]
 
 _NOTHING = Spent()
 EVERY = "every"
@@ -40,7 +40,7 @@ def within_one(sums: Mapping[str, Spent], name: str) -> Spent:
     return own if everywhere is None or name == EVERY else own.plus(everywhere)
 
 
-def counted(sums: Mapping[str, Spent], about: Collection[str], relation: Neighboring) -> Spent:
+def most_lost(sums: Mapping[str, Spent], about: Collection[str], relation: Neighboring) -> Spent:
     """The most that a step of the relation which concerns one of these stretches has lost.
 
     Losses and the draws' own deltas are each the most of any such step. A cap limits the two apart from one another
@@ -58,7 +58,7 @@ def counted(sums: Mapping[str, Spent], about: Collection[str], relation: Neighbo
 
 
 def leading(sums: Mapping[str, Spent], about: Iterable[str], relation: Neighboring) -> tuple[str, ...]:
-    """The stretches whose losses :func:`counted` has: one, or under ``replace_one`` two where a second one lost any.
+    """The stretches whose losses :func:`most_lost` has: one, or under ``replace_one`` two where a second one lost any.
 
     Of equals the earliest by name.
     """

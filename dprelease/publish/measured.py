@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +13,10 @@ import numpy.typing as npt
 from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Key
 from dprelease.errors import BrokenPromiseError, PublishError
-from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, as_rows, estimate, ranking
+from dprelease.estimate import PublishedMeasure, PublishedTable, Rows, as_rows, estimate, ranking_table
 from dprelease.estimate.adjust import adjusted
-from dprelease.estimate.ranges import range_table, sums_of, variances_of
-from dprelease.estimate.workloads.tables import Reconciled, workload_table
+from dprelease.estimate.ranges import line_sums, range_rows, variances_of
+from dprelease.estimate.tables import full_product, table_of_counts
 from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
@@ -108,7 +109,7 @@ def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows 
     if query.ranking is not None:
         (column,) = plan.keys(query)
         positions = inputs.ranked[query.ranking.step]
-        return ranking(query.name, query.title, column, positions, confidence=plan.publish.confidence)
+        return ranking_table(query.name, query.title, column, positions, confidence=plan.publish.confidence)
     if query.ranges is not None:
         ((noisy,),) = inputs.of(query).values()
         return _summed_table(plan, query, noisy)
@@ -242,26 +243,34 @@ def workload_tables(
     queries = {query.name: query for query in plan.queries if query.workload == workload.name}
     found = {}
     for name in (each for each in workload.tables if names is None or each in names):
-        place = workload.place(name)
-        found[name] = workload_table(
+        place, left_out = workload.place(name), left_out_of(queries[name], plan.catalog)
+        columns = tuple(map(table.column, workload.columns(*place)))
+        before, after = estimates.pop(place), published.pop(place)
+        cells = _without(before, left_out)
+        found[name] = table_of_counts(
             name,
             queries[name].title,
-            tuple(map(table.column, workload.columns(*place))),
+            columns,
+            full_product(columns).without(left_out),
             workload.measure,
-            Reconciled(
-                estimates.pop(place),
-                published.pop(place),
-                variances[place],
-                whole,
-                left_out_of(queries[name], plan.catalog),
-            ),
+            queries[name].measures[workload.measure],
+            cells,
+            cells if after is before else _without(after, left_out),
+            _without(np.broadcast_to(np.sqrt(variances[place]), before.shape), left_out),
             reach=reach,
             confidence=plan.publish.confidence,
             unreliable_above=plan.publish.unreliable_above,
             unreliable_show=plan.publish.unreliable_show,
             nearest=plan.publish.intervals == "nearest",
+            whole=whole,
         )
     return found
+
+
+def _without(numbers: npt.NDArray[Any], left_out: Collection[int]) -> npt.NDArray[Any]:
+    """Those of the cells that have a row; shape ``(rows,)``."""
+    flat = numbers.reshape(-1)
+    return np.delete(flat, list(left_out)) if left_out else flat
 
 
 def _key(workload: Workload, measurements: Mapping[str, Measurement]) -> bytes:
@@ -289,20 +298,24 @@ def _summed_table(plan: ReleasePlan, query: PlannedQuery, noisy: Noisy) -> Publi
     ranges, step = _ranges(query), step_of_sums(plan, query)
     (label,) = query.inputs
     keys = plan.catalog.tables[query.table].column(ranges.of).cells
-    return range_table(
+    value, variances = _sums(plan, query, noisy.values), variances_of(step.factor, keys, ranges.which)
+    error = np.sqrt(noisy.law.variance * variances)  # the same in all lines
+    return table_of_counts(
         query.name,
         query.title,
         plan.keys(query),
+        range_rows(plan.keys(query), ranges.which),
         label,
         query.measures[label],
-        _sums(plan, query, noisy.values),
-        noisy.law.variance * variances_of(step.factor, keys, ranges.which),
-        which=ranges.which,
+        value,
+        value,
+        np.tile(error, len(value) // len(error)),
         reach=normal_margin(plan.publish.confidence, step.scale),
         confidence=plan.publish.confidence,
         unreliable_above=plan.publish.unreliable_above,
         unreliable_show=plan.publish.unreliable_show,
         nearest=plan.publish.intervals == "nearest",
+        whole=False,
     )
 
 
@@ -323,7 +336,7 @@ def _sums(plan: ReleasePlan, query: PlannedQuery, values: npt.NDArray[np.int64])
     table, ranges = plan.catalog.tables[query.table], _ranges(query)
     shape = tuple(table.column(name).cells for name in query.by)
     factor = step_of_sums(plan, query).factor
-    return sums_of(values, shape, query.by.index(ranges.of), factor, ranges.which)
+    return line_sums(values, shape, query.by.index(ranges.of), factor, ranges.which)
 
 
 def _ranges(query: PlannedQuery) -> PlannedRanges:

@@ -25,7 +25,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.regular import TooLarge, read_regular
 from dprelease.release.data.public_files import LARGEST_REFERENCE, Confidential, confidential_files, read_reference_file
 from dprelease.signature import PrivateKey, read_private
-from dprelease.spec.checks.accounts import untied
+from dprelease.spec.checks.accounts import parallel_flaws
 from dprelease.spec.ledger_url import ledger_resolved
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span
@@ -262,7 +262,7 @@ def account_of(name: str, account: AccountSpec) -> Account:
 
 def _of_stretches(loaded: Loaded, name: str, account: AccountSpec) -> list[Problem]:
     """A spec that reads more than units of one stretch, on a parallel account."""
-    mixed = untied(loaded.spec, name, account)
+    mixed = parallel_flaws(loaded.spec, name, account)
     return [Problem("DPR-S417", each.says, each.hint, loaded.where(*each.at)) for each in mixed]
 
 

@@ -115,7 +115,7 @@ def _server(text: str, schemes: Iterable[Scheme]) -> bool:
 
 
 def _user_part(text: str, schemes: Iterable[Scheme]) -> str:
-    """Of the text of a server what stands before its last ``@``, which ends user and password; else nothing."""
+    """What stands before the last ``@`` of the text of a server, which ends user and password; else nothing."""
     if not _server(text, schemes) and not text.startswith(_HOLD):
         return ""
     _, slashes, rest = text.partition("//")

@@ -12,14 +12,14 @@ from pydantic import BaseModel, ValidationError
 
 from dprelease.canonical import fingerprint
 from dprelease.errors import Problem, SpecError, Where
-from dprelease.spec.checks.whole_spec import check, warnings_of
+from dprelease.spec.checks.whole_spec import check_spec, warnings_of
 from dprelease.spec.fields.document import MODELS, ReleaseSpec
 from dprelease.spec.text.advice import NOT_YET
 from dprelease.spec.text.names import shown
-from dprelease.spec.text.nodes import Node, Places, plain, scalars
+from dprelease.spec.text.nodes import Places, YamlNode, plain, scalars
 from dprelease.spec.text.numbers import Numeral
 from dprelease.spec.text.prune import Hidden, remainder
-from dprelease.spec.text.template import filled, refused, require_period, written_period
+from dprelease.spec.text.template import filled, refused_templates, require_period, written_period
 from dprelease.spec.text.translate import dotted, pattern, problems_of
 from dprelease.spec.text.yaml import read_yaml
 
@@ -61,7 +61,7 @@ class Loaded:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the content: comments, layout and the order of names do not matter; the order of lists does.
+        """The fingerprint of the content: comments, layout and the order of names do not matter; that of lists does.
 
         Of the schedule the number of revisions counts, for it changes what is charged; their times do not.
         """
@@ -94,7 +94,7 @@ def load(text: str | bytes, file: str, period: str | None = None) -> Loaded:
         require_period(period)
     read, problems = read_yaml(text, file)
     root, wrong = filled(read.root, file, period)
-    spec, places = _modelled(Places(file, root), problems + wrong, ReleaseSpec, MODELS, check, _STAND_INS)
+    spec, places = _modelled(Places(file, root), problems + wrong, ReleaseSpec, MODELS, check_spec, _STAND_INS)
     return Loaded(spec, places, written_period(read.root))
 
 
@@ -120,7 +120,7 @@ def read_model(
         SpecError: With every problem, in file order.
     """
     places, problems = read_yaml(text, file)
-    return _modelled(places, problems + refused(places.root, file), model, models, check_names, stand_ins)
+    return _modelled(places, problems + refused_templates(places.root, file), model, models, check_names, stand_ins)
 
 
 def _modelled(
@@ -162,7 +162,7 @@ def _in_order(problems: list[Problem]) -> list[Problem]:
     return found
 
 
-def _refused_variables(root: Node, file: str) -> list[Problem]:
+def _refused_variables(root: YamlNode, file: str) -> list[Problem]:
     """Variables of the environment outside of ``source.file``, wherever they stand."""
     problems = []
     for path, text, node in scalars(root):

@@ -17,7 +17,16 @@ from typing import Literal
 
 from dprelease.spec.fields.document import ReleaseSpec, TableSpec
 
-__all__ = ["COARSE", "PARTS_OF_A_RANK", "PARTS_OF_A_SUM", "Grid", "Measured", "derived", "grid_of", "measured"]
+__all__ = [
+    "COARSE",
+    "PARTS_OF_A_RANK",
+    "PARTS_OF_A_SUM",
+    "Grid",
+    "MeasuredLimits",
+    "derived_step",
+    "grid_of",
+    "measured_limits",
+]
 
 Limits = tuple[Fraction, Fraction]
 
@@ -33,7 +42,7 @@ _MOST_PLACES = 400  # no limit has more: what is written is below 1e300, and has
 
 
 @dataclass
-class Measured:
+class MeasuredLimits:
     """The limits that a column is clipped to, over all measures of all queries.
 
     Attributes:
@@ -60,9 +69,9 @@ class Grid:
     chosen_by: Literal["spec", "limits"] | None
 
 
-def measured(spec: ReleaseSpec, table: str) -> Mapping[str, Measured]:
+def measured_limits(spec: ReleaseSpec, table: str) -> Mapping[str, MeasuredLimits]:
     """By column of a table the limits of everything that is made of its values; columns that are not are left out."""
-    found: dict[str, Measured] = {}
+    found: dict[str, MeasuredLimits] = {}
     for query in spec.queries.values():
         for measure in query.measures.values() if query.table == table else ():
             name = measure.column
@@ -70,19 +79,19 @@ def measured(spec: ReleaseSpec, table: str) -> Mapping[str, Measured]:
                 continue
             column = spec.tables[table].columns.get(name) if table in spec.tables else None
             limits = measure.limits or (column.range if column is not None else None)
-            each = found.setdefault(name, Measured())
+            each = found.setdefault(name, MeasuredLimits())
             if limits is not None:
                 (each.ranks if measure.grid_kind == "quantile" else each.sums).append(limits)
     return found
 
 
-def grid_of(table: TableSpec, name: str, limits: Mapping[str, Measured]) -> Grid | None:
+def grid_of(table: TableSpec, name: str, limits: Mapping[str, MeasuredLimits]) -> Grid | None:
     """The grid of a column.
 
     Args:
         table: That declares it.
         name: The name of the column.
-        limits: As :func:`measured` says of the table.
+        limits: As :func:`measured_limits` says of the table.
 
     Returns:
         None where no step is written and no power of ten fits the limits between which a decimal is measured.
@@ -92,14 +101,14 @@ def grid_of(table: TableSpec, name: str, limits: Mapping[str, Measured]) -> Grid
         return Grid(column.step, column.step, "spec")
     if column.type != "decimal" or column.range is None:
         return Grid(Fraction(1), Fraction(1), None)
-    asked = limits.get(name, Measured())
-    ranks = derived(column.range, asked.ranks, PARTS_OF_A_RANK) if asked.ranks else None
-    step = ranks if asked.ranks and not asked.sums else derived(column.range, asked.sums, PARTS_OF_A_SUM)
+    asked = limits.get(name, MeasuredLimits())
+    ranks = derived_step(column.range, asked.ranks, PARTS_OF_A_RANK) if asked.ranks else None
+    step = ranks if asked.ranks and not asked.sums else derived_step(column.range, asked.sums, PARTS_OF_A_SUM)
     ranks = ranks if asked.ranks else step
     return None if step is None or ranks is None else Grid(step, ranks, "limits")
 
 
-def derived(within: Limits, limits: Iterable[Limits], parts: int) -> Fraction | None:
+def derived_step(within: Limits, limits: Iterable[Limits], parts: int) -> Fraction | None:
     """The largest power of ten, at most 1, of which the narrowest of some limits has so many parts or more.
 
     It is smaller where an end would else lie between two steps, and larger where 2^52 steps from zero would not do.

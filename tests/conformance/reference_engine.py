@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import Within
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Column, Key, Table
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
@@ -67,7 +67,7 @@ class ReferenceEngine:
         references: Mapping[str, ReferenceTable],
         secret: bytes,
         keys: Sequence[Cell] | None = None,
-        within: Within | None = None,
+        within: CellSlice | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """As the protocol says, the slow way."""
         table = catalog.tables[grouping.table]

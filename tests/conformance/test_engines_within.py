@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import Within
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.table import Catalog, Column, Source, Table, TableBounds
 from dprelease.engines import ENGINES, Engine
 from dprelease.errors import Unsupported
@@ -49,7 +49,7 @@ def write(folder: Path, lines: list[str]) -> None:
     (folder / "people.csv").write_text("\n".join(["who,top,node,sex", *lines]) + "\n", encoding="utf-8")
 
 
-def asked(engine: Any, grouping: Grouping, of: Table, within: Within | None = None) -> list[int]:
+def asked(engine: Any, grouping: Grouping, of: Table, within: CellSlice | None = None) -> list[int]:
     catalog = Catalog(tables={"people": of})
     (box,) = engine.aggregate(catalog, grouping, [ROWS], {}, SECRET, within=within)
     return [int(each) for each in open_exact(box)]
@@ -66,7 +66,7 @@ def asked(engine: Any, grouping: Grouping, of: Table, within: Within | None = No
 def test_the_cells_of_some_keys_are_those_of_all_keys(
     kind: str, nodes: set[int], by: tuple[str, ...], units: dict[str, Any], count: int
 ) -> None:
-    of, within = table(**units), Within(column="node", nodes=tuple(sorted(nodes)))
+    of, within = table(**units), CellSlice(column="node", nodes=tuple(sorted(nodes)))
     grouping = Grouping(table="people", by=by, complete=COMPLETE)
     with tempfile.TemporaryDirectory() as name:
         write(Path(name), rows(count))
@@ -87,7 +87,7 @@ def test_a_row_counts_by_its_node_whatever_the_column_above_says(kind: str, tmp_
     engine = ENGINES[kind](tmp_path, {})
     whole = asked(engine, grouping, of)
     assert sum(whole) > 100
-    parts = [Within(column="node", nodes=nodes) for nodes in ((0, 3, 5), (1,), (2, 4))]
+    parts = [CellSlice(column="node", nodes=nodes) for nodes in ((0, 3, 5), (1,), (2, 4))]
     assert sum(sum(asked(engine, grouping, of, part)) for part in parts) == sum(whole)
     engine.close()
 
@@ -118,7 +118,7 @@ def test_what_has_no_such_part_is_refused_before_a_row_is_read(
             [quantity],
             {},
             SECRET,
-            within=Within(column="node", nodes=nodes),
+            within=CellSlice(column="node", nodes=nodes),
         )
     assert caught.value.code == "DPR-E218"
     engine.close()

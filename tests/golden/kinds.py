@@ -13,7 +13,6 @@ from typing import Any
 
 from bench.methods import METHODS
 from dprelease.errors import UnsupportedEvent
-from dprelease.noise.mechanisms.knorm import count_knorm_std, linf_knorm_std
 from dprelease.plan.design.residuals import Workload, max_variance, rmse
 from dprelease.privacy import group
 from dprelease.privacy.accountants.advanced import Advanced, drv_epsilon
@@ -21,7 +20,6 @@ from dprelease.privacy.accountants.basic import Basic
 from dprelease.privacy.accountants.kov import (
     kov_closed_epsilon,
     kov_delta_unequal,
-    kov_epsilon,
     kov_epsilon_unequal,
 )
 from dprelease.privacy.accountants.pld import Pld
@@ -41,10 +39,10 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.rounding import CONTEXT, real, upper
-from dprelease.privacy.theorems import gaussian, renyi, selection, single
-from dprelease.privacy.theorems.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
-from dprelease.privacy.theorems.conversion import mironov_epsilon
+from dprelease.privacy.theorems import gaussian, single, threshold
+from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
+from tests import reference_comparisons as compared
 from tests import reference_splits as split
 from tests import reference_thresholds
 from tests.reference_textbook import textbook_epsilon
@@ -99,7 +97,7 @@ def _basic(at: Inputs) -> Answer:
 
 def _kov(at: Inputs) -> Answer:
     each = exact(at["eps"]), exact(at["delta_each"])
-    found = kov_epsilon(*each, at["k"], exact(at["delta"]))
+    found = compared.kov_epsilon(*each, at["k"], exact(at["delta"]))
     event = Repeated(event=Approximate(epsilon=each[0], delta=each[1]), count=at["k"])
     # the optimum is what the accountant of that name reports for these boxes
     assert math.isclose(Advanced().epsilon(event, exact(at["delta"])), found, rel_tol=1e-12)
@@ -115,12 +113,12 @@ def _mu_squared(at: Inputs) -> Fraction:
 
 
 def _gaussian_composition(at: Inputs) -> Answer:
-    squared = gaussian.composed(_all(at["sigmas"]), _all(at["sensitivities"]))
+    squared = compared.composed_mu_squared(_all(at["sigmas"]), _all(at["sensitivities"]))
     return {"mu": math.sqrt(squared), "eps": gaussian.epsilon(squared, exact(at["delta"]))}
 
 
 def _mironov(at: Inputs) -> Answer:
-    return mironov_epsilon(curve_of(_event(at)), exact(at["delta"]))
+    return compared.mironov_epsilon(curve_of(_event(at)), exact(at["delta"]))
 
 
 def _zcdp_epsilon(at: Inputs) -> Answer:
@@ -150,7 +148,7 @@ def _group(at: Inputs) -> Answer:
     if "rho" in at:
         return {"rho": group.concentrated(exact(at["rho"]), k)}
     if "mu" in at:
-        return {"mu": group.gaussian(exact(at["mu"]), k)}
+        return {"mu": k * exact(at["mu"])}  # Dong, Roth and Su 2022, Theorem 2.14
     return dict(zip(("eps", "delta"), group.approximate(exact(at["eps"]), exact(at["delta"]), k), strict=True))
 
 
@@ -159,12 +157,12 @@ def _parallel(at: Inputs) -> Answer:
     return {"rho": total_rho(Parallel(events=parts, neighboring=Neighboring(at["neighbours"])))}
 
 
-def _threshold(of: Callable[[Fraction, int, int, int], Fraction], scale: str) -> Callable[[Inputs], Answer]:
-    return lambda at: of(exact(at[scale]), at["threshold"], at["l0"], at["linf"])
+def _threshold(tail: Callable[[Fraction, int], Any], scale: str) -> Callable[[Inputs], Answer]:
+    return lambda at: reference_thresholds.above_delta(tail, exact(at[scale]), at["threshold"], at["l0"], at["linf"])
 
 
 def _mu(at: Inputs) -> float:
-    return 1 / float(gaussian.sigma(Fraction(1), exact(at["eps"]), exact(at["delta"])))
+    return 1 / float(compared.gaussian_sigma(Fraction(1), exact(at["eps"]), exact(at["delta"])))
 
 
 def _smallest_epsilon(at: Inputs) -> Answer:
@@ -209,25 +207,25 @@ KINDS: dict[str, Callable[[Inputs], Answer]] = {
     "kov_heterogeneous_eps": lambda at: kov_epsilon_unequal(_all(at["eps"]), {}, exact(at["delta"])),
     "kov_closed_form_thm3.5": _kov_closed,
     "analytic_gaussian_eps": lambda at: gaussian.epsilon(_mu_squared(at), exact(at["delta"])),
-    "analytic_gaussian_sigma": lambda at: gaussian.sigma(
+    "analytic_gaussian_sigma": lambda at: compared.gaussian_sigma(
         exact(at["sensitivity"]), exact(at["eps"]), exact(at["delta"])
     ),
     "gdp_delta": lambda at: gaussian.delta(exact(at["mu"]) ** 2, exact(at["eps"])),
     "gaussian_composition": _gaussian_composition,
-    "classic_gaussian": lambda at: gaussian.classic_sigma(
+    "classic_gaussian": lambda at: compared.classic_sigma(
         exact(at["eps"]), exact(at["delta"]), exact(at["sensitivity"])
     ),
-    "rdp_laplace": lambda at: renyi.laplace(exact(at["b"]), exact(at["sensitivity"]), exact(at["alpha"])),
-    "rdp_gaussian": lambda at: renyi.gaussian(exact(at["sigma"]), exact(at["sensitivity"]), exact(at["alpha"])),
-    "rdp_randomized_response": lambda at: renyi.randomized_response(exact(at["p"]), exact(at["alpha"])),
-    "rdp_exponential_mechanism": lambda at: renyi.bounded_range(exact(at["eps"]), exact(at["alpha"])),
+    "rdp_laplace": lambda at: compared.shifted_divergence(exact(at["b"]), exact(at["sensitivity"]), exact(at["alpha"])),
+    "rdp_gaussian": lambda at: exact(at["alpha"]) * _mu_squared(at) / 2,
+    "rdp_randomized_response": lambda at: compared.response_divergence(exact(at["p"]), exact(at["alpha"])),
+    "rdp_exponential_mechanism": lambda at: compared.range_divergence(exact(at["eps"]), exact(at["alpha"])),
     "rdp_to_dp_cks": lambda at: Rdp().epsilon(_event(at), exact(at["delta"])),
     "rdp_to_delta_cks": lambda at: Rdp().delta(_event(at), exact(at["eps"])),
     "rdp_to_dp_mironov": _mironov,
     "zcdp_to_eps_cks": _zcdp_epsilon,
     "zcdp_to_delta_cks": lambda at: rho_to_delta(exact(at["rho"]), exact(at["eps"])),
-    "zcdp_rho_for": lambda at: epsilon_to_rho(exact(at["eps"]), exact(at["delta"])),
-    "zcdp_to_eps_bs16": lambda at: bun_steinke_epsilon(exact(at["rho"]), exact(at["delta"])),
+    "zcdp_rho_for": lambda at: compared.epsilon_to_rho(exact(at["eps"]), exact(at["delta"])),
+    "zcdp_to_eps_bs16": lambda at: compared.bun_steinke_epsilon(exact(at["rho"]), exact(at["delta"])),
     "pld_eps": lambda at: Pld().epsilon(_event(at), exact(at["delta"])),
     "discrete_gaussian_delta": lambda at: _one_draw("discrete_gauss_sigma", exact(at["sigma"]), at),
     "discrete_laplace_delta": lambda at: _one_draw("discrete_laplace_b", 1 / exact(at["a"]), at),
@@ -235,9 +233,9 @@ KINDS: dict[str, Callable[[Inputs], Answer]] = {
     "calibrate_laplace_b": _calibrate_laplace,
     "group_privacy": _group,
     "parallel": _parallel,
-    "noisy_max_rho": lambda at: renyi.noisy_max_rho(exact(at["scale"]), exact(at["linf"]), at["monotone"]),
-    "gaussian_threshold_delta": _threshold(selection.gaussian_threshold_delta, "sigma"),
-    "laplace_threshold_delta": _threshold(selection.laplace_threshold_delta, "b"),
+    "noisy_max_rho": lambda at: compared.noisy_max_rho(exact(at["scale"]), exact(at["linf"]), at["monotone"]),
+    "gaussian_threshold_delta": _threshold(threshold.continuous_tail, "sigma"),
+    "laplace_threshold_delta": _threshold(threshold.laplace_tail, "b"),
     "partition_pi": lambda at: reference_thresholds.partition_pi(exact(at["eps"]), exact(at["delta"]), at["n"]),
     "laplace_tau": lambda at: reference_thresholds.laplace_tau(exact(at["eps"]), exact(at["delta"]), at["l0"]),
     "gshm_delta": lambda at: reference_thresholds.gshm_delta(
@@ -250,7 +248,7 @@ KINDS: dict[str, Callable[[Inputs], Answer]] = {
     "residual_planner_rmse": _marginals(rmse),
     "residual_planner_maxvar": _marginals(max_variance),
     "elliptic_count_std": lambda at: split.elliptic_std(at["k"], at["mu"]),
-    "linf_knorm_std": lambda at: linf_knorm_std(at["k"], at["eps"]),
-    "count_knorm_std": lambda at: count_knorm_std(at["k"], at["eps"]),
+    "linf_knorm_std": lambda at: compared.linf_knorm_std(at["k"], at["eps"]),
+    "count_knorm_std": lambda at: compared.count_knorm_std(at["k"], at["eps"]),
     "regression": _randomized_response,
 }

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.noise import SELECTIONS, Exact, ExactHistogram, ExponentialQuantile, ExponentialTopK, OptimalSelection
+from dprelease.noise import Exact, ExactHistogram, ExponentialQuantile, ExponentialTopK, OptimalSelection
 from dprelease.noise.mechanisms import exponential as module
 from dprelease.noise.mechanisms.threshold import Coins, least_threshold, threshold_delta
+from dprelease.plan.document.mechanisms import event_of
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -32,6 +33,7 @@ from dprelease.privacy.event import (
 from dprelease.privacy.theorems import bounded_range
 from dprelease.privacy.unit import Neighboring
 from tests.laws.exact import black_box, moved, together
+from tests.reference_events import quantile_event, top_k_event
 
 Reals = npt.NDArray[np.float64]
 Rows = tuple[int, ...]
@@ -147,7 +149,7 @@ def test_the_law_of_the_code_is_the_exponential_mechanism(at: Fraction) -> None:
 @pytest.mark.parametrize("at", FRACTIONS)
 def test_a_quantile_of_one_cell_stays_in_its_range_and_reaches_it(at: Fraction, rows: int) -> None:
     """One cell: units of up to so many rows added, and replaced."""
-    event = ExponentialQuantile().event
+    event = quantile_event
     added, replaced = (claimed(event(SCALE, at, how, rows=rows, cells=1)) for how in (ADD, REPLACE))
     widest, largest = {ADD: 0.0, REPLACE: 0.0}, {ADD: 0.0, REPLACE: 0.0}
     for rest in multisets(MOST if at == Fraction(1, 4) else 4):
@@ -163,7 +165,7 @@ def test_a_quantile_of_one_cell_stays_in_its_range_and_reaches_it(at: Fraction, 
 
 @pytest.mark.parametrize("at", FRACTIONS)
 def test_the_profile_of_a_quantile_is_below_that_of_its_range(at: Fraction) -> None:
-    event = ExponentialQuantile().event(SCALE, at, ADD)
+    event = quantile_event(SCALE, at, ADD)
     assert isinstance(event, BoundedRange)
     for place in (-1, -0.5, 0, 0.3, 0.9):
         x = Fraction(place) * event.epsilon
@@ -196,7 +198,7 @@ def test_a_unit_in_several_cells_stays_in_the_sum_of_its_ranges(
         for spread in product(range(rows + 1), repeat=4)
         if sum(spread) <= total and sum(n > 0 for n in spread) <= groups
     ]
-    event = ExponentialQuantile().event
+    event = quantile_event
     added = claimed(event(SCALE, at, ADD, rows=rows, groups=groups, total=total, cells=4))
     replaced = claimed(event(SCALE, at, REPLACE, rows=rows, groups=groups, total=total, cells=4))
     most_added = max(sum(widest[0, n] for n in spread) for spread in held)
@@ -233,8 +235,8 @@ def test_the_law_of_top_k_is_rounds_without_replacement() -> None:
 def test_every_round_of_top_k_stays_in_its_range_and_all_in_their_sum(neighboring: Neighboring, change: int) -> None:
     """Units that add up to ``change`` to each of three counts, added or replaced; the table beside them is anything."""
     k = 2
-    one = claimed(ExponentialTopK().event(SCALE, 1, neighboring, change=change))
-    whole = claimed(ExponentialTopK().event(SCALE, k, neighboring, change=change))
+    one = claimed(top_k_event(SCALE, 1, neighboring, change=change))
+    whole = claimed(top_k_event(SCALE, k, neighboring, change=change))
     widest = farthest = 0.0
     unit = list(product(range(change + 1), repeat=3))
     for rest in product(range(2), repeat=3):
@@ -306,7 +308,7 @@ def test_a_threshold_costs_no_more_than_its_event(noise: str, scale: Fraction, g
     threshold = least_threshold(noise, scale, Fraction(1, 50), groups)
     delta = threshold_delta(noise, scale, threshold, groups)  # type: ignore[arg-type]
     sides = 1 if how is ADD else 2
-    event = SELECTIONS[f"{noise}_threshold"].event(scale, Sensitivity.of_shifts((1,) * (sides * groups)), delta)
+    event = event_of(f"{noise}_threshold", scale, Sensitivity.of_shifts((1,) * (sides * groups)), delta=delta)
     assert isinstance(event, Composed)
     hidden, unseen = event.events
     assert isinstance(hidden, DiscreteLaplace | DiscreteGaussian)
@@ -333,7 +335,8 @@ def test_the_optimal_selection_costs_no_more_than_its_event(
     epsilon: Fraction, delta: Fraction, groups: int, how: Neighboring
 ) -> None:
     coins = Coins(epsilon, delta)
-    event = OptimalSelection().event(epsilon, delta, groups, how)
+    keys = groups * (1 if how is ADD else 2)
+    event = event_of("optimal_selection", 1 / epsilon, Sensitivity.of_shifts((1,) * keys), delta=keys * delta)
     each = event.event if isinstance(event, Repeated) else event
     assert isinstance(each, Approximate)
     claim = together([black_box(each)] * (event.count if isinstance(event, Repeated) else 1))

@@ -81,7 +81,7 @@ def true_delta_by_convolution(scale: int, shift: int, draws: int, epsilon: float
 
 
 def bound(cells: Sequence[tuple[int, int]], tail: str = "1e-16") -> collapse.Collapsed:
-    parts = [collapse.Part(Fraction(scale), Fraction(shift * shift), 1, shift) for scale, shift in cells]
+    parts = [collapse.EqualDraws(Fraction(scale), Fraction(shift * shift), 1, shift) for scale, shift in cells]
     return collapse.collapsed(parts, Fraction(tail))
 
 
@@ -185,7 +185,7 @@ def test_more_changes_and_more_draws_never_cost_less() -> None:
 
 
 def test_equal_draws_count_like_copies_and_nothing_costs_nothing() -> None:
-    one = collapse.Part(Fraction(40), Fraction(3), 3, 1)
+    one = collapse.EqualDraws(Fraction(40), Fraction(3), 3, 1)
     together = collapse.collapsed([one._replace(times=3)], Fraction(1, 10**12))
     apart = collapse.collapsed([one] * 3, Fraction(1, 10**12))
     assert float(together.epsilon(Fraction(1, 10**6))) == pytest.approx(

@@ -14,11 +14,11 @@ from dprelease.privacy.accountants.basic import Basic
 from dprelease.privacy.accountants.kov import (
     kov_closed_epsilon,
     kov_delta_unequal,
-    kov_epsilon,
     kov_epsilon_unequal,
     kov_slack,
 )
 from dprelease.privacy.event import Approximate, Composed, Repeated
+from tests.reference_comparisons import kov_epsilon
 from tests.reference_textbook import textbook_epsilon, textbook_holds
 from tests.tiers import few
 

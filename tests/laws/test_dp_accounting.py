@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.accountants.kov import kov_epsilon
 from dprelease.privacy.event import (
     Concentrated,
     DiscreteGaussian,
@@ -26,6 +25,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
+from tests.reference_comparisons import kov_epsilon
 
 dp_event = pytest.importorskip("dp_accounting.dp_event", reason="the crosscheck extra is not installed")
 

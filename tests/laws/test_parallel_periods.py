@@ -27,7 +27,7 @@ from dprelease.ledger.model.reservation import Charge
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.event import Composed, DiscreteLaplace, Sensitivity
 from dprelease.privacy.filters import Spent
-from dprelease.privacy.periods import counted, leading, raised
+from dprelease.privacy.periods import leading, most_lost, raised
 from dprelease.privacy.unit import Neighboring
 from tests.ledgers import account
 from tests.tiers import few
@@ -237,7 +237,7 @@ def test_what_counts_is_the_most_of_every_step_that_concerns_a_stretch(
     if relation is Neighboring.REPLACE_ONE:
         steps += [(name, other) for name in about for other in NAMES if other != name]
     totals = [[sums.get(name, none) for name in step] for step in steps]
-    found = counted(sums, about, relation)
+    found = most_lost(sums, about, relation)
     assert found.loss == max(sum(each.loss for each in total) for total in totals)
     assert found.reveals == max(sum(each.reveals for each in total) for total in totals)
     assert sum(sums.get(name, none).loss for name in leading(sums, about, relation)) == found.loss

@@ -26,8 +26,8 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.privacy.theorems.loss_bound import Loss
-from dprelease.privacy.theorems.total_loss import Part
+from dprelease.privacy.theorems.loss_bound import ComposedLoss
+from dprelease.privacy.theorems.total_loss import CellLaw
 from tests.tiers import few
 
 MP: Any = mpmath.MPContext()
@@ -50,7 +50,7 @@ def kairouz_oh_viswanath(size: Fraction, count: int, epsilon: Fraction) -> Any:
     return total / (1 + MP.exp(e)) ** count
 
 
-def masses(part: Part) -> list[tuple[Any, Any]]:
+def masses(part: CellLaw) -> list[tuple[Any, Any]]:
     """(probability, loss) of every output of one coordinate, from the definition of the noise."""
     if part.kind == "response":
         top = 1 / (1 + MP.exp(-mpf(part.value)))
@@ -70,7 +70,7 @@ def masses(part: Part) -> list[tuple[Any, Any]]:
     return [(mass, MP.mpf(loss)) for loss, mass in found.items()]
 
 
-def by_enumeration(parts: list[Part], epsilon: Fraction) -> Any:
+def by_enumeration(parts: list[CellLaw], epsilon: Fraction) -> Any:
     total = MP.mpf(0)
     for outcome in product(*[masses(part) for part in parts]):
         excess = sum(loss for _, loss in outcome) - mpf(epsilon)
@@ -111,10 +111,10 @@ def test_epsilon_of_randomized_response_has_no_floor(power: int) -> None:
 
 
 responses = st.builds(
-    lambda n, d: Part("response", Fraction(n, d)), st.integers(1, 30), st.sampled_from([3, 7, 10, 64])
+    lambda n, d: CellLaw("response", Fraction(n, d)), st.integers(1, 30), st.sampled_from([3, 7, 10, 64])
 )
-staircases = st.builds(lambda n, s: Part("staircase", Fraction(n, 5), s), st.integers(3, 40), st.integers(1, 4))
-bells = st.builds(lambda n, s: Part("bell", Fraction(n, 8), s), st.integers(2, 12), st.integers(1, 3))
+staircases = st.builds(lambda n, s: CellLaw("staircase", Fraction(n, 5), s), st.integers(3, 40), st.integers(1, 4))
+bells = st.builds(lambda n, s: CellLaw("bell", Fraction(n, 8), s), st.integers(2, 12), st.integers(1, 3))
 
 
 @settings(max_examples=few(25), deadline=None)
@@ -124,10 +124,10 @@ bells = st.builds(lambda n, s: Part("bell", Fraction(n, 8), s), st.integers(2, 1
     ),
     share=st.floats(0.01, 0.98),
 )
-def test_unequal_lattice_laws_agree_with_enumeration(parts: list[Part], share: float) -> None:
+def test_unequal_lattice_laws_agree_with_enumeration(parts: list[CellLaw], share: float) -> None:
     epsilon = Fraction(share) * sum((part.top for part in parts), Fraction(0))
     truth = by_enumeration(parts, epsilon)
-    found = mpf(Loss(Counter(parts)).delta(epsilon))
+    found = mpf(ComposedLoss(Counter(parts)).delta(epsilon))
     # The extra Gaussian draw: one part in 10^7 of epsilon, times the steepness of log delta.
     steep = max(1, float(MP.log(truth) - MP.log(by_enumeration(parts, epsilon * Fraction(1001, 1000)))) * 1000)
     assert truth <= found <= truth * (1 + 2e-6 * steep)
@@ -135,9 +135,9 @@ def test_unequal_lattice_laws_agree_with_enumeration(parts: list[Part], share: f
 
 @settings(max_examples=few(25), deadline=None)
 @given(parts=st.lists(staircases, min_size=1, max_size=2), power=st.integers(2, 25))
-def test_epsilon_is_certified_by_enumeration(parts: list[Part], power: int) -> None:
+def test_epsilon_is_certified_by_enumeration(parts: list[CellLaw], power: int) -> None:
     delta = Fraction(1, 10**power)
-    loss = Loss(Counter(parts))
+    loss = ComposedLoss(Counter(parts))
     found = loss.epsilon(delta)
     assert found <= loss.largest
     assert found == loss.largest or by_enumeration(parts, found) <= mpf(delta)

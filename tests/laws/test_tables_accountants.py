@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import Within
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import SOURCE_FORMATS, Catalog, Key, Source, Table
 from dprelease.engines import ENGINES, DuckDBEngine, engine_for
@@ -26,7 +26,7 @@ from dprelease.noise.exact import Exact, ExactHistogram
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.accountants.base import Accountant, Claim, Words
+from dprelease.privacy.accountants.base import Accountant, LossClaim, Words
 from dprelease.privacy.accountants.zcdp import Zcdp
 from dprelease.privacy.event import (
     Composed,
@@ -149,7 +149,7 @@ class Doubled(Zcdp):
         """Too much, which is true."""
         return 2 * super().epsilon(event, delta)
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: LossClaim) -> bool:
         """Not below the truth."""
         return claim.is_true()
 
@@ -169,7 +169,7 @@ class Confident(Halved):
 
     name = "confident"
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: LossClaim) -> bool:
         """Always."""
         return True
 
@@ -284,7 +284,7 @@ class LinesEngine(DuckDBEngine):
         references: Mapping[str, ReferenceTable],
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
-        within: Within | None = None,
+        within: CellSlice | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """As CSV."""
         self.used.append(grouping.table)

@@ -21,9 +21,9 @@ from pydantic import TypeAdapter
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Range, Source, Table
-from dprelease.measures import MEASURES, PARTS, PLANNED, AskedMeasure, Measure, Noisy, left_out, planned
+from dprelease.measures import MEASURES, PARTS, PLANNED, AskedMeasure, Measure, Noisy, expand_measures, unsaid_by
 from dprelease.measures.mean import Mean
-from dprelease.measures.text import Formula, Term
+from dprelease.measures.text import Formula, FormulaTerm
 from dprelease.noise import MECHANISMS, Exact
 from dprelease.noise.mechanisms.exponential import ScoreLaw
 from tests.measures import asked, is_of_others, of_a_column, worked_out
@@ -135,7 +135,9 @@ def test_whoever_follows_the_recipe_of_every_kind_gets_the_published_numbers(rel
             assert shown == "" if math.isnan(value) else float(shown) == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
-MADE = planned({name: TypeAdapter(AskedMeasure).validate_python(each) for name, each in every_measure("x").items()})
+MADE = expand_measures(
+    {name: TypeAdapter(AskedMeasure).validate_python(each) for name, each in every_measure("x").items()}
+)
 FORMS = [(name, form) for name, measure in MADE.items() for form in measure.alternatives(TABLE)]
 by_form = pytest.mark.parametrize(("name", "form"), FORMS, ids=[f"{name}-{len(form)}" for name, form in FORMS])
 
@@ -175,7 +177,7 @@ def check_formula(measure: Measure, form: Sequence[Quantity], scale: int = 30) -
     """The formula gives what the estimate does, blanks included."""
     _, noisy = draws(form, scale)
     found = measure.estimate(noisy, LEVEL).value[:400]
-    made = measure.formula([Term(f"x{at}", part.quantity) for at, part in enumerate(noisy, start=1)])
+    made = measure.formula([FormulaTerm(f"x{at}", part.quantity) for at, part in enumerate(noisy, start=1)])
     by_hand = [worked_out(made.text, made.blank, [int(part.values[at]) for part in noisy]) for at in range(400)]
     np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-9)
 
@@ -257,16 +259,16 @@ def test_a_measure_that_leaves_something_out_is_refused_where_it_is_defined() ->
         depth: int
 
     said = {"described", "estimate", "expected", "foreseen", "formula", "held", "kind", "method", "plural", "size"}
-    assert set(left_out(Unsaid)) == said | {"weights"}  # type: ignore[type-abstract]  # that is the point
-    assert left_out(Unwritten) == ["examples of `depth`", "examples of `mean`", "field `unwritten`"]
-    assert [left_out(each) for each in (*MEASURES.values(), *PLANNED.values()) if left_out(each)] == []
+    assert set(unsaid_by(Unsaid)) == said | {"weights"}  # type: ignore[type-abstract]  # that is the point
+    assert unsaid_by(Unwritten) == ["examples of `depth`", "examples of `mean`", "field `unwritten`"]
+    assert [unsaid_by(each) for each in (*MEASURES.values(), *PLANNED.values()) if unsaid_by(each)] == []
 
 
 def test_a_formula_and_a_margin_that_say_another_thing_than_the_estimate_are_found() -> None:
     class Other(Mean):
         """Its formula forgets the centre of the clip."""
 
-        def formula(self, terms: Sequence[Term]) -> Formula:
+        def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
             return Formula(f"{terms[0].name} / {terms[1].name}", (f"{terms[1].name} < 1",))
 
     class Bold(Mean):

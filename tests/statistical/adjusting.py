@@ -15,7 +15,7 @@ import sys
 import numpy as np
 
 from dprelease.estimate.adjust import adjusted
-from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Taken, Tree
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Tree, WorkloadDraw
 from dprelease.estimate.workloads.nonnegative import marginals, nonnegative
 from dprelease.estimate.workloads.reconcile import node_variances, reconcile
 
@@ -43,10 +43,10 @@ def country(rng: np.random.Generator, exact: Table | None = None) -> tuple[Desig
     for parents, above in zip(reversed(tree.parents), reversed(tree.sizes[:-1]), strict=True):
         joint.insert(0, np.zeros((above, *SIZES)))
         np.add.at(joint[0], parents, joint[1])
-    taken = tuple(Taken(level, axes, False, 25.0) for level in range(3) for axes in SETS)
+    taken = tuple(WorkloadDraw(level, axes, False, 25.0) for level in range(3) for axes in SETS)
     if exact is not None:
         unknown = (each for each in taken if each.level > exact[0] or not set(each.axes) <= set(exact[1]))
-        taken = (*unknown, Taken(*exact, False, 0.0))
+        taken = (*unknown, WorkloadDraw(*exact, False, 0.0))
     return Design(SIZES, tree, SETS, taken), {
         table: found.astype(np.float64) for table, found in marginals(SETS, joint).items()
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Taken, Tree
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Tree, WorkloadDraw
 from dprelease.estimate.workloads.nonnegative import marginals, nonnegative
 from dprelease.estimate.workloads.reconcile import node_variances, reconcile
 
@@ -49,7 +49,7 @@ def population(folder: Path) -> tuple[Design, dict[Table, Floats]]:
         joint.insert(0, np.zeros((above, *SIZES)))
         np.add.at(joint[0], under, joint[1])
     taken = tuple(
-        Taken(level, axes, False, 1 / (2 * RHO * part * SHARES[len(axes)][level]))
+        WorkloadDraw(level, axes, False, 1 / (2 * RHO * part * SHARES[len(axes)][level]))
         for level, part in enumerate(LEVELS.values())
         for axes in SETS
     )

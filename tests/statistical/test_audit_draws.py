@@ -23,6 +23,7 @@ from dprelease.noise.mechanisms.threshold import least_threshold, threshold_delt
 from dprelease.privacy.event import Approximate, BoundedRange, DiscreteGaussian, DiscreteLaplace, Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.laws.exact import black_box, moved, together
+from tests.reference_events import quantile_event
 
 MISS = 1e-9
 FEW, FULL = 40_000, 100_000
@@ -99,7 +100,7 @@ def test_a_quantile_never_tells_more_than_claimed(
     at: Fraction, rows: list[int], row: int, high: int, runs: int
 ) -> None:
     scale = max(at, 1 - at) / 2
-    claim = ExponentialQuantile().event(scale, at, Neighboring.ADD_REMOVE, cells=1)
+    claim = quantile_event(scale, at, Neighboring.ADD_REMOVE, cells=1)
     assert claim == BoundedRange(epsilon=Fraction(4))
     found = lower_bound(
         quantiles(rows, at, high, scale, runs), quantiles([*rows, row], at, high, scale, runs), high + 1, epsilon_at(0)
@@ -113,7 +114,7 @@ def test_a_quantile_never_tells_more_than_claimed(
 def test_a_quantile_with_a_replaced_row_never_tells_more_than_claimed(runs: int) -> None:
     """One cell: a row goes from one end to the other."""
     at, scale = Fraction(1, 2), Fraction(1, 2)
-    claim = ExponentialQuantile().event(scale, at, Neighboring.REPLACE_ONE, cells=1)
+    claim = quantile_event(scale, at, Neighboring.REPLACE_ONE, cells=1)
     assert claim == BoundedRange(epsilon=Fraction(4))
     before, after = [0, 5, 5], [24, 5, 5]
     found = lower_bound(

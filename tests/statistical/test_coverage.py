@@ -15,7 +15,7 @@ from scipy import stats
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Range, Source, Table
-from dprelease.measures import Measure, Noisy, planned
+from dprelease.measures import Measure, Noisy, expand_measures
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
 from dprelease.measures.quantile import Quantile
@@ -259,7 +259,7 @@ def test_margins_of_ratios_cover_at_least_what_they_say(mechanism: str, above: i
     """A part of a whole, and the same two numbers where nothing says that one is a part of the other."""
     whole, part = Count(count="rows"), Count(count="rows", where="x > 3")
     for asked in ({"a": part, "b": whole}, {"a": Count(count="rows"), "b": part}):
-        made = planned({**asked, "r": Ratio(ratio=("a", "b"))})["r"]
+        made = expand_measures({**asked, "r": Ratio(ratio=("a", "b"))})["r"]
         inputs = [
             noisy(quantity, np.full(CELLS, exact, dtype=np.int64), mechanism, Fraction(3))
             for quantity, exact in zip(made.quantities(TABLE), (above, below), strict=True)

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from dprelease.catalog.factor import Factor
-from dprelease.estimate.ranges import sums_of, variances_of
+from dprelease.estimate.ranges import line_sums, variances_of
 from dprelease.noise.exact import Exact
 from dprelease.noise.mechanisms.factor import draw_factor
 from dprelease.plan.lower.ranges import near_optimal
@@ -42,7 +42,7 @@ def adding(which: str) -> Floats:
 def errors_of(factor: Factor, which: str) -> Floats:
     """Of many drawn lines with the same counts, one in each row."""
     drawn = draw_factor(Exact(np.tile(COUNTS, LINES)), factor, SCALE)
-    found = sums_of(drawn, factor.shape, 1, factor, which)  # type: ignore[arg-type]  # one of the two
+    found = line_sums(drawn, factor.shape, 1, factor, which)  # type: ignore[arg-type]  # one of the two
     return found.reshape(LINES, -1) - adding(which) @ COUNTS
 
 

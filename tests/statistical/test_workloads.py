@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from dprelease.estimate.workloads.reconcile import Cell, covariance
+from dprelease.estimate.workloads.reconcile import PublishedCell, covariance_without_zeros
 from dprelease.noise import MECHANISMS, Measurement
 from dprelease.noise.exact import Exact
 from dprelease.noise.mechanisms.residual import draw_residual
@@ -128,8 +128,8 @@ def simulated(name: str, releases: int) -> dict[str, Seen]:
     for table in workload.tables:
         level, axes = workload.place(table)
         shape = (design.tree.sizes[level], *(design.sizes[at] for at in axes))
-        cells = [Cell(level, axes, node, tuple(keys)) for node, *keys in product(*map(range, shape))]
-        stated = np.array([[covariance(design, one, other) for other in cells] for one in cells])
+        cells = [PublishedCell(level, axes, node, tuple(keys)) for node, *keys in product(*map(range, shape))]
+        stated = np.array([[covariance_without_zeros(design, one, other) for other in cells] for one in cells])
         (measure,) = found[table].measures
         seen[table] = Seen(
             np.array(errors[table]),

@@ -9,7 +9,7 @@ import numpy as np
 
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Binned, Catalog, Column, Computed, PrivateJoin, Range, Source, Table, TableBounds
-from dprelease.measures import Measure, planned
+from dprelease.measures import Measure, expand_measures
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
 from dprelease.measures.quantile import Quantiles
@@ -62,7 +62,7 @@ ASKED: dict[str, Measure] = {
     "middle": Quantiles(quantiles="seconds", at=(Fraction(1, 2), Fraction(9, 10))),
     "share": Ratio(ratio=("long", "visits")),
 }
-MEASURES = planned(ASKED)
+MEASURES = expand_measures(ASKED)
 SPARSE = {"visits": Count(count="rows")}
 GROUPING = {"table": "visits", "max_groups": 3, "max_rows_per_group": 10, "where": "seconds < 4000"}
 

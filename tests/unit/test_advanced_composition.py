@@ -10,7 +10,7 @@ import pytest
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.advanced import Advanced, drv_epsilon
 from dprelease.privacy.accountants.basic import Basic, rough_single
-from dprelease.privacy.accountants.kov import kov_closed_epsilon, kov_epsilon
+from dprelease.privacy.accountants.kov import kov_closed_epsilon
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -27,6 +27,7 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.theorems import single
+from tests.reference_comparisons import kov_epsilon
 from tests.reference_textbook import textbook_epsilon, textbook_holds
 
 F = Fraction

@@ -80,7 +80,7 @@ def test_pure_draws_keep_their_epsilon(atom: Event) -> None:
     assert single.delta(atom, pure) == 0
     assert single.epsilon(atom, Fraction(1, 10**500)) <= pure
     for k in range(4):
-        assert single.delta(atom, pure * k / 4) <= single.pure_delta(pure, pure * k / 4)
+        assert single.delta(atom, pure * k / 4) <= single.response_delta(pure, pure * k / 4)
 
 
 def test_randomized_response_is_what_it_says() -> None:
@@ -88,16 +88,16 @@ def test_randomized_response_is_what_it_says() -> None:
     for pure, x in ((1.0, 0.5), (0.1, 0.0), (3.0, 2.5)):
         p = math.exp(pure) / (1 + math.exp(pure))
         by_hand = p - math.exp(x) * (1 - p)
-        assert float(single.pure_delta(Fraction(pure), Fraction(x))) == pytest.approx(by_hand, rel=1e-12)
-        assert float(single.pure_epsilon(Fraction(pure), Fraction(by_hand))) == pytest.approx(x, abs=1e-12)
+        assert float(single.response_delta(Fraction(pure), Fraction(x))) == pytest.approx(by_hand, rel=1e-12)
+        assert float(single.response_epsilon(Fraction(pure), Fraction(by_hand))) == pytest.approx(x, abs=1e-12)
 
 
 def test_discrete_laplace_with_a_unit_shift_is_randomized_response() -> None:
     """The pure bound is exact there, and only there: for a shift of three the lattice curve is lower."""
     one, three = (DiscreteLaplace(scale=Fraction(2), sensitivity=s) for s in (ONE, THREE))
     x = Fraction(1, 5)
-    assert float(single.delta(one, x)) == pytest.approx(float(single.pure_delta(Fraction(1, 2), x)), rel=1e-14)
-    assert single.delta(three, x) < single.pure_delta(Fraction(3, 2), x) * Fraction(99, 100)
+    assert float(single.delta(one, x)) == pytest.approx(float(single.response_delta(Fraction(1, 2), x)), rel=1e-14)
+    assert single.delta(three, x) < single.response_delta(Fraction(3, 2), x) * Fraction(99, 100)
 
 
 def test_the_worst_of_several_shifts_counts() -> None:
@@ -142,7 +142,9 @@ def test_an_approximate_draw_pays_its_own_delta_first() -> None:
     with pytest.raises(UnsupportedEvent, match="smaller delta"):
         single.epsilon(atom, Fraction(1, 10**7))
     mixed = float(single.delta(atom, Fraction(1, 2)))
-    assert mixed == pytest.approx(1e-6 + (1 - 1e-6) * float(single.pure_delta(Fraction(1), Fraction(1, 2))), rel=1e-12)
+    assert mixed == pytest.approx(
+        1e-6 + (1 - 1e-6) * float(single.response_delta(Fraction(1), Fraction(1, 2))), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(

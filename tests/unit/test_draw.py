@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
-from dprelease.catalog.cells import Within
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.errors import BrokenPromiseError
@@ -60,7 +60,7 @@ class Zeros:
         references: Mapping[str, ReferenceTable],
         secret: bytes = b"",
         keys: Sequence[tuple[Key, ...]] | None = None,
-        within: Within | None = None,
+        within: CellSlice | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         self.calls += 1
         self.secrets.append(secret)
@@ -272,7 +272,7 @@ class Held(Zeros):
         references: Mapping[str, ReferenceTable],
         secret: bytes = b"",
         keys: Sequence[tuple[Key, ...]] | None = None,
-        within: Within | None = None,
+        within: CellSlice | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         cells = (cells_of(grouping, catalog) or 0) if keys is None else len(keys)
         place = np.arange(cells, dtype=np.int64)

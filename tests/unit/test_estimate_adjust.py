@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from dprelease.errors import PlanError
 from dprelease.estimate.adjust import adjusted, whole
-from dprelease.estimate.workloads.design import Axes, Design, Floats, Taken, Tree
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Tree, WorkloadDraw
 from dprelease.estimate.workloads.nonnegative import families, joint_set, marginals, nonnegative
 from dprelease.estimate.workloads.projection import onto_simplex, onto_tables
 from tests.tiers import few
@@ -23,7 +23,9 @@ TREE = Tree(2, (np.array([1, 0, 1, 1, 1]), np.array([0, 1, 2, 3, 3, 2, 0, 4, 3, 
 def design_of(*sizes: int) -> Design:
     """The total and the joint table, both drawn at every level."""
     sets: tuple[Axes, ...] = ((), tuple(range(len(sizes))))
-    return Design(sizes, TREE, sets, tuple(Taken(level, axes, False, 9.0) for level in range(3) for axes in sets))
+    return Design(
+        sizes, TREE, sets, tuple(WorkloadDraw(level, axes, False, 9.0) for level in range(3) for axes in sets)
+    )
 
 
 def levels_of(finest: npt.NDArray[np.generic], tree: Tree) -> list[Floats]:
@@ -217,7 +219,7 @@ def test_the_joint_set_contains_all_others(sets: tuple[Axes, ...], largest: Axes
 def test_adjusted_tables_agree_and_leave_the_given_ones_alone() -> None:
     rng = np.random.default_rng(12)
     sets: tuple[Axes, ...] = ((), (1,), (0, 1))
-    taken = tuple(Taken(level, axes, False, 4.0) for level in range(3) for axes in sets)
+    taken = tuple(WorkloadDraw(level, axes, False, 4.0) for level in range(3) for axes in sets)
     design = Design((2, 3), TREE, sets, taken)
     joint = levels_of(rng.poisson(1.0, (10, 2, 3)) + rng.normal(0, 2, (10, 2, 3)), TREE)
     tables = {table: np.asarray(each, dtype=np.float64) for table, each in marginals(sets, joint).items()}

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from dprelease.estimate.adjust import adjusted, whole
 from dprelease.estimate.workloads.blocks import Blocks
 from dprelease.estimate.workloads.conditional import saying_all
-from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Taken, Tree, subsets
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Tree, WorkloadDraw, subsets
 from dprelease.estimate.workloads.nonnegative import nonnegative
 from dprelease.estimate.workloads.projection import onto_simplex
 from dprelease.estimate.workloads.reconcile import reconcile
@@ -48,8 +48,8 @@ def test_an_exact_table_stays_to_the_digit_whatever_the_noise(
     """And there is always a solution: also where nearly all exact cells are 0 and half of the estimates below."""
     rng = np.random.default_rng(seed)
     finest = rng.poisson(rng.gamma(0.15, mean / 0.15, (6, *WIDE))).astype(float)
-    noisy = tuple(Taken(at, each, False, 9.0) for at in range(3) for each in ((1,), (0, 1, 2)))
-    design = Design(WIDE, TREE, WIDE_SETS, (*noisy, Taken(level, axes, False, 0.0)))
+    noisy = tuple(WorkloadDraw(at, each, False, 9.0) for at in range(3) for each in ((1,), (0, 1, 2)))
+    design = Design(WIDE, TREE, WIDE_SETS, (*noisy, WorkloadDraw(level, axes, False, 0.0)))
     truth = tables_of(finest, replace(design, sets=subsets((0, 1, 2))))
     values = [truth[take.level, take.axes] for take in design.taken]
     values = [
@@ -77,7 +77,7 @@ def test_beside_it_each_family_is_the_nearest_of_a_general_optimiser(level: int,
     rng = np.random.default_rng(seed)
     finest = rng.poisson(rng.gamma(0.15, 4.0, (6, *SIZES))).astype(float)
     noisy = Design(SIZES, TREE, SETS, TABLES)
-    design = replace(noisy, taken=(*TABLES, Taken(level, axes, False, 0.0)))
+    design = replace(noisy, taken=(*TABLES, WorkloadDraw(level, axes, False, 0.0)))
     values = drawn(design, finest, rng)
     tables = reconcile(design, values)
     joint = [tables[at, JOINT] for at in range(3)]
@@ -167,7 +167,7 @@ def test_rounding_beside_an_exact_table_has_no_bias() -> None:
 
 def test_exact_tables_that_say_different_things_do_not_stay_together() -> None:
     """For two at one node numbers would exist; for three, no non-negative whole ones need to."""
-    exact = (Taken(2, (0,), False, 0.0), Taken(2, (1,), False, 0.0))
+    exact = (WorkloadDraw(2, (0,), False, 0.0), WorkloadDraw(2, (1,), False, 0.0))
     design = Design(SIZES, TREE, SETS, (*TABLES, *exact))
     assert saying_all((take.level, take.axes) for take in exact) is None
     tables = {(level, axes): np.zeros(design.shape(level, axes)) for level, axes in design.tables}

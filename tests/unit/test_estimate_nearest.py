@@ -14,7 +14,7 @@ from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
 from dprelease.estimate.workloads.conditional import conditionals
-from dprelease.estimate.workloads.design import Axes, Design, Floats, Taken, Tree, subsets
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Tree, WorkloadDraw, subsets
 from dprelease.estimate.workloads.nearest import Problems
 from dprelease.estimate.workloads.nonnegative import nonnegative
 from dprelease.estimate.workloads.projection import onto_simplex
@@ -24,17 +24,17 @@ TREE = Tree(2, (np.array([1, 0, 1]), np.array([0, 1, 2, 2, 0, 2])))
 SIZES, JOINT = (2, 3), (0, 1)
 SETS: tuple[Axes, ...] = ((), (0,), (1,), JOINT)
 TABLES = tuple(
-    Taken(level, axes, False, variance)
+    WorkloadDraw(level, axes, False, variance)
     for level, scale in enumerate((1.0, 2.0, 3.0))
     for axes, variance in (((0,), 3 * scale), ((1,), 5.0), (JOINT, 20.0), ((), 2.0))
     if level != 1 or axes != (1,)
 )
 RESIDUALS = tuple(
-    Taken(level, axes, True, variance * (1 + level))
+    WorkloadDraw(level, axes, True, variance * (1 + level))
     for level in (0, 2)
     for axes, variance in zip(subsets(JOINT), (6.0, 2.0, 1.0, 3.0), strict=True)
 )
-MIXED = (*TABLES[:3], *RESIDUALS[4:], Taken(1, (1,), True, 0.5))
+MIXED = (*TABLES[:3], *RESIDUALS[4:], WorkloadDraw(1, (1,), True, 0.5))
 
 
 def above(level: int, lowest: int) -> Floats:
@@ -56,7 +56,7 @@ def drawn(design: Design, finest: Floats, rng: np.random.Generator) -> list[Floa
     return found
 
 
-def rows_of(take: Taken) -> Floats:
+def rows_of(take: WorkloadDraw) -> Floats:
     """What a draw reads, as a matrix over the cells of the lowest level."""
     rows = above(take.level, 2)
     for axis, size in enumerate(SIZES):
@@ -77,7 +77,7 @@ def below(design: Design, values: list[Floats], level: int) -> tuple[Floats, Flo
     return sums @ best, sums @ spread @ sums.T
 
 
-def sample(taken: tuple[Taken, ...], seed: int) -> tuple[Design, list[Floats], list[Floats]]:
+def sample(taken: tuple[WorkloadDraw, ...], seed: int) -> tuple[Design, list[Floats], list[Floats]]:
     """A design, values of its draws, and the reconciled joint tables."""
     rng = np.random.default_rng(seed)
     finest = rng.poisson(rng.gamma(0.15, 4.0, (6, *SIZES))).astype(float)  # with negative numbers at the top as well
@@ -94,7 +94,7 @@ def of_family(children: list[int]) -> npt.NDArray[np.int64]:
 @pytest.mark.thin
 @pytest.mark.parametrize("taken", [TABLES, RESIDUALS, MIXED], ids=["tables", "residuals", "mixed"])
 @pytest.mark.parametrize("seed", range(3))
-def test_each_family_is_the_nearest_of_a_general_optimiser(taken: tuple[Taken, ...], seed: int) -> None:
+def test_each_family_is_the_nearest_of_a_general_optimiser(taken: tuple[WorkloadDraw, ...], seed: int) -> None:
     design, values, joint = sample(taken, seed)
     found = nonnegative(design, joint, tolerance=1e-9, rounds=20_000)
     assert min(table.min() for table in joint) < -1
@@ -165,7 +165,7 @@ def test_more_rounds_are_never_farther() -> None:
     rng = np.random.default_rng(3)
     nodes = 200
     design = Design(
-        SIZES, Tree(nodes), SETS, tuple(Taken(0, axes, False, 25.0 if axes == JOINT else 1.0) for axes in SETS)
+        SIZES, Tree(nodes), SETS, tuple(WorkloadDraw(0, axes, False, 25.0 if axes == JOINT else 1.0) for axes in SETS)
     )
     finest = rng.poisson(rng.gamma(0.3, 5.0, (nodes, *SIZES))).astype(float)
     values = [
@@ -216,14 +216,14 @@ def test_families_without_negative_numbers_stay_as_they_are() -> None:
 def test_exact_tables_stay_and_exact_residuals_nearly() -> None:
     rng = np.random.default_rng(5)
     finest = rng.poisson(rng.gamma(0.4, 6.0, (6, *SIZES))).astype(float)
-    exact = Design(SIZES, TREE, SETS, (Taken(2, JOINT, False, 0.0),))
+    exact = Design(SIZES, TREE, SETS, (WorkloadDraw(2, JOINT, False, 0.0),))
     tables = reconcile(exact, [finest])
     for level, found in enumerate(nonnegative(exact, [tables[level, JOINT] for level in range(3)])):
         assert (found == (above(level, 2) @ finest.reshape(6, -1)).reshape(-1, *SIZES)).all()
 
     margin = finest.sum(axis=2)
-    table = Design(SIZES, TREE, SETS, (Taken(2, (0,), False, 0.0), Taken(2, JOINT, False, 25.0)))
-    residual = replace(table, taken=(Taken(2, (0,), True, 0.0), Taken(2, (), True, 1e-9), table.taken[1]))
+    table = Design(SIZES, TREE, SETS, (WorkloadDraw(2, (0,), False, 0.0), WorkloadDraw(2, JOINT, False, 25.0)))
+    residual = replace(table, taken=(WorkloadDraw(2, (0,), True, 0.0), WorkloadDraw(2, (), True, 1e-9), table.taken[1]))
     noisy = finest + rng.normal(0, 5, finest.shape)
     for design, values, near in (
         (table, [margin, noisy], 1e-9),
@@ -239,7 +239,7 @@ def test_exact_tables_stay_and_exact_residuals_nearly() -> None:
 
 def test_an_only_child_is_its_parent() -> None:
     tree = Tree(2, (np.array([1, 0]),))
-    design = Design((4,), tree, ((0,),), (Taken(0, (0,), False, 9.0),))
+    design = Design((4,), tree, ((0,),), (WorkloadDraw(0, (0,), False, 9.0),))
     joint = [np.array([[5.0, -3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0]])]
     joint.append(joint[0][[1, 0]])
     top, low = nonnegative(design, joint)
@@ -248,7 +248,7 @@ def test_an_only_child_is_its_parent() -> None:
 
 
 def test_totals_alone_are_cut_at_zero() -> None:
-    design = Design((), Tree(3), ((),), (Taken(0, (), False, 9.0),))
+    design = Design((), Tree(3), ((),), (WorkloadDraw(0, (), False, 9.0),))
     assert nonnegative(design, [np.array([2.0, -1.0, 0.0])])[0].tolist() == [2, 0, 0]
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column
-from dprelease.estimate.ranges import Which, range_rows, range_table, rows_of_a_line, sums_of, variances_of
+from dprelease.estimate.ranges import Which, line_sums, range_rows, rows_of_a_line, variances_of
+from dprelease.estimate.tables import table_of_counts
 from dprelease.measures.count import Count
 from dprelease.plan.document.ranges import PlannedRanges, rows_of
 from dprelease.plan.lower.ranges import near_optimal
@@ -55,7 +56,7 @@ def test_variances_are_those_of_dense_matrices(keys: int, which: Which, kind: st
 def test_the_inverse_of_a_large_triangle_is_one() -> None:
     factor = Factor(shape=(700,), axis=0, kind="root", grain=2**14)
     counts = np.arange(700) % 13
-    found = sums_of(factor.matrix.astype(np.int64) @ counts, (700,), 0, factor, "prefixes")
+    found = line_sums(factor.matrix.astype(np.int64) @ counts, (700,), 0, factor, "prefixes")
     np.testing.assert_allclose(found, np.cumsum(counts), rtol=0, atol=1e-8)
 
 
@@ -72,7 +73,9 @@ def test_without_noise_sums_are_the_sums(data: st.DataObject) -> None:
     drawn = lines if factor is None else lines @ factor.matrix.T.astype(np.int64)
     values = np.moveaxis(drawn, -1, axis).reshape(-1)
     expected = lines.reshape(-1, shape[axis]) @ adding(shape[axis], which).T
-    np.testing.assert_allclose(sums_of(values, shape, axis, factor, which), expected.reshape(-1), rtol=1e-9, atol=1e-5)
+    np.testing.assert_allclose(
+        line_sums(values, shape, axis, factor, which), expected.reshape(-1), rtol=1e-9, atol=1e-5
+    )
 
 
 SEX = Column(name="sex", type="text", keys=("f", "m"))
@@ -106,19 +109,23 @@ def test_a_table_of_one_line_has_no_other_keys() -> None:
 
 
 def test_a_published_table_has_errors_of_its_own_in_every_row_and_cuts_intervals_at_zero() -> None:
-    table = range_table(
+    columns = PlannedRanges(of="age", which="prefixes").columns((SEX, AGE))
+    value = np.array([-0.5, 3.25, 9, 100, 120, 130])
+    table = table_of_counts(
         "ages",
         "Ages",
-        PlannedRanges(of="age", which="prefixes").columns((SEX, AGE)),
+        columns,
+        range_rows(columns, "prefixes"),
         "n",
         Count(count="rows"),
-        np.array([-0.5, 3.25, 9, 100, 120, 130]),
-        np.array([1.0, 4.0, 9.0]),
-        which="prefixes",
+        value,
+        value,
+        np.tile([1.0, 2.0, 3.0], 2),
         reach=2.0,
         confidence=Fraction(95, 100),
         unreliable_above=Fraction(1, 2),
         unreliable_show="blank",
+        whole=False,
     )
     (measure,) = table.measures
     assert table.cells == 6
@@ -129,17 +136,22 @@ def test_a_published_table_has_errors_of_its_own_in_every_row_and_cuts_intervals
     assert measure.standard_error[3:].tolist() == [1, 2, 3]
     assert measure.margin[3:].tolist() == [2, 4, 6]
     assert (measure.places, measure.integer) == (None, False)
-    shown = range_table(
+    columns, value = PlannedRanges(of="age", which="prefixes").columns((AGE,)), np.array([-0.5, 3.25, 9])
+    shown = table_of_counts(
         "ages",
         "Ages",
-        PlannedRanges(of="age", which="prefixes").columns((AGE,)),
+        columns,
+        range_rows(columns, "prefixes"),
         "n",
         Count(count="rows"),
-        np.array([-0.5, 3.25, 9]),
-        np.array([1.0, 4.0, 9.0]),
-        which="prefixes",
+        value,
+        value,
+        np.array([1.0, 2.0, 3.0]),
         reach=2.0,
         confidence=Fraction(95, 100),
+        unreliable_above=None,
+        unreliable_show="flag",
+        whole=False,
     ).measures[0]
     assert shown.value.tolist() == [-0.5, 3.25, 9]
     assert shown.lower.tolist() == pytest.approx([0, 0, 3])

@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Range, Source, Table
-from dprelease.estimate import PublishedTable, estimate, ranking
+from dprelease.estimate import PublishedTable, estimate, ranking_table
 from dprelease.measures import Measure, Noisy
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
@@ -169,7 +169,7 @@ def test_a_number_withheld_as_unreliable_still_decides_what_is_suppressed() -> N
 
 
 def test_a_ranking_has_ranks_keys_and_no_measures() -> None:
-    found = ranking("q", "Q", STATE, (1, 0), confidence=CONFIDENCE)
+    found = ranking_table("q", "Q", STATE, (1, 0), confidence=CONFIDENCE)
     assert [column.name for column in found.key_columns] == ["rank", "state"]
     assert (found.keys, found.measures, found.cells) == (((1, 2), ("08", "06")), (), 2)
 

@@ -13,10 +13,10 @@ from scipy.linalg import null_space
 from scipy.stats import chi2
 
 from dprelease.estimate.adjust import adjusted
-from dprelease.estimate.workloads.design import Axes, Design, Floats, Taken, Tree, Zeros, subsets
-from dprelease.estimate.workloads.reconcile import Cell, node_variances, reconcile
-from dprelease.estimate.workloads.reconcile import covariance as without_zeros
-from dprelease.estimate.workloads.zeros import cell_variances, covariance, estimated, possible
+from dprelease.estimate.workloads.design import Axes, Design, Floats, StructuralZeros, Tree, WorkloadDraw, subsets
+from dprelease.estimate.workloads.reconcile import PublishedCell, node_variances, reconcile
+from dprelease.estimate.workloads.reconcile import covariance_without_zeros as without_zeros
+from dprelease.estimate.workloads.zeros import cell_variances, covariance, estimated, possible_cells
 from tests.tiers import few
 
 
@@ -32,7 +32,7 @@ def matrix_of(sizes: tuple[int, ...], axes: Axes, centred: bool = False) -> Floa
 def constraints(design: Design) -> Floats:
     """One row for every cell that is 0, in every table of the closure: many say the same."""
     rows = [
-        matrix_of(design.sizes, axes)[~possible(design, axes).ravel()]
+        matrix_of(design.sizes, axes)[~possible_cells(design, axes).ravel()]
         for axes in design.closure
         if design.zeros is not None and set(design.zeros.axes) <= set(axes)
     ]
@@ -63,13 +63,15 @@ def designs(draw: st.DrawFn) -> tuple[Design, int]:
     sets = tuple(draw(st.lists(st.sampled_from(every), min_size=1, max_size=4, unique=True)))
     variance = st.sampled_from([0.25, 1.0, 3.0, 40.0])
     closure = sorted({b for chosen in sets for b in subsets(chosen)})
-    taken = [Taken(0, axes, draw(st.booleans()), draw(variance)) for axes in closure]
-    taken += draw(st.lists(st.builds(Taken, st.just(0), st.sampled_from(every), st.booleans(), variance), max_size=3))
+    taken = [WorkloadDraw(0, axes, draw(st.booleans()), draw(variance)) for axes in closure]
+    taken += draw(
+        st.lists(st.builds(WorkloadDraw, st.just(0), st.sampled_from(every), st.booleans(), variance), max_size=3)
+    )
     axes = draw(st.sampled_from(every[1:]))
     cells = prod(sizes[i] for i in axes)
     assume(cells > 1)
     zeros = draw(st.sets(st.integers(0, cells - 1), min_size=1, max_size=cells - 1))
-    return Design(sizes, Tree.flat(), sets, tuple(taken), Zeros(axes, tuple(sorted(zeros)))), seed
+    return Design(sizes, Tree.flat(), sets, tuple(taken), StructuralZeros(axes, tuple(sorted(zeros)))), seed
 
 
 @settings(max_examples=few(120), deadline=None)
@@ -98,7 +100,7 @@ def test_estimates_and_covariances_are_those_of_dense_least_squares_within_the_c
     shapes = {table: design.shape(*table) for table in design.tables}
     variances = [np.broadcast_to(each, shapes[table]).ravel() for table, each in cell_variances(design).items()]
     assert np.concatenate(variances) == pytest.approx(np.diag(expected), rel=1e-9, abs=1e-8)
-    cells = [Cell(0, axes, 0, at) for _, axes in design.tables for at in np.ndindex(*shapes[0, axes][1:])]
+    cells = [PublishedCell(0, axes, 0, at) for _, axes in design.tables for at in np.ndindex(*shapes[0, axes][1:])]
     for _ in range(8):
         i, j = rng.integers(0, len(cells), 2)
         assert covariance(design, cells[i], cells[j]) == pytest.approx(expected[i, j], rel=1e-9, abs=1e-8)
@@ -116,16 +118,20 @@ MIXED = Design(
     Tree.flat(),
     ((), (0,), (2,), (0, 1), (0, 2), (1, 2)),
     (
-        Taken(0, (), False, 4.0),
-        Taken(0, (0, 1), False, 9.0),
-        Taken(0, (0, 2), False, 9.0),
-        Taken(0, (1, 2), False, 16.0),
-        Taken(0, (2,), True, 2.0),
+        WorkloadDraw(0, (), False, 4.0),
+        WorkloadDraw(0, (0, 1), False, 9.0),
+        WorkloadDraw(0, (0, 2), False, 9.0),
+        WorkloadDraw(0, (1, 2), False, 16.0),
+        WorkloadDraw(0, (2,), True, 2.0),
     ),
-    Zeros((0, 2), (0, 1, 2, 7)),
+    StructuralZeros((0, 2), (0, 1, 2, 7)),
 )
 JOINT = Design(
-    (3, 2, 4), Tree.flat(), ((), (0,), (0, 2), (0, 1, 2)), (*MIXED.taken, Taken(0, (0, 1, 2), False, 25.0)), MIXED.zeros
+    (3, 2, 4),
+    Tree.flat(),
+    ((), (0,), (0, 2), (0, 1, 2)),
+    (*MIXED.taken, WorkloadDraw(0, (0, 1, 2), False, 25.0)),
+    MIXED.zeros,
 )
 
 
@@ -142,7 +148,7 @@ def test_all_tables_agree_and_impossible_cells_are_0_to_the_digit(design: Design
         zeroed = {axes for _, axes in design.tables if {0, 2} <= set(axes)}
         assert zeroed
         for axes in zeroed:
-            inside = possible(design, axes)
+            inside = possible_cells(design, axes)
             assert (tables[0, axes][:, ~inside] == 0).all()
             assert (tables[0, axes][:, inside] != 0).all()
             assert (np.broadcast_to(cell_variances(design)[0, axes], tables[0, axes].shape)[:, inside] > 0).all()
@@ -167,19 +173,23 @@ def test_without_zeros_nothing_changes() -> None:
     for table, found in reconcile(design, values).items():
         assert (estimated(design, values)[table] == found).all()
         assert cell_variances(design)[table].ravel().tolist() == node_variances(design)[table].tolist()
-    one, two = Cell(0, (0, 1), 0, (1, 1)), Cell(0, (2,), 0, (3,))
+    one, two = PublishedCell(0, (0, 1), 0, (1, 1)), PublishedCell(0, (2,), 0, (3,))
     assert covariance(design, one, two) == without_zeros(design, one, two)
 
 
 def test_zeros_of_attributes_that_no_table_has_together_say_nothing() -> None:
     design = Design(
-        (3, 2), Tree.flat(), ((0,), (1,)), (Taken(0, (0,), False, 1), Taken(0, (1,), False, 1)), Zeros((0, 1), (2,))
+        (3, 2),
+        Tree.flat(),
+        ((0,), (1,)),
+        (WorkloadDraw(0, (0,), False, 1), WorkloadDraw(0, (1,), False, 1)),
+        StructuralZeros((0, 1), (2,)),
     )
     plain = Design(design.sizes, design.tree, design.sets, design.taken)
     values = [np.array([[5.0, 1.0, 2.0]]), np.array([[4.0, 4.5]])]
     for table, found in estimated(design, values).items():
         assert (found == reconcile(plain, values)[table]).all()
-    assert possible(design, (0,)).all()
+    assert possible_cells(design, (0,)).all()
 
 
 TRUTH = np.array([[0, 0, 0, 9], [0, 0, 0, 4], [3, 5, 8, 0], [1, 0, 2, 6.0]])
@@ -187,8 +197,8 @@ SURE = Design(
     (4, 4),
     Tree.flat(),
     ((), (0,), (1,), (0, 1)),
-    (Taken(0, (0, 1), False, 25.0), Taken(0, (1,), False, 4.0), Taken(0, (0,), False, 0.0)),
-    Zeros((0, 1), (0, 1, 2, 3, 4, 5, 6, 11)),
+    (WorkloadDraw(0, (0, 1), False, 25.0), WorkloadDraw(0, (1,), False, 4.0), WorkloadDraw(0, (0,), False, 0.0)),
+    StructuralZeros((0, 1), (0, 1, 2, 3, 4, 5, 6, 11)),
 )
 
 
@@ -197,7 +207,7 @@ def test_beside_an_exact_table_what_is_known_already_is_left_out() -> None:
 
     Where the list is right, exact tables stay exact, and so does what follows from them together with the zeros.
     """
-    truth = np.where(possible(SURE, (0, 1)), TRUTH, 0)
+    truth = np.where(possible_cells(SURE, (0, 1)), TRUTH, 0)
     rng = np.random.default_rng(3)
     values = [truth[None] + rng.normal(0, 5, (1, 4, 4)), truth.sum(axis=0)[None] + rng.normal(0, 2, (1, 4))]
     values.append(truth.sum(axis=1)[None])
@@ -208,7 +218,7 @@ def test_beside_an_exact_table_what_is_known_already_is_left_out() -> None:
     assert found[0, (0, 1)][0, 1].tolist() == pytest.approx([0, 0, 0, 4], abs=1e-9)
     assert variances[0, (0, 1)][0, :2] == pytest.approx(np.zeros((2, 4)), abs=1e-9)
     assert (variances[0, (0, 1)][0, 3] > 1).all()
-    nearly = tuple(Taken(0, take.axes, False, take.variance or 1e-5) for take in SURE.taken)
+    nearly = tuple(WorkloadDraw(0, take.axes, False, take.variance or 1e-5) for take in SURE.taken)
     close = cell_variances(Design(SURE.sizes, SURE.tree, SURE.sets, nearly, SURE.zeros))
     assert variances[0, (0, 1)] == pytest.approx(close[0, (0, 1)], abs=1e-4)
     assert variances[0, (1,)] == pytest.approx(close[0, (1,)], abs=1e-4)
@@ -219,10 +229,10 @@ def test_the_covariance_of_500_draws_is_the_one_that_is_said(design: Design) -> 
     """Chi-square of whitened sums; a variance that is 20 % off is found out (the last line)."""
     rng, number = np.random.default_rng(11), 500
     cells = [
-        Cell(0, axes, 0, at)
+        PublishedCell(0, axes, 0, at)
         for _, axes in design.tables
         for at in np.ndindex(*design.shape(0, axes)[1:])
-        if possible(design, axes)[at]
+        if possible_cells(design, axes)[at]
     ]
     picked = [cells[at] for at in rng.choice(len(cells), 6, replace=False)]
     seen = []
@@ -245,7 +255,7 @@ def test_the_covariance_of_500_draws_is_the_one_that_is_said(design: Design) -> 
 @pytest.mark.parametrize("non_negative", [False, True])
 def test_impossible_cells_stay_0_where_tables_are_made_non_negative_or_whole(non_negative: bool, integer: bool) -> None:
     rng = np.random.default_rng(17)
-    inside, forced = possible(JOINT, (0, 1, 2)), 0
+    inside, forced = possible_cells(JOINT, (0, 1, 2)), 0
     for turn in range(40):
         truth = np.where(inside, rng.integers(0, 4, inside.shape), 0).astype(float)
         values = []
@@ -269,8 +279,8 @@ def test_impossible_cells_stay_0_where_tables_are_made_non_negative_or_whole(non
 def test_the_nearest_table_beside_zeros_is_nearer_than_any_other_that_was_tried() -> None:
     """In the metric of the conditional covariance, over all that is possible, not negative, and has the total."""
     rng, design = np.random.default_rng(2), JOINT
-    inside = possible(design, (0, 1, 2)).ravel()
-    cells = [Cell(0, (0, 1, 2), 0, at) for at in np.ndindex(3, 2, 4)]
+    inside = possible_cells(design, (0, 1, 2)).ravel()
+    cells = [PublishedCell(0, (0, 1, 2), 0, at) for at in np.ndindex(3, 2, 4)]
     said = np.array([[covariance(design, one, two) for two in cells] for one in cells])
     weight = np.linalg.pinv(said, rcond=1e-10, hermitian=True)
     values = [rng.normal(1, take.variance**0.5, design.shape(0, take.axes)) for take in design.taken]
@@ -298,13 +308,20 @@ def test_the_nearest_table_beside_zeros_is_nearer_than_any_other_that_was_tried(
 
 
 @pytest.mark.parametrize(
-    "zeros", [Zeros((0, 2), ()), Zeros((0, 2), (3, 1)), Zeros((0, 2), (12,)), Zeros((2, 0), (1,)), Zeros((), (0,))]
+    "zeros",
+    [
+        StructuralZeros((0, 2), ()),
+        StructuralZeros((0, 2), (3, 1)),
+        StructuralZeros((0, 2), (12,)),
+        StructuralZeros((2, 0), (1,)),
+        StructuralZeros((), (0,)),
+    ],
 )
-def test_a_design_refuses_zeros_that_are_no_cells(zeros: Zeros) -> None:
+def test_a_design_refuses_zeros_that_are_no_cells(zeros: StructuralZeros) -> None:
     with pytest.raises(ValueError, match=r"rising"):
         Design(MIXED.sizes, MIXED.tree, MIXED.sets, MIXED.taken, zeros)
 
 
 def test_a_design_refuses_zeros_beside_levels() -> None:
     with pytest.raises(ValueError, match="beside no levels"):
-        Design((2,), Tree(1, (np.array([0, 0]),)), ((0,),), (), Zeros((0,), (0,)))
+        Design((2,), Tree(1, (np.array([0, 0]),)), ((0,),), (), StructuralZeros((0,), (0,)))

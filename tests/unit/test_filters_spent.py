@@ -27,10 +27,11 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.privacy.filters import Spent, Terms, account_loss, account_rho, read, series_loss, spent_on, within
-from dprelease.privacy.theorems.concentrated import epsilon_to_rho, rho_to_epsilon
+from dprelease.privacy.filters import Spent, Terms, account_loss, read_total, series_loss, spent_on, within
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
 from tests.planned import SPEC, plan_of
+from tests.reference_comparisons import epsilon_to_rho
 
 F = Fraction
 ONE = Sensitivity.of_one_cell(1)
@@ -129,22 +130,22 @@ def test_the_order_is_the_next_float_and_the_same_for_spending_and_reading() -> 
 def test_each_kind_reads_a_total_at_what_its_terms_leave() -> None:
     delta, kept = F(1, 10**6), F(1, 10**7)
     spent = Spent(loss=F(1, 50), reveals=F(9, 10**8))
-    assert read(BASIC, spent, delta).epsilon == F(1, 50)
+    assert read_total(BASIC, spent, delta).epsilon == F(1, 50)
     zcdp, rdp = (terms.model_copy(update={"selecting": kept}) for terms in (ZCDP, RDP))
-    assert read(zcdp, spent, delta).epsilon == rho_to_epsilon(F(1, 50), delta - kept)
+    assert read_total(zcdp, spent, delta).epsilon == rho_to_epsilon(F(1, 50), delta - kept)
     noise: list[Event] = [Concentrated(rho=F(1, 400)), Approximate(epsilon=F(0), delta=F(9, 10**8))]
-    assert read(rdp, spent, delta) == account_loss("rdp", noise, delta, kept=kept, order=F(8))
+    assert read_total(rdp, spent, delta) == account_loss("rdp", noise, delta, kept=kept, order=F(8))
     for terms in (ZCDP, RDP):  # nothing is kept
         with pytest.raises(UnsupportedEvent, match="key selection, use up 9e-08 of the account, which has 0"):
-            read(terms, spent, delta)
+            read_total(terms, spent, delta)
         assert not within(terms, spent, Budget(epsilon=F(100), delta=delta))
         with pytest.raises(UnsupportedEvent):
-            read(terms, Spent(loss=F(1)), F(0))
-        assert read(terms, Spent(), F(0)).epsilon == 0
+            read_total(terms, Spent(loss=F(1)), F(0))
+        assert read_total(terms, Spent(), F(0)).epsilon == 0
     with pytest.raises(UnsupportedEvent, match="`selecting` leaves nothing"):
-        read(rdp, Spent(loss=F(1)), kept)
+        read_total(rdp, Spent(loss=F(1)), kept)
     loose = account_loss("rdp", noise, delta, order=F(8)).epsilon
-    assert loose < read(rdp, spent, delta).epsilon, "without a fixed part the rest is larger"
+    assert loose < read_total(rdp, spent, delta).epsilon, "without a fixed part the rest is larger"
 
 
 def test_a_cap_in_rho_is_for_zcdp_and_counts_reveals() -> None:
@@ -164,7 +165,7 @@ def test_a_gaussian_is_refused_by_basic_and_a_concentrated_box_by_a_series() -> 
     with pytest.raises(UnsupportedEvent, match="pld cannot take"):
         spent_on(PLD, CURVED[2])
     assert spent_on(PLD, CURVED[0]) == Spent()
-    for ask in (lambda: read(PLD, Spent(), F(1, 10**6)), lambda: within(PLD, Spent(), Budget(epsilon=F(9)))):
+    for ask in (lambda: read_total(PLD, Spent(), F(1, 10**6)), lambda: within(PLD, Spent(), Budget(epsilon=F(9)))):
         with pytest.raises(PlanError, match="no sum to read") as refused:
             ask()
         assert not isinstance(refused.value, UnsupportedEvent), "a missing sum is no total of nothing"
@@ -226,7 +227,7 @@ def test_twelve_monthly_releases_cost_what_they_cost_together() -> None:
         lines.append(f"12 x {kind}, delta {round_up(at, 3)}: {figures}")
     print("\n" + "\n".join(lines))
     gaussian, laplace = found["one Gaussian draw"], found["one Laplace draw"]
-    assert account_rho([kinds["one Gaussian draw"]] * 12, F(0)) == 12 * rho
+    assert spent_on(ZCDP, Repeated(event=kinds["one Gaussian draw"], count=12)).loss == 12 * rho
     assert gaussian["pld series"] < gaussian["zcdp"] < gaussian["plain sum"] / 3
     assert min(gaussian[f"rdp at {order}"] for order in (4, 8, 16)) < gaussian["zcdp"] * F(11, 10)
     assert laplace["basic"] == 12

@@ -15,13 +15,12 @@ import pytest
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.kov import (
     kov_closed_epsilon,
-    kov_delta,
     kov_delta_unequal,
-    kov_epsilon,
     kov_epsilon_unequal,
     kov_slack,
 )
 from dprelease.privacy.accountants.kov_many import Smoothed, rough_epsilon
+from tests.reference_comparisons import kov_delta, kov_epsilon
 
 F = Fraction
 MP = mpmath.MPContext()

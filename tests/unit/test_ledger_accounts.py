@@ -15,7 +15,7 @@ from dprelease.ledger.model.entry import AccountOpened, Voided
 from dprelease.ledger.tables import view
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.event import Composed
-from dprelease.privacy.filters import Spent, Terms, account_loss, read, series_loss, spent_on
+from dprelease.privacy.filters import Spent, Terms, account_loss, read_total, series_loss, spent_on
 from dprelease.privacy.unit import Neighboring
 from tests.ledgers import SQLiteLedger, account, charges, plan
 
@@ -64,8 +64,8 @@ def test_twelve_months_cost_what_they_cost_together(ledger: SQLiteLedger, terms:
         (facts,) = reserve(ledger, made).accounts
         events.append(made.event)
         before, spent = spent, spent.plus(spent_on(how, made.event))
-        assert facts.before == read(how, before, terms.lifetime.delta)
-        assert facts.after == read(how, spent, terms.lifetime.delta)
+        assert facts.before == read_total(how, before, terms.lifetime.delta)
+        assert facts.after == read_total(how, spent, terms.lifetime.delta)
     assert facts.after == account_loss(terms.composition, events, terms.lifetime.delta, order=terms.order)
     assert balance(ledger).spent == spent
     assert ledger.check() == ()
@@ -85,7 +85,7 @@ def test_an_account_says_no_at_the_first_release_that_its_sum_does_not_allow(led
     for number in range(2024, 2200):
         made = plan(period=str(number), cost="1/10", mechanism=GAUSS, accounts=[terms])
         after = spent.plus(spent_on(how, made.event))
-        fits = read(how, after, terms.lifetime.delta).epsilon <= 2
+        fits = read_total(how, after, terms.lifetime.delta).epsilon <= 2
         if fits:
             reserve(ledger, made)
             spent, granted = after, granted + 1

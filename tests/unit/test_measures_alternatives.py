@@ -10,7 +10,7 @@ import pytest
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.table import Column, Range, Source, Table
-from dprelease.measures import PARTS, Measure, Noisy, planned
+from dprelease.measures import PARTS, Measure, Noisy, expand_measures
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
 from dprelease.measures.ratio import Ratio
@@ -37,7 +37,7 @@ ALL: list[Measure] = [
     Stddev(stddev="x", clip=(Fraction(10), Fraction(500))),
     *(measure_of(kind, "x") for kind in PARTS),
 ]
-QUOTIENTS = planned(
+QUOTIENTS = expand_measures(
     {
         "n": Count(count="rows"),
         "x": Count(count="x"),

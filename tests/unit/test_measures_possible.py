@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement
 import pytest
 
 from dprelease.catalog.table import Column, Range, Source, Table
-from dprelease.measures import Measure, Possible, planned
+from dprelease.measures import Measure, Possible, expand_measures
 from dprelease.measures.count import Count, CountDistinct
 from dprelease.measures.mean import Mean
 from dprelease.measures.quantile import Max, Min, Quantiles
@@ -106,7 +106,7 @@ def test_every_form_of_a_measure_says_the_same() -> None:
     measures |= {"n": Count(count="rows"), "sum": Sum(sum="x", clip=UP), "x": Count(count="x")}
     measures["per"] = Ratio(ratio=("sum", "x"))
     several = 0
-    for measure in planned(measures).values():
+    for measure in expand_measures(measures).values():
         forms = measure.alternatives(table())
         several += len(forms) > 1
         assert {measure.bounds(form) for form in forms} == {measure.possible(table())}
@@ -137,7 +137,7 @@ RATIOS: list[tuple[Measure, Measure, Possible]] = [
 def test_a_ratio_is_a_share_only_where_it_is_one_of_a_whole_by_its_form(
     above: Measure, below: Measure, possible: Possible
 ) -> None:
-    made = planned({"a": above, "b": below, "r": Ratio(ratio=("a", "b"))})["r"]
+    made = expand_measures({"a": above, "b": below, "r": Ratio(ratio=("a", "b"))})["r"]
     assert made.possible(table(unit=True)) == possible
 
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column, Range, Source, Table
 from dprelease.errors import BrokenPromiseError, PlanError
-from dprelease.measures import AnyMeasure, AskedMeasure, Measure, Noisy, planned
+from dprelease.measures import AnyMeasure, AskedMeasure, Measure, Noisy, expand_measures
 from dprelease.measures.count import Count
 from dprelease.measures.quantile import Max, Min, Quantile, Quantiles
 from dprelease.noise import MECHANISMS
@@ -36,7 +36,7 @@ class Reach:
 
 
 def ranked(*ranks: str, where: str | None = None) -> dict[str, Measure]:
-    return planned({"m": Quantiles(quantiles="x", at=tuple(map(Fraction, ranks)), where=where)})
+    return expand_measures({"m": Quantiles(quantiles="x", at=tuple(map(Fraction, ranks)), where=where)})
 
 
 def test_each_rank_becomes_a_measure_that_knows_the_others() -> None:
@@ -53,7 +53,7 @@ def test_each_rank_becomes_a_measure_that_knows_the_others() -> None:
 
 
 def test_the_least_and_the_largest_are_quantiles_at_the_ends() -> None:
-    found = planned({"low": Min(min="x"), "high": Max(max="x", clip=(Fraction(1), Fraction(3)))})
+    found = expand_measures({"low": Min(min="x"), "high": Max(max="x", clip=(Fraction(1), Fraction(3)))})
     low, high = found["low"], found["high"]
     assert isinstance(low, Quantile)
     assert isinstance(high, Quantile)
@@ -63,7 +63,7 @@ def test_the_least_and_the_largest_are_quantiles_at_the_ends() -> None:
 
 def test_two_published_numbers_of_one_name_are_refused() -> None:
     with pytest.raises(PlanError, match="m_q50"):
-        planned({"m_q50": Count(count="rows"), "m": Quantiles(quantiles="x", at=(Fraction(1, 2),))})
+        expand_measures({"m_q50": Count(count="rows"), "m": Quantiles(quantiles="x", at=(Fraction(1, 2),))})
 
 
 def test_what_the_author_wrote_is_not_measured_as_it_is() -> None:

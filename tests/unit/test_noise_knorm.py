@@ -13,7 +13,7 @@ import pytest
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import JOINT_MECHANISMS, Exact
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
-from dprelease.noise.mechanisms.knorm import CountKNorm, KNormLaw, LinfKNorm, count_knorm_std, linf_knorm_std
+from dprelease.noise.mechanisms.knorm import CountKNorm, KNormLaw, LinfKNorm
 from dprelease.noise.mechanisms.lattice_ball import (
     Ball,
     coordinate_points,
@@ -26,6 +26,7 @@ from dprelease.noise.mechanisms.lattice_ball import (
 )
 from dprelease.privacy.event import KNorm
 from dprelease.privacy.rounding import CONTEXT, real
+from tests.reference_comparisons import count_knorm_std, linf_knorm_std
 from tests.unit.knorm_sums import BALLS, plain_norm, q_of, whole_mass
 
 # ---------------------------------------------------------------- the balls

@@ -16,8 +16,8 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise import SELECTIONS, ExactKeys, Key, OptimalSelection
 from dprelease.noise.mechanisms import threshold as module
 from dprelease.noise.mechanisms.threshold import Coins, least_threshold, threshold_delta
+from dprelease.plan.document.mechanisms import event_of
 from dprelease.privacy.event import Approximate, Composed, DiscreteGaussian, DiscreteLaplace, Repeated, Sensitivity
-from dprelease.privacy.unit import Neighboring
 from tests.reference_thresholds import partition_pi
 
 Noise = Literal["laplace", "gaussian"]
@@ -118,8 +118,6 @@ def test_keys_appear_as_often_as_their_counts_say(noise: Noise) -> None:
         p = appears(noise, scale, threshold, units)
         assert abs(sum(key[0] == units for key in found) - runs * p) < 6 * math.sqrt(runs * p * (1 - p))
     assert appears(noise, scale, threshold, threshold) > 0.5 > appears(noise, scale, threshold, threshold - 1)
-    selection = SELECTIONS[f"{noise}_threshold"]
-    assert selection.half_point(scale, Fraction(1, 100), 2) == least_threshold(noise, scale, Fraction(1, 100), 2)
 
 
 def drawn_in_two_orders(keys: list[tuple[Key, ...]]) -> Iterable[tuple[tuple[Key, ...], ...]]:
@@ -144,15 +142,14 @@ def test_the_events() -> None:
     held, delta = Sensitivity.of_shifts((1, 1)), Fraction(1, 1000)
     unseen = Approximate(epsilon=Fraction(0), delta=delta)
     scale = Fraction(4)
-    assert {name: selection.event(scale, held, delta) for name, selection in SELECTIONS.items()} == {
+    assert {name: event_of(name, scale, held, delta=delta) for name in SELECTIONS} == {
         "laplace_threshold": Composed(events=(DiscreteLaplace(scale=scale, sensitivity=held), unseen)),
         "gaussian_threshold": Composed(events=(DiscreteGaussian(scale=scale, sensitivity=held), unseen)),
     }
     one = Approximate(epsilon=Fraction(1), delta=delta)
-    event = OptimalSelection().event
-    assert event(Fraction(1), delta, 1, Neighboring.ADD_REMOVE) == one
-    assert event(Fraction(1), delta, 3, Neighboring.ADD_REMOVE) == Repeated(event=one, count=3)
-    assert event(Fraction(1), delta, 3, Neighboring.REPLACE_ONE) == Repeated(event=one, count=6)
+    for keys in (1, 3, 6):
+        found = event_of("optimal_selection", Fraction(1), Sensitivity.of_shifts((1,) * keys), delta=keys * delta)
+        assert found == (one if keys == 1 else Repeated(event=one, count=keys))
 
 
 # ---------------------------------------------------------------- the optimal coin
@@ -229,7 +226,7 @@ def test_the_optimal_selection_is_better_than_thresholds_for_one_key() -> None:
     """At the same epsilon 1 and delta 1e-6: 18 units against 19 for Laplace noise, whose cost is (1, delta) too."""
     delta = Fraction(1, 10**6)
     optimal = OptimalSelection().half_point(Fraction(1), delta)
-    laplace = SELECTIONS["laplace_threshold"].half_point(Fraction(1), delta, 1)
+    laplace = least_threshold("laplace", Fraction(1), delta, 1)
     assert optimal <= laplace
 
 

@@ -27,9 +27,9 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.theorems import bounded_range, gaussian
-from dprelease.privacy.theorems.loss_bound import Loss
+from dprelease.privacy.theorems.loss_bound import ComposedLoss
 from dprelease.privacy.theorems.loss_laws import ULP
-from dprelease.privacy.theorems.total_loss import Part, total_of
+from dprelease.privacy.theorems.total_loss import CellLaw, total_of
 from dprelease.privacy.unit import Neighboring
 
 PLD = Pld()
@@ -46,7 +46,7 @@ def discrete_gaussian(scale: Fraction | int, *shifts: tuple[int, ...]) -> Event:
     return DiscreteGaussian(scale=Fraction(scale), sensitivity=Sensitivity.of_shifts(*(shifts or ((1,),))))
 
 
-def masses(part: Part) -> tuple[np.ndarray, np.ndarray]:
+def masses(part: CellLaw) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities and losses above the reference, by listing what the noise can be."""
     value, shift, top = float(part.value), part.shift, float(part.top)
     if part.kind == "response":
@@ -70,22 +70,22 @@ def masses(part: Part) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     "part",
     [
-        Part("response", Fraction(7, 10)),
-        Part("ramp", Fraction(3, 2)),
-        Part("ramp", Fraction(1, 500)),
-        Part("smooth", Fraction(3, 2)),
-        Part("staircase", Fraction(5, 2), 1),
-        Part("staircase", Fraction(5, 2), 2),
-        Part("staircase", Fraction(40), 7),
-        Part("staircase", Fraction(1, 3), 5),
-        Part("bell", Fraction(1, 4), 1),
-        Part("bell", Fraction(9, 10), 3),
-        Part("bell", Fraction(1), 1),
-        Part("bell", Fraction(7, 3), 2),
-        Part("bell", Fraction(30), 4),
+        CellLaw("response", Fraction(7, 10)),
+        CellLaw("ramp", Fraction(3, 2)),
+        CellLaw("ramp", Fraction(1, 500)),
+        CellLaw("smooth", Fraction(3, 2)),
+        CellLaw("staircase", Fraction(5, 2), 1),
+        CellLaw("staircase", Fraction(5, 2), 2),
+        CellLaw("staircase", Fraction(40), 7),
+        CellLaw("staircase", Fraction(1, 3), 5),
+        CellLaw("bell", Fraction(1, 4), 1),
+        CellLaw("bell", Fraction(9, 10), 3),
+        CellLaw("bell", Fraction(1), 1),
+        CellLaw("bell", Fraction(7, 3), 2),
+        CellLaw("bell", Fraction(30), 4),
     ],
 )
-def test_closed_forms_are_the_sums_over_all_outputs(part: Part, theta: float) -> None:
+def test_closed_forms_are_the_sums_over_all_outputs(part: CellLaw, theta: float) -> None:
     """Also at frequencies beyond one turn of the lattice, where a wrong reduction would show."""
     (family,) = total_of(Counter({part: 1})).families
     mass, loss = masses(part)
@@ -262,7 +262,10 @@ def test_a_negative_epsilon_is_refused() -> None:
 
 
 def test_a_loss_covers_another_with_fewer_draws() -> None:
-    small, large = Loss(Counter({Part("response", Fraction(1)): 1})), Loss(Counter({Part("response", Fraction(1)): 2}))
+    small, large = (
+        ComposedLoss(Counter({CellLaw("response", Fraction(1)): 1})),
+        ComposedLoss(Counter({CellLaw("response", Fraction(1)): 2})),
+    )
     assert large.covers(small)
     assert not small.covers(large)
 

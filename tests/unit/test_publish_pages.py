@@ -14,7 +14,7 @@ import pytest
 
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedTable, Status
-from dprelease.measures import MEASURES, planned
+from dprelease.measures import MEASURES, expand_measures
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import published_tables, render
@@ -349,7 +349,7 @@ def test_every_kind_of_measure_has_words() -> None:
         kind: made.model_validate({kind: ("count", "sum") if kind == "ratio" else "income", **more.get(kind, {})})
         for kind, made in MEASURES.items()
     }
-    for name, measure in planned(asked).items():
+    for name, measure in expand_measures(asked).items():
         kind = name.partition("_q12")[0]
         assert described(measure, table(), "person").startswith(named.get(kind, f"{kind} of income"))
     assert described(MEASURES["count"].model_validate({"count": "rows"}), table(), "person") == (

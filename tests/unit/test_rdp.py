@@ -28,11 +28,17 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.privacy.theorems import renyi
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon
-from dprelease.privacy.theorems.conversion import mironov_epsilon, renyi_epsilon
+from dprelease.privacy.theorems.conversion import renyi_epsilon
 from dprelease.privacy.theorems.renyi import Curve
 from dprelease.privacy.unit import Neighboring
+from tests.reference_comparisons import (
+    mironov_epsilon,
+    noisy_max_rho,
+    range_divergence,
+    response_divergence,
+    shifted_divergence,
+)
 from tests.tiers import few
 
 ONE = Sensitivity.of_one_cell(1)
@@ -74,13 +80,12 @@ MIX = Composed(
 @pytest.mark.parametrize(
     ("case", "value", "expected"),
     [
-        ("rdp-lap-1.0-5.0", renyi.laplace(1, 1, 5), 0.8530780145169694),
-        ("rdp-lap-2.0-32.0", renyi.laplace(2, 1, 32), 0.47814842504542626),
-        ("rdp-lap-0.5-1.5", renyi.laplace(0.5, 1, 1.5), 1.4368091584145994),
-        ("rdp-gauss", renyi.gaussian(4, 2, 7.5), 0.9375),
-        ("rdp-rr-0.7311-2.0", renyi.randomized_response(0.7310585786300049, 2), 0.7353256640555191),
-        ("rdp-expmech", renyi.bounded_range(1, 8), 0.9983015614822445),
-        ("rnm-zcdp-mono", renyi.noisy_max_rho(2, 1, True), 0.03125),
+        ("rdp-lap-1.0-5.0", shifted_divergence(1, 1, 5), 0.8530780145169694),
+        ("rdp-lap-2.0-32.0", shifted_divergence(2, 1, 32), 0.47814842504542626),
+        ("rdp-lap-0.5-1.5", shifted_divergence(0.5, 1, 1.5), 1.4368091584145994),
+        ("rdp-rr-0.7311-2.0", response_divergence(0.7310585786300049, 2), 0.7353256640555191),
+        ("rdp-expmech", range_divergence(1, 8), 0.9983015614822445),
+        ("rnm-zcdp-mono", noisy_max_rho(2, 1, True), 0.03125),
         ("rdp-mironov-gauss100", mironov_epsilon(curve_of(GAUSS100), MILLIONTH), 5.756521769756932),
     ],
 )

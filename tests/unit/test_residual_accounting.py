@@ -20,8 +20,8 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.pld import _covering, _is_known
 from dprelease.privacy.event import Composed, DiscreteGaussian, Sensitivity
 from dprelease.privacy.theorems import gaussian, single
-from dprelease.privacy.theorems.loss_bound import Loss
-from dprelease.privacy.theorems.total_loss import Part
+from dprelease.privacy.theorems.loss_bound import ComposedLoss
+from dprelease.privacy.theorems.total_loss import CellLaw
 from dprelease.privacy.unit import Neighboring
 from tests.planned import plan_of
 
@@ -87,7 +87,7 @@ def test_the_price_by_norms_is_the_price_by_the_lattice(sizes: tuple[int, ...], 
             {entry: often * (n - 1) for entry, often in entries.items()}
         )
     assert sum(entries.values()) == prod(sizes)
-    lattice = Loss(Counter({Part("bell", scale, entry): often for entry, often in entries.items()}))
+    lattice = ComposedLoss(Counter({CellLaw("bell", scale, entry): often for entry, often in entries.items()}))
     found = ACCOUNTANTS["pld"].epsilon(DiscreteGaussian(scale=scale, sensitivity=known), DELTA)
     exact = lattice.epsilon(DELTA)
     assert exact * (1 - Fraction(3, 10**7)) <= found <= exact * (1 + Fraction(2, 10**6))

@@ -12,12 +12,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import norm
 
-from dprelease.privacy.theorems.selection import (
-    discrete_gaussian_threshold_delta,
-    gaussian_threshold_delta,
-    laplace_threshold_delta,
-)
-from tests.reference_thresholds import gshm_delta, gshm_sides, laplace_tau, partition_pi
+from dprelease.privacy.theorems.threshold import continuous_tail, gaussian_tail, laplace_tail
+from tests.reference_thresholds import above_delta, gshm_delta, gshm_sides, laplace_tau, partition_pi
 
 Reals = npt.NDArray[np.float64]
 MILLIONTH = Fraction(1, 10**6)
@@ -30,9 +26,9 @@ def close(found: Fraction, expected: float, tolerance: float) -> bool:
 def test_figures_of_other_implementations() -> None:
     """Golden cases gthr-4.0-30-1, gthr-10.0-60-1, lthr-1.0-15-1, laptau, piopt-1, piopt-5, piopt-18, gshm."""
     one = Fraction(1)
-    assert close(gaussian_threshold_delta(Fraction(4), 30, 1), 2.0838886172214188e-13, 1e-4)
-    assert close(gaussian_threshold_delta(Fraction(10), 60, 1), 1.8175106974993582e-09, 1e-4)
-    assert close(laplace_threshold_delta(one, 15, 1), 2.2363251572787846e-07, 1e-6)
+    assert close(above_delta(continuous_tail, Fraction(4), 30, 1), 2.0838886172214188e-13, 1e-4)
+    assert close(above_delta(continuous_tail, Fraction(10), 60, 1), 1.8175106974993582e-09, 1e-4)
+    assert close(above_delta(laplace_tail, one, 15, 1), 2.2363251572787846e-07, 1e-6)
     assert close(laplace_tau(one, MILLIONTH, 1), 14.122363377404328, 1e-12)
     assert close(partition_pi(one, MILLIONTH, 1), 1e-06, 1e-9)
     assert close(partition_pi(one, MILLIONTH, 5), 8.579102488372157e-05, 1e-9)
@@ -51,8 +47,8 @@ def test_integer_thresholds_are_what_the_mechanism_releases(threshold: int, l0: 
     for scale in (Fraction(1, 2), Fraction(1), Fraction(39, 10), Fraction(4), Fraction(30)):
         k = np.arange(-1500, 1501, dtype=np.float64)
         for found, weight in (
-            (laplace_threshold_delta(scale, threshold, l0, linf), np.exp(-np.abs(k) / float(scale))),
-            (discrete_gaussian_threshold_delta(scale, threshold, l0, linf), np.exp(-(k**2) / 2 / float(scale) ** 2)),
+            (above_delta(laplace_tail, scale, threshold, l0, linf), np.exp(-np.abs(k) / float(scale))),
+            (above_delta(gaussian_tail, scale, threshold, l0, linf), np.exp(-(k**2) / 2 / float(scale) ** 2)),
         ):
             released = lattice_above(weight, threshold - linf + 1)
             assert close(found, -math.expm1(l0 * math.log1p(-released)), 1e-11)
@@ -65,20 +61,20 @@ def test_the_rule_is_part_of_the_mechanism() -> None:
     """
     at_least = lattice_above(np.exp(-np.abs(np.arange(-200.0, 201.0))), 15 - 1)
 
-    assert close(laplace_threshold_delta(Fraction(1), 14, 1), at_least, 1e-11)
-    assert at_least > 2.7 * float(laplace_threshold_delta(Fraction(1), 15, 1))
+    assert close(above_delta(laplace_tail, Fraction(1), 14, 1), at_least, 1e-11)
+    assert at_least > 2.7 * float(above_delta(laplace_tail, Fraction(1), 15, 1))
 
 
 @pytest.mark.parametrize("sigma", [Fraction(1, 2), Fraction(1), Fraction(4), Fraction(25)])
 def test_the_continuous_tail_bounds_the_integer_one_above_but_not_at_least(sigma: Fraction) -> None:
     for threshold in (2, 5, 20):
-        continuous = gaussian_threshold_delta(sigma, threshold, 3)
-        assert discrete_gaussian_threshold_delta(sigma, threshold, 3) <= continuous
-        assert discrete_gaussian_threshold_delta(sigma, threshold - 1, 3) > continuous
+        continuous = above_delta(continuous_tail, sigma, threshold, 3)
+        assert above_delta(gaussian_tail, sigma, threshold, 3) <= continuous
+        assert above_delta(gaussian_tail, sigma, threshold - 1, 3) > continuous
 
 
 def test_a_tail_beyond_floating_point_is_not_zero() -> None:
-    found = discrete_gaussian_threshold_delta(Fraction(1), 50, 1)
+    found = above_delta(gaussian_tail, Fraction(1), 50, 1)
 
     assert Fraction(1, 10**545) < found < Fraction(1, 10**542)
 
@@ -170,7 +166,7 @@ def test_gshm_takes_the_worst_division_of_the_keys(sigma: Fraction) -> None:
 def test_gshm_delta_is_never_above_adding_the_two_deltas() -> None:
     for k in (1, 7, 30):
         sigma, tau_minus_1 = Fraction(5), Fraction(25)
-        both = gaussian_threshold_delta(sigma, 26, k) + Fraction(
+        both = above_delta(continuous_tail, sigma, 26, k) + Fraction(
             norm.cdf(math.sqrt(k) / 10 - 5 / math.sqrt(k)) - math.e * norm.cdf(-math.sqrt(k) / 10 - 5 / math.sqrt(k))
         )
         assert gshm_delta(Fraction(1), sigma, tau_minus_1, k) <= both * (1 + Fraction(1, 10**9))
@@ -179,10 +175,10 @@ def test_gshm_delta_is_never_above_adding_the_two_deltas() -> None:
 def test_wrong_use_is_refused() -> None:
     one = Fraction(1)
     wrong: list[Callable[[], Fraction]] = [
-        lambda: laplace_threshold_delta(one, 0, 1),
-        lambda: laplace_threshold_delta(Fraction(0), 5, 1),
-        lambda: gaussian_threshold_delta(one, 5, 0),
-        lambda: discrete_gaussian_threshold_delta(one, 5, 1, 6),
+        lambda: above_delta(laplace_tail, one, 0, 1),
+        lambda: above_delta(laplace_tail, Fraction(0), 5, 1),
+        lambda: above_delta(continuous_tail, one, 5, 0),
+        lambda: above_delta(gaussian_tail, one, 5, 1, 6),
         lambda: laplace_tau(one, Fraction(9, 10), 1),
         lambda: laplace_tau(Fraction(0), MILLIONTH, 1),
         lambda: partition_pi(one, MILLIONTH, -1),

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import SpecError
-from dprelease.privacy.filters import Spent, Terms, read
+from dprelease.privacy.filters import Spent, Terms, read_total
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 from dprelease.spec.checks.accounts import best_order
 from dprelease.spec.fields.accounts import WindowSpec
@@ -114,7 +114,7 @@ def test_no_other_order_takes_more_gaussian_noise_than_the_best(epsilon: Fractio
         for _ in range(40):
             middle = (low + high) / 2
             spent = Spent(loss=order * Fraction(middle))
-            low, high = (middle, high) if read(terms, spent, at).epsilon <= epsilon else (low, middle)
+            low, high = (middle, high) if read_total(terms, spent, at).epsilon <= epsilon else (low, middle)
         return low
 
     room = most(best)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
-from dprelease.spec.fields.queries import key_columns, levels_of, published_sets, shares_of
+from dprelease.spec.fields.queries import all_key_columns, levels_of, published_sets, workload_shares
 from dprelease.spec.fields.workloads import MarginalsSpec
 from dprelease.spec.load import load
 from tests.tiers import few
@@ -60,8 +60,14 @@ def test_columns_of_a_set_come_in_the_order_of_first_mention() -> None:
     assert marginals is not None
     assert marginals.attributes == ("race", "sex")
     assert MarginalsSpec(sets=(("b",), ("c", "a"), ("a", "b"))).tables == (("b",), ("c", "a"), ("b", "a"))
-    assert key_columns(query("redistricting"), LOADED.spec.hierarchies) == ("region", "state", "puma", "race", "sex")
-    assert key_columns(query("income"), LOADED.spec.hierarchies) == ("state", "sex")
+    assert all_key_columns(query("redistricting"), LOADED.spec.hierarchies) == (
+        "region",
+        "state",
+        "puma",
+        "race",
+        "sex",
+    )
+    assert all_key_columns(query("income"), LOADED.spec.hierarchies) == ("state", "sex")
     assert levels_of(query("crosstabs"), LOADED.spec.hierarchies) == ()
 
 
@@ -83,7 +89,7 @@ def test_ways_are_all_combinations_of_so_many_columns(columns: int, data: st.Dat
 
 def test_shares_are_spelled_out_exactly() -> None:
     hierarchies = LOADED.spec.hierarchies
-    given = shares_of(query("redistricting"), hierarchies)
+    given = workload_shares(query("redistricting"), hierarchies)
 
     assert given is not None
     assert given.levels == (Fraction(1, 7), Fraction(2, 7), Fraction(4, 7))
@@ -92,19 +98,19 @@ def test_shares_are_spelled_out_exactly() -> None:
         ("sex",): (Fraction(2, 3), Fraction(1, 2), Fraction(1, 2)),
         ("race", "sex"): (Fraction(1, 3), Fraction(1, 4), Fraction(1, 4)),
     }
-    by_age = shares_of(query("by_age"), hierarchies)
+    by_age = workload_shares(query("by_age"), hierarchies)
     assert by_age is not None
     assert by_age.levels == (Fraction(1, 2), Fraction(1, 2))
     assert by_age.tables == {(): (Fraction(1, 3),) * 2, ("sex",): (Fraction(2, 3),) * 2}
-    assert shares_of(query("crosstabs"), hierarchies) is None
-    assert shares_of(query("income"), hierarchies) is None
+    assert workload_shares(query("crosstabs"), hierarchies) is None
+    assert workload_shares(query("income"), hierarchies) is None
 
 
 def test_shares_of_levels_alone_leave_the_tables_alike() -> None:
     text = swapped(f"      {LEVELS}\n      tables: {{{TOTAL}, \"sex*race\": [1/3, 1/4, 1/4], sex: [2/3, 1/2, 1/2]}}\n",
                    f"      {LEVELS}\n", WORKLOADS)  # fmt: skip
     spec = load(text, "s").spec
-    shares = shares_of(spec.queries["redistricting"], spec.hierarchies)
+    shares = workload_shares(spec.queries["redistricting"], spec.hierarchies)
 
     assert shares is not None
     assert set(shares.tables.values()) == {(Fraction(1, 3),) * 3}

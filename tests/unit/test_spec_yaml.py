@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.errors import SpecError
 from dprelease.spec.text.nodes import plain
-from dprelease.spec.text.numbers import Constant, NotANumber, Numeral, rational
+from dprelease.spec.text.numbers import Constant, NotANumber, Numeral, read_rational
 from dprelease.spec.text.yaml import read_yaml
 
 
@@ -166,7 +166,7 @@ def test_what_is_made_to_hang_is_refused_at_once(text: str) -> None:
     ],
 )
 def test_numbers_are_exact(text: str, value: Fraction) -> None:
-    assert rational(text) == value
+    assert read_rational(text) == value
 
 
 @pytest.mark.parametrize(
@@ -193,5 +193,5 @@ def test_what_is_no_number_is_refused_by_name(text: str, reason: str) -> None:
     begin = time.process_time()
 
     with pytest.raises(NotANumber, match=reason):
-        rational(text)
+        read_rational(text)
     assert time.process_time() - begin < 0.5

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dprelease.estimate.workloads.design import Axes, Design, Table, Taken, Tree, subsets
+from dprelease.estimate.workloads.design import Axes, Design, Table, Tree, WorkloadDraw, subsets
 from dprelease.estimate.workloads.reconcile import node_variances
 from dprelease.plan.design.workload_cost import Part, cost
 from dprelease.plan.design.workload_objective import aimed
@@ -36,8 +36,10 @@ def variances(parts: list[Part] | tuple[Part, ...], known: tuple[Table, ...]) ->
     for part in parts:
         nodes = TREE.sizes[part.level]
         reach = cost(part.axes, SIZES, residual=part.residual, nodes=nodes)
-        taken.append(Taken(part.level, part.axes, part.residual and bool(part.axes), float(reach / (2 * part.share))))
-    taken += [Taken(level, axes, False, 0.0) for level, axes in known]
+        taken.append(
+            WorkloadDraw(part.level, part.axes, part.residual and bool(part.axes), float(reach / (2 * part.share)))
+        )
+    taken += [WorkloadDraw(level, axes, False, 0.0) for level, axes in known]
     found = node_variances(Design(SIZES, TREE, SETS, tuple(taken)))
     return np.array([[found[level, axes].mean() for axes in SETS] for level in range(3)])
 
@@ -118,10 +120,10 @@ def _objective(
     strategy: Strategy, sizes: tuple[int, ...], tree: Tree, sets: tuple[Axes, ...], known: list[Table]
 ) -> float:
     taken = [
-        Taken(p.level, p.axes, bool(p.axes), float(cost(p.axes, sizes, residual=True) / (2 * p.share)))
+        WorkloadDraw(p.level, p.axes, bool(p.axes), float(cost(p.axes, sizes, residual=True) / (2 * p.share)))
         for p in strategy.parts
     ]
-    taken += [Taken(level, axes, False, 0.0) for level, axes in known]
+    taken += [WorkloadDraw(level, axes, False, 0.0) for level, axes in known]
     return float(sum(each.mean() for each in node_variances(Design(sizes, tree, sets, tuple(taken))).values()))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from dprelease.estimate.workloads.design import Axes, Design, Taken, Tree
+from dprelease.estimate.workloads.design import Axes, Design, Tree, WorkloadDraw
 from dprelease.estimate.workloads.reconcile import node_variances
 from dprelease.plan.design.residuals import Workload, cell_weights, rmse, select
 from dprelease.plan.design.tree_variance import mean_variances
@@ -138,7 +138,7 @@ def test_every_candidate_adds_up_to_one_and_is_what_the_reconciliation_says(
             length = cost(
                 part.axes, sizes, residual=part.residual, replace_one=replace_one, nodes=tree.sizes[part.level]
             )
-            taken.append(Taken(part.level, part.axes, part.residual, float(length / part.share) / 2))
+            taken.append(WorkloadDraw(part.level, part.axes, part.residual, float(length / part.share) / 2))
         theirs = node_variances(Design(sizes, tree, sets, tuple(taken)))
         means = [[float(np.mean(theirs[level, axes])) for axes in sets] for level in range(tree.levels)]
         assert one.variances == pytest.approx(np.array(means), rel=1e-9)

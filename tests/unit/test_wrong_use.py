@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from dprelease.errors import BudgetTooSmall, SpecError, UnsupportedEvent
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import ACCOUNTANTS, losses, smallest
-from dprelease.privacy.accountants.kov import kov_epsilon
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.calibrate import largest_knob
 from dprelease.privacy.event import (
@@ -32,6 +31,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.theorems import gaussian
 from tests.accountants import ANY_NOISE
+from tests.reference_comparisons import classic_sigma, kov_epsilon
 from tests.reference_textbook import textbook_epsilon
 
 from ..planned import SPEC, plan_of
@@ -124,13 +124,13 @@ def test_parts_without_an_epsilon_of_their_own_are_no_boxes(name: str) -> None:
 @pytest.mark.parametrize("epsilon", [F(0), F(1), F(11, 10), F(5), F(-1)])
 def test_the_classic_gaussian_from_epsilon_1_on(epsilon: Fraction) -> None:
     with pytest.raises(UnsupportedEvent, match="between 0 and 1") as caught:
-        gaussian.classic_sigma(epsilon, DELTA, F(1))
+        classic_sigma(epsilon, DELTA, F(1))
     assert "analytic Gaussian" in caught.value.hint
 
 
 def test_the_classic_gaussian_would_claim_too_little_there() -> None:
     """Why it is refused: at a large epsilon its scale has a larger delta than it says."""
-    inside = gaussian.classic_sigma(F(9, 10), DELTA, F(1))
+    inside = classic_sigma(F(9, 10), DELTA, F(1))
     assert gaussian.delta(1 / inside**2, F(9, 10)) <= DELTA
     epsilon = F(20)
     sigma = F((2 * 14.04) ** 0.5) / epsilon

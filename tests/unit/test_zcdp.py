@@ -25,8 +25,9 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.privacy.theorems.concentrated import bun_steinke_epsilon, epsilon_to_rho, rho_to_delta, rho_to_epsilon
+from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
+from tests.reference_comparisons import bun_steinke_epsilon, epsilon_to_rho
 
 ONE = Sensitivity.of_one_cell(1)
 rhos = st.floats(min_value=-18, max_value=12).map(lambda log: Fraction(math.exp(log)))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import Within
+from dprelease.catalog.cells import CellSlice
 from dprelease.engines.duck.bounds_check import check_cells
 from dprelease.engines.duck.cells import placed, positions, possible
 from dprelease.engines.duck.pipeline import Asked, looked_at
@@ -74,7 +74,7 @@ def combined(stage: Stage, lasting: Stage, asked: Asked, tables: Sequence[Any]) 
     return lasting.keep(kept.select(*places))
 
 
-def counted(stage: Stage, asked: Asked, kept: Any, within: Within | None = None) -> tuple[Exact, ...]:
+def counted(stage: Stage, asked: Asked, kept: Any, within: CellSlice | None = None) -> tuple[Exact, ...]:
     """One box per quantity: the number of rows in every cell, from what :func:`combined` kept.
 
     With ``within`` only rows in its nodes are grouped, and only their cells are there: what that takes of memory grows

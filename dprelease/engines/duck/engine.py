@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.cells import Within
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines.base import scrubbed
@@ -129,7 +129,7 @@ class DuckDBEngine:
         references: Mapping[str, ReferenceTable],
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
-        within: Within | None = None,
+        within: CellSlice | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """Exact totals per cell, boxed; see :class:`dprelease.engines.base.Engine`."""
         if grouping.private == (keys is None):

@@ -40,7 +40,7 @@ class Blocks:
 
     @property
     def sums(self) -> tuple[slice, ...]:
-        """Where the residuals of the blocks' sums are in a joint table that ``contrast.split`` took apart."""
+        """Where the residuals of the blocks' sums are in a joint table that ``contrast.split_residuals`` took apart."""
         return tuple(slice(None) if at in self.axes else slice(n - 1, n) for at, n in enumerate(self.sizes))
 
     def apart(self, tables: npt.NDArray[Any]) -> npt.NDArray[Any]:

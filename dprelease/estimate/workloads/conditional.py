@@ -79,7 +79,7 @@ def _says(one: Table, other: Table) -> bool:
 
 
 def conditionals(design: Design, joint: Axes) -> tuple[Conditional, ...]:
-    """Of every level, for the table of these attributes, which contains all published sets.
+    """The conditional estimates of every level, for the table of these attributes, which contains all published sets.
 
     Residuals of exact draws have a variance of 0: they get the largest precision of others, 100 times. Where one exact
     table says all (:func:`saying_all`), the sums that it fixes are conditions, and these numbers of no consequence.

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from dprelease.estimate.workloads.design import Axes, Floats
 
-__all__ = ["centre", "join", "part", "split"]
+__all__ = ["centre", "join", "part", "split_residuals"]
 
 
-def split(table: Floats) -> None:
+def split_residuals(table: Floats) -> None:
     """Take a table apart, in place; its first axis is that of the nodes and is left alone."""
     for axis in range(1, table.ndim):
         keys = table.shape[axis]
@@ -33,7 +33,7 @@ def split(table: Floats) -> None:
 
 
 def join(table: Floats) -> None:
-    """Undo :func:`split`, in place."""
+    """Undo :func:`split_residuals`, in place."""
     for axis in range(1, table.ndim):
         keys = table.shape[axis]
         last, others = _last(axis, keys), _but_last(axis, keys)

@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Axes", "Design", "Floats", "Table", "Taken", "Tree", "Whole", "Zeros", "subsets"]
+__all__ = ["Axes", "Design", "Floats", "StructuralZeros", "Table", "Tree", "Whole", "WorkloadDraw", "subsets"]
 
 Axes = tuple[int, ...]
 Table = tuple[int, Axes]
@@ -75,7 +75,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Taken:
+class WorkloadDraw:
     """One draw of a workload.
 
     Attributes:
@@ -96,7 +96,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Zeros:
+class StructuralZeros:
     """Key combinations that no row can have: in every table with all of these attributes their cells are 0.
 
     Attributes:
@@ -128,8 +128,8 @@ class Design:
     sizes: tuple[int, ...]
     tree: Tree
     sets: tuple[Axes, ...]
-    taken: tuple[Taken, ...]
-    zeros: Zeros | None = None
+    taken: tuple[WorkloadDraw, ...]
+    zeros: StructuralZeros | None = None
 
     def __post_init__(self) -> None:
         if any(size < 1 for size in self.sizes):
@@ -162,5 +162,5 @@ class Design:
         return tuple((level, axes) for level in range(self.tree.levels) for axes in self.sets)
 
     def shape(self, level: int, axes: Axes) -> tuple[int, ...]:
-        """Of the table of these attributes at this level: nodes first."""
+        """The shape of the table of these attributes at this level: nodes first."""
         return (self.tree.sizes[level], *(self.sizes[i] for i in axes))

@@ -42,7 +42,7 @@ from copy import copy
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate.workloads.contrast import join, split
+from dprelease.estimate.workloads.contrast import join, split_residuals
 from dprelease.estimate.workloads.design import Floats
 
 __all__ = ["Problems"]
@@ -58,7 +58,7 @@ class Problems:
     A family of one child has a total and no parent.
 
     Args:
-        targets: a, split (:func:`~dprelease.estimate.workloads.contrast.split`) with each total at the place of the
+        targets: a, split (``contrast.split_residuals``) with each total at the place of the
             total. The given stays, and so do the sums over children of all residuals. Overwritten.
         weights: ``N_b / u_b`` at the places of residual b, above 0 and finite; of the given anything. Overwritten.
         given: The places of what is given, a slice for each axis of keys; None: the totals.
@@ -91,7 +91,7 @@ class Problems:
     def distance(self, tables: Floats) -> Floats:
         """Squared, of tables with the right sums; shape ``(families,)``."""
         apart = tables.copy()
-        split(_nodes_first(apart))
+        split_residuals(_nodes_first(apart))
         apart -= self.targets
         apart[self.given] = 0
         weighted = np.divide(apart, self.gains, out=np.zeros_like(apart), where=self.gains > 0)
@@ -152,7 +152,7 @@ class Problems:
         """``x - z`` of every cell."""
         found = np.abs(state) if self.possible is None else np.where(self.possible, np.abs(state), -state)
         nodes = _nodes_first(found)
-        split(nodes)
+        split_residuals(nodes)
         found -= self.targets
         found *= self.gains
         if not self.single:

@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from dprelease.estimate.workloads.blocks import Blocks
 from dprelease.estimate.workloads.conditional import Conditional, conditionals, exact_tables, saying_all
-from dprelease.estimate.workloads.contrast import split
+from dprelease.estimate.workloads.contrast import split_residuals
 from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Whole
 from dprelease.estimate.workloads.nearest import Problems
 from dprelease.estimate.workloads.projection import onto_simplex, onto_tables
-from dprelease.estimate.workloads.zeros import possible
+from dprelease.estimate.workloads.zeros import possible_cells
 
 __all__ = ["families", "joint_set", "marginals", "nonnegative"]
 
@@ -157,10 +157,10 @@ class _Search:
         """The mean given the parent, and the precision; the estimates may be overwritten."""
         sizes = self.given.sizes
         targets = _families_last(estimates, sizes)
-        split(np.moveaxis(targets.reshape(*sizes, -1), -1, 0))
+        split_residuals(np.moveaxis(targets.reshape(*sizes, -1), -1, 0))
         if self.above is not None:
             moved = _families_last((self.above.made[parents] - self.above.estimates[parents])[:, None], sizes)
-            split(np.moveaxis(moved.reshape(*sizes, -1), -1, 0))
+            split_residuals(np.moveaxis(moved.reshape(*sizes, -1), -1, 0))
             shares = self.given.moves(children.T)
             shares *= moved
             targets += shares
@@ -184,7 +184,7 @@ class _Search:
 
 
 def _families_last(tables: Floats, sizes: tuple[int, ...]) -> Floats:
-    """Of shape ``(*keys, children, parents)``; not always a copy."""
+    """The tables in the shape ``(*keys, children, parents)``; not always a copy."""
     return np.ascontiguousarray(np.moveaxis(tables, (0, 1), (2, 1))).reshape(*sizes, *tables.shape[1::-1])
 
 
@@ -198,7 +198,7 @@ def _groups(design: Design, level: int, cells: int) -> Iterator[tuple[Whole, Who
 
 def _inside(design: Design, largest: Axes) -> npt.NDArray[np.bool_] | None:
     """Which cells of the joint table are not 0 by declaration; None: all."""
-    return None if design.zeros is None else possible(design, largest)
+    return None if design.zeros is None else possible_cells(design, largest)
 
 
 def marginals(sets: Sequence[Axes], joint: Sequence[npt.NDArray[np.generic]]) -> dict[Table, npt.NDArray[np.generic]]:

@@ -3,7 +3,7 @@
 Notation: attributes i of n_i keys; at level l the table of a set A of attributes has the residuals z_{l,b} of all b
 within A: summed over the other attributes, centred along each axis of b. With P_b = (x)_{i in b} (I - 11^T / n_i),
 
-* a draw of the residual b at level l, centred, has covariance ``s2 P_b`` at every node, s2 its :attr:`Taken.variance`;
+* a draw of the residual b at level l, centred, has covariance ``s2 P_b`` at every node, s2 its variance;
 * a drawn table A at level l has independent noise of variance s2 per cell. Its residual b has covariance
   ``s2 prod_{j in A - b} n_j P_b``, and residuals of different b are uncorrelated, since sums and centred parts are
   orthogonal.
@@ -31,11 +31,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import PlanError
-from dprelease.estimate.workloads.contrast import centre, join, part, split
-from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Taken, subsets
+from dprelease.estimate.workloads.contrast import centre, join, part, split_residuals
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, WorkloadDraw, subsets
 from dprelease.estimate.workloads.hierarchy import Passes, passes, smooth
 
-__all__ = ["Cell", "covariance", "node_variances", "reconcile", "require_determined", "undetermined"]
+__all__ = [
+    "PublishedCell",
+    "covariance_without_zeros",
+    "node_variances",
+    "reconcile",
+    "require_determined",
+    "undetermined",
+]
 
 
 def reconcile(design: Design, values: Sequence[npt.NDArray[np.generic]]) -> dict[Table, Floats]:
@@ -95,7 +102,7 @@ def node_variances(design: Design) -> dict[Table, Floats]:
 
 
 @dataclass(frozen=True)
-class Cell:
+class PublishedCell:
     """One number of a published table.
 
     Attributes:
@@ -111,7 +118,7 @@ class Cell:
     keys: tuple[int, ...]
 
 
-def covariance(design: Design, first: Cell, second: Cell) -> float:
+def covariance_without_zeros(design: Design, first: PublishedCell, second: PublishedCell) -> float:
     """The covariance of two published numbers, of any tables, levels and nodes.
 
     ``sum_{b in A and A'} c_b prod_{i in b} ([x_i = x'_i] - 1/n_i) / (prod_{A - b} n_j prod_{A' - b} n_j)`` with c_b the
@@ -168,7 +175,7 @@ def require_determined(design: Design) -> None:
 
 
 def measured_variances(design: Design) -> dict[Axes, tuple[float, ...]]:
-    """Of every residual that is not always 0: for each level the variance of what measures it; inf: nothing."""
+    """The variance of what measures each residual that is not always 0, level by level; inf: nothing does."""
     needed = [b for b in design.closure if all(design.sizes[i] > 1 for i in b)]
     precision = {b: [0.0] * design.tree.levels for b in needed}
     for take in design.taken:
@@ -178,7 +185,7 @@ def measured_variances(design: Design) -> dict[Axes, tuple[float, ...]]:
     return {b: tuple(1 / each if each else inf for each in own) for b, own in precision.items()}
 
 
-def _told(take: Taken, needed: Collection[Axes]) -> Iterator[Axes]:
+def _told(take: WorkloadDraw, needed: Collection[Axes]) -> Iterator[Axes]:
     """The residuals that a draw tells something about."""
     if take.residual:
         yield from (b for b in (take.axes,) if b in needed)
@@ -188,7 +195,7 @@ def _told(take: Taken, needed: Collection[Axes]) -> Iterator[Axes]:
         yield from (b for b in needed if set(b) <= set(take.axes))
 
 
-def _residual_variance(sizes: tuple[int, ...], take: Taken, b: Axes) -> float:
+def _residual_variance(sizes: tuple[int, ...], take: WorkloadDraw, b: Axes) -> float:
     return take.variance * prod(sizes[j] for j in take.axes if j not in b)
 
 
@@ -206,15 +213,15 @@ def _combined(
         shape = design.shape(take.level, take.axes)
         if given.shape != shape:
             raise ValueError(f"a draw of {take.axes} at level {take.level} has values of shape {shape}")
-        told = list(_told(take, measured))
-        if not told:
+        residuals = list(_told(take, measured))
+        if not residuals:
             continue
         table = np.array(given, dtype=np.float64)
         if take.residual:
             table = centre(table)
         else:
-            split(table)
-        for b in told:
+            split_residuals(table)
+        for b in residuals:
             own, combined = _residual_variance(design.sizes, take, b), measured[b][take.level]
             if combined == 0 < own:  # beside an exact one nothing else counts
                 continue
@@ -248,8 +255,8 @@ def _sure(design: Design) -> dict[Table, npt.NDArray[np.bool_]]:
     return {table: variances == 0 for table, variances in node_variances(design).items()}
 
 
-def _node_covariance(design: Design, found: Passes, first: Cell, second: Cell) -> float:
-    """The covariance of one residual at two nodes, times P_b; as told in :func:`covariance`."""
+def _node_covariance(design: Design, found: Passes, first: PublishedCell, second: PublishedCell) -> float:
+    """The covariance of one residual at two nodes, times P_b; as told in :func:`covariance_without_zeros`."""
     one, two, factor = (first.level, first.node), (second.level, second.node), 1.0
 
     def up(node: tuple[int, int]) -> tuple[int, int]:

@@ -31,12 +31,12 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.estimate.workloads.contrast import join, part, split
-from dprelease.estimate.workloads.design import Axes, Design, Floats, Table, Zeros, subsets
-from dprelease.estimate.workloads.reconcile import Cell, measured_variances, node_variances, reconcile
-from dprelease.estimate.workloads.reconcile import covariance as without_zeros
+from dprelease.estimate.workloads.contrast import join, part, split_residuals
+from dprelease.estimate.workloads.design import Axes, Design, Floats, StructuralZeros, Table, subsets
+from dprelease.estimate.workloads.reconcile import PublishedCell, measured_variances, node_variances, reconcile
+from dprelease.estimate.workloads.reconcile import covariance_without_zeros as without_zeros
 
-__all__ = ["cell_variances", "covariance", "estimated", "possible"]
+__all__ = ["cell_variances", "covariance", "estimated", "possible_cells"]
 
 _RANK = 1e-10
 
@@ -68,7 +68,7 @@ def estimated(design: Design, values: Sequence[npt.NDArray[np.generic]]) -> dict
                 if set(problem.rest) <= set(axes):
                     free[level, axes] -= _in_table(design, axes, problem, moved)
     for (_, axes), found in tables.items():
-        found[:, ~possible(design, axes)] = 0.0
+        found[:, ~possible_cells(design, axes)] = 0.0
     return tables
 
 
@@ -107,7 +107,7 @@ def cell_variances(design: Design) -> dict[Table, Floats]:
     return found
 
 
-def covariance(design: Design, first: Cell, second: Cell) -> float:
+def covariance(design: Design, first: PublishedCell, second: PublishedCell) -> float:
     """The covariance of two published numbers, given the zeros; without any it is that of ``reconcile``.
 
     Raises:
@@ -126,7 +126,7 @@ def covariance(design: Design, first: Cell, second: Cell) -> float:
     return total
 
 
-def possible(design: Design, axes: Axes) -> npt.NDArray[np.bool_]:
+def possible_cells(design: Design, axes: Axes) -> npt.NDArray[np.bool_]:
     """Which cells of a table are not 0 by declaration; shape ``keys``."""
     shape = tuple(design.sizes[i] for i in axes)
     if design.zeros is None or not set(design.zeros.axes) <= set(axes):
@@ -134,7 +134,7 @@ def possible(design: Design, axes: Axes) -> npt.NDArray[np.bool_]:
     return np.broadcast_to(_marked_possible(design, design.zeros, axes), shape)
 
 
-def _marked_possible(design: Design, zeros: Zeros, axes: Axes) -> npt.NDArray[np.bool_]:
+def _marked_possible(design: Design, zeros: StructuralZeros, axes: Axes) -> npt.NDArray[np.bool_]:
     """The same with one place along all attributes but those of the zeros."""
     marked = np.ones(tuple(design.sizes[i] for i in zeros.axes), dtype=bool)
     marked.reshape(-1)[list(zeros.cells)] = False
@@ -155,7 +155,7 @@ class _Problem:
         regular: Whether it has one.
     """
 
-    zeros: Zeros
+    zeros: StructuralZeros
     rest: Axes
     sizes: tuple[int, ...]
     scales: Floats
@@ -198,7 +198,7 @@ class _Problem:
         return _scaled(found.reshape(-1, *self.sizes), self.scales).reshape(table.shape)
 
 
-def _problems(design: Design, zeros: Zeros) -> Iterator[_Problem]:
+def _problems(design: Design, zeros: StructuralZeros) -> Iterator[_Problem]:
     """One for every set c; those with the same variances share the work."""
     variances, closure = measured_variances(design), set(design.closure)
     sizes, cells = tuple(design.sizes[i] for i in zeros.axes), list(zeros.cells)
@@ -226,14 +226,14 @@ def _problems(design: Design, zeros: Zeros) -> Iterator[_Problem]:
 
 def _scaled(tables: Floats, scales: Floats) -> Floats:
     """Tables of E, the first axis that of many, each residual times its scale; overwritten."""
-    split(tables)
+    split_residuals(tables)
     tables *= scales
     join(tables)
     return tables
 
 
 def _pseudo_inverse(square: Floats) -> Floats:
-    """Of a positive semidefinite matrix; the rank as told above."""
+    """The pseudo-inverse of a positive semidefinite matrix; its rank is as told above."""
     found, vectors = np.linalg.eigh((square + square.T) / 2)
     kept = found > _RANK * max(float(found.max()), 0.0)
     return np.asarray((vectors[:, kept] / found[kept]) @ vectors[:, kept].T)

@@ -16,7 +16,7 @@ from dprelease.plan.document import Account
 from dprelease.plan.document.account import AccountLosses
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
-from dprelease.privacy.filters import Spent, Terms, read, spent_on
+from dprelease.privacy.filters import Spent, Terms, read_total, spent_on
 from dprelease.privacy.periods import EVERY
 from dprelease.privacy.rounding import log_of
 from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
@@ -87,7 +87,7 @@ class Memo:
         """A total as (epsilon, delta)."""
         key = (terms, spent, delta)
         if key not in self._losses:
-            self._losses[key] = read(terms, spent, delta)
+            self._losses[key] = read_total(terms, spent, delta)
         return self._losses[key]
 
     def agrees(self, terms: Terms, spent: Spent, told: Loss, delta: Fraction) -> bool:

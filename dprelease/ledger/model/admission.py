@@ -15,8 +15,8 @@ from dprelease.plan.document import Account, Head, Parallel, ReleasePlan
 from dprelease.plan.document.account import AccountLosses
 from dprelease.plan.verify.periods import mistimed, untied
 from dprelease.privacy.budget import Budget, Loss, round_up
-from dprelease.privacy.filters import Spent, Terms, read, spent_on, within
-from dprelease.privacy.periods import counted, leading, raised, within_one
+from dprelease.privacy.filters import Spent, Terms, read_total, spent_on, within
+from dprelease.privacy.periods import leading, most_lost, raised, within_one
 
 __all__ = [
     "NO_SERIES",
@@ -176,7 +176,7 @@ def account_sums(account: Account, balance: Balance, asked: Spent, period: str) 
         return AccountSums(balance.spent, asked, balance.spent.plus(asked))
     touched, relation = account.stretches(period), account.neighboring
     behind = raised(balance.windows, touched, asked)
-    before, after = (counted(each, touched, relation) for each in (balance.windows, behind))
+    before, after = (most_lost(each, touched, relation) for each in (balance.windows, behind))
     return AccountSums(before, asked, after, leading(behind, touched, relation))
 
 
@@ -366,7 +366,7 @@ def _too_much_delta(terms: Terms, sums: AccountSums, cap: Budget) -> tuple[str, 
 
 def _amount(terms: Terms, spent: Spent, cap: Budget) -> Fraction:
     """In the currency of the cap."""
-    return spent.loss if cap.rho is not None else read(terms, spent, cap.delta).epsilon
+    return spent.loss if cap.rho is not None else read_total(terms, spent, cap.delta).epsilon
 
 
 def _read(terms: Terms, spent: Spent, delta: Fraction) -> Loss:
@@ -376,12 +376,12 @@ def _read(terms: Terms, spent: Spent, delta: Fraction) -> Loss:
     leaves it, and the draws' own deltas come on top: at most the sum of both (``privacy.filters``, last part).
     """
     try:
-        return read(terms, spent, delta)
+        return read_total(terms, spent, delta)
     except UnsupportedEvent:
         if terms.composition == "basic":
             return Loss(epsilon=spent.loss, delta=min(Fraction(1), spent.reveals))
     left = delta - terms.selecting if delta > terms.selecting else delta
-    alone = read(terms.model_copy(update={"selecting": Fraction(0)}), Spent(loss=spent.loss), left)
+    alone = read_total(terms.model_copy(update={"selecting": Fraction(0)}), Spent(loss=spent.loss), left)
     return Loss(epsilon=alone.epsilon, delta=min(Fraction(1), left + spent.reveals))
 
 

@@ -43,7 +43,7 @@ from dprelease.privacy.budget import Loss
 from dprelease.privacy.convert import converted
 from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.filters import Spent, Terms, series_loss, spent_on
-from dprelease.privacy.periods import counted
+from dprelease.privacy.periods import most_lost
 
 __all__ = [
     "Correction",
@@ -324,7 +324,7 @@ def _sums_around(
         for name, spent in after.windows.items()
     }
     relation, now = terms.neighboring, after.windows
-    return counted(before, before, relation), counted(now, now, relation)
+    return most_lost(before, before, relation), most_lost(now, now, relation)
 
 
 def _less(total: Spent, added: Sequence[Spent]) -> Spent:

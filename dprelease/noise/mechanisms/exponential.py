@@ -2,10 +2,10 @@
 
 A candidate x is drawn with P(x) proportional to exp(-score(x) / scale), by inverting the distribution function as far
 as needed to be certain, so that the law is exactly the stated one. What it costs is an event of bounded range; the
-ranges are proved in docs/proofs/exponential-mechanism.md.
+ranges are proved in docs/proofs/exponential-mechanism.md, and ``catalog.sensitivity.choice_reach`` gives them.
 
->>> rank_bound(Fraction(2), 100, Fraction(19, 20)).limit_denominator(10)
-Fraction(76, 5)
+>>> ScoreLaw(Fraction(2), 100).margin(Fraction(19, 20))
+16
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import ceil
 
@@ -24,11 +23,9 @@ import numpy.typing as npt
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact, ExactHistogram, open_exact, open_histogram
 from dprelease.noise.native.entropy import Below, Entropy, exp_bounds
-from dprelease.privacy.event import BoundedRange, Event, Repeated
-from dprelease.privacy.rounding import CONTEXT, real, upper
-from dprelease.privacy.unit import Neighboring
+from dprelease.privacy.rounding import CONTEXT, real
 
-__all__ = ["ExponentialQuantile", "ExponentialTopK", "LevelChoice", "Powers", "ScoreLaw", "pieces", "rank_bound"]
+__all__ = ["ExponentialQuantile", "ExponentialTopK", "LevelChoice", "Powers", "ScoreLaw", "pieces"]
 
 Integers = npt.NDArray[np.int64]
 _FIRST_BITS = 64
@@ -183,45 +180,6 @@ class ExponentialQuantile:
 
     name = "exponential_quantile"
 
-    def event(
-        self,
-        scale: Fraction,
-        at: Fraction,
-        neighboring: Neighboring,
-        *,
-        rows: int = 1,
-        groups: int = 1,
-        total: int | None = None,
-        cells: int | None = None,
-    ) -> Event:
-        """What one quantile of every cell costs.
-
-        A row added or removed changes the scores of its cell by amounts in an interval of length at most
-        2 max(at, 1 - at), and a row replaced inside a cell by amounts in one of length at most 2; at the ends, where
-        the score is monotone, both are 1. The draws of the cells of a unit are independent, so that their ranges add
-        up: cells that hold no more rows together than one cell can are one event, and a unit with ``total`` rows fills
-        fewer than 2 total / rows such groups. Proved in docs/proofs/exponential-mechanism.md, section 3.
-
-        Args:
-            scale: In ranks.
-            at: The fraction, in [0, 1].
-            neighboring: What one unit more or other means.
-            rows: The most rows of one unit in one cell.
-            groups: The most cells of one unit.
-            total: The most rows of one unit in all cells, where that is below rows times groups.
-            cells: The number of cells there are; with one, a replaced row stays in its cell.
-        """
-        inner = 0 < at < 1
-        each = 2 * max(at, 1 - at) if inner else Fraction(1)
-        whole = rows * groups if total is None else min(total, rows * groups)
-        one = min(rows, whole)
-        if neighboring is Neighboring.ADD_REMOVE:
-            length = each * one
-        else:
-            length = Fraction(2 * one if inner else one) if cells == 1 else 2 * each * one
-        most = min(groups, max(1, ceil(Fraction(2 * whole, max(one, 1))) - 1), groups if cells is None else cells)
-        return _repeated(length / scale, most)
-
     def draw(self, histogram: ExactHistogram, at: Fraction, low: int, high: int, scale: Fraction) -> Integers:
         """One fresh draw per cell from operating-system entropy.
 
@@ -260,23 +218,6 @@ class ExponentialTopK:
 
     name = "exponential_top_k"
 
-    def event(self, scale: Fraction, k: int, neighboring: Neighboring, *, change: int = 1) -> Event:
-        """What k rounds cost.
-
-        One unit added raises every count by at least 0 and at most ``change``: the changes lie in an interval of that
-        length, and so does the loss of each round, whatever the rounds before have drawn. A replaced unit lowers by
-        at most ``change`` and raises by at most ``change``: twice that length. The rounds are adaptive, each with the
-        same range, fixed beforehand. Proved in docs/proofs/exponential-mechanism.md, section 4.
-
-        Args:
-            scale: In units of the counts.
-            k: The number of rounds.
-            neighboring: What one unit more or other means.
-            change: The most that one unit adds to one count: 1 for counts of units, its rows for counts of rows.
-        """
-        sides = 1 if neighboring is Neighboring.ADD_REMOVE else 2
-        return _repeated(sides * change / scale, k)
-
     def draw(self, counts: Exact, k: int, scale: Fraction) -> Integers:
         """Positions of k different counts in order of draw, P(i) proportional to exp(count_i / scale) in each round.
 
@@ -306,34 +247,6 @@ class ExponentialTopK:
         return np.array(drawn, dtype=np.int64)
 
 
-@lru_cache(maxsize=1024)
-def rank_bound(scale: Fraction, candidates: int, confidence: Fraction) -> Fraction:
-    """E with P(score <= E) >= confidence: scale ln(candidates / (1 - confidence)), rounded up.
-
-    The least score is 0: with x the smallest grid value that has at least at n values at or below it, fewer than at n
-    (or none) lie below x and at most (1 - at) n above it. So the weights sum to at least 1, and the candidates
-    with a score above E weigh at most exp(-E / scale) each: P(score > E) <= candidates exp(-E / scale)
-    (McSherry and Talwar 2007, Lemma 7). For ``ExponentialTopK`` the same E bounds, per round, by how much the count
-    drawn is below the largest one left.
-
-    Args:
-        scale: As drawn with.
-        candidates: The number of grid values, or of keys.
-        confidence: In (0, 1).
-
-    Raises:
-        BrokenPromiseError: If an argument is outside its bounds.
-    """
-    if scale <= 0 or candidates < 1 or not 0 < confidence < 1:
-        raise BrokenPromiseError("a rank bound needs a positive scale, a candidate and a confidence in (0, 1)")
-    return upper(real(scale) * CONTEXT.log(candidates / real(1 - confidence)))
-
-
-def _repeated(length: Fraction, count: int) -> Event:
-    one = BoundedRange(epsilon=length)
-    return one if count == 1 else Repeated(event=one, count=count)
-
-
 def _by_cell(cells: int, cell: Integers, value: Integers, count: Integers) -> Iterator[tuple[list[int], list[int]]]:
     """Distinct values in rising order with their counts, cell after cell; entries without a row are left out."""
     there = count > 0
@@ -357,7 +270,7 @@ class ScoreLaw:
 
     @property
     def variance(self) -> float:
-        """Of an exponential variable of that scale: what planning compares choices by, not a variance of values."""
+        """That of an exponential variable of the scale: planning compares choices by it; it is of no values."""
         return float(self.scale) ** 2
 
     def margin(self, confidence: Fraction) -> int:

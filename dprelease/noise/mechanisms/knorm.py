@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from dprelease.privacy.event import KNorm
 from dprelease.privacy.rounding import CONTEXT, real
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["CountKNorm", "KNormLaw", "LinfKNorm", "count_knorm_std", "gauge", "linf_knorm_std"]
+__all__ = ["CountKNorm", "KNormLaw", "LinfKNorm", "gauge"]
 
 Integers = npt.NDArray[np.int64]
 _LIMITS = np.iinfo(np.int64)
@@ -216,19 +215,3 @@ def gauge(ball: Ball, dimension: int, neighboring: Neighboring, cells: int, rows
     one_place = cells == 1 and (ball == "linf" or dimension == 1)
     sides = 1 if neighboring is Neighboring.ADD_REMOVE or one_place else 2
     return Fraction(sides * rows)
-
-
-def linf_knorm_std(dimension: int, epsilon: float) -> float:
-    """sqrt((k+1)(k+2)/3) / epsilon: continuous noise at gauge 1, the limit of the integer one at small epsilon.
-
-    The radius is Gamma(k+1) with E[R^2] = (k+1)(k+2) / epsilon^2; a coordinate uniform on [-R, R] has R^2 / 3.
-    """
-    return sqrt((dimension + 1) * (dimension + 2) / 3) / epsilon
-
-
-def count_knorm_std(dimension: int, epsilon: float) -> float:
-    """sqrt((k+2)(k+3)/6) / epsilon: continuous noise at gauge 1, the limit of the integer one at small epsilon.
-
-    The radius is Gamma(k+1) again; a coordinate of a uniform point of the ball has variance R^2 (k+3) / (6 (k+1)).
-    """
-    return sqrt((dimension + 2) * (dimension + 3) / 6) / epsilon

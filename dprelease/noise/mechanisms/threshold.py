@@ -21,26 +21,10 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import ExactKeys, Key, open_keys
 from dprelease.noise.native.entropy import Below, Entropy, exp_bounds
 from dprelease.noise.sampler import Sampler, add_noise
-from dprelease.privacy.event import (
-    Approximate,
-    Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Repeated,
-    Sensitivity,
-)
 from dprelease.privacy.rounding import CONTEXT, real
 from dprelease.privacy.theorems.threshold import Noise, least, least_threshold, threshold_delta
-from dprelease.privacy.unit import Neighboring
 
-__all__ = [
-    "GaussianThreshold",
-    "LaplaceThreshold",
-    "OptimalSelection",
-    "least_threshold",
-    "threshold_delta",
-]
+__all__ = ["GaussianThreshold", "LaplaceThreshold", "OptimalSelection", "least_threshold", "threshold_delta"]
 
 Keys = tuple[tuple[Key, ...], ...]
 _FIRST_BITS = 64
@@ -72,13 +56,6 @@ class _Threshold:
         noisy = add_noise(self.noise, counts, scale, sampler)
         return _selected(held, noisy >= threshold)
 
-    def half_point(self, scale: Fraction, delta: Fraction, groups: int) -> int:
-        """The least number of units with which a key is shown with probability 1/2 or more: the threshold itself.
-
-        The noise is symmetric on the integers: it is at least 0 with probability above 1/2, at least 1 with less.
-        """
-        return least_threshold(self.noise, scale, delta, groups)
-
 
 class LaplaceThreshold(_Threshold):
     """Keys whose count plus discrete Laplace noise is at least a threshold (Korolova et al. 2009)."""
@@ -86,20 +63,12 @@ class LaplaceThreshold(_Threshold):
     name = "laplace_threshold"
     noise: Noise = "laplace"
 
-    def event(self, scale: Fraction, sensitivity: Sensitivity, delta: Fraction) -> Composed:
-        """What it costs; the sensitivity is that of counts of units on keys that are known: a change of 1 per key."""
-        return Composed(events=(DiscreteLaplace(scale=scale, sensitivity=sensitivity), _unseen(delta)))
-
 
 class GaussianThreshold(_Threshold):
     """Keys whose count plus discrete Gaussian noise is at least a threshold."""
 
     name = "gaussian_threshold"
     noise: Noise = "gaussian"
-
-    def event(self, scale: Fraction, sensitivity: Sensitivity, delta: Fraction) -> Composed:
-        """What it costs; the sensitivity is that of counts of units on keys that are known: a change of 1 per key."""
-        return Composed(events=(DiscreteGaussian(scale=scale, sensitivity=sensitivity), _unseen(delta)))
 
 
 class OptimalSelection:
@@ -110,19 +79,6 @@ class OptimalSelection:
     """
 
     name = "optimal_selection"
-
-    def event(self, epsilon: Fraction, delta: Fraction, groups: int, neighboring: Neighboring) -> Event:
-        """What it costs: (epsilon, delta) for each key that a unit enters, and for each that it leaves.
-
-        Args:
-            epsilon: The epsilon of one key.
-            delta: The delta of one key.
-            groups: The most keys of one unit.
-            neighboring: What one unit more or other means; a replaced unit has left keys and entered others.
-        """
-        sides = 1 if neighboring is Neighboring.ADD_REMOVE else 2
-        one = Approximate(epsilon=epsilon, delta=delta)
-        return one if sides * groups == 1 else Repeated(event=one, count=sides * groups)
 
     def draw(self, keys: ExactKeys, epsilon: Fraction, delta: Fraction, shift: int = 0) -> Keys:
         """The keys whose own coins say so; ``shift`` units of each key are left out of account.
@@ -222,10 +178,6 @@ class Coins:
             miss_low = max(0, one - high - delta_high) * fall_low
             least, most = one - -(-miss_high >> fine), one - (miss_low >> fine)
             table.append((min(rise_low, least), min(rise_high, most)))
-
-
-def _unseen(delta: Fraction) -> Approximate:
-    return Approximate(epsilon=Fraction(0), delta=delta)
 
 
 def _selected(held: Keys, shown: npt.NDArray[np.bool_]) -> Keys:

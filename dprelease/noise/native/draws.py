@@ -26,9 +26,9 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise.native.cumulative import Decay
 from dprelease.noise.native.entropy import exp_ratio_bounds
 from dprelease.noise.native.lookup import BLOCK, Lookup, Scratch
-from dprelease.noise.native.source import Source, System
+from dprelease.noise.native.source import BitSource, System
 
-__all__ = ["Blocks", "Kind", "add_native", "discrete_gaussian", "discrete_laplace", "fill"]
+__all__ = ["BlockTable", "Kind", "add_native", "discrete_gaussian", "discrete_laplace", "fill"]
 
 Kind = Literal["laplace", "gaussian"]
 Integers = npt.NDArray[np.int64]
@@ -104,7 +104,7 @@ def add_native(kind: Kind, values: Integers, scale: Fraction) -> Integers:
 
 
 @lru_cache(maxsize=64)
-def sampler_of(kind: Kind, scale: Fraction) -> Lookup | Blocks:
+def sampler_of(kind: Kind, scale: Fraction) -> Lookup | BlockTable:
     """The tables of one scale.
 
     Raises:
@@ -116,21 +116,21 @@ def sampler_of(kind: Kind, scale: Fraction) -> Lookup | Blocks:
     width = 0
     while law.rate * 2 ** (width * law.power) < _LEAST_RATE[kind]:
         width += 1
-    return Blocks(law, width) if width else Lookup(law)
+    return BlockTable(law, width) if width else Lookup(law)
 
 
-def _block(sampler: Lookup | Blocks, out: Integers, source: Source, scratch: Scratch) -> None:
-    if isinstance(sampler, Blocks):
+def _block(sampler: Lookup | BlockTable, out: Integers, source: BitSource, scratch: Scratch) -> None:
+    if isinstance(sampler, BlockTable):
         sampler.fill(out, source, scratch)
     else:
         sampler.fill(source.words(len(out)), out, source, scratch)
 
 
-def _is_wide(sampler: Lookup | Blocks) -> TypeGuard[Blocks]:
-    return isinstance(sampler, Blocks) and sampler.width > _WIDEST
+def _is_wide(sampler: Lookup | BlockTable) -> TypeGuard[BlockTable]:
+    return isinstance(sampler, BlockTable) and sampler.width > _WIDEST
 
 
-def _add_wide(sampler: Blocks, values: Integers, noisy: Integers) -> None:
+def _add_wide(sampler: BlockTable, values: Integers, noisy: Integers) -> None:
     """Sums of which the noise alone may pass 64 bits: one by one in integers of any size, saturated as sums.
 
     Noise cut off before the sum would tell the value that it is added to.
@@ -161,7 +161,7 @@ _LEAST_COIN = 15
 _OFFSET_BITS = 10  # of the offset, for the quick test
 
 
-class Blocks:
+class BlockTable:
     """Draws from one law of a large scale; a value once made, safe to share between threads.
 
     A second word holds the sign (1 bit), the offset (c bits) and the first digits of the coin (the rest). Blocks too
@@ -193,7 +193,7 @@ class Blocks:
         """c, with 2^c values in a block."""
         return self._width
 
-    def integer(self, source: Source, scratch: Scratch) -> int:
+    def integer(self, source: BitSource, scratch: Scratch) -> int:
         """One draw of any size."""
         block = np.empty(1, dtype=np.int64)
         while True:
@@ -204,7 +204,7 @@ class Blocks:
             if self.accepts(value, source.bits(self._coin), source):
                 return value
 
-    def fill(self, out: Integers, source: Source, scratch: Scratch) -> None:
+    def fill(self, out: Integers, source: BitSource, scratch: Scratch) -> None:
         """Fill ``out`` with independent draws."""
         again = self._tried(out, source, scratch)
         while len(again):
@@ -214,7 +214,7 @@ class Blocks:
             part.fill(0)
             again = again[refused]
 
-    def _tried(self, out: Integers, source: Source, scratch: Scratch) -> Integers:
+    def _tried(self, out: Integers, source: BitSource, scratch: Scratch) -> Integers:
         """One draw each, and the positions of those that were refused."""
         size = len(out)
         self._table.fill(source.words(size), out, source, scratch)
@@ -244,7 +244,7 @@ class Blocks:
         slope.fill(0)
         return unsure[np.logical_not(np.array(kept, dtype=np.bool_))]
 
-    def accepts(self, value: int, digits: int, source: Source) -> bool:
+    def accepts(self, value: int, digits: int, source: BitSource) -> bool:
         """Whether a value is kept; ``digits`` are the first ones of the uniform real that is its coin."""
         power, reach, bits = self._law.power, abs(value), self._coin
         start = (value if value >= 0 else ~value) >> self._width << self._width

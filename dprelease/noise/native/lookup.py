@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.noise.native.cumulative import Decay, cumulative, separated
-from dprelease.noise.native.source import Source, Words
+from dprelease.noise.native.source import BitSource, Words
 
 __all__ = ["BLOCK", "Lookup", "Scratch"]
 
@@ -78,7 +78,7 @@ class Lookup:
         for table in (self._all, self._passed, self._threshold):
             table.flags.writeable = False
 
-    def fill(self, words: Words, out: Integers, source: Source, scratch: Scratch) -> None:
+    def fill(self, words: Words, out: Integers, source: BitSource, scratch: Scratch) -> None:
         """One value for each word; ``source`` gives the digits for ties.
 
         Args:
@@ -103,7 +103,7 @@ class Lookup:
         if len(rest):
             out[rest] = self._searched(words[rest], source)
 
-    def _searched(self, words: Words, source: Source) -> Integers:
+    def _searched(self, words: Words, source: BitSource) -> Integers:
         """Values by search in all thresholds, and by more digits for the words that equal one."""
         passed = np.searchsorted(self._all, words, side="left")
         values = passed + (self.first - 1)
@@ -111,7 +111,7 @@ class Lookup:
             values[tie] = self.refined(int(words[tie]), source)
         return values
 
-    def refined(self, digits: int, source: Source) -> int:
+    def refined(self, digits: int, source: BitSource) -> int:
         """The value for a word that the thresholds do not decide, with as many further digits as it takes."""
         bits = self._bits
         while True:

@@ -14,12 +14,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Source", "System", "Words", "fresh_bits"]
+__all__ = ["BitSource", "System", "Words", "fresh_bits"]
 
 Words = npt.NDArray[np.uint64]
 
 
-class Source(Protocol):
+class BitSource(Protocol):
     """Where uniform bits come from; the tests list all of them instead."""
 
     def words(self, count: int) -> Words:

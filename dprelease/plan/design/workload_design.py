@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dprelease.catalog.table import Catalog, Table
-from dprelease.estimate.workloads.design import Design, Taken, Tree, Zeros
+from dprelease.estimate.workloads.design import Design, StructuralZeros, Tree, WorkloadDraw
 from dprelease.plan.document.invariant import Invariant, Measured
 from dprelease.plan.document.workload import Workload
 
@@ -24,10 +24,12 @@ def tree_of(catalog: Catalog, hierarchy: str | None, levels: tuple[str, ...], ta
     )
 
 
-def zeros_in(catalog: Catalog, workload: str, attributes: tuple[str, ...]) -> Zeros | None:
+def zeros_in(catalog: Catalog, workload: str, attributes: tuple[str, ...]) -> StructuralZeros | None:
     """The impossible combinations of a workload of that name, by the positions of its attributes; None: it has none."""
     found = catalog.zeros.get(workload)
-    return None if found is None else Zeros(tuple(attributes.index(name) for name in found.columns), found.cells)
+    return (
+        None if found is None else StructuralZeros(tuple(attributes.index(name) for name in found.columns), found.cells)
+    )
 
 
 def lattice(step: Measured) -> int:
@@ -52,7 +54,7 @@ def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Measured
         step = steps[take.step]
         variance = (float(step.scale) / lattice(step)) ** 2
         residual = not isinstance(step, Invariant) and step.residual is not None
-        taken.append(Taken(take.level, take.axes, residual, variance))
+        taken.append(WorkloadDraw(take.level, take.axes, residual, variance))
     return Design(
         sizes=tuple(table.column(column).cells for column in workload.attributes),
         tree=tree_of(catalog, workload.hierarchy, workload.levels, table),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dprelease.estimate.workloads.design import Axes, Design, Table, Taken, Tree, Zeros
-from dprelease.estimate.workloads.zeros import cell_variances, possible
+from dprelease.estimate.workloads.design import Axes, Design, StructuralZeros, Table, Tree, WorkloadDraw
+from dprelease.estimate.workloads.zeros import cell_variances, possible_cells
 from dprelease.plan.design.workload_strategy import Strategy, cost
 from dprelease.spec.fields.workloads import Minimize
 
@@ -32,7 +32,7 @@ class Spared:
 
 def spared(
     strategy: Strategy,
-    zeros: Zeros | None,
+    zeros: StructuralZeros | None,
     sizes: tuple[int, ...],
     sets: tuple[Axes, ...],
     minimize: Minimize,
@@ -61,7 +61,7 @@ def spared(
     means = np.zeros((1, len(sets)))
     number = np.zeros((1, len(sets)))
     for at, axes in enumerate(sets):
-        inside = possible(design, axes)
+        inside = possible_cells(design, axes)
         number[0, at] = np.count_nonzero(inside)
         whole = np.broadcast_to(found[0, axes][0], inside.shape)
         means[0, at] = whole[inside].mean() if inside.any() else 0.0
@@ -77,7 +77,7 @@ def spared(
 
 def _design(
     strategy: Strategy,
-    zeros: Zeros,
+    zeros: StructuralZeros,
     sizes: tuple[int, ...],
     sets: tuple[Axes, ...],
     known: Sequence[Table],
@@ -85,7 +85,7 @@ def _design(
 ) -> Design:
     """At rho = 1: the variance of a draw is its squared sensitivity over twice its share (zCDP)."""
     taken = [
-        Taken(
+        WorkloadDraw(
             part.level,
             part.axes,
             part.residual and bool(part.axes),
@@ -93,5 +93,5 @@ def _design(
         )
         for part in strategy.parts
     ]
-    exact = [Taken(level, axes, False, 0.0) for level, axes in known]
+    exact = [WorkloadDraw(level, axes, False, 0.0) for level, axes in known]
     return Design(sizes, Tree.flat(), sets, (*taken, *exact), zeros)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.canonical import Value
-from dprelease.catalog.cells import Within
+from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import Measurement
@@ -52,7 +52,7 @@ class Piece(Value):
     column: str
     key: str
     level: int
-    within: Within
+    within: CellSlice
 
     def id(self, step: str) -> str:
         """Under which name the ledger has the answer of this piece of a step; they sort as the units do."""
@@ -112,7 +112,7 @@ def _pieces(workload: Workload, level: int, catalog: Catalog) -> tuple[Piece, ..
             column=top.name,
             key=str(key),
             level=len(above),
-            within=Within(column=workload.levels[level], nodes=tuple(nodes.tolist())),
+            within=CellSlice(column=workload.levels[level], nodes=tuple(nodes.tolist())),
         )
         for unit, (key, nodes) in enumerate(zip(top.keys or (), parts, strict=True))
     )

@@ -21,8 +21,8 @@ from dprelease.plan.document import Account, ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed, Repeated
-from dprelease.privacy.filters import Spent, Terms, read, series_loss, spent_on
-from dprelease.privacy.periods import counted, raised, within_one
+from dprelease.privacy.filters import Spent, Terms, read_total, series_loss, spent_on
+from dprelease.privacy.periods import most_lost, raised, within_one
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.period import following, span
 
@@ -100,7 +100,7 @@ class Capped:
             relation, sums, found = self.purse.account.neighboring, self.purse.windows, [self.before]
             for names in self.touched:
                 sums = raised(sums, names, one)
-                found.append(counted(sums, names, relation))
+                found.append(most_lost(sums, names, relation))
             return found
         return list(accumulate(repeat(one, len(self.numbers)), Spent.plus, initial=self.before))
 
@@ -111,7 +111,7 @@ class Capped:
             lost = spent.reveals > min(terms.selecting, cap.delta) or (spent.loss and terms.selecting >= cap.delta)
             return None if lost else spent.loss
         try:
-            return read(terms, spent, cap.delta).epsilon
+            return read_total(terms, spent, cap.delta).epsilon
         except UnsupportedEvent:
             return None
 
@@ -213,7 +213,7 @@ def capped(purse: Purse, periods: Sequence[str], releases: int) -> list[Capped]:
         )
     names = tuple(account.stretches(period) for period in periods)
     if account.window is None:
-        before = counted(purse.windows, {name for each in names for name in each}, account.neighboring)
+        before = most_lost(purse.windows, {name for each in names for name in each}, account.neighboring)
         return [Capped(purse, "", cap, before, everyone, names) for cap in caps]
     touched: dict[str, list[int]] = {}
     for number, each in zip(everyone, names, strict=True):

@@ -12,7 +12,7 @@ from dprelease.estimate.workloads.design import Axes
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.resolve.grouping import canonical_text, grouping_of
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
-from dprelease.spec.fields.queries import key_columns, levels_of
+from dprelease.spec.fields.queries import all_key_columns, levels_of
 
 __all__ = ["Known", "invariants_of", "known_to"]
 
@@ -82,7 +82,7 @@ def known_to(
 
 def _complete(query: QuerySpec, spec: ReleaseSpec) -> tuple[str, ...]:
     """The columns that must have a key for a row to count in a workload, as ``Grouping.complete`` has them."""
-    return tuple(sorted(key_columns(query, spec.hierarchies)))
+    return tuple(sorted(all_key_columns(query, spec.hierarchies)))
 
 
 def _place(

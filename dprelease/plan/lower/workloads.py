@@ -16,7 +16,7 @@ from dprelease.catalog.sensitivity import limits_of, sensitivity
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
 from dprelease.estimate.workloads.conditional import saying_all
-from dprelease.estimate.workloads.design import Design, Taken, Tree, Zeros
+from dprelease.estimate.workloads.design import Design, StructuralZeros, Tree, WorkloadDraw
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures.count import Count
 from dprelease.plan.design.workload_design import tree_of, zeros_in
@@ -32,7 +32,7 @@ from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import canonical_text
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
-from dprelease.spec.fields.queries import published_sets, shares_of
+from dprelease.spec.fields.queries import published_sets, workload_shares
 from dprelease.spec.fields.workloads import Minimize
 
 __all__ = ["LoweredWorkload", "check_known", "gained", "lowered_workload"]
@@ -72,7 +72,7 @@ class LoweredWorkload:
     rows: int
     known: tuple[Known, ...] = ()
     gain: float | None = None
-    zeros: Zeros | None = None
+    zeros: StructuralZeros | None = None
     spared: float | None = None
 
     @property
@@ -88,10 +88,10 @@ class LoweredWorkload:
     def worst(self, strategy: Strategy) -> float:
         """The largest variance of a cell of any table at rho = 1, in counts; at another rho divided by it."""
         taken = tuple(
-            Taken(part.level, part.axes, part.residual and bool(part.axes), self._variance(part))
+            WorkloadDraw(part.level, part.axes, part.residual and bool(part.axes), self._variance(part))
             for part in strategy.parts
         )
-        exact = (Taken(each.level, each.axes, False, 0.0) for each in self.known)
+        exact = (WorkloadDraw(each.level, each.axes, False, 0.0) for each in self.known)
         design = Design(self.sizes, self.tree, self.planned.sets, (*taken, *exact), self.zeros)
         return max(float(each.max()) for each in cell_variances(design).values())
 
@@ -132,7 +132,7 @@ def lowered_workload(
     first = [each for each in listed if each.level == listed[0].level]
     sets = tuple(tuple(sorted(place[column] for column in each.columns)) for each in first)
     (label,) = query.measures
-    shares = shares_of(query, spec.hierarchies)
+    shares = workload_shares(query, spec.hierarchies)
     relation = spec.privacy.neighboring
     tree = tree_of(catalog, query.levels, levels, table)
     aim = partial(

@@ -34,16 +34,16 @@ from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.grouping import exclusion_name
 from dprelease.plan.resolve.hierarchies import hierarchies_of
 from dprelease.spec.checks.columns import NUMBERS, check_labels
-from dprelease.spec.checks.keys import check_cells, check_length
+from dprelease.spec.checks.keys import check_cell_count, check_length
 from dprelease.spec.checks.ranges import check_range_rows
 from dprelease.spec.checks.workloads import check_workload_cells
 from dprelease.spec.expressions import computed, types_of
 from dprelease.spec.fields.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec, TimeSpec
-from dprelease.spec.fields.keys import MOST_KEYS, key_text, label_key, named_key, spelled_out
-from dprelease.spec.fields.queries import key_columns
+from dprelease.spec.fields.keys import MOST_KEYS, label_key, label_text, named_key, spelled_out
+from dprelease.spec.fields.queries import all_key_columns
 from dprelease.spec.load import Loaded
 from dprelease.spec.period import CALENDAR, span
-from dprelease.spec.steps import Measured, grid_of, measured
+from dprelease.spec.steps import MeasuredLimits, grid_of, measured_limits
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Path
@@ -86,7 +86,8 @@ def resolve(loaded: Loaded, files: Mapping[str, bytes | RefusedFile | None]) -> 
     found = {name: public for name, public in read.items() if public is not None}
     period = spec.release.period
     tables = {
-        name: _table(name, table, measured(spec, name), period, found, findings) for name, table in spec.tables.items()
+        name: _table(name, table, measured_limits(spec, name), period, found, findings)
+        for name, table in spec.tables.items()
     }
     exclusions: dict[str, tuple[int, ...]] = {}
     for name, query in spec.queries.items():
@@ -134,7 +135,7 @@ def _cells(
 ) -> dict[str, tuple[int, ...]]:
     """Holds a query against the keys that its columns turned out to have; the cells that it leaves out, by name."""
     if query.marginals is not None:
-        keys = {column: table.column(column).cells for column in key_columns(query, spec.hierarchies)}
+        keys = {column: table.column(column).cells for column in all_key_columns(query, spec.hierarchies)}
         if all(keys.values()):
             check_workload_cells(name, query, spec.hierarchies, keys, findings)
         return {}
@@ -144,7 +145,7 @@ def _cells(
     if query.top_k is not None:
         check_length(query, sizes[0], at, findings)
         return {}
-    check_cells(query, sizes, at, findings)
+    check_cell_count(query, sizes, at, findings)
     check_range_rows(name, query, dict(zip(query.by, sizes, strict=True)), findings)
     excluded = exclusion_name(query)
     if excluded is None or query.except_ is None or query.except_.reference not in found:
@@ -182,7 +183,7 @@ def _read(spec: ReleaseSpec, name: str, data: bytes | RefusedFile | None, findin
 def _table(
     name: str,
     table: TableSpec,
-    limits: Mapping[str, Measured],
+    limits: Mapping[str, MeasuredLimits],
     period: str,
     found: Mapping[str, ReferenceTable],
     findings: Findings,
@@ -234,7 +235,7 @@ def _time(time: TimeSpec | None, period: str, at: Path, findings: Findings) -> T
 def _column(
     name: str,
     table: TableSpec,
-    limits: Mapping[str, Measured],
+    limits: Mapping[str, MeasuredLimits],
     found: Mapping[str, ReferenceTable],
     at: Path,
     findings: Findings,
@@ -284,7 +285,7 @@ def _check_keys(column: ColumnSpec, keys: tuple[Key, ...], at: Path, findings: F
     elif len(keys) > MOST_KEYS:
         findings.add("DPR-S605", (*at, "keys"), f"has {len(keys)} keys, more than a million", "take a coarser column")
     else:
-        check_labels(column, {key_text(key) for key in keys}, at, findings)
+        check_labels(column, {label_text(key) for key in keys}, at, findings)
 
 
 _MOST_ZEROS = 4_000
@@ -349,7 +350,7 @@ def _excluded_positions(
     found: set[int] = set()
     for line in zip(*(public.columns[name] for name in by), strict=True):
         if any(key not in known for key, known in zip(line, places, strict=True)):
-            told = ", ".join(f"{name} {key_text(key)!r}" for name, key in zip(by, line, strict=True))
+            told = ", ".join(f"{name} {label_text(key)!r}" for name, key in zip(by, line, strict=True))
             hint = "take the line out of the file, or declare its keys"
             findings.add("DPR-S606", here, f"has a line that is no cell: {shown(told, 120)}", hint)
             return ()

@@ -8,7 +8,7 @@ from fractions import Fraction
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.table import Catalog, Table
-from dprelease.measures import Measure, planned
+from dprelease.measures import Measure, expand_measures
 from dprelease.plan.document.goal import Goal
 from dprelease.privacy.budget import Budget
 from dprelease.spec.fields.document import QuerySpec
@@ -77,7 +77,7 @@ def canonical_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
 def planned_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
     """One measure for every published number of a query, by its published name, in published order."""
     types = {column.name: column.type for column in table.columns}
-    found = planned(canonical_measures(query, table))
+    found = expand_measures(canonical_measures(query, table))
     return {label: each.settled(types) for label, each in found.items()}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Column, Derivation, Hierarchy, Key, Mapped, Table
 from dprelease.spec.fields.document import ReleaseSpec
-from dprelease.spec.fields.keys import key_text
+from dprelease.spec.fields.keys import label_text
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Path
@@ -166,4 +166,4 @@ def _parents(
 
 
 def _text(key: Key | None) -> str:
-    return repr(shown("" if key is None else key_text(key)))
+    return repr(shown("" if key is None else label_text(key)))

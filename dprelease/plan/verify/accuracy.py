@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dprelease.catalog.table import Catalog
-from dprelease.estimate.workloads.design import Design, Taken, Tree, Zeros
+from dprelease.estimate.workloads.design import Design, StructuralZeros, Tree, WorkloadDraw
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures import Expected
 from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
@@ -126,7 +126,7 @@ def worst_variances(
     takes = [_taken(take.level, take.axes, steps[take.step], sizes) for take in workload.takes]
     if workload.name in catalog.zeros:
         zeros = catalog.zeros[workload.name]
-        places = Zeros(tuple(map(workload.attributes.index, zeros.columns)), zeros.cells)
+        places = StructuralZeros(tuple(map(workload.attributes.index, zeros.columns)), zeros.cells)
         found = cell_variances(Design(sizes, Tree.flat(), workload.sets, tuple(takes), places))
         return {place: float(each.max()) for place, each in found.items()}
     parents = (
@@ -150,15 +150,15 @@ def _subsets(axes: Axes) -> list[Axes]:
     return [found for size in range(len(axes) + 1) for found in combinations(axes, size)]
 
 
-def _taken(level: int, axes: Axes, step: Measured, sizes: Sequence[int]) -> Taken:
+def _taken(level: int, axes: Axes, step: Measured, sizes: Sequence[int]) -> WorkloadDraw:
     """The variance of noise is at most the square of its scale; an invariant has none."""
     residual = None if isinstance(step, Invariant) else step.residual
     divisor = 1 if residual is None else residual.grain * math.prod(sizes[i] for i in axes)
-    return Taken(level, axes, residual is not None, (float(step.scale) / divisor) ** 2)
+    return WorkloadDraw(level, axes, residual is not None, (float(step.scale) / divisor) ** 2)
 
 
 def _precisions(
-    sets: Sequence[Axes], takes: Sequence[Taken], sizes: Sequence[int], levels: int
+    sets: Sequence[Axes], takes: Sequence[WorkloadDraw], sizes: Sequence[int], levels: int
 ) -> dict[Axes, tuple[float, ...]]:
     """What the draws of every level tell of each residual that is needed; infinite where one is exact."""
     found = {residual: [0.0] * levels for residual in chain.from_iterable(map(_subsets, sets))}

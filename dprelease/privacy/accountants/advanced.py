@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import Accountant, Atom, Claim, Words, check_delta, check_epsilon
+from dprelease.privacy.accountants.base import Accountant, Atom, LossClaim, Words, check_delta, check_epsilon
 from dprelease.privacy.accountants.basic import Basic, Draws, Rough, as_floats, deltas_of_sum, exp_of
 from dprelease.privacy.accountants.kov import (
     Counts,
@@ -135,7 +135,7 @@ class Advanced(Accountant):
             return math.inf
         return _rough(as_floats(draws.epsilons), log_of(slack) if slack else -math.inf)
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: LossClaim) -> bool:
         """Not below the optimum for boxes, which every other theorem about them claims at least."""
         return claim.composes_boxes()
 

@@ -33,15 +33,15 @@ __all__ = [
     "Accountant",
     "Atom",
     "Atoms",
-    "Claim",
+    "LossClaim",
     "Words",
     "atoms",
     "check_delta",
     "check_epsilon",
     "pure_epsilon",
-    "refused",
     "rest_epsilon",
     "taken",
+    "unsupported",
     "zcdp_rho",
 ]
 
@@ -93,7 +93,7 @@ class Words:
             raise ValueError("an accountant says how it adds up, in which framework, and by which theorem")
 
 
-class Claim(Protocol):
+class LossClaim(Protocol):
     """A loss that a plan claims, and what the verifier knows of the draws by itself: no accountant computed any of it.
 
     ``plan.verify.loss`` makes it, in floats with a tolerance, from mass functions and transforms of its own.
@@ -188,7 +188,7 @@ class Accountant(ABC):
         """
 
     @abstractmethod
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: LossClaim) -> bool:
         """Whether this accountant's theorem, derived a second time, gives the claim.
 
         It is worked out from the claim alone, never by the functions that :meth:`epsilon` and :meth:`delta` call.
@@ -227,7 +227,7 @@ def taken(name: str, event: Event, takes: frozenset[str] = EVERY_KIND) -> Atoms:
     counted = atoms(event)
     for atom in counted:
         if atom.kind not in takes:
-            raise refused(name, atom)
+            raise unsupported(name, atom)
     return counted
 
 
@@ -251,7 +251,7 @@ def check_epsilon(epsilon: Fraction) -> None:
         raise ValueError(f"epsilon is at least 0, not {float(epsilon):.6g}")
 
 
-def refused(name: str, atom: Atom, why: str = "") -> UnsupportedEvent:
+def unsupported(name: str, atom: Atom, why: str = "") -> UnsupportedEvent:
     """The error for an event that the accountant of that name cannot take; it names those that can, and no other."""
     from dprelease.privacy.accountants import ACCOUNTANTS  # the table imports the accountants, and they this module
 

@@ -15,13 +15,13 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import (
     Accountant,
     Atom,
-    Claim,
+    LossClaim,
     Words,
     check_delta,
     check_epsilon,
-    refused,
     rest_epsilon,
     taken,
+    unsupported,
     zcdp_rho,
 )
 from dprelease.privacy.accountants.reveals import peeled
@@ -33,8 +33,6 @@ from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
 __all__ = ["Basic", "Draws", "Rough", "as_floats", "deltas_of_sum", "exp_of", "rough_single"]
 
 Floats = npt.NDArray[np.float64]
-
-_FEW = 32  # different curved draws, up to which each is worth a curve of its own
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Draws:
             if epsilon is not None:
                 epsilons[epsilon] = epsilons.get(epsilon, 0) + n
             elif isinstance(atom, Parallel):
-                raise refused(name, atom, "its parts have no epsilon at delta 0")
+                raise unsupported(name, atom, "its parts have no epsilon at delta 0")
             elif zcdp_rho(atom) != 0:  # with rho 0 the draw tells nothing
                 curved[atom] = n
         return cls(epsilons, found.reveals, curved)
@@ -121,7 +119,7 @@ class Draws:
         return boxes
 
 
-_FEW = 64  # different draws
+_FEW = 64  # different curved draws, up to which each is worth a curve of its own
 
 
 @dataclass(frozen=True)
@@ -240,7 +238,7 @@ class Basic(Accountant):
             return float(draws.total)
         return _sum(list(Rough.of(draws).at(math.log(left / draws.shares)).items()))
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: LossClaim) -> bool:
         """Not below the sums, each curved draw read at an equal part of the delta that is left."""
         return claim.adds_boxes()
 

@@ -33,9 +33,7 @@ __all__ = [
     "Counts",
     "as_counts",
     "kov_closed_epsilon",
-    "kov_delta",
     "kov_delta_unequal",
-    "kov_epsilon",
     "kov_epsilon_unequal",
     "kov_kept",
     "kov_slack",
@@ -60,24 +58,6 @@ def as_counts(values: Counts) -> dict[Fraction, int]:
     if any(value < 0 or n < 0 for value, n in pairs):
         raise ValueError("epsilons, deltas and counts are not negative")
     return {value: n for value, n in pairs if value and n}
-
-
-def kov_delta(epsilon_each: Fraction, delta_each: Fraction, count: int, epsilon: Fraction) -> Fraction:
-    """Delta at ``epsilon`` of ``count`` boxes that are (epsilon_each, delta_each)-differentially private.
-
-    Exact up to rounding upwards by at most 2e-29 relative while ``count`` is below 2^15, else as in
-    ``kov_delta_unequal``. Source: Kairouz, Oh and Viswanath 2017, Theorem 3.3.
-    """
-    return kov_delta_unequal({epsilon_each: count}, {delta_each: count}, epsilon)
-
-
-def kov_epsilon(epsilon_each: Fraction, delta_each: Fraction, count: int, delta: Fraction) -> Fraction:
-    """The smallest epsilon at total ``delta`` of equal boxes, rounded up; the inverse of ``kov_delta``.
-
-    Raises:
-        UnsupportedEvent: If 1 - (1 - delta_each)^count is more than ``delta``.
-    """
-    return kov_epsilon_unequal({epsilon_each: count}, {delta_each: count}, delta)
 
 
 def kov_delta_unequal(epsilons: Counts, deltas: Counts, epsilon: Fraction) -> Fraction:

@@ -12,14 +12,14 @@ from dprelease.privacy.accountants.base import (
     EVERY_KIND,
     Accountant,
     Atom,
-    Claim,
+    LossClaim,
     Words,
     atoms,
     check_delta,
     check_epsilon,
     pure_epsilon,
-    refused,
     taken,
+    unsupported,
 )
 from dprelease.privacy.event import (
     Approximate,
@@ -33,8 +33,8 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
-from dprelease.privacy.theorems.loss_bound import Loss
-from dprelease.privacy.theorems.total_loss import Part
+from dprelease.privacy.theorems.loss_bound import ComposedLoss
+from dprelease.privacy.theorems.total_loss import CellLaw
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Pld"]
@@ -99,7 +99,7 @@ class Pld(Accountant):
         """
         return max(loss.rough_epsilon(delta) for loss in _losses(event))
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: LossClaim) -> bool:
         """Not below the exact loss of all draws, by a transform of the verifier's own."""
         return claim.is_true()
 
@@ -114,20 +114,20 @@ class Pld(Accountant):
 _WIDE = 1 << 12
 
 
-def _losses(event: Event) -> list[Loss]:
+def _losses(event: Event) -> list[ComposedLoss]:
     """The losses of which the largest curve bounds the event: one, unless the event is a single parallel one."""
     counted = taken("pld", event, Pld.takes)
     if len(counted) == 1:
         atom, n = next(iter(counted.items()))
         if isinstance(atom, Parallel) and n == 1:
             return _choices(atom)
-    return [Loss.of((_dominating(atom), n) for atom, n in counted.items())]
+    return [ComposedLoss.of((_dominating(atom), n) for atom, n in counted.items())]
 
 
-def _dominating(atom: Atom) -> Loss:
+def _dominating(atom: Atom) -> ComposedLoss:
     """The worst-case loss of one draw; raises UnsupportedEvent where none is known."""
     if isinstance(atom, Gaussian):
-        return Loss(squared=atom.sensitivity.l2_squared / atom.scale**2)
+        return ComposedLoss(squared=atom.sensitivity.l2_squared / atom.scale**2)
     if isinstance(atom, DiscreteGaussian):
         return _discrete_gaussian(atom)
     if isinstance(atom, Parallel):
@@ -137,24 +137,24 @@ def _dominating(atom: Atom) -> Loss:
         if len(found.shifts) == 1 and sum(found.shifts[0]) <= found.l1:
             changes = Counter(found.shifts[0])
             if isinstance(atom, DiscreteLaplace):
-                return Loss(Counter({Part("staircase", atom.scale, c): n for c, n in changes.items() if c}))
-            return Loss(Counter({Part("smooth", c / atom.scale): n for c, n in changes.items() if c}))
+                return ComposedLoss(Counter({CellLaw("staircase", atom.scale, c): n for c, n in changes.items() if c}))
+            return ComposedLoss(Counter({CellLaw("smooth", c / atom.scale): n for c, n in changes.items() if c}))
     if isinstance(atom, BoundedRange):
-        return Loss(Counter({Part("ramp", atom.epsilon): 1} if atom.epsilon else {}))
+        return ComposedLoss(Counter({CellLaw("ramp", atom.epsilon): 1} if atom.epsilon else {}))
     failures = ((atom.delta, 1),) if isinstance(atom, Approximate) and atom.delta else ()
     size = atom.epsilon if isinstance(atom, Approximate) else pure_epsilon(atom)
     if size is None:
-        raise refused("pld", atom)
-    return Loss(Counter({Part("response", size): 1} if size else {}), failures=failures)
+        raise unsupported("pld", atom)
+    return ComposedLoss(Counter({CellLaw("response", size): 1} if size else {}), failures=failures)
 
 
-def _discrete_gaussian(atom: DiscreteGaussian) -> Loss:
+def _discrete_gaussian(atom: DiscreteGaussian) -> ComposedLoss:
     found = atom.sensitivity
     if not found.l2_squared or not found.l0 or not found.linf:
-        return Loss()
+        return ComposedLoss()
     if atom.scale >= _WIDE or (atom.scale >= SMALLEST_SCALE and not _is_known(found)):
-        return Loss(bundles=((atom.scale, found.l2_squared, found.l0, ceil(found.linf), 1),))
-    return Loss(Counter({Part("bell", atom.scale, c): n for c, n in Counter(_covering(found)).items() if c}))
+        return ComposedLoss(bundles=((atom.scale, found.l2_squared, found.l0, ceil(found.linf), 1),))
+    return ComposedLoss(Counter({CellLaw("bell", atom.scale, c): n for c, n in Counter(_covering(found)).items() if c}))
 
 
 def _is_known(found: Sensitivity) -> bool:
@@ -185,7 +185,7 @@ def _covering(found: Sensitivity) -> Iterator[int]:
         yield most
 
 
-def _choices(atom: Parallel) -> list[Loss]:
+def _choices(atom: Parallel) -> list[ComposedLoss]:
     """What one unit can touch: one part, or under replace-one two of them, composed."""
     parts = [_sum(part) for part in atom.events]
     one_only = atom.neighboring is Neighboring.ADD_REMOVE or len(parts) == 1
@@ -198,19 +198,21 @@ def _choices(atom: Parallel) -> list[Loss]:
         < needed
     ]
     if not kept:
-        return [Loss()]
+        return [ComposedLoss()]
     if one_only:
         return kept
     if len(kept) > _MOST_PARTS:
-        raise refused("pld", atom, f"more than {_MOST_PARTS} different parts, of which a replaced unit can touch two")
-    return [Loss.of([(a, 1), (b, 1)]) for a, b in combinations(kept, 2)]
+        raise unsupported(
+            "pld", atom, f"more than {_MOST_PARTS} different parts, of which a replaced unit can touch two"
+        )
+    return [ComposedLoss.of([(a, 1), (b, 1)]) for a, b in combinations(kept, 2)]
 
 
-def _sum(event: Event) -> Loss:
-    return Loss.of((_dominating(atom), n) for atom, n in atoms(event).items())
+def _sum(event: Event) -> ComposedLoss:
+    return ComposedLoss.of((_dominating(atom), n) for atom, n in atoms(event).items())
 
 
-def _beside_others(atom: Parallel) -> Loss:
+def _beside_others(atom: Parallel) -> ComposedLoss:
     """One loss whose curve is nowhere below any part's, for parts that are composed with something else."""
     choices = _choices(atom)
     for loss in choices:
@@ -218,5 +220,9 @@ def _beside_others(atom: Parallel) -> Loss:
             return loss
     if all(loss.bounded for loss in choices):
         worst, size = max(loss.failure for loss in choices), max(loss.largest for loss in choices)
-        return Loss(Counter({Part("response", size): 1} if size else {}), failures=((worst, 1),) if worst else ())
-    raise refused("pld", atom, "beside other draws it needs one part that costs at least as much as every other one")
+        return ComposedLoss(
+            Counter({CellLaw("response", size): 1} if size else {}), failures=((worst, 1),) if worst else ()
+        )
+    raise unsupported(
+        "pld", atom, "beside other draws it needs one part that costs at least as much as every other one"
+    )

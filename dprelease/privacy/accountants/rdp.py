@@ -11,13 +11,13 @@ from dprelease.privacy.accountants.base import (
     Accountant,
     Atom,
     Atoms,
-    Claim,
+    LossClaim,
     Words,
     check_delta,
     check_epsilon,
     pure_epsilon,
-    refused,
     taken,
+    unsupported,
     zcdp_rho,
 )
 from dprelease.privacy.accountants.reveals import peeled
@@ -33,6 +33,7 @@ from dprelease.privacy.event import (
     Parallel,
 )
 from dprelease.privacy.rounding import log_of
+from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.concentrated import (
     rho_to_delta,
     rho_to_epsilon,
@@ -94,7 +95,7 @@ def _curve(counted: Atoms) -> Curve:
         else:
             epsilon = pure_epsilon(atom)
             if epsilon is None:
-                raise refused("rdp", atom, "a delta above 0 has no finite Renyi divergence")
+                raise unsupported("rdp", atom, "a delta above 0 has no finite Renyi divergence")
             laplace.append((epsilon, epsilon, n))
     return Curve(exact_sum(slopes), _merged(laplace), tuple((e, n) for e, n in ranges.items() if e), tuple(worst))
 
@@ -186,7 +187,7 @@ class Rdp(Accountant):
         found = peeled(taken("rdp", event))
         return _rough_epsilon(found.atoms, found.rough_slack(delta))
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: LossClaim) -> bool:
         """The least over the orders of the summed Renyi curves, from the direction of delta."""
         return claim.by_curves(renyi=True)
 
@@ -198,10 +199,7 @@ def _epsilon(counted: Atoms, delta: Fraction) -> Fraction:
     if delta == 0:
         at_infinity = _infinity(counted)
         if at_infinity is None:
-            raise UnsupportedEvent(
-                "Gaussian noise has no finite epsilon at delta 0",
-                hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
-            )
+            raise gaussian.no_delta()
         return at_infinity
     if curve == Curve(slope=curve.slope):
         return rho_to_epsilon(curve.slope, delta)  # the same curve as zCDP's, so the same bound

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import Accountant, Claim, Words, check_delta, check_epsilon, taken, zcdp_rho
+from dprelease.privacy.accountants.base import Accountant, LossClaim, Words, check_delta, check_epsilon, taken, zcdp_rho
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.event import Event
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
@@ -87,6 +87,6 @@ class Zcdp(Accountant):
             return math.inf
         return rough_rho_to_epsilon(rho, math.log(left) if left else -math.inf)
 
-    def holds(self, claim: Claim) -> bool:
+    def holds(self, claim: LossClaim) -> bool:
         """The least over the orders of the summed rho, from the direction of delta."""
         return claim.by_curves(renyi=False)

@@ -27,7 +27,7 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.rounding import CONTEXT, dyadic_up, real, sqrt_up, upper
 from dprelease.privacy.theorems import gaussian
 
-__all__ = ["SMALLEST_SCALE", "Collapsed", "Inflation", "Part", "collapsed", "inflation"]
+__all__ = ["SMALLEST_SCALE", "Collapsed", "EqualDraws", "Inflation", "collapsed", "inflation"]
 
 SMALLEST_SCALE = 16
 """Below it the constants of the theorem are not proved, and the Gaussian is not a good picture."""
@@ -36,7 +36,7 @@ SMALLEST_SCALE = 16
 _NEGLIGIBLE = Fraction(1, 10**7)  # a factor of exp(1e-7) on delta is not worth a sharper bound
 
 
-class Part(NamedTuple):
+class EqualDraws(NamedTuple):
     """Equal draws of discrete Gaussian noise; all figures in grid steps.
 
     Attributes:
@@ -135,7 +135,7 @@ def inflation(scale: Fraction, reach: Fraction) -> Inflation:
     return Inflation(tau, reach, dyadic_up(eta, 60), dyadic_up(gamma, 60))
 
 
-def collapsed(parts: Sequence[Part | PlainPart], tail_budget: Fraction) -> Collapsed:
+def collapsed(parts: Sequence[EqualDraws | PlainPart], tail_budget: Fraction) -> Collapsed:
     """One Gaussian bound for all these draws together; they may be chosen adaptively, their figures not.
 
     Half of the tail budget pays for noise that leaves the reach: a discrete Gaussian is sub-Gaussian, so each of
@@ -149,7 +149,7 @@ def collapsed(parts: Sequence[Part | PlainPart], tail_budget: Fraction) -> Colla
     Raises:
         ValueError: If a scale is below 16, or too small for this many draws and this tail.
     """
-    moving = [part for part in (Part(*part) for part in parts) if part.cells and part.l2_squared and part.linf]
+    moving = [part for part in (EqualDraws(*part) for part in parts) if part.cells and part.l2_squared and part.linf]
     if not moving:
         return Collapsed(Fraction(0), Fraction(0), Fraction(1), Fraction(0))
     if not 0 < tail_budget < 1:
@@ -172,7 +172,7 @@ def _short(value: Fraction) -> Fraction:
     return dyadic_up(value, 110) if value else value
 
 
-def _likely_weight(found: Sequence[tuple[Part, Inflation]], tail: Fraction) -> Fraction:
+def _likely_weight(found: Sequence[tuple[EqualDraws, Inflation]], tail: Fraction) -> Fraction:
     """A bound on the sum of all g(k_i) - g(0) that holds except with probability ``tail``.
 
     Every summand h lies in [0, eta], so by convexity E exp(x h) <= 1 + E[h] (exp(x eta) - 1) / eta, and by Markov the

@@ -11,19 +11,11 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from dprelease.errors import PlanError, UnsupportedEvent
-from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
+from dprelease.errors import UnsupportedEvent
+from dprelease.privacy.rounding import log_of, real
 from dprelease.privacy.theorems.conversion import delta_at, epsilon_at
 
-__all__ = [
-    "best_excess",
-    "bun_steinke_epsilon",
-    "epsilon_to_rho",
-    "rho_to_delta",
-    "rho_to_epsilon",
-    "rough_rho_to_epsilon",
-    "rough_rho_to_log_delta",
-]
+__all__ = ["best_excess", "rho_to_delta", "rho_to_epsilon", "rough_rho_to_epsilon", "rough_rho_to_log_delta"]
 
 
 def rho_to_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
@@ -52,49 +44,6 @@ def rho_to_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
         return Fraction(0)
     excess = _delta_excess(float(rho), float(epsilon))
     return delta_at((1 + real(excess)) * real(rho), excess, epsilon)
-
-
-def epsilon_to_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest rho whose ``rho_to_epsilon`` at this delta is at most epsilon, rounded down.
-
-    Any order a proves the rho for which its bound is epsilon, ``(epsilon - ln(1 - 1/a) + (ln delta + ln a)/(a - 1))
-    / a``. At the best one rho = -ln(a delta) / (a - 1)^2, and there epsilon falls with a: one root.
-
-    Raises:
-        PlanError: If delta is 1 or more: any rho would do.
-    """
-    if delta >= 1:
-        raise PlanError("a delta is below 1", hint="write a delta such as 1e-9")
-    if delta == 0:
-        return Fraction(0)
-    log_delta, target = log_of(delta), float(epsilon)
-
-    def excess_epsilon(t: float) -> float:
-        x = math.exp(t)
-        gap = -(log_delta + math.log1p(x))
-        return target - ((1 + x) * gap / x**2 + t - math.log1p(x) + gap / x)
-
-    x = real(math.exp(_root(excess_epsilon)))
-    a = 1 + x
-    best = (real(epsilon) - CONTEXT.log(x / a) + CONTEXT.log(a * real(delta)) / x) / a
-    rho = max(Fraction(0), _below(upper(best)))
-    # The conversion back finds its own order, not always this one to the last bit of a float.
-    slack = Fraction(1, 10**16)
-    while rho and rho_to_epsilon(rho, delta) > epsilon:
-        rho, slack = rho * (1 - slack), slack * 4
-    return rho
-
-
-def bun_steinke_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
-    """``rho + 2 sqrt(rho ln(1/delta))``, rounded up (Bun and Steinke 2016, Proposition 1.3); for comparison only.
-
-    Raises:
-        PlanError: If delta is not above 0.
-    """
-    if delta <= 0:
-        raise PlanError("this conversion needs a delta above 0", hint="write a delta such as 1e-9")
-    gap = max(-CONTEXT.log(real(delta)), CONTEXT.mpf(0))
-    return upper(real(rho) + 2 * CONTEXT.sqrt(real(rho) * gap))
 
 
 def best_excess(log_rho: float, log_delta: float) -> float:
@@ -129,10 +78,6 @@ def _root(increasing: Callable[[float], float]) -> float:
         else:
             high = middle
     return (low + high) / 2
-
-
-def _below(rounded_up: Fraction) -> Fraction:
-    return rounded_up * (1 - Fraction(3, 10**29))  # it was moved up by at most 2e-29 relative
 
 
 def rough_rho_to_epsilon(rho: float, log_delta: float) -> float:

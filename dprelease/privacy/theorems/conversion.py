@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 
 from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
 
-__all__ = [
-    "RenyiCurve",
-    "delta_at",
-    "epsilon_at",
-    "mironov_epsilon",
-    "renyi_delta",
-    "renyi_epsilon",
-    "rough_renyi_epsilon",
-]
+__all__ = ["RenyiCurve", "delta_at", "epsilon_at", "renyi_delta", "renyi_epsilon", "rough_renyi_epsilon"]
 
 Floats = NDArray[np.float64]
 Objective = Callable[[Floats, Floats], Floats]
@@ -117,16 +109,6 @@ def _refined(curve: RenyiCurve, excess: float, epsilon: Fraction) -> float:
         left, right = low + (high - low) * 0.382, low + (high - low) * 0.618
         low, high = (low, right) if log_delta(left) <= log_delta(right) else (left, high)
     return min((excess, math.exp((low + high) / 2)), key=lambda each: log_delta(math.log(each)))
-
-
-def mironov_epsilon(curve: RenyiCurve, delta: Fraction, guesses: Iterable[float] = ()) -> Fraction:
-    """``R(a) + ln(1/delta) / (a - 1)`` at its best order, rounded up (Mironov 2017, Proposition 3).
-
-    Never below ``renyi_epsilon``; shown for comparison, since many tools still print it.
-    """
-    log_delta = log_of(delta)
-    excess, _ = _best(curve, lambda x, renyi: renyi - log_delta / x, guesses)
-    return upper(curve.certified(excess) - CONTEXT.log(real(delta)) / real(excess))
 
 
 def _epsilon_objective(log_delta: float) -> Objective:

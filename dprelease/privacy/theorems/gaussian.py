@@ -10,23 +10,16 @@ It is *not* the curve of integer-valued (discrete) Gaussian noise: see `curves.l
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.rounding import CONTEXT, dyadic_up, log_of, real, upper
+from dprelease.privacy.rounding import CONTEXT, log_of, real
 from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
 
-__all__ = ["classic_sigma", "composed", "delta", "epsilon", "epsilon_quick", "log_delta_quick", "sigma"]
+__all__ = ["delta", "epsilon", "epsilon_quick", "log_delta_quick", "no_delta"]
 
 _SURE = Fraction(1, 10**18)
-
-
-def composed(sigmas: Sequence[Fraction], sensitivities: Sequence[Fraction]) -> Fraction:
-    """The mu^2 of Gaussian draws together, exact: the sum of (sensitivity / sigma)^2 (Dong, Roth, Su, Cor. 2)."""
-    pairs = zip(sigmas, sensitivities, strict=True)
-    return sum(((Fraction(d) / Fraction(s)) ** 2 for s, d in pairs), Fraction(0))
 
 
 def delta(mu_squared: Fraction, epsilon: Fraction) -> Fraction:
@@ -46,7 +39,8 @@ def epsilon(mu_squared: Fraction, delta: Fraction) -> Fraction:
     """
     if mu_squared == 0:
         return Fraction(0)
-    _needs(delta)
+    if delta <= 0:
+        raise no_delta()
     mu, log_delta = math.sqrt(mu_squared), log_of(delta)
     # 60 digits only where the floats cannot tell whether epsilon 0 is enough
     if log_delta_quick(mu, 0.0)[0] < log_delta + 1e-3 and as_delta(_point(mu_squared, Fraction(0))[0]) <= delta:
@@ -54,49 +48,6 @@ def epsilon(mu_squared: Fraction, delta: Fraction) -> Fraction:
     guess = Fraction(epsilon_quick(mu, log_delta))
     found = least_epsilon(lambda e: _point(mu_squared, e), delta, guess, real(_SURE))
     return certified(lambda e: as_delta(_point(mu_squared, e)[0]), delta, found)
-
-
-def sigma(sensitivity: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The smallest noise scale that is (epsilon, delta)-differentially private, rounded up by less than 10^-12.
-
-    Balle and Wang 2018, Algorithm 1, as one root in mu = sensitivity / sigma: the curve grows with mu, and its
-    derivative is the normal density at epsilon / mu - mu / 2.
-
-    Raises:
-        UnsupportedEvent: At delta 0.
-    """
-    if sensitivity == 0:
-        return Fraction(0)
-    _needs(delta)
-    mu = real(_quick_mu(float(epsilon), log_of(delta)))
-    target, eps = real(delta), real(epsilon)
-    for _ in range(8):
-        gap = _point_at(mu, eps)[0] - target
-        move = gap / _density(eps / mu - mu / 2)
-        # a step is at most a tenth, so that a poor start cannot leave the positive numbers
-        mu -= min(max(move, -mu / 10), mu / 10)
-        if abs(move) < mu * real(_SURE):
-            break
-    start = upper(real(sensitivity) / mu)
-    found, pad = start, start / 10**17
-    while as_delta(_point((sensitivity / found) ** 2, epsilon)[0]) > delta:
-        found, pad = dyadic_up(start + pad, 90), 4 * pad
-    return found
-
-
-def classic_sigma(epsilon: Fraction, delta: Fraction, sensitivity: Fraction) -> Fraction:
-    """The textbook scale sqrt(2 ln(1.25 / delta)) sensitivity / epsilon, rounded up (Dwork and Roth 2014, Thm 3.22).
-
-    Raises:
-        UnsupportedEvent: Unless 0 < epsilon < 1, where it is proved, or at delta 0.
-    """
-    if not 0 < epsilon < 1:
-        raise UnsupportedEvent(
-            f"the classic Gaussian formula is proved only for epsilon between 0 and 1, not {float(epsilon):g}",
-            hint="use the analytic Gaussian (`curves.gaussian.sigma`): it holds for every epsilon, with less noise",
-        )
-    _needs(delta)
-    return upper(CONTEXT.sqrt(2 * CONTEXT.log(real(Fraction(5, 4) / delta))) * real(sensitivity / epsilon))
 
 
 def log_delta_quick(mu: float, epsilon: float) -> tuple[float, float]:
@@ -151,16 +102,12 @@ def _point_at(mu: Any, eps: Any) -> Point:
     return first - second + pad, second
 
 
-def _density(x: Any) -> Any:
-    return CONTEXT.exp(-x * x / 2) / CONTEXT.sqrt(2 * CONTEXT.pi)
-
-
-def _needs(delta: Fraction) -> None:
-    if delta <= 0:
-        raise UnsupportedEvent(
-            "Gaussian noise has no finite epsilon at delta 0",
-            hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
-        )
+def no_delta() -> UnsupportedEvent:
+    """The error for Gaussian noise, continuous or on integers, of which nothing is left of delta."""
+    return UnsupportedEvent(
+        "Gaussian noise has no finite epsilon at delta 0",
+        hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
+    )
 
 
 def _mills(x: float) -> float:
@@ -179,11 +126,3 @@ _GAUSS = ((0.1739274225687269, 0.0694318442029737), (0.3260725774312731, 0.33000
 def _nodes(a: float, b: float) -> list[tuple[float, float]]:
     """Gauss-Legendre with four points on [a, b]; the weights add up to 1."""
     return [(w, a + (b - a) * x) for w, p in _GAUSS for x in (p, 1 - p)]
-
-
-def _quick_mu(epsilon: float, log_delta: float) -> float:
-    low, high = 1e-60, 1e6
-    for _ in range(70):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if log_delta_quick(middle, epsilon)[0] < log_delta else (low, middle)
-    return math.sqrt(low * high)

@@ -44,7 +44,7 @@ __all__ = [
     "FINE",
     "ROUGH",
     "Contour",
-    "Line",
+    "IntegrationLine",
     "Precision",
     "contour_at",
     "guess_for_delta",
@@ -129,7 +129,7 @@ def _near_saddle(total: Total, theta: float, gap: float) -> float:
     return exponent - math.log(theta) - math.log1p(theta) - math.log(2 * math.pi * width) / 2
 
 
-class Line(NamedTuple):
+class IntegrationLine(NamedTuple):
     """Where to integrate; equal lines of one total give equal bounds.
 
     Attributes:
@@ -168,7 +168,7 @@ class Contour:
         relative: Relative error of ``exp(log_moment)``.
     """
 
-    line: Line
+    line: IntegrationLine
     step: Fraction
     log_moment: float
     index: Array
@@ -219,23 +219,23 @@ def _lattice_weights(z: Array, offset: float, step: float) -> tuple[Array, Array
     return (start + turned) / bottom, step * math.exp(-offset) / second, (start + np.abs(turned)) / np.abs(bottom)
 
 
-def line_at(total: Total, gap: float, precision: Precision) -> Line:
+def line_at(total: Total, gap: float, precision: Precision) -> IntegrationLine:
     """Tilt, period and extra Gaussian draw for epsilon near ``ref - gap``."""
     theta = _notch(_tilt(total, gap))
     period = _rounded(_period(total, theta, gap, precision), up=True)
     if period < 2 * precision.lattice * float(total.step):
         points = max(4, math.ceil(period / float(total.step)))
-        return Line(theta, float(points * total.step), points, 0.0)
+        return IntegrationLine(theta, float(points * total.step), points, 0.0)
     closest = float(total.ref) * _CLOSEST
     if total.bounded and gap < closest:
         return line_at(total, closest, precision)
     epsilon = max(float(total.ref) - gap, 0.0)
     rise = min(precision.roughening * (1 + theta * epsilon), _STEEPEST)
     wanted = 2 * rise / (theta * (1 + theta))
-    return Line(theta, period, 0, max(_rounded(wanted, up=False), float(total.squared)))
+    return IntegrationLine(theta, period, 0, max(_rounded(wanted, up=False), float(total.squared)))
 
 
-def contour_at(total: Total, line: Line) -> Contour:
+def contour_at(total: Total, line: IntegrationLine) -> Contour:
     """The product of all characteristic functions on this line, with its rounding error."""
     theta, period, points, squared = line
     extra = 0.0 if points else squared - float(total.squared)

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
@@ -60,10 +59,7 @@ def gaussian_epsilon(scale: Fraction, shift: int, delta: Fraction) -> Fraction:
     if gaussian_delta(scale, moved, Fraction(0)) <= delta:
         return Fraction(0)
     if delta == 0:
-        raise UnsupportedEvent(
-            "Gaussian noise has no finite epsilon at delta 0",
-            hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
-        )
+        raise gaussian.no_delta()
     guess = Fraction(gaussian.epsilon_quick(float(moved / scale), log(delta.numerator) - log(delta.denominator)))
     found = least_epsilon(lambda e: _gaussian_point(scale, moved, e), delta, guess, real(Fraction(1, 10**13)))
     return certified(lambda e: gaussian_delta(scale, moved, e), delta, found, bits=42)

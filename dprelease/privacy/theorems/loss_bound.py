@@ -23,12 +23,12 @@ from dprelease.privacy.theorems.inversion import (
     line_at,
     log_delta_guess,
 )
-from dprelease.privacy.theorems.total_loss import Part, Total, total_of
+from dprelease.privacy.theorems.total_loss import CellLaw, Total, total_of
 
-__all__ = ["Bundle", "Loss"]
+__all__ = ["Bundle", "ComposedLoss"]
 
 Bundle = tuple[Fraction, Fraction, int, int, int]
-"""Discrete Gaussian draws: scale, squared L2, L0 and L-infinity sensitivity, and how often; as ``collapse.Part``."""
+"""Discrete Gaussian draws, as ``collapse.EqualDraws``: scale, squared L2, L0 and L-infinity sensitivity, how often."""
 
 _TAIL = 9  # decimal digits by which the tail of a Gaussian bound stays below delta
 _LONGEST = 2**19  # frequencies that are worth their time
@@ -36,7 +36,7 @@ _NEAR = 1e-12  # how far below the target, in log delta, the root search aims
 
 
 @dataclass(frozen=True)
-class Loss:
+class ComposedLoss:
     """Everything that one release draws, as one composed privacy loss.
 
     Attributes:
@@ -46,15 +46,15 @@ class Loss:
         failures: (delta, count): with this probability, each time, anything may be revealed.
     """
 
-    parts: Counter[Part] = field(default_factory=Counter)
+    parts: Counter[CellLaw] = field(default_factory=Counter)
     squared: Fraction = Fraction(0)
     bundles: tuple[Bundle, ...] = ()
     failures: tuple[tuple[Fraction, int], ...] = ()
 
     @classmethod
-    def of(cls, draws: Iterable[tuple[Loss, int]]) -> Loss:
+    def of(cls, draws: Iterable[tuple[ComposedLoss, int]]) -> ComposedLoss:
         """Independent draws, each with how often it occurs."""
-        parts: Counter[Part] = Counter()
+        parts: Counter[CellLaw] = Counter()
         squared = Fraction(0)
         bundles: list[Bundle] = []
         failures: list[tuple[Fraction, int]] = []
@@ -66,7 +66,7 @@ class Loss:
             failures += [(delta, n * count) for delta, count in loss.failures]
         return cls(parts, squared, tuple(sorted(bundles)), tuple(sorted(failures)))
 
-    def covers(self, other: Loss) -> bool:
+    def covers(self, other: ComposedLoss) -> bool:
         """Whether this draws all that the other does, and perhaps more; or both are Gaussian, and it has less noise."""
         return (
             all(n <= self.parts[part] for part, n in other.parts.items())
@@ -137,10 +137,7 @@ class Loss:
                 hint=f"give the budget a delta of at least {float(self.failure) * (1 + 1e-5):.6g}, "
                 "or lower the draws' deltas",
             )
-        raise UnsupportedEvent(
-            "Gaussian noise has no finite epsilon at delta 0",
-            hint="give the budget a delta, such as 1e-9, or write `noise: laplace`",
-        )
+        raise gaussian.no_delta()
 
     def _search(self, target: Fraction, delta: Fraction) -> Fraction:
         mixed = self._mixed(_log(target))
@@ -202,7 +199,7 @@ class Loss:
             return self._plain
         tail = _tail(log_delta)
         try:
-            one = collapse.collapsed([collapse.Part(*bundle) for bundle in self.bundles], tail)
+            one = collapse.collapsed([collapse.EqualDraws(*bundle) for bundle in self.bundles], tail)
         except ValueError as error:
             raise UnsupportedEvent(
                 f"no Gaussian bound for integer noise at this delta: {error}", hint="accountants that can: zcdp, rdp"

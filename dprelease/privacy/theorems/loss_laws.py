@@ -17,8 +17,9 @@ relative error of few units in a parameter moves ``exp(-x)`` by few units times 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,44 +39,41 @@ def cis(angle: Array) -> Array:
     return result
 
 
-class Family(Protocol):
-    """Draws of one shape; every array has one entry, or one row, per draw."""
+@dataclass(frozen=True)
+class Family(ABC):
+    """Draws of one shape; every array has one entry, or one row, per draw.
 
-    @property
-    def counts(self) -> Array:
-        """How often each draw occurs."""
-        ...
+    Attributes:
+        counts: How often each draw occurs.
+    """
 
-    def take(self, rows: slice) -> Family:
+    counts: Array
+
+    def take(self, rows: slice) -> Self:
         """Only these draws."""
-        ...
+        return type(self)(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
 
+    @abstractmethod
     def log_moment(self, theta: float) -> Array:
         """``log E exp(theta (L - ref))``, shape (draws,)."""
-        ...
 
+    @abstractmethod
     def tilted(self, theta: float, omega: Array) -> Array:
         """The tilted characteristic function at these frequencies, shape (draws, len(omega))."""
-        ...
 
+    @abstractmethod
     def slack(self, theta: float) -> tuple[Array, Array]:
         """Rounding bound ``c + d omega`` of ``tilted``; each of shape (draws,)."""
-        ...
 
 
 @dataclass(frozen=True)
-class Response:
+class Response(Family):
     """Randomized response with losses +-size: it dominates every pure size-DP draw (Kairouz, Oh, Viswanath 2015).
 
     Top mass ``1 / (1 + exp(-size))``; discrete Laplace noise with a change of one is exactly this.
     """
 
-    counts: Array
     size: Array
-
-    def take(self, rows: slice) -> Response:
-        """Only these draws."""
-        return Response(self.counts[rows], self.size[rows])
 
     def log_moment(self, theta: float) -> Array:
         """``log((1 + v) / (1 + r))`` with ``r = exp(-size)`` and ``v = exp(-size (1 + 2 theta))``."""
@@ -94,8 +92,20 @@ class Response:
         return 24 * ULP + 0 * self.size, 6 * ULP * self.size
 
 
+class _Summed(Family):
+    """A family whose moment is a sum of few terms."""
+
+    @abstractmethod
+    def _sum(self, theta: float, omega: Array) -> Array:
+        """The sum at ``theta + i omega``, shape (draws, len(omega))."""
+
+    def tilted(self, theta: float, omega: Array) -> Array:
+        """The same sum at ``theta + i omega``, over its value at theta."""
+        return self._sum(theta, omega) / self._sum(theta, np.zeros(1)).real
+
+
 @dataclass(frozen=True)
-class Staircase:
+class Staircase(_Summed):
     """Discrete Laplace noise of one cell that moves by ``shift >= 2`` whole steps; ``rate`` is 1 / scale.
 
     With ``r = exp(-rate)``: loss ``shift rate`` has mass ``1/(1+r)``, ``(shift - 2k) rate`` has
@@ -103,13 +113,8 @@ class Staircase:
     geometric sum, so a shift of millions costs no more than one of two.
     """
 
-    counts: Array
     rate: Array
     shift: Array
-
-    def take(self, rows: slice) -> Staircase:
-        """Only these draws."""
-        return Staircase(self.counts[rows], self.rate[rows], self.shift[rows])
 
     def _sum(self, theta: float, omega: Array) -> Array:
         fall = -self.rate[:, None] * (1 + 2 * theta)
@@ -124,10 +129,6 @@ class Staircase:
         """The log of ``(1 + v^shift + (1-r) (v - v^shift)/(1-v)) / (1+r)`` with ``v = r exp(-2 rate theta)``."""
         return np.log(self._sum(theta, np.zeros(1))[:, 0].real) - np.log1p(np.exp(-self.rate))
 
-    def tilted(self, theta: float, omega: Array) -> Array:
-        """The same sum at ``theta + i omega``, over its value at theta."""
-        return self._sum(theta, omega) / self._sum(theta, np.zeros(1)).real
-
     def slack(self, theta: float) -> tuple[Array, Array]:
         """Phases as everywhere; ``1 - v`` loses a relative ``|log v| / |1 - v| <= |1 + 2z| (rate + 1/(1+2 theta))``."""
         return 64 * ULP + 8 * ULP * self.rate, ULP * (
@@ -136,18 +137,13 @@ class Staircase:
 
 
 @dataclass(frozen=True)
-class Smooth:
+class Smooth(_Summed):
     """Continuous Laplace noise of one cell that moves by ``size`` scales.
 
     Loss ``size`` has mass 1/2, ``-size`` has ``exp(-size)/2``, and ``size - 2t`` has density ``exp(-t)/2`` between.
     """
 
-    counts: Array
     size: Array
-
-    def take(self, rows: slice) -> Smooth:
-        """Only these draws."""
-        return Smooth(self.counts[rows], self.size[rows])
 
     def _sum(self, theta: float, omega: Array) -> Array:
         low = np.exp(-self.size * (1 + 2 * theta))[:, None] * cis(np.multiply.outer(-2 * self.size, omega))
@@ -157,17 +153,13 @@ class Smooth:
         """The log of ``(1 + w + (1 - w)/(1 + 2 theta)) / 2`` with ``w = exp(-size (1 + 2 theta))``."""
         return np.log(self._sum(theta, np.zeros(1))[:, 0].real / 2)
 
-    def tilted(self, theta: float, omega: Array) -> Array:
-        """The same sum at ``theta + i omega``, over its value at theta."""
-        return self._sum(theta, omega) / self._sum(theta, np.zeros(1)).real
-
     def slack(self, theta: float) -> tuple[Array, Array]:
         """Few units, and the phase ``2 size omega`` to a few units of itself."""
         return 48 * ULP + 0 * self.size, 12 * ULP * self.size
 
 
 @dataclass(frozen=True)
-class Ramp:
+class Ramp(Family):
     """The pair that dominates every mechanism whose loss stays in an interval of length ``size``.
 
     Its profile is the envelope D of ``docs/proofs/bounded-range.md``. As a function of z = exp(x) a profile has the
@@ -176,12 +168,7 @@ class Ramp:
     proportional to exp(x/2) on [-size, size] and nothing outside.
     """
 
-    counts: Array
     size: Array
-
-    def take(self, rows: slice) -> Ramp:
-        """Only these draws."""
-        return Ramp(self.counts[rows], self.size[rows])
 
     def log_moment(self, theta: float) -> Array:
         """The log of ``(1 - w) / ((1 + 2 theta)(1 - exp(-size)))`` with ``w = exp(-size (1 + 2 theta))``."""
@@ -206,7 +193,7 @@ class Ramp:
 
 
 @dataclass(frozen=True)
-class Bell:
+class Bell(Family):
     """Discrete Gaussian noise of one cell that moves by ``shift`` whole steps; ``scale`` is sigma.
 
     The loss is ``shift^2 / (2 sigma^2) + shift x / sigma^2`` with x the noise itself, and ``ref`` its first term.
@@ -216,13 +203,8 @@ class Bell:
     far below one unit of float64: no tail is cut.
     """
 
-    counts: Array
     scale: Array
     shift: Array
-
-    def take(self, rows: slice) -> Bell:
-        """Only these draws."""
-        return Bell(self.counts[rows], self.scale[rows], self.shift[rows])
 
     def _small(self) -> bool:
         return bool(self.scale[0] < 1)

@@ -4,7 +4,8 @@ Each formula is here twice: in the 60-digit context, which is what a certified f
 function of many orders at once, which is what a search reads. An order ``a`` is always given as its excess
 ``x = a - 1``, because orders very close to 1 are needed and ``a`` alone would lose their digits.
 
->>> float(round(laplace(1, 1, 5), 12))
+>>> laplace = Curve(laplace=((Fraction(1), Fraction(0), 1),))
+>>> round(float(laplace.certified(4.0)), 12)
 0.853078014517
 """
 
@@ -19,14 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dprelease.errors import PlanError
-from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.rounding import CONTEXT, real
 
-__all__ = ["Curve", "Floats", "Worst", "bounded_range", "gaussian", "laplace", "noisy_max_rho", "randomized_response"]
+__all__ = ["Curve", "Floats", "Worst"]
 
 Floats = NDArray[np.float64]
-Number = Fraction | int | float
-
 # Up to this many different terms are summed in 60 digits; more of them in floats, with the pad below.
 _EXACT_TERMS = 200
 # Relative to a term's pure epsilon; see _two_exponentials_float for the error that it covers.
@@ -115,7 +113,7 @@ class _Stack:
         self.terms: int = len(laplace) + len(ranges) + (self.children.terms if self.children else 0)
 
     def values(self, excess: Floats, pad: float = 0.0) -> Floats:
-        """Of shape (curves, orders); with a pad, every value is at least the true one."""
+        """The curves in floats, shape (curves, orders); with a pad, every value is at least the true one."""
         total = np.outer(self.slopes, 1 + excess)
         column = excess[:, None]
         with np.errstate(over="ignore", under="ignore"):
@@ -253,53 +251,3 @@ def _bounded_range_float(x: Floats, e: Floats) -> Floats:
     divergence = np.clip(np.expm1(-v) + v, 0, e**2 / 8)
     divergence = np.where(e < 1e-7, e**2 / 8, divergence)
     return np.minimum(e, divergence + x * e**2 / 8)
-
-
-def gaussian(sigma: Number, sensitivity: Number, alpha: Number) -> Fraction:
-    """Renyi divergence of Gaussian noise: alpha sensitivity^2 / (2 sigma^2), exact (Mironov 2017, Proposition 7)."""
-    _order(alpha)
-    return Fraction(alpha) * (Fraction(sensitivity) / Fraction(sigma)) ** 2 / 2
-
-
-def laplace(b: Number, sensitivity: Number, alpha: Number) -> Fraction:
-    """Renyi divergence of continuous Laplace noise of scale b, rounded up (Mironov 2017, Proposition 6)."""
-    return upper(_two_exponentials(_order(alpha), real(Fraction(sensitivity) / Fraction(b)), real(0)))
-
-
-def randomized_response(p: Number, alpha: Number) -> Fraction:
-    """Renyi divergence of telling the truth with probability p, rounded up (Mironov 2017, Proposition 5).
-
-    Raises:
-        PlanError: If p is not between 0 and 1.
-    """
-    if not 0 < p < 1:
-        raise PlanError("a probability of telling the truth is between 0 and 1", hint="such as 0.75")
-    odds = real(p) / (1 - real(p))
-    e = abs(CONTEXT.log(odds))
-    return upper(_two_exponentials(_order(alpha), e, e))
-
-
-def bounded_range(epsilon: Number, alpha: Number) -> Fraction:
-    """An upper bound on the Renyi divergence of an exponential mechanism of that range, rounded up."""
-    return upper(_bounded_range(_order(alpha), real(epsilon)))
-
-
-def noisy_max_rho(scale: Number, linf: Number, monotone: bool = False) -> Fraction:
-    """The rho of reporting which of many scores is largest after Gumbel noise of that scale.
-
-    It is an exponential mechanism of range 2 linf / scale, or linf / scale where one unit moves all scores the same
-    way (Durfee and Rogers 2019), and a range of e is (e^2 / 8)-zCDP (Cesar and Rogers 2021).
-
-    Args:
-        scale: The scale of the noise, in units of the score.
-        linf: How far one unit can move one score.
-        monotone: One unit moves no two scores in opposite ways.
-    """
-    epsilon = Fraction(linf) * (1 if monotone else 2) / Fraction(scale)
-    return epsilon * epsilon / 8
-
-
-def _order(alpha: Number) -> Any:
-    if not alpha > 1:
-        raise PlanError("a Renyi order is above 1", hint="write an order such as 2, or 1.5")
-    return real(Fraction(alpha) - 1)

@@ -31,7 +31,7 @@ from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon
 from dprelease.privacy.theorems.inverse import SMALLEST, as_delta, certified
 
 if TYPE_CHECKING:
-    from dprelease.privacy.theorems.loss_bound import Loss
+    from dprelease.privacy.theorems.loss_bound import ComposedLoss
 
 __all__ = [
     "continuous_laplace_delta",
@@ -39,8 +39,8 @@ __all__ = [
     "delta",
     "epsilon",
     "near_epsilon",
-    "pure_delta",
-    "pure_epsilon",
+    "response_delta",
+    "response_epsilon",
 ]
 
 _LARGEST_SUMMED = 2000  # beyond, the collapse loses less than 1e-8 and takes a tenth of the time
@@ -108,7 +108,7 @@ def _near_epsilon(atom: DiscreteGaussian, delta: Fraction) -> Fraction:
     return certified(lambda e: _delta(atom, e), delta, Fraction(guess), 36)
 
 
-def pure_delta(pure: Fraction, epsilon: Fraction) -> Fraction:
+def response_delta(pure: Fraction, epsilon: Fraction) -> Fraction:
     """Delta at epsilon of any mechanism that is ``pure``-differentially private, rounded up.
 
     (exp(pure) - exp(epsilon)) / (1 + exp(pure)) for epsilon < pure, else 0: the curve of randomized response, which
@@ -119,8 +119,8 @@ def pure_delta(pure: Fraction, epsilon: Fraction) -> Fraction:
     return as_delta(-CONTEXT.expm1(real(epsilon - pure)) / (1 + CONTEXT.exp(-real(pure))))
 
 
-def pure_epsilon(pure: Fraction, delta: Fraction) -> Fraction:
-    """The inverse of ``pure_delta``, rounded up: pure + ln(1 - delta (1 + exp(-pure))), or 0."""
+def response_epsilon(pure: Fraction, delta: Fraction) -> Fraction:
+    """The inverse of ``response_delta``, rounded up: pure + ln(1 - delta (1 + exp(-pure))), or 0."""
     kept = 1 - real(delta) * (1 + CONTEXT.exp(-real(pure)))
     if delta == 0 or kept <= 0:
         return Fraction(0) if delta else pure
@@ -140,9 +140,9 @@ def _delta(atom: Event, epsilon: Fraction) -> Fraction:
         case BoundedRange():
             return min(bounded_range.delta(atom.epsilon, epsilon), rho_to_delta(atom.epsilon**2 / 8, epsilon))
         case DiscreteLaplace() | Laplace() | KNorm():
-            return pure_delta(pure or Fraction(0), epsilon)
+            return response_delta(pure or Fraction(0), epsilon)
         case Approximate():
-            return min(Fraction(1), atom.delta + (1 - atom.delta) * pure_delta(atom.epsilon, epsilon))
+            return min(Fraction(1), atom.delta + (1 - atom.delta) * response_delta(atom.epsilon, epsilon))
         case Gaussian():
             return gaussian.delta(atom.sensitivity.l2_squared / atom.scale**2, epsilon)
         case DiscreteGaussian():
@@ -180,9 +180,9 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
         case BoundedRange():
             return min(bounded_range.epsilon(atom.epsilon, delta), rho_to_epsilon(atom.epsilon**2 / 8, delta))
         case DiscreteLaplace() | Laplace() | KNorm():
-            return pure_epsilon(_pure(atom) or Fraction(0), delta)
+            return response_epsilon(_pure(atom) or Fraction(0), delta)
         case Approximate():
-            return pure_epsilon(atom.epsilon, (delta - atom.delta) / (1 - atom.delta))
+            return response_epsilon(atom.epsilon, (delta - atom.delta) / (1 - atom.delta))
         case Gaussian():
             return gaussian.epsilon(atom.sensitivity.l2_squared / atom.scale**2, delta)
         case DiscreteGaussian():
@@ -192,28 +192,28 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
     raise _unsupported(atom)
 
 
-def _parts(atom: DiscreteGaussian) -> list[collapse.Part]:
+def _parts(atom: DiscreteGaussian) -> list[collapse.EqualDraws]:
     """One entry per worst-case change of one unit; without known shifts one that covers all of them.
 
     Why norms are enough there: the bound of ``curves.collapse`` for a vector v rises in its squared L2 norm, its L1
-    norm (at most ``Part.l1``), its largest change and its number of changes, and zCDP needs the first one alone.
+    norm (at most ``EqualDraws.l1``), its largest change and its number of changes, and zCDP needs the first one alone.
     """
     known = atom.sensitivity
     if known.l0 > 1 and known.shifts:
         return [
-            collapse.Part(atom.scale, Fraction(sum(c * c for c in shift)), len(shift), max(shift))
+            collapse.EqualDraws(atom.scale, Fraction(sum(c * c for c in shift)), len(shift), max(shift))
             for shift in known.shifts
         ]
     if not (known.l0 and known.linf and known.l2_squared):
         return []
-    return [collapse.Part(atom.scale, known.l2_squared, known.l0, floor(known.linf))]
+    return [collapse.EqualDraws(atom.scale, known.l2_squared, known.l0, floor(known.linf))]
 
 
-def _summed(part: collapse.Part) -> bool:
+def _summed(part: collapse.EqualDraws) -> bool:
     return part.l0 == 1 and part.scale <= _LARGEST_SUMMED
 
 
-def _lattice_delta(part: collapse.Part, epsilon: Fraction) -> Fraction:
+def _lattice_delta(part: collapse.EqualDraws, epsilon: Fraction) -> Fraction:
     if _summed(part):
         return lattice.gaussian_delta(part.scale, part.linf, epsilon)
     if _several_equal(part):
@@ -225,7 +225,7 @@ def _lattice_delta(part: collapse.Part, epsilon: Fraction) -> Fraction:
     return min([coarse, *(bound.delta(epsilon) for bound in _bounds(part, gaussian.delta(mu_squared, epsilon)))])
 
 
-def _lattice_epsilon(part: collapse.Part, delta: Fraction) -> Fraction:
+def _lattice_epsilon(part: collapse.EqualDraws, delta: Fraction) -> Fraction:
     if _summed(part):
         return lattice.gaussian_epsilon(part.scale, part.linf, delta)
     if _several_equal(part):
@@ -234,19 +234,19 @@ def _lattice_epsilon(part: collapse.Part, delta: Fraction) -> Fraction:
     return min(found) if found else rho_to_epsilon(part.l2_squared / part.scale**2 / 2, delta)
 
 
-def _several_equal(part: collapse.Part) -> bool:
+def _several_equal(part: collapse.EqualDraws) -> bool:
     """Whether the theorem of the collapse does not reach, and all cells move alike: that composition is exact."""
     return part.l0 > 1 and part.scale < collapse.SMALLEST_SCALE and part.l2_squared == part.l0 * part.linf**2
 
 
-def _composed(part: collapse.Part) -> Loss:
-    from dprelease.privacy.theorems.loss_bound import Loss  # it reads the curves of this package
-    from dprelease.privacy.theorems.total_loss import Part
+def _composed(part: collapse.EqualDraws) -> ComposedLoss:
+    from dprelease.privacy.theorems.loss_bound import ComposedLoss  # it reads the curves of this package
+    from dprelease.privacy.theorems.total_loss import CellLaw
 
-    return Loss(Counter({Part("bell", part.scale, part.linf): part.l0}))
+    return ComposedLoss(Counter({CellLaw("bell", part.scale, part.linf): part.l0}))
 
 
-def _bounds(part: collapse.Part, delta: Fraction) -> list[collapse.Collapsed]:
+def _bounds(part: collapse.EqualDraws, delta: Fraction) -> list[collapse.Collapsed]:
     """The Gaussian bounds with one or two neighbouring tails.
 
     A larger tail has a smaller factor, which shows at small scales only. With both, an epsilon found for a delta and
@@ -267,7 +267,7 @@ def _tail(delta: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=1 << 12)
-def _collapsed(part: collapse.Part, tail: Fraction) -> collapse.Collapsed | None:
+def _collapsed(part: collapse.EqualDraws, tail: Fraction) -> collapse.Collapsed | None:
     """None where the theorem does not reach: the scale is too small, at all or for so small a tail."""
     try:
         return collapse.collapsed([part], tail)

@@ -1,8 +1,8 @@
 """With which probability a key is shown that one unit, or a group of units, alone holds; and the threshold it needs.
 
-A key is shown when its number of units plus integer noise is **at least** the threshold T. The curves of ``selection``
-know the rule "above", which for integers is "at least" one more: they are asked about T - 1. Proofs are in
-docs/proofs/key-selection.md.
+A table holds the keys that occur, and a key is shown when its number of units plus noise is **at least** the threshold
+T. For integer noise "above T" is "at least T + 1", and the two differ by a factor of e^(1/scale) for Laplace noise: the
+rule is part of the mechanism. The deltas are costs and are rounded up. Proofs are in docs/proofs/key-selection.md.
 
 >>> least_threshold("laplace", Fraction(1), Fraction(1, 10**6), 1)
 15
@@ -14,15 +14,29 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
-from dprelease.privacy.rounding import CONTEXT, real
-from dprelease.privacy.theorems import selection
+from dprelease.privacy.rounding import CONTEXT, real, upper
 
-__all__ = ["Noise", "group_delta", "least", "least_threshold", "threshold_delta"]
+__all__ = [
+    "Noise",
+    "continuous_tail",
+    "gaussian_tail",
+    "group_delta",
+    "laplace_tail",
+    "least",
+    "least_threshold",
+    "shown_delta",
+    "threshold_delta",
+]
 
 Noise = Literal["laplace", "gaussian"]
+Tail = Callable[[Fraction, int], Any]
+"""A scale and a whole number m >= 1 to P(noise >= m), a 60-digit real."""
+
 _LARGEST_SUMMED = 200
+_NEGLIGIBLE = CONTEXT.mpf(10) ** -45  # of a sum whose last digit matters is the 30th
+_SMOOTH = 4  # from this scale on, the lattice sum is the integral to 130 digits
 
 
 def threshold_delta(noise: Noise, scale: Fraction, threshold: int, groups: int, units: int = 1) -> Fraction:
@@ -45,10 +59,62 @@ def threshold_delta(noise: Noise, scale: Fraction, threshold: int, groups: int, 
     if 2 <= threshold <= units:
         return Fraction(1)
     if noise == "laplace":
-        return selection.laplace_threshold_delta(scale, threshold - 1, groups, units)
-    if scale > _LARGEST_SUMMED:
-        return selection.gaussian_threshold_delta(scale, threshold - 1, groups, units)
-    return selection.discrete_gaussian_threshold_delta(scale, threshold - 1, groups, units)
+        return shown_delta(laplace_tail, scale, threshold, groups, units)
+    tail = continuous_tail if scale > _LARGEST_SUMMED else gaussian_tail
+    return shown_delta(tail, scale, threshold, groups, units)
+
+
+def shown_delta(tail: Tail, scale: Fraction, threshold: int, groups: int, units: int = 1) -> Fraction:
+    """The same for noise of this tail: 1 - (1 - p)^groups, p = tail(threshold - units).
+
+    What the noisy counts tell besides is the event of the noise itself; the two compose (Korolova, Kenthapadi, Mishra
+    and Ntoulas 2009). Arguments and errors as for :func:`threshold_delta`; there are fewer units than the threshold.
+    """
+    if groups < 1:
+        raise ValueError("a unit can hold at least one key")
+    if scale <= 0:
+        raise ValueError("a scale is above 0")
+    if not 1 <= units < threshold:
+        raise ValueError("a key has at least one unit, and the threshold is above their number")
+    missed = groups * CONTEXT.log1p(-tail(scale, threshold - units))  # without the loss of a small probability
+    return min(upper(-CONTEXT.expm1(missed)), Fraction(1))
+
+
+def laplace_tail(scale: Fraction, least: int) -> Any:
+    """P(Z >= m) of discrete Laplace noise, P(k) proportional to e^(-|k| / scale): the geometric series."""
+    b = real(scale)
+    return CONTEXT.exp(-least / b) / (1 + CONTEXT.exp(-1 / b))
+
+
+def continuous_tail(scale: Fraction, least: int) -> Any:
+    """P(X >= m - 1) of continuous Gaussian noise, which bounds P(Z >= m) of discrete Gaussian noise of that scale.
+
+    Canonne, Kamath and Steinke 2020, Proposition 25. P(X >= m) bounds it not: it is below :func:`gaussian_tail`.
+    """
+    return CONTEXT.ncdf(-(least - 1) / real(scale))
+
+
+def gaussian_tail(scale: Fraction, least: int) -> Any:
+    """P(Z >= m) of discrete Gaussian noise, P(k) proportional to e^(-k^2 / (2 scale^2)): about 10 scales of terms."""
+    # Poisson summation: the whole sum is sigma sqrt(2 pi) (1 + 2 e^(-2 pi^2 sigma^2) + ...), so never below it.
+    sigma = real(scale)
+    smooth = sigma >= _SMOOTH
+    whole = sigma * CONTEXT.sqrt(2 * CONTEXT.pi) if smooth else 1 + 2 * _weights_from(sigma, 1)
+    return _weights_from(sigma, least) / whole
+
+
+def _weights_from(sigma: Any, start: int) -> Any:
+    """The sum of e^(-k^2 / (2 sigma^2)) from ``start`` on, with its remainder bounded by a geometric series."""
+    step = CONTEXT.exp(-1 / sigma**2)
+    term = CONTEXT.exp(-(CONTEXT.mpf(start) ** 2) / (2 * sigma**2))
+    ratio = CONTEXT.exp(-(2 * CONTEXT.mpf(start) + 1) / (2 * sigma**2))
+    total = CONTEXT.mpf(0)
+    while True:
+        total += term
+        rest = term * ratio / (1 - ratio)  # the ratios fall, so that the rest is below this geometric series
+        if rest <= _NEGLIGIBLE * total:
+            return total + rest
+        term, ratio = term * ratio, ratio * step
 
 
 @lru_cache(maxsize=4096)

@@ -16,12 +16,12 @@ import numpy as np
 
 from dprelease.privacy.theorems.loss_laws import Bell, Family, Ramp, Response, Smooth, Staircase
 
-__all__ = ["Part", "Total", "total_of"]
+__all__ = ["CellLaw", "Total", "total_of"]
 
 Kind = Literal["response", "staircase", "smooth", "bell", "ramp"]
 
 
-class Part(NamedTuple):
+class CellLaw(NamedTuple):
     """One coordinate of one draw: a one-dimensional law.
 
     Attributes:
@@ -107,10 +107,10 @@ def _span(family: Family) -> float:
     return float((family.shift * (1 + family.shift) / family.scale**2).max()) if isinstance(family, Bell) else 0.0
 
 
-def total_of(parts: Counter[Part], squared: Fraction = Fraction(0)) -> Total:
+def total_of(parts: Counter[CellLaw], squared: Fraction = Fraction(0)) -> Total:
     """Composes parts (with their counts) and one Gaussian of this mu^2; the order of the parts does not matter."""
     ordered = sorted(((part, n) for part, n in parts.items() if n and part.value and part.shift), key=_order)
-    groups: dict[str, list[tuple[Part, int]]] = {}
+    groups: dict[str, list[tuple[CellLaw, int]]] = {}
     for part, n in ordered:
         name = part.kind
         if name == "staircase" and part.shift == 1:
@@ -130,7 +130,7 @@ def total_of(parts: Counter[Part], squared: Fraction = Fraction(0)) -> Total:
     )
 
 
-def _order(item: tuple[Part, int]) -> tuple[str, float, int, int, int]:
+def _order(item: tuple[CellLaw, int]) -> tuple[str, float, int, int, int]:
     """A total order that compares floats first: fractions compare slowly."""
     part = item[0]
     return part.kind, float(part.value), part.shift, part.value.numerator, part.value.denominator
@@ -141,7 +141,7 @@ def _dyadic(value: Fraction) -> Fraction:
     return Fraction(-(-(value.numerator << 200) // value.denominator), 1 << 200)
 
 
-def _family(members: list[tuple[Part, int]]) -> Family:
+def _family(members: list[tuple[CellLaw, int]]) -> Family:
     counts = np.array([n for _, n in members], dtype=np.int64)
     values = np.array([float(part.value) for part, _ in members])
     shifts = np.array([float(part.shift) for part, _ in members])
@@ -155,7 +155,7 @@ def _family(members: list[tuple[Part, int]]) -> Family:
     return Response(counts, np.array([float(part.top) for part, _ in members]))
 
 
-def _common_step(parts: Iterable[Part]) -> Fraction:
+def _common_step(parts: Iterable[CellLaw]) -> Fraction:
     """The greatest rational of which every part's step is a multiple, or 0 when a law is continuous or it is tiny."""
     common, smallest = Fraction(0), None
     for part in parts:

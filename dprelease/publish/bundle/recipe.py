@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from dprelease.catalog.cells import zero_keys
-from dprelease.measures.text import Term
+from dprelease.measures.text import FormulaTerm
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
 from dprelease.plan.design.workload_design import design_of, lattice
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
@@ -136,7 +136,7 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
         along = f", added up along {query.ranges.of}"
     else:
         parts = [plan.taken(step).parts[part - 1] for step, part in inputs]
-        made = query.measures[name].formula([Term(f"x{at}", part) for at, part in enumerate(parts, start=1)])
+        made = query.measures[name].formula([FormulaTerm(f"x{at}", part) for at, part in enumerate(parts, start=1)])
         formula, blank = made.text, list(made.blank)
     return {
         "query": query.name,

@@ -19,7 +19,7 @@ from pathlib import Path
 from dprelease.catalog.reference import RefusedFile
 from dprelease.errors import SpecError
 from dprelease.regular import NotRegular, TooLarge, read_regular
-from dprelease.spec.text.nodes import Node, scalars
+from dprelease.spec.text.nodes import YamlNode, scalars
 from dprelease.spec.text.yaml import LARGEST, read_yaml
 
 __all__ = [
@@ -119,13 +119,13 @@ def _sources_of(path: Path) -> tuple[str, ...]:
 @lru_cache(100)
 def _sources_in(data: bytes) -> tuple[str, ...]:
     try:
-        root: Node = read_yaml(data, "")[0].root
+        root: YamlNode = read_yaml(data, "")[0].root
     except SpecError:
         return ()
     return tuple(
         text
         for at, text, node in scalars(root)
-        if isinstance(node, Node) and len(at) == 4 and (at[0], *at[2:]) == ("tables", "source", "file")
+        if isinstance(node, YamlNode) and len(at) == 4 and (at[0], *at[2:]) == ("tables", "source", "file")
     )
 
 

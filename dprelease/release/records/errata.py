@@ -20,7 +20,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import budget_facts, loss_facts
 from dprelease.privacy.accountants import smallest
 from dprelease.privacy.budget import round_up
-from dprelease.privacy.filters import Spent, read
+from dprelease.privacy.filters import Spent, read_total
 from dprelease.publish import folder_for
 from dprelease.publish.accounting.semantics import semantics
 from dprelease.regular import replace_file
@@ -107,7 +107,7 @@ def _read(each: Recorded, spent: Spent | None) -> dict[str, str] | None:
         return None
     delta = each.terms.lifetime.delta
     try:
-        return loss_facts(read(terms_of(each.terms), spent, delta))
+        return loss_facts(read_total(terms_of(each.terms), spent, delta))
     except UnsupportedEvent:
         return {"epsilon": UNBOUNDED, "delta": round_up(delta)}
 

@@ -18,8 +18,8 @@ from dprelease.plan.explain.facts import budget_facts
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.event import Composed, Repeated
-from dprelease.privacy.filters import Spent, Terms, read, within
-from dprelease.privacy.periods import counted, leading, raised, within_one
+from dprelease.privacy.filters import Spent, Terms, read_total, within
+from dprelease.privacy.periods import leading, most_lost, raised, within_one
 from dprelease.release.project import Project, account_of
 
 __all__ = [
@@ -138,13 +138,13 @@ def _counted(account: Account, stand: Stand, still: list[TalliedCost]) -> tuple[
         name: _without(balance.windows[name], _sum([part.spent for part in still if name in part.windows]))
         for name in names
     }
-    return counted(balance.windows, names, account.neighboring), counted(settled, names, account.neighboring)
+    return most_lost(balance.windows, names, account.neighboring), most_lost(settled, names, account.neighboring)
 
 
 def _epsilon(terms: Terms, spent: Spent, delta: Fraction) -> Fraction | None:
     """A total as epsilon at delta; None: no finite one holds."""
     try:
-        return read(terms, spent, delta).epsilon
+        return read_total(terms, spent, delta).epsilon
     except UnsupportedEvent:
         return None
 
@@ -242,7 +242,7 @@ def _fits(terms: Terms, stand: Stand, last: TalliedRelease | None, account: Acco
 
 def _fits_apart(terms: Terms, stand: Stand, part: TalliedCost, account: Account) -> int | None:
     def behind(more: Spent) -> Spent:
-        return counted(raised(stand.balance.windows, part.windows, more), part.windows, account.neighboring)
+        return most_lost(raised(stand.balance.windows, part.windows, more), part.windows, account.neighboring)
 
     return _times(terms, behind, part.spent, account.lifetime)
 

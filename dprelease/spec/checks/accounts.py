@@ -21,7 +21,7 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import NAME_RULE, QUERY_NAME, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["ROW", "Untied", "best_order", "check_accounts", "check_parallel", "untied"]
+__all__ = ["ROW", "Untied", "best_order", "check_accounts", "check_parallel", "parallel_flaws"]
 
 _ORDERS = tuple(Fraction(digits) * Fraction(10) ** power for power in range(-1, 6) for digits in range(11, 110))
 
@@ -46,12 +46,7 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def check_accounts(accounts: Mapping[str, AccountSpec], findings: Findings) -> None:
-    """Caps, orders, windows and nested units that do not fit together.
-
-    Args:
-        accounts: By name.
-        findings: Where problems go.
-    """
+    """Caps, orders, windows and nested units that do not fit together."""
     for name, account in accounts.items():
         at = ("accounts", name)
         if not QUERY_NAME.fullmatch(name):
@@ -151,13 +146,7 @@ class Untied(NamedTuple):
 
 
 def check_parallel(account: AccountSpec, at: Path, findings: Findings) -> None:
-    """What the policy itself can say wrong of ``parallel``.
-
-    Args:
-        account: As written.
-        at: Its path.
-        findings: Where problems go.
-    """
+    """What the policy itself can say wrong of ``parallel``."""
     per, here = account.parallel, (*at, "parallel")
     if per is None:
         if account.time is not None and account.window is None:
@@ -192,14 +181,8 @@ def _is_parted(unit: str, per: str) -> bool:
     return unit == ROW or (unit.endswith(f"-{per}") and unit != f"-{per}")
 
 
-def untied(spec: ReleaseSpec, name: str, account: AccountSpec) -> Iterator[Untied]:
-    """Everything in a spec because of which its releases could be about more than their own stretches.
-
-    Args:
-        spec: As written.
-        name: The name of the account.
-        account: As its owner wrote it; checked.
-    """
+def parallel_flaws(spec: ReleaseSpec, name: str, account: AccountSpec) -> Iterator[Untied]:
+    """Everything in a spec because of which its releases could be about more than their own stretches."""
     per, time = account.parallel, account.time
     if per is None or time is None:
         return
@@ -212,10 +195,12 @@ def untied(spec: ReleaseSpec, name: str, account: AccountSpec) -> Iterator[Untie
         yield Untied(("privacy", "unit"), says, f"{hint}; or release from an account without `parallel`")
     for table, each in mine.items():
         if each.time != time:
-            told = f"`time: {{column: {time.column}, type: {time.type}}}`"
-            says = f"table {table!r} has {'no' if each.time is None else 'another'} `time`, and {whose} needs {told}"
+            declared = f"`time: {{column: {time.column}, type: {time.type}}}`"
+            says = (
+                f"table {table!r} has {'no' if each.time is None else 'another'} `time`, and {whose} needs {declared}"
+            )
             at = ("tables", table, *(() if each.time is None else ("time",)))
-            yield Untied(at, says, f"write {told}: the rows of the period are read by it")
+            yield Untied(at, says, f"write {declared}: the rows of the period are read by it")
     if span(period) is None:
         says = f"period {period!r} is none of the calendar, and {whose} needs one"
         end = beyond(period)

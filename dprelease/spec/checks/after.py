@@ -10,7 +10,7 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_invariants", "check_postprocess", "check_table_names"]
+__all__ = ["check_exact_counts", "check_postprocess", "check_table_names"]
 
 _ORDER = ("consistent", "nonnegative", "integer")
 # Of the name of a table: with the longest ending 100 letters, the most that a file of a bundle can have.
@@ -18,12 +18,7 @@ _LONGEST = 100 - max(len(each.ending) for each in FORMATS.values())
 
 
 def check_postprocess(spec: ReleaseSpec, findings: Findings) -> None:
-    """Steps that follow one another, for workloads that they exist for.
-
-    Args:
-        spec: As written.
-        findings: Where problems go.
-    """
+    """Steps that follow one another, for workloads that they exist for."""
     steps = spec.postprocess
     if not steps:
         return
@@ -64,13 +59,8 @@ def _check_joint(name: str, query: QuerySpec, steps: tuple[str, ...], findings: 
     findings.add("DPR-S662", ("postprocess", 1), says, hint, ("queries", name, "marginals"))
 
 
-def check_invariants(spec: ReleaseSpec, findings: Findings) -> None:
-    """Counts of rows, each the only number of a query of its own, beside queries of the same account that noise hides.
-
-    Args:
-        spec: As written.
-        findings: Where problems go.
-    """
+def check_exact_counts(spec: ReleaseSpec, findings: Findings) -> None:
+    """Each is a count of rows, alone in a query of its own, beside queries of the same account that noise hides."""
     exact = [invariant.query for invariant in spec.invariants]
     drawn = {query.table for name, query in spec.queries.items() if name not in exact}
     paying = {spec.tables[table].account for table in drawn if table in spec.tables}
@@ -80,9 +70,9 @@ def check_invariants(spec: ReleaseSpec, findings: Findings) -> None:
             says = f"repeats query {shown(invariant.query)!r}"
             findings.add("DPR-S663", (*at, "query"), says, "write it once", ("queries", invariant.query))
             continue
-        told = len(findings.problems)
+        before = len(findings.problems)
         _check_invariant(spec, invariant, at, findings)
-        table = spec.tables.get(spec.queries[invariant.query].table) if len(findings.problems) == told else None
+        table = spec.tables.get(spec.queries[invariant.query].table) if len(findings.problems) == before else None
         if table is not None and table.account not in paying:
             says = f"is of account {shown(table.account)!r}, of which this release protects nothing"
             hint = "publish such numbers without dprelease; or add a query of that account which is no invariant"
@@ -124,12 +114,7 @@ def _check_invariant(spec: ReleaseSpec, invariant: InvariantSpec, at: Path, find
 
 
 def check_table_names(spec: ReleaseSpec, findings: Findings) -> None:
-    """No two published tables are one file, and no name is longer than a file may have.
-
-    Args:
-        spec: As written.
-        findings: Where problems go.
-    """
+    """No two published tables are one file, and no name is longer than a file may have."""
     taken = {name.lower(): f"query {shown(name)!r}" for name in spec.queries}
     taken |= {name.lower(): f"derived table {shown(name)!r}" for name in spec.derive if name.lower() not in taken}
     for name, query in spec.queries.items():

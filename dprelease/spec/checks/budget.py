@@ -50,14 +50,7 @@ def check_accuracy(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
 
 
 def check_pin(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings) -> None:
-    """A pinned query has no share and no target, and costs no more than there is.
-
-    Args:
-        spec: Has the release's budget.
-        query: As written.
-        at: The path of the query.
-        findings: Where problems go.
-    """
+    """A pinned query has no share and no target, and costs no more than there is."""
     pin, total = query.budget, spec.privacy.budget
     if pin is None:
         return

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from dprelease.catalog.table import ColumnType
 from dprelease.spec.fields.document import ColumnSpec, KeySpan, ReferenceKeys, ReleaseSpec
-from dprelease.spec.fields.keys import MOST_KEYS, key_text, label_key, size_of, spelled_out, type_of
+from dprelease.spec.fields.keys import MOST_KEYS, label_key, label_text, span_size, spelled_out, type_of
 from dprelease.spec.steps import Grid
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
@@ -133,7 +133,7 @@ def _check_keys(spec: ReleaseSpec, name: str, column: ColumnSpec, at: Path, find
     else:
         _check_list(column.keys, keys_at, findings)
     if keys_are_sound(column) and (keys := spelled_out(column)) is not None:
-        check_labels(column, {key_text(key) for key in keys}, at, findings)
+        check_labels(column, {label_text(key) for key in keys}, at, findings)
 
 
 def _check_span(span: KeySpan, kind: ColumnType, at: Path, findings: Findings) -> None:
@@ -141,10 +141,10 @@ def _check_span(span: KeySpan, kind: ColumnType, at: Path, findings: Findings) -
         says = f"is no span of {kind} keys"
         hint = "from and to are two whole numbers of an integer column, or two days of a date column"
         findings.add("DPR-S529", at, says, hint)
-    elif size_of(span) < 1:
+    elif span_size(span) < 1:
         findings.add("DPR-S529", at, "is upside down", "write the smaller one after `from`")
-    elif size_of(span) > MOST_KEYS:
-        findings.add("DPR-S530", at, f"has {size_of(span)} keys, more than a million", "take fewer, wider keys")
+    elif span_size(span) > MOST_KEYS:
+        findings.add("DPR-S530", at, f"has {span_size(span)} keys, more than a million", "take fewer, wider keys")
 
 
 def _check_list(keys: tuple[bool | int | str, ...], at: Path, findings: Findings) -> None:
@@ -164,7 +164,7 @@ def keys_are_sound(column: ColumnSpec) -> bool:
     if column.map is not None:
         return bool(column.to)
     if isinstance(column.keys, KeySpan):
-        return type_of(column.keys) == column.type and 1 <= size_of(column.keys) <= MOST_KEYS
+        return type_of(column.keys) == column.type and 1 <= span_size(column.keys) <= MOST_KEYS
     return isinstance(column.keys, tuple)
 
 
@@ -175,14 +175,7 @@ def edges_are_sound(column: ColumnSpec) -> bool:
 
 
 def check_labels(column: ColumnSpec, keys: set[str], at: Path, findings: Findings) -> None:
-    """Labels and the key of nulls are for keys that exist.
-
-    Args:
-        column: As written.
-        keys: All of its keys as text.
-        at: Its path.
-        findings: Where problems go.
-    """
+    """Labels and the key of nulls are for keys that exist; ``keys`` are all of the column, as text."""
     named: set[str] = set()
     for label in column.labels:
         key = label_key(label, column.type)
@@ -193,8 +186,8 @@ def check_labels(column: ColumnSpec, keys: set[str], at: Path, findings: Finding
             says, hint = "labels a key that has a label already", "keep one of the two"
             findings.add("DPR-S526", (*at, "labels", label), says, hint, key=True)
         named.add(key)
-    if column.null is not None and key_text(column.null) not in keys:
-        near = did_you_mean(key_text(column.null), sorted(keys))
+    if column.null is not None and label_text(column.null) not in keys:
+        near = did_you_mean(label_text(column.null), sorted(keys))
         hint = f"add it to `keys`; {near}" if column.keys is not None else near
         findings.add("DPR-S527", (*at, "null"), "is none of the keys", hint, *_said(at))
 

@@ -14,7 +14,7 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_derived"]
+__all__ = ["check_computed_column"]
 
 # What only one way of computing a column gives a meaning.
 _PARTS = {"edges": "bin", "to": "map", "otherwise": "map"}
@@ -24,7 +24,7 @@ _KEYABLE = ("text", "integer", "boolean", "date")
 Types = Mapping[str, ColumnType]
 
 
-def check_derived(name: str, table: TableSpec, above: Types, at: Path, findings: Findings) -> None:
+def check_computed_column(name: str, table: TableSpec, above: Types, at: Path, findings: Findings) -> None:
     """One column: that it is computed in one way at most, from columns above it, to values of its type.
 
     Args:

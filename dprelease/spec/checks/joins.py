@@ -30,14 +30,7 @@ class _Joined:
 
 
 def check_joins(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findings) -> None:
-    """Every join of one table.
-
-    Args:
-        spec: Has the references and the other tables.
-        name: The name of the table.
-        table: As written.
-        findings: Where problems go.
-    """
+    """Every join of one table."""
     public = frozenset(column for join in table.join if join.reference is not None for column in join.add)
     private = frozenset(column for join in table.join if join.table is not None for column in join.add)
     added: set[str] = set()

@@ -6,12 +6,12 @@ from math import prod
 
 from dprelease.spec.checks.columns import check_reference, keys_are_sound
 from dprelease.spec.fields.document import ColumnSpec, KeySpan, QuerySpec, ReleaseSpec, TableSpec
-from dprelease.spec.fields.keys import size_of, spelled_out
+from dprelease.spec.fields.keys import span_size, spelled_out
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["MOST_CELLS", "check_cells", "check_length", "check_rows", "known_cells"]
+__all__ = ["MOST_CELLS", "check_cell_count", "check_length", "check_row_keys", "known_cells"]
 
 MOST_CELLS = 10_000_000
 # What a list of the most frequent keys has no use for.
@@ -19,7 +19,7 @@ _NOT_OF_A_LIST = ("by", "measures", "keys", "except_", "suppress", "target", "ex
 _BUDGET: Path = ("privacy", "budget")
 
 
-def check_rows(spec: ReleaseSpec, query: QuerySpec, table: TableSpec, at: Path, findings: Findings) -> None:
+def check_row_keys(spec: ReleaseSpec, query: QuerySpec, table: TableSpec, at: Path, findings: Findings) -> None:
     """What decides the rows of one published table.
 
     Args:
@@ -40,7 +40,7 @@ def check_rows(spec: ReleaseSpec, query: QuerySpec, table: TableSpec, at: Path, 
     if query.keys == "private":
         _check_private(spec, query, table, at, findings)
     else:
-        check_cells(query, [known_cells(table.columns.get(column)) for column in query.by], at, findings)
+        check_cell_count(query, [known_cells(table.columns.get(column)) for column in query.by], at, findings)
         if query.min_units is not None:
             hint = "write `keys: private` beside it; or `suppress`, which acts after the noise"
             findings.add("DPR-S573", (*at, "min_units"), "is for `keys: private`", hint, (*at, "keys"))
@@ -71,11 +71,11 @@ def known_cells(column: ColumnSpec | None) -> int:
     if column is None or not keys_are_sound(column):
         return 1
     if isinstance(column.keys, KeySpan):
-        return size_of(column.keys)
+        return span_size(column.keys)
     return max(1, len(spelled_out(column) or ()))
 
 
-def check_cells(query: QuerySpec, keys: list[int], at: Path, findings: Findings) -> None:
+def check_cell_count(query: QuerySpec, keys: list[int], at: Path, findings: Findings) -> None:
     """At most ten million cells in one query, empty ones included."""
     cells = prod(keys)
     if cells > MOST_CELLS:

@@ -13,12 +13,7 @@ _CODE = "DPR-S656"
 
 
 def check_hierarchies(spec: ReleaseSpec, findings: Findings) -> None:
-    """What a hierarchy says of itself: a name, and every column once.
-
-    Args:
-        spec: As written.
-        findings: Where problems go.
-    """
+    """What a hierarchy says of itself: a name, and every column once."""
     for name, levels in spec.hierarchies.items():
         at = ("hierarchies", name)
         if not COLUMN_NAME.fullmatch(name):

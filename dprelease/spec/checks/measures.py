@@ -11,12 +11,12 @@ from dprelease.spec.checks.columns import FINEST, NUMBERS, check_grid, step_is_s
 from dprelease.spec.checks.units import may_repeat
 from dprelease.spec.expressions import check_where, types_of
 from dprelease.spec.fields.document import ColumnSpec, QuerySpec, TableSpec
-from dprelease.spec.steps import Grid, Measured, grid_of
+from dprelease.spec.steps import Grid, MeasuredLimits, grid_of
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_measures", "check_outputs"]
+__all__ = ["check_measures", "check_published_names"]
 
 _REHEARSAL = "rehearsal"  # the column that marks a table of a rehearsal
 # What a ratio can be of: what has a margin of its own in every cell.
@@ -24,7 +24,7 @@ _PARTS = [kind for kind, each in MEASURES.items() if each.foreseen == "always"]
 
 
 def check_measures(
-    query: QuerySpec, table: TableSpec | None, limits: Mapping[str, Measured], at: Path, findings: Findings
+    query: QuerySpec, table: TableSpec | None, limits: Mapping[str, MeasuredLimits], at: Path, findings: Findings
 ) -> None:
     """Every measure of one query, and that their names do not clash.
 
@@ -45,13 +45,13 @@ def check_measures(
             _check_measure(query, table, limits, measure, here, findings)
         for flaw in measure.flaws(types_of(table.columns) if table is not None else {}):
             findings.add(flaw.code, (*here, *flaw.at), flaw.says, flaw.hint)
-    check_outputs(query, query.by, at, findings)
+    check_published_names(query, query.by, at, findings)
 
 
 def _check_measure(
     query: QuerySpec,
     table: TableSpec,
-    limits: Mapping[str, Measured],
+    limits: Mapping[str, MeasuredLimits],
     measure: Measure,
     at: Path,
     findings: Findings,
@@ -117,7 +117,7 @@ def _power_from(needed: Fraction) -> str:
 
 
 def _check_others(query: QuerySpec, label: str, measure: Measure, at: Path, findings: Findings) -> None:
-    """Of other measures of the query, each with an error of its own that is known."""
+    """It is made of other measures of the query, each with an error of its own that is known."""
     for number, name in enumerate(measure.others):
         here, about = (*at, measure.kind, number), (*at[:-1], name)
         if name == label:
@@ -140,15 +140,8 @@ def _fit(query: QuerySpec) -> list[str]:
     return [name for name, measure in query.measures.items() if measure.kind in _PARTS]
 
 
-def check_outputs(query: QuerySpec, keys: tuple[str, ...], at: Path, findings: Findings) -> None:
-    """A number m is published as m, m_se, m_margin, m_lower, m_upper and m_status; capitals do not tell names apart.
-
-    Args:
-        query: As written.
-        keys: Its key columns.
-        at: Its path.
-        findings: Where problems go.
-    """
+def check_published_names(query: QuerySpec, keys: tuple[str, ...], at: Path, findings: Findings) -> None:
+    """A number m is published as m, m_se, m_margin, m_lower, m_upper and m_status; capitals do not tell names apart."""
     taken = {column.lower(): f"key column {column}" for column in keys} | {_REHEARSAL: "mark of rehearsals"}
     for label, measure in query.measures.items():
         roots = measure.published(label)

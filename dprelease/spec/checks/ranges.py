@@ -18,7 +18,7 @@ from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path
 
-__all__ = ["check_range_rows", "check_ranges"]
+__all__ = ["check_range_query", "check_range_rows"]
 
 # What stands beside `ranges`, to what can be done instead; all else of a query may stand there.
 _BESIDE: Mapping[str, str] = {
@@ -33,7 +33,9 @@ _BESIDE: Mapping[str, str] = {
 }
 
 
-def check_ranges(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpec | None, findings: Findings) -> None:
+def check_range_query(
+    spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpec | None, findings: Findings
+) -> None:
     """One query with `ranges`: what stands beside it, its columns, its measure and its noise.
 
     What other queries have as well (columns of `by`, bounds, goals) is checked as theirs is.

@@ -18,14 +18,7 @@ _CODE = "DPR-S658"
 
 
 def check_shares(query: QuerySpec, hierarchies: Hierarchies, at: Path, findings: Findings) -> None:
-    """Every level and every table of one workload that is named is there, and the parts add up.
-
-    Args:
-        query: With marginals that can be listed.
-        hierarchies: The hierarchies of the spec.
-        at: Its path.
-        findings: Where problems go.
-    """
+    """Every level and table that is named is there, and the parts add up; of a workload whose tables can be listed."""
     shares, marginals = query.shares, query.marginals
     if shares is None or marginals is None:
         return

@@ -15,13 +15,7 @@ _BOUNDS = "one row is one unit here, and there is nothing to bound: leave it out
 
 
 def check_unit(name: str, table: TableSpec, findings: Findings) -> None:
-    """The unit id of a table and what hangs on it.
-
-    Args:
-        name: The name of the table.
-        table: As written.
-        findings: Where problems go.
-    """
+    """The unit id of a table and what hangs on it."""
     at = ("tables", name)
     if table.unit_id is None:
         about = (*at, "unit_id")
@@ -94,18 +88,11 @@ def may_repeat(query: QuerySpec, table: TableSpec) -> bool:
 
 
 def check_query_bounds(query: QuerySpec, table: TableSpec, at: Path, findings: Findings) -> None:
-    """Every limit of a query is finite: cells per unit, and rows per unit and cell where rows are what is added up.
-
-    Args:
-        query: As written.
-        table: Its table.
-        at: The path of the query.
-        findings: Where problems go.
-    """
+    """Every limit of a query is finite: cells per unit, and rows per unit and cell where rows are what is added up."""
     of_table = ("tables", query.table)
     if table.unit_id is None:
-        told = table.bounds is not None or "null_id" in table.model_fields_set
-        if query.bounds is not None and not told:
+        has_problem = table.bounds is not None or "null_id" in table.model_fields_set
+        if query.bounds is not None and not has_problem:
             findings.add("DPR-S552", (*at, "bounds"), "is for tables with a `unit_id`", _BOUNDS, (*of_table, "unit_id"))
         return
     about = ((*of_table, "unit_id"), (*of_table, "bounds"), (*at, "bounds"))

@@ -7,31 +7,31 @@ from typing import get_args
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import Problem
 from dprelease.measures import Measure
-from dprelease.spec.checks.after import check_invariants, check_postprocess, check_table_names
+from dprelease.spec.checks.after import check_exact_counts, check_postprocess, check_table_names
 from dprelease.spec.checks.budget import check_accuracy, check_pin, check_privacy
 from dprelease.spec.checks.columns import check_column
-from dprelease.spec.checks.derived import check_derived
+from dprelease.spec.checks.derived import check_computed_column
 from dprelease.spec.checks.joins import check_joins
-from dprelease.spec.checks.keys import check_rows
+from dprelease.spec.checks.keys import check_row_keys
 from dprelease.spec.checks.levels import check_hierarchies
 from dprelease.spec.checks.measures import check_measures
-from dprelease.spec.checks.ranges import check_ranges
+from dprelease.spec.checks.ranges import check_range_query
 from dprelease.spec.checks.units import check_query_bounds, check_unit
 from dprelease.spec.checks.workloads import check_no_workload, check_workload
 from dprelease.spec.expressions import check_where, types_of
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.schedule import check_schedule
 from dprelease.spec.period import CALENDAR, Per, beyond, span, windows
-from dprelease.spec.steps import COARSE, grid_of, measured
+from dprelease.spec.steps import COARSE, grid_of, measured_limits
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, QUERY_NAME, did_you_mean, shown
 from dprelease.spec.text.nodes import Path, Places
 from dprelease.spec.text.prune import Hidden
 
-__all__ = ["check", "check_tables", "check_time", "warnings_of"]
+__all__ = ["check_spec", "check_tables", "check_time", "warnings_of"]
 
 
-def check(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
+def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
     """Every problem of names and limits in a spec, or in what is left of one.
 
     Args:
@@ -55,7 +55,7 @@ def check(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Problem]:
     _check_derive(spec, findings)
     check_table_names(spec, findings)
     check_postprocess(spec, findings)
-    check_invariants(spec, findings)
+    check_exact_counts(spec, findings)
     for number, form in enumerate(spec.publish.formats):
         if form in spec.publish.formats[:number]:
             findings.add("DPR-S535", ("publish", "formats", number), f"repeats {form}", "list every format once")
@@ -72,15 +72,15 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, findings: Findi
         columns = ("tables", query.table, "columns")
         check_where(query.where, types_of(table.columns), (*at, "where"), findings, columns)
     if query.ranges is not None:
-        check_ranges(spec, name, query, table, findings)
+        check_range_query(spec, name, query, table, findings)
     if query.marginals is not None:
         check_workload(spec, name, query, table, findings)
         return
     check_no_workload(query, at, findings)
     if table is not None:
-        check_rows(spec, query, table, at, findings)
+        check_row_keys(spec, query, table, at, findings)
         check_query_bounds(query, table, at, findings)
-    check_measures(query, table, measured(spec, query.table), at, findings)
+    check_measures(query, table, measured_limits(spec, query.table), at, findings)
     if query.top_k is None:
         check_accuracy(spec, query, at, findings)
     else:
@@ -101,12 +101,7 @@ def _check_derive(spec: ReleaseSpec, findings: Findings) -> None:
 
 
 def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
-    """Every reference's name, and every table.
-
-    Args:
-        spec: As written.
-        findings: Where problems go.
-    """
+    """Every reference's name, and every table."""
     for name in spec.references:
         if not COLUMN_NAME.fullmatch(name):
             findings.add("DPR-S502", ("references", name), "is no name", NAME_RULE, key=True)
@@ -117,23 +112,16 @@ def check_tables(spec: ReleaseSpec, findings: Findings) -> None:
         check_joins(spec, name, table, findings)
         check_time(spec, name, table, findings)
         above: dict[str, ColumnType] = {}
-        limits = measured(spec, name)
+        limits = measured_limits(spec, name)
         for column, described in table.columns.items():
             at = ("tables", name, "columns", column)
             check_column(spec, column, described, grid_of(table, column, limits), at, findings)
-            check_derived(column, table, above, at, findings)
+            check_computed_column(column, table, above, at, findings)
             above[column] = described.type
 
 
 def check_time(spec: ReleaseSpec, name: str, table: TableSpec, findings: Findings) -> None:
-    """The time of a table, where it has one.
-
-    Args:
-        spec: Has the period.
-        name: The name of the table.
-        table: As written.
-        findings: Where problems go.
-    """
+    """The time of a table, where it has one."""
     _check_per(spec, name, table, findings)
     if table.time is None:
         return
@@ -191,12 +179,7 @@ def _check_column(table: TableSpec, time: str, kind: str, name: str, findings: F
 
 
 def warnings_of(spec: ReleaseSpec, places: Places) -> list[Problem]:
-    """Every warning of a spec that was loaded without a problem; none of them stops anything.
-
-    Args:
-        spec: As written.
-        places: Where its parts are.
-    """
+    """Every warning of a spec that was loaded without a problem; none of them stops anything."""
     findings = Findings(places, Hidden())
     for name, query in spec.queries.items():
         for label, measure in query.measures.items():

@@ -9,10 +9,10 @@ from dprelease.spec.checks.budget import check_pin
 from dprelease.spec.checks.columns import check_reference
 from dprelease.spec.checks.keys import MOST_CELLS, known_cells
 from dprelease.spec.checks.levels import check_levels
-from dprelease.spec.checks.measures import check_outputs
+from dprelease.spec.checks.measures import check_published_names
 from dprelease.spec.checks.shares import check_shares
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
-from dprelease.spec.fields.queries import key_columns, levels_of, published_sets
+from dprelease.spec.fields.queries import all_key_columns, levels_of, published_sets
 from dprelease.spec.fields.workloads import TOTAL, Hierarchies, MarginalsSpec
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown
@@ -42,13 +42,7 @@ _BESIDE: Mapping[str, str] = {
 
 
 def check_no_workload(query: QuerySpec, at: Path, findings: Findings) -> None:
-    """What only `marginals` gives a meaning, in a query without them.
-
-    Args:
-        query: Without marginals.
-        at: Its path.
-        findings: Where problems go.
-    """
+    """What only `marginals` gives a meaning, in a query without them."""
     for field in ("levels", "shares"):
         if getattr(query, field) is not None:
             hint = "write `marginals: {of: [sex, race], ways: [0, 1, 2]}` beside it, or leave it out"
@@ -56,15 +50,7 @@ def check_no_workload(query: QuerySpec, at: Path, findings: Findings) -> None:
 
 
 def check_workload(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableSpec | None, findings: Findings) -> None:
-    """One query with marginals: its columns, its levels, its measure and its part of the budget.
-
-    Args:
-        spec: Has the hierarchies and the budget.
-        name: The name of the query.
-        query: With marginals.
-        table: Its table; None where there is none of that name.
-        findings: Where problems go.
-    """
+    """One query with marginals: its columns, its levels, its measure and its part of the budget."""
     at, marginals = ("queries", name), query.marginals
     assert marginals is not None  # noqa: S101 - asked for by the caller
     for field, hint in _BESIDE.items():
@@ -94,18 +80,13 @@ def check_workload(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableS
         check_shares(query, spec.hierarchies, at, findings)
     if table is None:
         return
-    columns = key_columns(query, spec.hierarchies)
+    columns = all_key_columns(query, spec.hierarchies)
     keys = {column: known_cells(table.columns.get(column)) for column in columns}
     check_workload_cells(name, query, spec.hierarchies, keys, findings)
 
 
 def can_be_made(query: QuerySpec, hierarchies: Hierarchies) -> bool:
-    """Whether the tables of a workload can be listed: they are told apart, and few enough.
-
-    Args:
-        query: As written.
-        hierarchies: The hierarchies of the spec.
-    """
+    """Whether the tables of a workload can be listed: they are told apart, and few enough."""
     levels = levels_of(query, hierarchies)
     sound = query.marginals is not None and _sound(query.marginals) and len(set(levels)) == len(levels)
     return sound and _counted(query, hierarchies) <= MOST_TABLES
@@ -150,12 +131,12 @@ def _check_attributes(
     """Every attribute is a column of the table with public keys."""
     form = "of" if marginals.of is not None else "sets"
     written = [marginals.of] if marginals.of is not None else list(marginals.sets or ())
-    told: set[str] = set()
+    checked: set[str] = set()
     for row, columns in enumerate(written):
         for number, name in enumerate(columns or ()):
-            if name in told:
+            if name in checked:
                 continue
-            told.add(name)
+            checked.add(name)
             here = (*at, "marginals", form, number) if form == "of" else (*at, "marginals", form, row, number)
             _check_attribute(query, table, name, here, findings)
 
@@ -221,7 +202,7 @@ def _check_measure(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Find
         findings.add("DPR-S654", (*here, label), "is no count of rows, which alone a workload has", hint, key=True)
     elif measure.where is not None:
         findings.add("DPR-S654", (*here, label, "where"), "chooses rows", "write `where` in the query")
-    check_outputs(query, key_columns(query, spec.hierarchies), at, findings)
+    check_published_names(query, all_key_columns(query, spec.hierarchies), at, findings)
     for name, target in query.target.items():
         at_target = (*at, "target", name)
         if name != label:

@@ -14,7 +14,7 @@ from dprelease.spec.fields.tables import TimeSpec
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.period import Per
 from dprelease.spec.text.numbers import Constant
-from dprelease.spec.text.scalars import NUMBER, Delta, Filled, Positive, PositiveWhole, exact, kind_of, refuse
+from dprelease.spec.text.scalars import NUMBER, Delta, Filled, Positive, PositiveWhole, exact_number, kind_of, refuse
 
 __all__ = ["MODELS", "AccountSpec", "CeilingsSpec", "Lifetime", "WindowSpec"]
 
@@ -22,17 +22,17 @@ _LEAST_ORDER, _MOST_ORDER = Fraction(1_000_001, 1_000_000), Fraction(10**9)  # w
 
 
 def _order(value: Any) -> Fraction:
-    order = exact(value)
+    order = exact_number(value)
     if not _LEAST_ORDER <= order <= _MOST_ORDER:
         raise refuse("DPR-S593", "is no order from 1.000001 to 10^9", "write a number such as 20")
     return order
 
 
 def _is_true(value: Any) -> bool:
-    told = value.value if isinstance(value, Constant) else value
-    if not isinstance(told, bool):
+    written = value.value if isinstance(value, Constant) else value
+    if not isinstance(written, bool):
         raise refuse("DPR-S203", f"is {kind_of(value)}, not true or false", "write `invariants: true`, or leave it out")
-    return told
+    return written
 
 
 class Lifetime(SpecValue):

@@ -1,22 +1,20 @@
 """What the author writes, as frozen values: one model per mapping of the file, one field per line.
 
-Numbers are exact rationals from their own digits. What crosses two fields or two names is checked in ``check``.
+Numbers are exact rationals from their own digits. What crosses two fields or two names is checked in ``spec.checks``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationInfo,
     WithJsonSchema,
-    model_serializer,
     model_validator,
 )
 
@@ -132,6 +130,7 @@ def _budget(value: Any) -> Any:
 class PrivacySpec(SpecValue):
     """Who is protected, how two neighbouring tables differ, and what may be spent."""
 
+    LATER: ClassVar[Mapping[str, Any]] = {"allocation": "shares"}
     unit: Annotated[PrivacyUnit, BeforeValidator(_unit, json_schema_input_type=UnitSpec)]
     neighboring: Neighboring = Field(
         Neighboring.ADD_REMOVE, strict=False, description="Neighbours differ by one unit more, or by one replaced."
@@ -143,14 +142,6 @@ class PrivacySpec(SpecValue):
         "shares", description="shares divide the budget; with least_error they weigh errors, whose total is made least."
     )
     at_most: Cap | None = Field(None, description="A lower cap than the account's; it can never raise it.")
-
-    @model_serializer(mode="wrap")
-    def _without_the_usual(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Specs that divide the budget by shares keep the fingerprint that they had before there was another way."""
-        fields: dict[str, Any] = written(self)
-        if self.allocation == "shares":
-            del fields["allocation"]
-        return fields
 
 
 def _csv(file: str) -> str:
@@ -191,6 +182,7 @@ class UnreliableSpec(SpecValue):
 class PublishSpec(SpecValue):
     """How the tables are written."""
 
+    LATER: ClassVar[Mapping[str, Any]] = {"csv_formulas": None}
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
@@ -201,14 +193,6 @@ class PublishSpec(SpecValue):
         description="Keys that a spreadsheet takes for formulas, in CSV: escape puts ' before them; left out: "
         "escape where noise selects the keys, keep where they are declared.",
     )
-
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Specs that say nothing of formulas keep the fingerprint that they had before it could be said."""
-        fields: dict[str, Any] = written(self)
-        if self.csv_formulas is None:
-            del fields["csv_formulas"]
-        return fields
 
 
 def _no_default(schema: dict[str, Any]) -> None:
@@ -227,6 +211,7 @@ def _post(value: Any, info: ValidationInfo) -> Any:
 class ReleaseSpec(SpecValue):
     """A release: what to publish, about whom, and how much privacy it may cost."""
 
+    LATER: ClassVar[Mapping[str, Any]] = {"hierarchies": {}, "postprocess": (), "invariants": ()}
     dprelease: Version = Field(description="Version of this format: 1.")
     release: ReleaseHead
     privacy: PrivacySpec
@@ -244,15 +229,6 @@ class ReleaseSpec(SpecValue):
     publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
     # It says when, never what: another hour changes no fingerprint, and leaves open releases as they are.
     schedule: ScheduleSpec | None = Field(None, exclude=True, description="When each period is released.")
-
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Specs without workloads keep the fingerprint that they had before there were any."""
-        fields: dict[str, Any] = written(self)
-        for name in ("hierarchies", "postprocess", "invariants"):
-            if not getattr(self, name):
-                del fields[name]
-        return fields
 
     @property
     def revisions(self) -> int:

@@ -9,12 +9,12 @@ from dprelease.spec.fields.columns import ColumnSpec, KeySpan
 from dprelease.spec.text.numbers import Numeral
 from dprelease.spec.text.scalars import day
 
-__all__ = ["MOST_KEYS", "key_text", "label_key", "named_key", "size_of", "spelled_out", "type_of"]
+__all__ = ["MOST_KEYS", "label_key", "label_text", "named_key", "span_size", "spelled_out", "type_of"]
 
 MOST_KEYS = 1_000_000
 
 
-def key_text(key: Key) -> str:
+def label_text(key: Key) -> str:
     """A key as the name of a label: ``true`` and ``false`` in small letters."""
     return str(key).lower() if isinstance(key, bool) else str(key)
 
@@ -51,7 +51,7 @@ def type_of(span: KeySpan) -> ColumnType | None:
     return {frozenset({int}): "integer", frozenset({str}): "date"}.get(frozenset(ends))  # type: ignore[return-value]  # two members of ColumnType
 
 
-def size_of(span: KeySpan) -> int:
+def span_size(span: KeySpan) -> int:
     """How many keys a span of one type has; not positive where it is upside down."""
     if isinstance(span.from_, int) and isinstance(span.to, int):
         return span.to - span.from_ + 1
@@ -75,6 +75,6 @@ def spelled_out(column: ColumnSpec) -> tuple[Key, ...] | None:
         return None
     first = column.keys.from_
     if isinstance(first, int):
-        return tuple(range(first, first + size_of(column.keys)))
+        return tuple(range(first, first + span_size(column.keys)))
     start = date.fromisoformat(first)
-    return tuple((start + timedelta(days=number)).isoformat() for number in range(size_of(column.keys)))
+    return tuple((start + timedelta(days=number)).isoformat() for number in range(span_size(column.keys)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -10,11 +10,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_serializer,
     model_validator,
 )
 from pydantic.config import JsonDict
@@ -42,7 +40,7 @@ from dprelease.spec.text.scalars import (
     Relative,
     Share,
     Text,
-    exact,
+    exact_number,
     kind_of,
     refuse,
 )
@@ -56,11 +54,11 @@ __all__ = [
     "SuppressSpec",
     "TargetSpec",
     "Which",
+    "all_key_columns",
     "end_columns",
-    "key_columns",
     "levels_of",
     "published_sets",
-    "shares_of",
+    "workload_shares",
 ]
 
 _ONE: JsonDict = {"minProperties": 1, "maxProperties": 1}
@@ -104,7 +102,7 @@ def _measure(value: Any) -> Any:
         items: list[Fraction] = []
         for at, item in enumerate(value[name] if is_list else (value[name],)):
             try:
-                items.append(exact(item))
+                items.append(exact_number(item))
             except PydanticCustomError as error:
                 problems.append(InitErrorDetails(type=error, loc=(name, at) if is_list else (name,), input=item))
         read[name] = tuple(items) if is_list else next(iter(items), None)
@@ -201,6 +199,7 @@ class QuerySpec(SpecValue):
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
+    LATER: ClassVar[Mapping[str, Any]] = dict.fromkeys(("marginals", "levels", "shares", "ranges"))
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
     table: Filled = Field(description="A name under `tables`.")
@@ -238,15 +237,6 @@ class QuerySpec(SpecValue):
     )
     expect: dict[str, PositiveWhole] = Field({}, description="A public guess per cell of a count of this query.")
 
-    @model_serializer(mode="wrap")
-    def _without_no_workload(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Queries without these keep the text, and specs the fingerprint, that they had before there were any."""
-        fields: dict[str, Any] = written(self)
-        for name in ("marginals", "levels", "shares", "ranges"):
-            if getattr(self, name) is None:
-                del fields[name]
-        return fields
-
     @field_validator("of")
     @classmethod
     def _units_first(cls, of: str | None, info: ValidationInfo) -> str | None:
@@ -276,7 +266,7 @@ def levels_of(query: QuerySpec, hierarchies: Hierarchies) -> tuple[str, ...]:
     return hierarchies.get(query.levels, ()) if query.levels is not None else ()
 
 
-def key_columns(query: QuerySpec, hierarchies: Hierarchies) -> tuple[str, ...]:
+def all_key_columns(query: QuerySpec, hierarchies: Hierarchies) -> tuple[str, ...]:
     """Every column that is a key of some table of a query: levels first, then attributes; the `by` of another one."""
     if query.marginals is None:
         return query.cells_by
@@ -308,7 +298,7 @@ def _published(name: str, levels: tuple[str | None, ...], sets: tuple[tuple[str,
             yield found._replace(name="__".join((name, *(found.keys or (TOTAL,)))))
 
 
-def shares_of(query: QuerySpec, hierarchies: Hierarchies) -> WorkloadShares | None:
+def workload_shares(query: QuerySpec, hierarchies: Hierarchies) -> WorkloadShares | None:
     """The shares of a workload, spelled out; None where the plan is to find them.
 
     Args:
@@ -334,8 +324,8 @@ def _named(label: str, attributes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _spelled(parts: tuple[Fraction | None, ...], depth: int) -> tuple[Fraction, ...]:
-    told = parts if len(parts) == depth else parts * depth
-    return tuple(part or Fraction(0) for part in told)
+    each_level = parts if len(parts) == depth else parts * depth
+    return tuple(part or Fraction(0) for part in each_level)
 
 
 Which = Literal["prefixes", "all"]

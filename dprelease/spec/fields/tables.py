@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -9,9 +10,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     WithJsonSchema,
-    model_serializer,
     model_validator,
 )
 from pydantic.config import JsonDict
@@ -94,6 +93,7 @@ def _unit_id(value: Any) -> Any:
 class TableSpec(SpecValue):
     """One confidential table."""
 
+    LATER: ClassVar[Mapping[str, Any]] = {"time": None}
     account: Filled = Field(description="The account of policy.yaml that pays.")
     source: SourceSpec
     unit_id: Annotated[
@@ -106,11 +106,3 @@ class TableSpec(SpecValue):
     bounds: BoundsSpec | None = None
     join: tuple[JoinSpec, ...] = Field((), description="Joins that add columns, one after the other.")
     columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")
-
-    @model_serializer(mode="wrap")
-    def _without_no_time(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Specs without a time keep the fingerprint that they had before there were times."""
-        fields: dict[str, Any] = written(self)
-        if self.time is None:
-            del fields["time"]
-        return fields

@@ -17,7 +17,7 @@ from pydantic.config import JsonDict
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.advice import EXAMPLES
 from dprelease.spec.text.numbers import Constant
-from dprelease.spec.text.scalars import NUMBER, Filled, Positive, Whole, exact, refuse
+from dprelease.spec.text.scalars import NUMBER, Filled, Positive, Whole, exact_number, refuse
 
 if TYPE_CHECKING:  # it reads this
     pass
@@ -132,7 +132,7 @@ def set_of(columns: tuple[str, ...], attributes: tuple[str, ...]) -> tuple[str, 
 def _part(value: Any) -> Fraction | None:
     if value is None or (isinstance(value, Constant) and value.value is None):
         return None
-    number = exact(value)
+    number = exact_number(value)
     if number <= 0:
         hint = "write a fraction such as 1/4, or `null` for a table that is not measured at that level"
         raise refuse("DPR-S205", "is zero" if number == 0 else "is negative", hint)

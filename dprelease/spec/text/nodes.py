@@ -9,31 +9,31 @@ from typing import Any
 from dprelease.errors import Where
 from dprelease.spec.text.numbers import Constant, Numeral
 
-__all__ = ["Entry", "Node", "Path", "Places", "Scalar", "plain", "scalars"]
+__all__ = ["MappingEntry", "Path", "Places", "Scalar", "YamlNode", "plain", "scalars"]
 
 Path = tuple[str | int, ...]
 Scalar = str | Numeral | Constant
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class YamlNode:
     """A scalar, a list or a mapping; line and column count from 1."""
 
     line: int
     column: int
-    value: Scalar | Sequence[Node] | Mapping[str, Entry]
+    value: Scalar | Sequence[YamlNode] | Mapping[str, MappingEntry]
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class MappingEntry:
     """One ``key: value`` of a mapping, with the place of its key."""
 
     line: int
     column: int
-    node: Node
+    node: YamlNode
 
 
-def plain(node: Node) -> Any:
+def plain(node: YamlNode) -> Any:
     """The tree as dicts, tuples and scalars. At most 32 levels deep, as the reader sees to."""
     if isinstance(node.value, Mapping):
         return {key: plain(entry.node) for key, entry in node.value.items()}
@@ -42,7 +42,7 @@ def plain(node: Node) -> Any:
     return tuple(plain(item) for item in node.value)
 
 
-def scalars(node: Node, path: Path = ()) -> Iterator[tuple[Path, str, Node | Entry]]:
+def scalars(node: YamlNode, path: Path = ()) -> Iterator[tuple[Path, str, YamlNode | MappingEntry]]:
     """Every scalar's own text with its path and place; a key comes with the path of its value."""
     if isinstance(node.value, Mapping):
         for key, entry in node.value.items():
@@ -62,7 +62,7 @@ class Places:
     """Where the parts of one file are."""
 
     file: str
-    root: Node = field(compare=False, repr=False)
+    root: YamlNode = field(compare=False, repr=False)
 
     def value(self, *path: str | int) -> Where:
         """The place of a scalar, or of the key of a list or mapping; the nearest one above where there is none."""

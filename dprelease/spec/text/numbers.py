@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-__all__ = ["Constant", "NotANumber", "Numeral", "rational"]
+__all__ = ["Constant", "NotANumber", "Numeral", "read_rational"]
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE]([-+]?[0-9]+))?")
@@ -55,7 +55,7 @@ class Numeral:
         Raises:
             NotANumber: If it is absurdly long or large.
         """
-        return rational(self.text)
+        return read_rational(self.text)
 
     @property
     def whole(self) -> int | None:
@@ -71,7 +71,7 @@ class Constant:
     value: bool | None
 
 
-def rational(text: str) -> Fraction:
+def read_rational(text: str) -> Fraction:
     """The exact value of digits, with a point, a power of ten or a ``/``.
 
     >>> rational("0.5"), rational("104/4099")

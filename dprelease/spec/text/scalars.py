@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from dprelease.catalog.table import Key
 from dprelease.spec.text.names import shown
-from dprelease.spec.text.numbers import Constant, NotANumber, Numeral, rational
+from dprelease.spec.text.numbers import Constant, NotANumber, Numeral, read_rational
 
 __all__ = [
     "NUMBER",
@@ -37,7 +37,7 @@ __all__ = [
     "Version",
     "Whole",
     "day",
-    "exact",
+    "exact_number",
     "kind_of",
     "refuse",
 ]
@@ -73,7 +73,7 @@ def kind_of(value: Any) -> str:
     return f"the text {shown(str(value))!r}" if value != "" else 'the text ""'
 
 
-def exact(value: Any) -> Fraction:
+def exact_number(value: Any) -> Fraction:
     """A number from its digits, exactly; text such as ``104/4099`` as well."""
     if isinstance(value, Fraction):
         return value
@@ -82,13 +82,13 @@ def exact(value: Any) -> Fraction:
     if not isinstance(value, Numeral | str):
         raise refuse("DPR-S203", f"is {kind_of(value)}, not a number", "write digits such as 0.5, 1e-9 or 1/2")
     try:
-        return rational(value.text if isinstance(value, Numeral) else value)
+        return read_rational(value.text if isinstance(value, Numeral) else value)
     except NotANumber as error:
         raise refuse("DPR-S204", f"is {error.reason}", error.hint) from None
 
 
 def _positive(value: Any) -> Fraction:
-    number = exact(value)
+    number = exact_number(value)
     if number == 0:
         raise refuse("DPR-S205", "is zero", "write a number greater than 0")
     if number < 0:
@@ -97,7 +97,7 @@ def _positive(value: Any) -> Fraction:
 
 
 def _share(value: Any) -> Fraction:
-    number = exact(value)
+    number = exact_number(value)
     if number <= 0:
         hint = "write a number greater than 0, or leave the query out: what gets no budget cannot be published"
         raise refuse("DPR-S205", "is zero" if number == 0 else "is negative", hint)
@@ -119,7 +119,7 @@ def _not_subnormal(number: Fraction) -> Fraction:
 
 
 def _delta(value: Any) -> Fraction:
-    number = exact(value)
+    number = exact_number(value)
     if not 0 <= number < 1:
         what = "negative" if number < 0 else "1 or more: it would promise nothing"
         raise refuse("DPR-S207", f"is {what}", "write a small probability such as 1e-9, or 0")
@@ -127,7 +127,7 @@ def _delta(value: Any) -> Fraction:
 
 
 def _confidence(value: Any) -> Fraction:
-    number = exact(value)
+    number = exact_number(value)
     if not 0 < number < 1:
         raise refuse("DPR-S208", "is not between 0 and 1", "write a probability such as 0.95")
     return number
@@ -208,10 +208,10 @@ def _column_key(value: Any, info: ValidationInfo) -> Key:
     if kind == "integer":
         return _whole_key(value)
     if kind == "boolean":
-        told = value.value if isinstance(value, Constant) else value
-        if not isinstance(told, bool):
+        written = value.value if isinstance(value, Constant) else value
+        if not isinstance(written, bool):
             raise refuse("DPR-S212", f"is {kind_of(value)}, no key of a boolean column", "write true or false, bare")
-        return told
+        return written
     text = _as_written(value)
     if kind == "date" and day(text) is None:
         raise refuse("DPR-S212", f"is {kind_of(value)}, no key of a date column", "write a day such as 2024-03-07")
@@ -243,7 +243,7 @@ def _two(value: Any) -> Any:
     return tuple(value)
 
 
-Exact = Annotated[Fraction, BeforeValidator(exact), WithJsonSchema(NUMBER)]
+Exact = Annotated[Fraction, BeforeValidator(exact_number), WithJsonSchema(NUMBER)]
 Positive = Annotated[Fraction, BeforeValidator(_positive), WithJsonSchema(NUMBER)]
 Share = Annotated[Fraction, BeforeValidator(_share), WithJsonSchema(NUMBER)]
 Relative = Annotated[Fraction, BeforeValidator(_relative), WithJsonSchema(NUMBER)]

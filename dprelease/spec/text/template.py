@@ -17,12 +17,12 @@ from pydantic import TypeAdapter, ValidationError
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.spec.period import CALENDAR, beyond, span
 from dprelease.spec.text.names import nearest, shown
-from dprelease.spec.text.nodes import Entry, Node, Path, Places, scalars
+from dprelease.spec.text.nodes import MappingEntry, Path, Places, YamlNode, scalars
 from dprelease.spec.text.numbers import Constant, Numeral
 from dprelease.spec.text.scalars import Period
 from dprelease.spec.text.translate import dotted, pattern
 
-__all__ = ["filled", "refused", "require_period", "written_period"]
+__all__ = ["filled", "refused_templates", "require_period", "written_period"]
 
 _WHERE = frozenset(("queries.*.where", "queries.*.measures.*.where"))
 _PLACES = _WHERE | {"release.title", "queries.*.title", "derive.*.title", "tables.*.source.file"}
@@ -66,7 +66,7 @@ def _wrong_period(text: str) -> Mapping[str, str] | None:
     return None
 
 
-def written_period(root: Node) -> str | None:
+def written_period(root: YamlNode) -> str | None:
     """The text of ``release.period``; None where there is none, "" where it is no text at all."""
     release = root.value.get("release") if isinstance(root.value, Mapping) else None
     if release is None or not isinstance(release.node.value, Mapping) or "period" not in release.node.value:
@@ -75,7 +75,7 @@ def written_period(root: Node) -> str | None:
     return found.text if isinstance(found, Numeral | Constant) else found if isinstance(found, str) else ""
 
 
-def filled(root: Node, file: str, period: str | None) -> tuple[Node, list[Problem]]:
+def filled(root: YamlNode, file: str, period: str | None) -> tuple[YamlNode, list[Problem]]:
     """A spec with a period in the place of its own, and in the place of every template.
 
     Args:
@@ -101,7 +101,7 @@ def filled(root: Node, file: str, period: str | None) -> tuple[Node, list[Proble
     return root, [*problems, *filler.problems]
 
 
-def refused(root: Node, file: str) -> list[Problem]:
+def refused_templates(root: YamlNode, file: str) -> list[Problem]:
     """Templates in a file that has no period: the project's settings, the policy."""
     return [
         Problem("DPR-S302", f"`{dotted(path)}` holds a template", "write the text itself", _place(file, node))
@@ -110,7 +110,7 @@ def refused(root: Node, file: str) -> list[Problem]:
     ]
 
 
-def _period_problems(root: Node, file: str, wanted: str | None, *, has_template: bool) -> list[Problem]:
+def _period_problems(root: YamlNode, file: str, wanted: str | None, *, has_template: bool) -> list[Problem]:
     """A period that is missing where one is needed, or that is too long to be put in; others are told elsewhere."""
     where = Places(file, root).value("release", "period")
     scheduled = isinstance(root.value, Mapping) and "schedule" in root.value
@@ -123,33 +123,33 @@ def _period_problems(root: Node, file: str, wanted: str | None, *, has_template:
     return []
 
 
-def _with_period(root: Node, period: str) -> Node:
+def _with_period(root: YamlNode, period: str) -> YamlNode:
     """The tree with that period; as it is where there is no release that could have one."""
     release = root.value.get("release") if isinstance(root.value, Mapping) else None
     if release is None or not isinstance(root.value, Mapping) or not isinstance(release.node.value, Mapping):
         return root
     old = release.node.value.get("period")
     key, at = (release, release) if old is None else (old, old.node)
-    entry = Entry(key.line, key.column, Node(at.line, at.column, period))
-    head = Node(release.node.line, release.node.column, {**release.node.value, "period": entry})
-    return Node(root.line, root.column, {**root.value, "release": Entry(release.line, release.column, head)})
+    entry = MappingEntry(key.line, key.column, YamlNode(at.line, at.column, period))
+    head = YamlNode(release.node.line, release.node.column, {**release.node.value, "period": entry})
+    return YamlNode(root.line, root.column, {**root.value, "release": MappingEntry(release.line, release.column, head)})
 
 
-def _replaced(node: Node, path: Path, change: Callable[[Path, str, Node | Entry], str]) -> Node:
+def _replaced(node: YamlNode, path: Path, change: Callable[[Path, str, YamlNode | MappingEntry], str]) -> YamlNode:
     """The tree with every text changed; names stay as they are. At most 32 levels deep, as the reader sees to."""
     value = node.value
     if isinstance(value, Mapping):
         entries = {}
         for key, entry in value.items():
             change((*path, key), key, entry)
-            entries[key] = Entry(entry.line, entry.column, _replaced(entry.node, (*path, key), change))
-        return Node(node.line, node.column, entries)
+            entries[key] = MappingEntry(entry.line, entry.column, _replaced(entry.node, (*path, key), change))
+        return YamlNode(node.line, node.column, entries)
     if isinstance(value, str):
-        return Node(node.line, node.column, change(path, value, node))
+        return YamlNode(node.line, node.column, change(path, value, node))
     if isinstance(value, Numeral | Constant):
         return node
     items = tuple(_replaced(item, (*path, at), change) for at, item in enumerate(value))
-    return Node(node.line, node.column, items)
+    return YamlNode(node.line, node.column, items)
 
 
 @dataclass
@@ -160,12 +160,12 @@ class _Filler:
     period: str
     problems: list[Problem] = field(default_factory=list)
 
-    def text(self, path: Path, text: str, node: Node | Entry) -> str:
+    def text(self, path: Path, text: str, node: YamlNode | MappingEntry) -> str:
         """A text with the period in it; as it is where something is wrong with it."""
         if not _BRACES.search(text):
             return text
         what, name = pattern(path), f"`{dotted(path)}`"
-        if what not in _PLACES or isinstance(node, Entry):
+        if what not in _PLACES or isinstance(node, MappingEntry):
             if "{{" in text:
                 self._refuse("DPR-S302", f"{name} holds a template", _ELSEWHERE, node)
             return text
@@ -180,7 +180,7 @@ class _Filler:
             values |= {"period.start": days[0].isoformat(), "period.end": days[1].isoformat()}
         return _TEMPLATE.sub(lambda found: values[found[1].strip()], text)
 
-    def _refuse(self, code: str, summary: str, hint: str, node: Node | Entry) -> None:
+    def _refuse(self, code: str, summary: str, hint: str, node: YamlNode | MappingEntry) -> None:
         self.problems.append(Problem(code, summary, hint, _place(self.file, node)))
 
     def _wrong_use(self, text: str, *, quoted: bool) -> tuple[str, str, str] | None:
@@ -219,5 +219,5 @@ def _all_in_single_quotes(text: str) -> bool:
     )
 
 
-def _place(file: str, node: Node | Entry) -> Where:
+def _place(file: str, node: YamlNode | MappingEntry) -> Where:
     return Where(file, node.line, node.column)

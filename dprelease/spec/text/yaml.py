@@ -13,7 +13,7 @@ import yaml
 
 from dprelease.errors import Problem, SpecError, Where
 from dprelease.spec.text.names import shown
-from dprelease.spec.text.nodes import Entry, Node, Places, Scalar
+from dprelease.spec.text.nodes import MappingEntry, Places, Scalar, YamlNode
 from dprelease.spec.text.numbers import Constant, Numeral
 
 __all__ = ["LARGEST", "read_yaml"]
@@ -58,8 +58,8 @@ class _Frame:
 
     line: int
     column: int
-    items: list[Node] | None
-    entries: dict[str, Entry]
+    items: list[YamlNode] | None
+    entries: dict[str, MappingEntry]
     key: _Key | None = None
     is_key: bool = False
     is_template: bool = False
@@ -73,7 +73,7 @@ class _Reader:
     lines: list[str]
     problems: list[Problem] = field(default_factory=list)
     stack: list[_Frame] = field(default_factory=list)
-    root: Node | None = None
+    root: YamlNode | None = None
     documents: int = 0
     line: int = 1
     column: int = 1
@@ -89,10 +89,10 @@ class _Reader:
             self.begin(event)
         elif isinstance(event, yaml.AliasEvent):
             self.report("DPR-S105", f"alias `*{shown(str(event.anchor))}`", "write the value out again")
-            self.place(Node(self.line, self.column, Constant("", None)))
+            self.place(YamlNode(self.line, self.column, Constant("", None)))
         elif isinstance(event, yaml.ScalarEvent):
             self.refuse_decorations(event)
-            self.place(Node(self.line, self.column, self.scalar(event)))
+            self.place(YamlNode(self.line, self.column, self.scalar(event)))
         elif isinstance(event, yaml.CollectionStartEvent):
             self.refuse_decorations(event)
             self.open(is_list=isinstance(event, yaml.SequenceStartEvent))
@@ -157,9 +157,9 @@ class _Reader:
         value = frame.entries if frame.items is None else tuple(frame.items)
         # What was meant as text is left as an empty scalar, so that it is not told a second time as a mapping.
         is_text = frame.is_template and bool(self.stack)
-        self.place(Node(frame.line, frame.column, Constant("", None) if is_text else value))
+        self.place(YamlNode(frame.line, frame.column, Constant("", None) if is_text else value))
 
-    def place(self, node: Node) -> None:
+    def place(self, node: YamlNode) -> None:
         if not self.stack:
             self.root = node
             return
@@ -173,7 +173,7 @@ class _Reader:
             self.enter(frame.entries, frame.key, node)
             frame.key = None
 
-    def enter(self, entries: dict[str, Entry], key: _Key, node: Node) -> None:
+    def enter(self, entries: dict[str, MappingEntry], key: _Key, node: YamlNode) -> None:
         if key.text is None:
             return
         first = entries.get(key.text)
@@ -183,7 +183,7 @@ class _Reader:
             summary = f"`{shown(key.text)}` is given twice, first at {first.line}:{first.column}"
             self.report("DPR-S109", summary, "keep one of the two", key)
         else:
-            entries[key.text] = Entry(key.line, key.column, node)
+            entries[key.text] = MappingEntry(key.line, key.column, node)
 
 
 def read_yaml(text: str | bytes, file: str) -> tuple[Places, list[Problem]]:
