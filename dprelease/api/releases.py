@@ -32,11 +32,11 @@ from dprelease.release.direct import run_directly
 from dprelease.release.publishing.rendering import Outcome
 from dprelease.release.run import Request
 
-__all__ = ["Accounting", "Release", "Table", "Verification", "json_of", "open_release", "run", "verify"]
+__all__ = ["Accounting", "Release", "ReleaseTable", "Verification", "json_of", "open_release", "run", "verify"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Table(Shown):
+class ReleaseTable(Shown):
     """One published table.
 
     Attributes:
@@ -87,10 +87,10 @@ class Table(Shown):
         return f"<Table {self.name}: {', '.join(self.measures)} by {', '.join(self.keys) or 'nothing'}>"
 
 
-class Tables(dict[str, Table]):
+class Tables(dict[str, ReleaseTable]):
     """The tables of a release by name, in published order."""
 
-    def __missing__(self, name: str) -> Table:
+    def __missing__(self, name: str) -> ReleaseTable:
         raise KeyError(f"no table {name!r}; the release has {', '.join(self)}")
 
 
@@ -159,7 +159,7 @@ class Release(Shown):
             *((t.name, t.title, t.key_columns, tuple(measure.name for measure in t.measures)) for t in outlines),
         ]
         return Tables(
-            (name, Table(name, title, tuple(column.name for column in keys), measures, self._bundle, plan))
+            (name, ReleaseTable(name, title, tuple(column.name for column in keys), measures, self._bundle, plan))
             for name, title, keys, measures in described
         )
 

@@ -18,13 +18,13 @@ from dprelease.engines.files.decimals import MOST
 from dprelease.engines.files.rows import join_keys
 from dprelease.errors import BrokenPromiseError, Unsupported
 
-__all__ = ["refuse", "refuse_within", "require_secret"]
+__all__ = ["refuse_uncomputable", "refuse_within", "require_secret"]
 
 _CELLS = 10**8  # 800 MB of answers: what one entry of a ledger can hold
 _KEY_TYPES: dict[str, type] = {"text": str, "date": str, "integer": int, "boolean": bool}
 
 
-def refuse(
+def refuse_uncomputable(
     catalog: Catalog,
     grouping: Grouping,
     quantities: Sequence[Quantity],

@@ -23,9 +23,9 @@ __all__ = [
     "approval_needed",
     "approver_of",
     "check_heads",
+    "counted_approvals",
     "open_frozen",
     "require_approvals",
-    "signed",
 ]
 
 
@@ -83,7 +83,7 @@ def require_approvals(
     return approvals
 
 
-def signed(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[Signed, ...]:
+def counted_approvals(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[Signed, ...]:
     """The approvals of a frozen plan that count, whether or not they suffice.
 
     Raises:
@@ -234,7 +234,7 @@ def add_approval(path: Path, shown: FrozenPlan, policy: PolicySpec, key: Private
 
 
 def _with_approval(policy: PolicySpec, frozen: FrozenPlan, key: PrivateKey, at: str) -> FrozenPlan:
-    name, role = approver_of(policy, key.public, before=signed(policy, frozen, frozen.plan))
+    name, role = approver_of(policy, key.public, before=counted_approvals(policy, frozen, frozen.plan))
     release = frozen.plan.release
     statement = Statement(
         release=release.name,

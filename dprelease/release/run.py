@@ -31,8 +31,8 @@ from dprelease.publish import folder_for, rehearse, write
 from dprelease.release.approval import require_approvals
 from dprelease.release.data import public_content
 from dprelease.release.data.restating import data_told, nothing_to_restate, replacement
-from dprelease.release.data.sources import SourceKey, Sources
-from dprelease.release.draw import Source, draw
+from dprelease.release.data.sources import RunSources, SourceKey
+from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.environment import environment
 from dprelease.release.planning import (
     Target,
@@ -107,7 +107,7 @@ class Run:
         self._folder = rehearsal.folder if rehearsal else target.project.folder
         self._engines: dict[Maker, Engine] = {}
         self._reused: frozenset[str] = frozenset()
-        self._sources = Sources()
+        self._sources = RunSources()
         self._mine = False  # whether this run has made the reservation
         self._note = ""  # what to say of a release that was there
         self.told: tuple[str, ...] = ()  # what its user should know of the ledger
@@ -329,8 +329,8 @@ class Run:
 
     def measure(self, batch: Batch) -> int:
         """Measure a batch; returns how many measurements it is made of, all of which are now committed."""
-        source = Source(self._catalog, self._references, self._pinned.engine, self._pinned, self._sampler)
-        return len(draw(batch, source, self._ledger, self._identity))
+        source = DataSource(self._catalog, self._references, self._pinned.engine, self._pinned, self._sampler)
+        return len(draw_batch(batch, source, self._ledger, self._identity))
 
     def publish(self) -> Outcome:
         """Render from the committed answers, write the bundle, close the release."""

@@ -130,7 +130,7 @@ def test_a_csv_file_has_no_rows_exactly_when_its_reader_finds_none(parts: list[b
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "t.csv"
         path.write_bytes(data)
-        read = sum(len(block[0]) for block in csvfile.blocks(path, 1, [0]))
+        read = sum(len(block[0]) for block in csvfile.line_blocks(path, 1, [0]))
     assert no_rows(CSV, data) == (read == 0)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from dprelease.catalog.expressions.parse import read
+from dprelease.catalog.expressions.parse import parse_tree
 from dprelease.catalog.expressions.tree import (
     MOST_CHARACTERS,
     ExpressionError,
@@ -23,7 +23,7 @@ from dprelease.catalog.expressions.tree import (
     NodeKind,
     Scalar,
     canonical,
-    columns_of,
+    columns_read,
 )
 from dprelease.catalog.table import ColumnType
 
@@ -77,7 +77,7 @@ class Expression:
     @cached_property
     def columns(self) -> frozenset[str]:
         """The columns that it reads."""
-        return columns_of(self.root)
+        return columns_read(self.root)
 
     @cached_property
     def text(self) -> str:
@@ -98,7 +98,7 @@ def parse(text: str, types: Mapping[str, ColumnType]) -> Expression:
     Raises:
         ExpressionError: If anything in it is not allowed, or the types do not fit.
     """
-    expression = Expression(read(text, types))
+    expression = Expression(parse_tree(text, types))
     if len(expression.text) > MOST_CHARACTERS:
         raise ExpressionError(f"written out it is longer than {MOST_CHARACTERS} characters")
     return expression
@@ -190,7 +190,7 @@ def _known(node: Node, outcome: bool) -> frozenset[str]:
 def _valued(node: Node) -> frozenset[str]:
     """Columns that are not null where a tree is not."""
     if node.kind == "column":
-        return columns_of(node)
+        return columns_read(node)
     if node.kind == "not":
         return _valued(node.parts[0])
     if node.kind in _LENIENT:

@@ -33,8 +33,8 @@ def approve_command(
         approval_needed,
         approver_of,
         check_heads,
+        counted_approvals,
         open_frozen,
-        signed,
     )
     from dprelease.signature import read_private
 
@@ -43,7 +43,7 @@ def approve_command(
     policy = target.project.policy
     heads = target.project.open_ledger().heads([account.name for account in fresh.accounts])
     check_heads(frozen, {account.name: heads.get(account.name, Head()) for account in fresh.accounts})
-    before = signed(policy, frozen, fresh)
+    before = counted_approvals(policy, frozen, fresh)
     signer, role = approver_of(policy, private.public, name, before)
     if not as_json:
         for line in _shown(frozen, fresh):
@@ -53,7 +53,7 @@ def approve_command(
         say(f"  signing    {signer} as {role}, key {private.public.fingerprint}")
     _confirm(yes=yes, as_json=as_json)
     approved = add_approval(plan, frozen, policy, private, utc_text(utc_now()))
-    approvals = signed(policy, approved, fresh)
+    approvals = counted_approvals(policy, approved, fresh)
     missing = policy.approvals.missing([each.role for each in approvals]) if approval_needed(policy, fresh) else ()
     if as_json:
         say_json({**_facts(approved, fresh), "approvals": approval_lines(approvals), "missing": list(missing)})

@@ -116,7 +116,7 @@ def _last_chances(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _lines(facts: Mapping[str, Any], now: datetime) -> list[str]:
-    from dprelease.cli.views import columns
+    from dprelease.cli.views import text_table
 
     kind, first = facts["period"], facts["first"]
     head = f"{facts['spec']}: {facts['release']}, every {kind}"
@@ -135,7 +135,7 @@ def _lines(facts: Mapping[str, Any], now: datetime) -> list[str]:
     for each in facts["revisions"]:
         name = f"{each['period']} revision {each['revision']}"
         rows.append([_state(each), name, *_times(each, facts["timezone"], now), each["blocked"]])
-    table = columns(["state", kind, "due", "data kept until", "why"], rows) if rows else ""
+    table = text_table(["state", kind, "due", "data kept until", "why"], rows) if rows else ""
     ends = f" to {facts['last']}" if facts["last"] else ""
     lines = [f"  {line}" for line in table.splitlines()]
     return [f"{head} from {first}{ends}; {counts or 'none is over'}", *wrong, *lines]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dprelease.privacy.event import Composed
     from dprelease.release.project import Project
 
-__all__ = ["create", "incident", "open_account", "recover", "unlock"]
+__all__ = ["create_ledger", "incident", "open_account", "recover_ledger", "unlock"]
 
 
 _RECOVERY = """\
@@ -148,7 +148,7 @@ def unlock(
         say(f"the lock of {release} is free")
 
 
-def recover(
+def recover_ledger(
     project: Folder = Path(),
     why: Why = "",
     gone: Annotated[
@@ -160,7 +160,7 @@ def recover(
     from dprelease.cli.views import say
     from dprelease.release.project import Project
     from dprelease.release.publishing.published import told_apart
-    from dprelease.release.records.recovering import recover as recovered
+    from dprelease.release.records.recovering import recover_from_bundles
 
     reason = _said(why)
     found = Project.find(project)
@@ -174,14 +174,14 @@ def recover(
         say(f"  {line}")
     say(_RECOVERY)
     _confirm("Recover?", yes=yes)
-    done, errata = recovered(ledger, found.releases, reason, gone or (), "dprelease ledger recover")
+    done, errata = recover_from_bundles(ledger, found.releases, reason, gone or (), "dprelease ledger recover")
     for line in done or ("nothing that recovery is for; nothing was written",):
         say(f"  {line}")
     for path in errata:
         say(f"  erratum {path}")
 
 
-def create(
+def create_ledger(
     project: Folder = Path(),
     role: Annotated[str, typer.Option(help="The role that releases with it: it may only read and add.")] = "",
 ) -> None:
@@ -198,9 +198,9 @@ def create(
             hint="`ledger create` is for `ledger: postgresql://...` in dprelease.yaml",
             code="DPR-L143",
         )
-    from dprelease.ledger.stores.postgres import create as make
+    from dprelease.ledger.stores.postgres import create
 
-    make(url, role or None)
+    create(url, role or None)
     say("the tables are there" + (f"; role {role} may read them and add to them" if role else ""))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dprelease.cli.ledger.acts import create, incident, open_account, recover, unlock
+from dprelease.cli.ledger.acts import create_ledger, incident, open_account, recover_ledger, unlock
 from dprelease.cli.options import Folder, Json
 
 __all__ = ["ledger_app"]
@@ -18,8 +18,8 @@ ledger_app = typer.Typer(
 )
 ledger_app.command("open")(open_account)
 ledger_app.command()(unlock)
-ledger_app.command()(recover)
-ledger_app.command()(create)
+ledger_app.command("recover")(recover_ledger)
+ledger_app.command("create")(create_ledger)
 ledger_app.command()(incident)
 
 _KINDS = ("open", "reserve", "source", "measure", "close", "void", "refuse", "anchor", "recover", "incident")
@@ -52,7 +52,7 @@ _HINT = "do not release from it; restore the newest backup that passes this chec
 @ledger_app.command()
 def status(project: Folder = Path(), as_json: Json = False) -> None:
     """Spent, reserved and left per account and window, open releases, locks and incidents."""
-    from dprelease.cli.views import columns, say, say_json
+    from dprelease.cli.views import say, say_json, text_table
     from dprelease.release.project import Project
     from dprelease.release.records.status import policy_accounts, status_facts
 
@@ -69,11 +69,11 @@ def status(project: Folder = Path(), as_json: Json = False) -> None:
     if facts["open"]:
         rows = [[each["release"], _publication(each), each["since"], each["plan"]] for each in facts["open"]]
         say("\nopen releases")
-        say(columns(["release", "period", "since", "plan"], rows))
+        say(text_table(["release", "period", "since", "plan"], rows))
     if facts["locks"]:
         rows = [_lock_row(each) for each in facts["locks"]]
         say("\nlocks")
-        say(columns(["release", "period", "held by", "since", "doing"], rows))
+        say(text_table(["release", "period", "held by", "since", "doing"], rows))
 
 
 def _publication(release: Mapping[str, Any]) -> str:
@@ -88,7 +88,7 @@ def _lock_row(lock: Mapping[str, Any]) -> list[str]:
 
 
 def _account_lines(account: Mapping[str, Any]) -> list[str]:
-    from dprelease.cli.views import columns
+    from dprelease.cli.views import text_table
     from dprelease.release.records.status import APART
 
     order = f" at order {account['order']}" if account["order"] else ""
@@ -120,7 +120,7 @@ def _account_lines(account: Mapping[str, Any]) -> list[str]:
             f"  {together}had it been fixed in advance (grants nothing), at delta {account['delta']}; the plain sum of "
             f"the plans is epsilon {plain['epsilon']} at delta {plain['delta']}:"
         )
-        table = columns(["accountant", "epsilon"], list(map(list, account["hypothetical"].items())), frozenset({1}))
+        table = text_table(["accountant", "epsilon"], list(map(list, account["hypothetical"].items())), frozenset({1}))
         lines += [f"    {line}" for line in table.splitlines()]
     return lines
 
@@ -153,7 +153,7 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Entries in order; with --json their full bodies."""
-    from dprelease.cli.views import columns, say, say_json
+    from dprelease.cli.views import say, say_json, text_table
     from dprelease.release.project import Project
     from dprelease.release.records.status import log_lines
 
@@ -164,11 +164,11 @@ def log(
         say_json({"entries": lines})
         return
     rows = [[str(each["sequence"]), each["at"], each["kind"], each["what"], each["hash"][:12]] for each in lines]
-    say(columns(["entry", "at", "kind", "what", "hash"], rows, right=frozenset({0})))
+    say(text_table(["entry", "at", "kind", "what", "hash"], rows, right=frozenset({0})))
 
 
-@ledger_app.command()
-def check(project: Folder = Path(), as_json: Json = False) -> None:
+@ledger_app.command("check")
+def check_ledger(project: Folder = Path(), as_json: Json = False) -> None:
     """Chain, anchors, published bundles, measurements and sums; exits with 7 where something does not hold."""
     from dprelease.cli.views import complain_of, say, say_json
     from dprelease.errors import CheckFailed
@@ -213,8 +213,8 @@ def advice(findings: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(hints))
 
 
-@ledger_app.command()
-def export(
+@ledger_app.command("export")
+def export_ledger(
     project: Folder = Path(),
     account: Annotated[str, typer.Option(help="Only this account.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write it there, and not on standard output.")] = None,
@@ -225,9 +225,9 @@ def export(
     from dprelease.cli.views import say, say_json
     from dprelease.errors import LedgerError
     from dprelease.release.project import Project
-    from dprelease.release.records.export import export as exported
+    from dprelease.release.records.export import export
 
-    facts = exported(Project.find(project).open_ledger(), account)
+    facts = export(Project.find(project).open_ledger(), account)
     if out is None:
         say_json(facts)
         return

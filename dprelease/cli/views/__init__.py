@@ -9,7 +9,7 @@ from typing import Any
 
 from dprelease.errors import DpReleaseError, Problem
 
-__all__ = ["columns", "complain", "complain_of", "say", "say_json", "warn"]
+__all__ = ["complain", "complain_of", "say", "say_json", "text_table", "warn"]
 
 
 def say(text: str = "") -> None:
@@ -39,7 +39,7 @@ def warn(problems: Sequence[Problem]) -> None:
         sys.stderr.write(f"warning: {problem}\n")
 
 
-def columns(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
     """A plain table: two spaces between columns, numbers to the right where ``right`` says so."""
     table = [list(header), *[list(row) for row in rows]]
     widths = [max(len(row[k]) for row in table) for k in range(len(header))]

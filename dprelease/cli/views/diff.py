@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dprelease.cli.views import columns, say, say_json
+from dprelease.cli.views import say, say_json, text_table
 from dprelease.errors import CheckFailed
 from dprelease.plan.explain.changes import Block, Comes, Moved
 from dprelease.plan.explain.noise_changes import Drawn, Number
 
 if TYPE_CHECKING:
     from dprelease.publish import Comparison
-    from dprelease.release.diff import Compared, Side
+    from dprelease.release.diff import Diff, DiffSide
 
 __all__ = ["moved_facts", "print_moved", "show_diff"]
 
@@ -46,7 +46,7 @@ def show_diff(first: str, second: str, confidence: Fraction, *, as_json: bool, p
     _check(compared)
 
 
-def _check(compared: Compared) -> None:
+def _check(compared: Diff) -> None:
     asked = [each for each in compared.moved.differences if each.what not in _NAMES]
     noise = sum(bool(block.other_noise) for block in compared.moved.blocks)
     changes = compared.numbers.changes if compared.numbers is not None else ()
@@ -64,7 +64,7 @@ def _check(compared: Compared) -> None:
     )
 
 
-def _facts(compared: Compared, confidence: Fraction) -> dict[str, Any]:
+def _facts(compared: Diff, confidence: Fraction) -> dict[str, Any]:
     numbers = compared.numbers
     return {
         "first": _side_facts(compared.first),
@@ -81,7 +81,7 @@ def _facts(compared: Compared, confidence: Fraction) -> dict[str, Any]:
     }
 
 
-def _side_facts(side: Side) -> dict[str, str]:
+def _side_facts(side: DiffSide) -> dict[str, str]:
     release = side.plan.release
     named = {"release": release.name, "period": release.period}
     return {"given": side.given, "kind": side.kind, **named, "plan_fingerprint": side.plan.fingerprint()}
@@ -101,14 +101,14 @@ def _changes(compared: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _show(compared: Compared) -> None:
+def _show(compared: Diff) -> None:
     one, two = compared.first.plan.release, compared.second.plan.release
     if one.name != two.name:
         say(f"two releases: {one.name}/{one.period} beside {two.name}/{two.period}\n")
     differences = compared.moved.differences
     if differences:
         rows = [[each.what, each.before or "-", each.after or "-"] for each in differences]
-        say(columns(["what was asked", "before", "after"], rows))
+        say(text_table(["what was asked", "before", "after"], rows))
         say()
     print_moved(compared.moved)
     _show_files(compared)
@@ -119,7 +119,7 @@ def _show(compared: Compared) -> None:
             say("of numbers that were made non-negative or whole the estimates before are compared")
 
 
-def _show_files(compared: Compared) -> None:
+def _show_files(compared: Diff) -> None:
     files = [f"  + {path}" for path in compared.added] + [f"  - {path}" for path in compared.dropped]
     if not files:
         return
@@ -151,7 +151,7 @@ def _show_numbers(compared: Comparison) -> None:
         for each in compared.changes[:_MOST_SHOWN]
     ]
     header = ["number", "cell", "before", "after", "change", "noise explains"]
-    say(columns(header, rows, right=frozenset({2, 3, 4, 5})))
+    say(text_table(header, rows, right=frozenset({2, 3, 4, 5})))
     if len(compared.changes) > _MOST_SHOWN:
         say(f"... and {len(compared.changes) - _MOST_SHOWN} more: --json has all of them")
 
@@ -229,7 +229,7 @@ def print_moved(moved: Moved) -> None:
     rows = [row for block in moved.blocks if block.other_noise for row in _rows(block)]
     if rows:
         header = ["noise of", "number", "hidden by", "share", "after", "scale", "after", "margin", "after", "times"]
-        say(columns(header, rows, right=frozenset(range(3, 10))))
+        say(text_table(header, rows, right=frozenset(range(3, 10))))
         say()
     shared = [block for block in moved.blocks if _other_share(block) and not block.other_noise]
     if shared:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dprelease.cli.views import columns, say
+from dprelease.cli.views import say, text_table
 from dprelease.errors import PublishError
 from dprelease.release.tuning.utility import WATERMARK, utility
 
@@ -110,7 +110,7 @@ def _text(figures: Utility) -> str:
                 "-" if each.coverage is None else f"{each.coverage:.1%}",
             ]
         )
-    lines += columns(_HEADER, table, right=frozenset(range(2, len(_HEADER)))).splitlines()
+    lines += text_table(_HEADER, table, right=frozenset(range(2, len(_HEADER)))).splitlines()
     lines += [f"left out  {each}" for each in figures.left_out]
     return "\n".join([WATERMARK, *(f"CONFIDENTIAL  {line}".rstrip() for line in lines), WATERMARK])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from dprelease.cli.views import columns, say, say_json
+from dprelease.cli.views import say, say_json, text_table
 from dprelease.publish import Check
 from dprelease.release.check import check_release, failure, public_key
 from dprelease.signature import NotAKey, PublicKey
@@ -45,7 +45,7 @@ def verify_bundle(bundle: Path, *, key: str = "", as_json: bool) -> None:
 
 def _show(checks: tuple[Check, ...]) -> None:
     rows = [[_WORDS[check.passed], check.name, check.detail.partition("\n")[0]] for check in checks]
-    say(columns(["", "check", "finding"], rows))
+    say(text_table(["", "check", "finding"], rows))
     for check in checks:
         for line in check.detail.split("\n")[1:]:
             say(f"\n{check.name}: {line}")

@@ -13,10 +13,10 @@ from dprelease.catalog.table import Table
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.errors import BrokenPromiseError
 
-__all__ = ["check_cells", "check_rows"]
+__all__ = ["check_cell_bounds", "check_row_bounds"]
 
 
-def check_rows(stage: Stage, rows: Any, table: Table, unit: str, limit: int) -> None:
+def check_row_bounds(stage: Stage, rows: Any, table: Table, unit: str, limit: int) -> None:
     """Count the rows of every unit of a table, before joins.
 
     Raises:
@@ -27,7 +27,7 @@ def check_rows(stage: Stage, rows: Any, table: Table, unit: str, limit: int) -> 
     _check(stage, counts.aggregate(held=counts["held"].max()), table, {"held": ("max_rows", limit)})
 
 
-def check_cells(stage: Stage, pairs: Any, table: Table, unit: Sequence[str], grouping: Grouping) -> None:
+def check_cell_bounds(stage: Stage, pairs: Any, table: Table, unit: Sequence[str], grouping: Grouping) -> None:
     """Count the cells, the rows per cell and all rows of every unit.
 
     Args:

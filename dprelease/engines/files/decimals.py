@@ -116,7 +116,7 @@ def exact_steps(text: str, column: Column, step: Fraction) -> int:
         for limit, beyond in ((column.range.low, -1), (column.range.high, 1)):
             scaled = exact.multiply(number, Decimal(limit.denominator))
             if exact.compare(scaled, Decimal(limit.numerator)) == beyond:
-                return rounded(limit / step)
+                return rounded_steps(limit / step)
     # floor(|x| d / n + 1/2) as a quotient of whole numbers of some decimal place
     above = exact.add(exact.multiply(exact.abs(number), Decimal(2 * step.denominator)), Decimal(step.numerator))
     whole = exact.divide_int(above, Decimal(2 * step.numerator))
@@ -124,7 +124,7 @@ def exact_steps(text: str, column: Column, step: Fraction) -> int:
     return -size if number < 0 else size
 
 
-def rounded(steps: Fraction) -> int:
+def rounded_steps(steps: Fraction) -> int:
     """A rational number of steps as a whole one, halves away from zero."""
     size = min(MOST, (2 * abs(steps.numerator) + steps.denominator) // (2 * steps.denominator))
     return -size if steps < 0 else size

@@ -112,13 +112,8 @@ def _exists(text: str, parse: Callable[[str], object]) -> bool:
     return True
 
 
-def read_text(text: str) -> str:
-    """The text itself, character by character."""
-    return text
-
-
 READ: Mapping[ColumnType, Callable[[str], Scalar | None]] = {
-    "text": read_text,
+    "text": str,
     "integer": read_integer,
     "decimal": read_decimal,
     "boolean": read_boolean,

@@ -33,7 +33,7 @@ from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.failpoints import hit
 from dprelease.regular import sync_folder
 
-__all__ = ["Pinned", "Record", "Records", "SourceKey", "Sources", "read_by"]
+__all__ = ["Pinned", "Record", "Records", "RunSources", "SourceKey", "tables_read"]
 
 Identity = tuple[str, str, str]
 
@@ -192,7 +192,7 @@ def _make(path: Path) -> None:
     sync_folder(folder)
 
 
-def read_by(catalog: Catalog, table: str) -> tuple[str, ...]:
+def tables_read(catalog: Catalog, table: str) -> tuple[str, ...]:
     """The confidential tables that a pass over ``table`` reads: itself and those that it joins."""
     return (table, *dict.fromkeys(join.table for join in catalog.tables[table].private_joins if join.table != table))
 
@@ -232,7 +232,7 @@ class Pinned:
         self.check(listed)
 
 
-class Sources:
+class RunSources:
     """The sources of one run, from its reservation to its first read.
 
     Attributes:

@@ -18,7 +18,7 @@ from dprelease.publish import folder_for, set_aside
 from dprelease.publish.manifest import MANIFEST_FILE
 from dprelease.regular import LARGEST_MANIFEST, read_regular
 
-__all__ = ["Shelf", "make_way", "refused", "require_accounted", "shelf_of", "told_apart"]
+__all__ = ["Shelf", "charge_missing", "make_way", "require_accounted", "shelf_of", "told_apart"]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def require_accounted(ledger: Ledger, releases: Path, release: str, period: str)
         _require_none(shelf)
     missing = ledger.lacks(shelf.found)
     if missing:
-        raise refused(missing, ledger.id)
+        raise charge_missing(missing, ledger.id)
     folder = str(folder_for(releases, release, period))
     if folder in shelf.unreadable and ledger.find(release, period) is None:
         raise LedgerError(
@@ -156,7 +156,7 @@ def make_way(ledger: Ledger, folder: Path, entry: str, plan: str) -> None:
         return  # whoever writes looks at it
     missing = ledger.lacks([there]) if there is not None else ()
     if missing:
-        raise refused(missing, ledger.id)
+        raise charge_missing(missing, ledger.id)
     if there is not None and there.plan == plan and there.entry.hash != entry:
         raise LedgerError(
             f"{folder} holds another answer to this very plan, charged by entry {there.entry.sequence}",
@@ -167,7 +167,7 @@ def make_way(ledger: Ledger, folder: Path, entry: str, plan: str) -> None:
     set_aside(folder, entry)
 
 
-def refused(missing: Iterable[Published], ledger: str) -> LedgerError:
+def charge_missing(missing: Iterable[Published], ledger: str) -> LedgerError:
     """The error for bundles whose charge is not in a ledger.
 
     Args:

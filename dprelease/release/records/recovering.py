@@ -17,13 +17,13 @@ from dprelease.publish import check_bundle
 from dprelease.regular import LARGEST_PLAN, read_regular, replace_file
 from dprelease.release.publishing.published import shelf_of
 
-__all__ = ["FORMAT", "evidence_of", "recover"]
+__all__ = ["FORMAT", "evidence_of", "recover_from_bundles"]
 
 FORMAT = "dprelease-erratum-lost/1"
 _BELIEVED = ("manifest", "signature", "plan", "facts")
 
 
-def recover(
+def recover_from_bundles(
     ledger: Ledger, releases: Path, why: str, gone: Sequence[str] = (), command: str = ""
 ) -> tuple[tuple[str, ...], tuple[Path, ...]]:
     """Make a ledger usable, with what its anchors and the bundles of its project know.

@@ -27,7 +27,7 @@ __all__ = [
     "UNBOUNDED",
     "account_status",
     "accounts_of",
-    "draws_of",
+    "charged_draws",
     "log_lines",
     "policy_accounts",
     "status_facts",
@@ -198,14 +198,14 @@ def _plain_sum(releases: list[Taken]) -> dict[str, Any]:
     }
 
 
-def draws_of(tally: Tally, name: str) -> Composed:
+def charged_draws(tally: Tally, name: str) -> Composed:
     """Everything that stands charged to an account, equal releases as one repeated event."""
     counted = Counter(taken.parts[name].digest for taken in _parts(tally, name))
     return Composed(events=tuple(Repeated(event=tally.draws[digest], count=n) for digest, n in counted.items()))
 
 
 def _hypothetical(tally: Tally, name: str, delta: Fraction) -> dict[str, str]:
-    draws = draws_of(tally, name)
+    draws = charged_draws(tally, name)
     shown = {}
     for kind, accountant in ACCOUNTANTS.items() if draws.events else ():
         try:

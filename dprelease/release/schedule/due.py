@@ -23,8 +23,8 @@ from dprelease.spec.fields.schedule import Scheduled, ScheduleSpec, read_schedul
 from dprelease.spec.period import Per, is_a, periods, span
 
 __all__ = [
+    "PeriodStatus",
     "Revision",
-    "Slot",
     "State",
     "at_work",
     "coverage",
@@ -41,7 +41,7 @@ State = Literal["published", "open", "given_up", "waiting", "due", "late", "lost
 
 
 @dataclass(frozen=True)
-class Slot:
+class PeriodStatus:
     """One period of a schedule.
 
     Attributes:
@@ -74,7 +74,7 @@ def first_period(kind: Per, reservations: Iterable[Reservation]) -> str | None:
 
 def coverage(
     schedule: ScheduleSpec, first: str, reservations: Iterable[Reservation], now: datetime
-) -> tuple[Slot, ...]:
+) -> tuple[PeriodStatus, ...]:
     """Every period from the first one to the present or the last one, each in one state; and whatever is open.
 
     A period of a later day that was released by hand is none of them. What the ledger says goes before what the clock
@@ -110,13 +110,13 @@ def coverage(
 
 def _slot(
     schedule: ScheduleSpec, period: str, end: date, taken: Sequence[Reservation], now: datetime, *, passed: bool
-) -> Slot:
+) -> PeriodStatus:
     due, gone = schedule.complete(end), schedule.gone(end)
     why = "" if taken else _passed_over(schedule, period, end, now, passed=passed)
     state: State = "skipped" if why else _begun(taken) if taken else _never_begun(due, gone, now, passed=passed)
     waits = state in ("open", "due", "late") and gone is not None and now < gone
     last_chance = waits and gone is not None and gone <= schedule.next_tick(now)
-    return Slot(period, state, due, gone, passed, last_chance, why)
+    return PeriodStatus(period, state, due, gone, passed, last_chance, why)
 
 
 def _passed_over(schedule: ScheduleSpec, period: str, end: date, now: datetime, *, passed: bool) -> str:
@@ -312,7 +312,7 @@ def in_words(holder: Holder) -> str:
     return f"process {holder.process} on {holder.host} since {holder.since}, doing: {holder.doing}"
 
 
-def _slot_facts(slot: Slot, holder: Holder | None, short: str, now: datetime) -> dict[str, Any]:
+def _slot_facts(slot: PeriodStatus, holder: Holder | None, short: str, now: datetime) -> dict[str, Any]:
     blocked = ""
     if slot.state in ("due", "late"):
         blocked = short

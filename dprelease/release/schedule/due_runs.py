@@ -23,8 +23,8 @@ from dprelease.release.project import Project
 from dprelease.release.revisions import revisions_of
 from dprelease.release.run import Request
 from dprelease.release.schedule.due import (
+    PeriodStatus,
     Revision,
-    Slot,
     at_work,
     coverage,
     first_period,
@@ -210,13 +210,13 @@ def not_begun(turn: Turn, after: Turn) -> Left:
     return Left(turn.period, turn.revision, "stopped", says, alarm=True)
 
 
-def _is_ours(scheduled: Scheduled, slot: Slot) -> bool:
+def _is_ours(scheduled: Scheduled, slot: PeriodStatus) -> bool:
     """Whether the spec, as it is now, could be run for the period."""
     last = scheduled.schedule.last
     return is_a(scheduled.schedule.period, slot.period) and (last is None or slot.period <= last)
 
 
-def _left(scheduled: Scheduled, slot: Slot, revision: int, held: Mapping[str, Holder]) -> Left | None:
+def _left(scheduled: Scheduled, slot: PeriodStatus, revision: int, held: Mapping[str, Holder]) -> Left | None:
     period = slot.period
     if slot.state in ("open", "due", "late"):
         if period in held:

@@ -8,8 +8,8 @@ what would be published without noise.
 **It is no release and has no guarantee.** A comparison with the truth is a function of the truth that no noise hides:
 two runs on data that differ in one person can differ in every figure. So it never touches data that an account has paid
 for, charges nothing, commits nothing, keeps no answer, and its figures are confidential. Exact values exist in
-:func:`compare` alone, as in ``draw``; nothing of them is logged, cached or handed on but sums of errors over the cells
-of a table and size class, and the errors of this module tell no value.
+:func:`compare_with_truth` alone, as in ``draw``; nothing of them is logged, cached or handed on but sums of errors over
+the cells of a table and size class, and the errors of this module tell no value.
 
 The truth is what the plan asks for without its noise: after the declared bounds and clips, and before values were
 rounded to a grid, so that a grid that is too coarse shows as what it is. What bounds and clips leave out of the data is
@@ -45,15 +45,15 @@ from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.tables.measured import Inputs, inputs_of, queries_as_tables
 from dprelease.release.data.sources import Pinned
-from dprelease.release.draw import Source, draw
+from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.rehearsal import Rehearsal
-from dprelease.release.tuning.error_figures import Errors, Sums
+from dprelease.release.tuning.error_figures import Errors, ErrorSums
 from dprelease.release.tuning.listening import Box, Keys, Listening
 from dprelease.release.tuning.stand_in import require_outside, require_told, stand_in
 
-__all__ = ["WATERMARK", "Utility", "compare", "utility"]
+__all__ = ["WATERMARK", "Utility", "compare_with_truth", "utility"]
 
 WATERMARK = "CONFIDENTIAL: compares with the truth - not a release"
 
@@ -128,7 +128,7 @@ def utility(
         for table in tables.values():
             engine.describe(table)
         files = None if rehearsal else stand_in(target.project, plan, tables, engine)
-        found = compare(plan, _catalog(plan, tables), references, engine, repeat, show)
+        found = compare_with_truth(plan, _catalog(plan, tables), references, engine, repeat, show)
         if files is not None:
             files.require_same()
     return Utility(
@@ -156,7 +156,7 @@ def _catalog(plan: ReleasePlan, tables: Mapping[str, Table]) -> Catalog:
     return plan.catalog.model_copy(update={"tables": {**plan.catalog.tables, **tables}})
 
 
-def compare(
+def compare_with_truth(
     plan: ReleasePlan,
     catalog: Catalog,
     references: Mapping[str, ReferenceTable],
@@ -182,15 +182,15 @@ def compare(
         BrokenPromiseError: For anything else, by class only: its own text may hold a value.
     """
     listening, ledger = Listening(engine), _Forgetting(os.urandom(32))
-    source = Source(catalog, references, cast(Engine, listening), cast(Pinned, _Unpinned()))
-    sums: dict[tuple[str, str], Sums] = {}
+    source = DataSource(catalog, references, cast(Engine, listening), cast(Pinned, _Unpinned()))
+    sums: dict[tuple[str, str], ErrorSums] = {}
     unexpected = ""
     try:
         for done in range(repeat):
             drawn = {
                 measured.step: measured
                 for batch in plan.batches(whole=True)
-                for measured in draw(batch, source, cast(Ledger, ledger), ("utility", "", ""))
+                for measured in draw_batch(batch, source, cast(Ledger, ledger), ("utility", "", ""))
             }
             inputs = inputs_of(plan, drawn)
             published = queries_as_tables(plan, inputs)
@@ -204,7 +204,7 @@ def compare(
                 for shown, known in zip(noisy.measures, true.measures, strict=True):
                     values = np.rint(known.value) if query.workload or query.ranges else known.value
                     size = np.rint(values) if rows is None or _counts(shown) else rows
-                    found = sums.setdefault((_label(plan, query), shown.name), Sums())
+                    found = sums.setdefault((_label(plan, query), shown.name), ErrorSums())
                     found.add(query.name, shown, values, size)
             listening.forget_chosen()
             show(done + 1, repeat)
@@ -250,7 +250,7 @@ def _exact_inputs(
     plan: ReleasePlan,
     inputs: Inputs,
     drawn: Mapping[str, Measurement],
-    source: Source,
+    source: DataSource,
     listening: Listening,
     secret: bytes,
 ) -> Inputs:
@@ -313,7 +313,7 @@ def _counted(box: Box, residual: Residual | None) -> npt.NDArray[np.int64]:
 
 
 def _rows(
-    query: PlannedQuery, measures: Sequence[PublishedMeasure], source: Source, secret: bytes, keys: Keys
+    query: PlannedQuery, measures: Sequence[PublishedMeasure], source: DataSource, secret: bytes, keys: Keys
 ) -> Floats | None:
     """The true rows of every cell, where a measure is no count: they are then what its size class is about."""
     if query.workload is not None or all(map(_counts, measures)):
