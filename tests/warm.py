@@ -44,7 +44,7 @@ _COMMANDS = (
     "dprelease.cli.ledger.acts",
     "dprelease.cli.views.plan",
     "dprelease.cli.views.run",
-    "dprelease.cli.views.verify",
+    "dprelease.release.check",
     "dprelease.plan.verify.second_opinion",
     "dp_accounting.pld.privacy_loss_distribution",
     "dp_accounting.rdp",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -51,7 +51,7 @@ from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.revisions import other_frozen, plan_of_revision, require_time
 from dprelease.signature import PrivateKey
 
-__all__ = ["Executor", "Outcome", "Progress", "Request", "Run", "open_run"]
+__all__ = ["Outcome", "Progress", "Request", "Run", "open_run"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -80,14 +80,6 @@ class Request(Value):
     revision: int = Field(default=0, ge=0)
     early: str = ""
     sampler: Sampler = "native"
-
-
-class Executor(Protocol):
-    """Walks the steps of a run; the two are ``release.direct`` and ``flows``."""
-
-    def __call__(self, request: Request, progress: Progress | None = None) -> Outcome:
-        """Run the request to its end."""
-        ...
 
 
 class Run:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +16,7 @@ from dprelease.catalog.table import Catalog, Column, PrivateJoin, Range, Source,
 from dprelease.engines import ENGINES, Engine
 from dprelease.engines.files import fingerprint
 from dprelease.errors import EngineError, LedgerError, Unavailable
+from dprelease.ledger import Ledger
 from dprelease.release.data.sources import Pinned, RunSources, SourceKey, tables_read
 
 IDENTITY = ("people", "2024", "plan")
@@ -96,7 +97,7 @@ def engine(folder: Path) -> Iterator[Engine]:
 
 
 def pin(ledger: FakeLedger, engine: Engine, key: SourceKey = KEY, accept: str = "") -> Pinned:
-    return RunSources().pin(ledger, IDENTITY, TABLES, engine, key, accept)
+    return RunSources().pin(cast(Ledger, ledger), IDENTITY, TABLES, engine, key, accept)
 
 
 def anew(folder: Path) -> Engine:
@@ -160,7 +161,7 @@ def test_another_key_is_told_apart_from_other_data(folder: Path) -> None:
     pin(ledger, anew(folder))
     sources = RunSources()
     with pytest.raises(LedgerError, match=r"not the one that people/2024 was first read with") as caught:
-        sources.pin(ledger, IDENTITY, TABLES, anew(folder), OTHER)
+        sources.pin(cast(Ledger, ledger), IDENTITY, TABLES, anew(folder), OTHER)
     assert caught.value.code == "DPR-L151"
     assert KEY.id in str(caught.value)
     assert OTHER.id in str(caught.value)
@@ -208,7 +209,7 @@ def test_a_file_that_is_missing_at_the_pin_is_told_before_any_byte_is_read(
         (folder / name).unlink()
     sources, ledger = RunSources(), FakeLedger()
     with pytest.raises(Unavailable):
-        sources.pin(ledger, IDENTITY, TABLES, engine, KEY)
+        sources.pin(cast(Ledger, ledger), IDENTITY, TABLES, engine, KEY)
     assert (sources.begun, read, ledger.entries) == (False, [], [])
 
 
@@ -221,7 +222,7 @@ def test_once_a_byte_may_have_been_read_it_says_so(engine: Engine, monkeypatch: 
 
     monkeypatch.setattr(fingerprint, "_digest", cancelled)
     with pytest.raises(KeyboardInterrupt):
-        sources.pin(FakeLedger(), IDENTITY, TABLES, engine, KEY)
+        sources.pin(cast(Ledger, FakeLedger()), IDENTITY, TABLES, engine, KEY)
 
 
 # Around every read.

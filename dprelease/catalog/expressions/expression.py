@@ -105,27 +105,13 @@ def parse(text: str, types: Mapping[str, ColumnType]) -> Expression:
 
 
 BLANKS = " \t\n\v\f\r"
-
-
 # Patterns for whole texts, in what Python and RE2 understand alike.
 INTEGER_TEXT = r"[+-]?[0-9]+"
-
-
 NUMBER_TEXT = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
-
-
 TRUE_TEXT = "[Tt]|[Tt][Rr][Uu][Ee]|1"
-
-
 FALSE_TEXT = "[Ff]|[Ff][Aa][Ll][Ss][Ee]|0"
-
-
 DATE_TEXT = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-
-
 DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}.*"  # a date or a timestamp; the dot matches line ends too
-
-
 _CASED = (range(0x590), range(0x1E00, 0x2000), range(0xFF00, 0xFFF0))
 
 
@@ -166,9 +152,9 @@ def known_where(condition: Node) -> frozenset[str]:
     IS NULL`` is false where a is not null, and says nothing where it is true.
 
     >>> types: dict[str, ColumnType] = {"delay": "integer", "carrier": "text"}
-    >>> sorted(known_where(read("delay > 15 AND carrier IN ('AA', 'UA')", types)))
+    >>> sorted(known_where(parse_tree("delay > 15 AND carrier IN ('AA', 'UA')", types)))
     ['carrier', 'delay']
-    >>> sorted(known_where(read("delay > 15 OR carrier = 'AA'", types)))
+    >>> sorted(known_where(parse_tree("delay > 15 OR carrier = 'AA'", types)))
     []
     """
     return _known(condition, True)

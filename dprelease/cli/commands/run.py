@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +46,7 @@ def run_command(
     as_json: Json = False,
 ) -> None:
     """Plan, reserve the budget, measure every step once, publish. The same command resumes after any crash."""
-    from dprelease.cli.views.run import give_up_release, run_all_due, run_release
+    from dprelease.cli.views.run import give_up_release, run_all_due, run_release, run_to_end
     from dprelease.noise import SAMPLERS
     from dprelease.release.run import Request
 
@@ -62,7 +63,7 @@ def run_command(
             raise typer.BadParameter("not together with --due", param_hint="--sampler")
         if period or synthetic or restate or accept_changed_data or as_planned or revision or early or give_up:
             raise typer.BadParameter("only together with --direct and --json", param_hint="--due")
-        run_all_due(target, direct=direct, as_json=as_json)
+        run_all_due(target, partial(run_to_end, direct=direct), as_json=as_json)
         return
     if give_up:
         give_up_release(target, give_up, period, as_json=as_json)

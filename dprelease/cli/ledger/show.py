@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from dprelease.cli.ledger.acts import create_ledger, incident, open_account, recover_ledger, unlock
-from dprelease.cli.options import Folder, Json
+from dprelease.cli.options import Folder, Json, open_project
+from dprelease.cli.views import complain_of, json_text, say, say_json, text_table
+from dprelease.errors import CheckFailed, LedgerError
 
 __all__ = ["ledger_app"]
 
@@ -52,12 +54,10 @@ _HINT = "do not release from it; restore the newest backup that passes this chec
 @ledger_app.command()
 def status(project: Folder = Path(), as_json: Json = False) -> None:
     """Spent, reserved and left per account and window, open releases, locks and incidents."""
-    from dprelease.cli.views import say, say_json, text_table
-    from dprelease.release.project import Project
     from dprelease.release.records.status import policy_accounts, status_facts
 
-    found = Project.find(project)
-    facts = status_facts(found.open_ledger(), policy_accounts(found))
+    found, ledger = open_project(project)
+    facts = status_facts(ledger, policy_accounts(found))
     if as_json:
         say_json(facts)
         return
@@ -88,7 +88,6 @@ def _lock_row(lock: Mapping[str, Any]) -> list[str]:
 
 
 def _account_lines(account: Mapping[str, Any]) -> list[str]:
-    from dprelease.cli.views import text_table
     from dprelease.release.records.status import APART
 
     order = f" at order {account['order']}" if account["order"] else ""
@@ -153,13 +152,11 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Entries in order; with --json their full bodies."""
-    from dprelease.cli.views import say, say_json, text_table
-    from dprelease.release.project import Project
     from dprelease.release.records.status import log_lines
 
     if kind and kind not in _KINDS:
         raise typer.BadParameter(f"there are: {', '.join(_KINDS)}", param_hint="--kind")
-    lines = log_lines(Project.find(project).open_ledger(), account, release, kind, since, last)
+    lines = log_lines(open_project(project)[1], account, release, kind, since, last)
     if as_json:
         say_json({"entries": lines})
         return
@@ -170,15 +167,11 @@ def log(
 @ledger_app.command("check")
 def check_ledger(project: Folder = Path(), as_json: Json = False) -> None:
     """Chain, anchors, published bundles, measurements and sums; exits with 7 where something does not hold."""
-    from dprelease.cli.views import complain_of, say, say_json
-    from dprelease.errors import CheckFailed
     from dprelease.release.check import rounded_releases
     from dprelease.release.data.public_content import published_sources
-    from dprelease.release.project import Project
     from dprelease.release.publishing.published import told_apart
 
-    found = Project.find(project)
-    ledger = found.open_ledger()
+    found, ledger = open_project(project)
     findings = [*ledger.check(), *told_apart(ledger, found.releases)]
     if not findings:  # of a ledger that is not sound nothing can be read with certainty
         findings = [
@@ -220,19 +213,14 @@ def export_ledger(
     out: Annotated[Path | None, typer.Option(help="Write it there, and not on standard output.")] = None,
 ) -> None:
     """Everything charged, as JSON with the events in dp_accounting's form, so that strangers can recompute it."""
-    import json
-
-    from dprelease.cli.views import say, say_json
-    from dprelease.errors import LedgerError
-    from dprelease.release.project import Project
     from dprelease.release.records.export import export
 
-    facts = export(Project.find(project).open_ledger(), account)
+    facts = export(open_project(project)[1], account)
     if out is None:
         say_json(facts)
         return
     try:
-        out.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        out.write_text(json_text(facts), encoding="utf-8")
     except OSError as error:
         raise LedgerError(
             f"cannot write {out}: {error.strerror or type(error).__name__}",

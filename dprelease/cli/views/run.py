@@ -3,33 +3,96 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from dprelease.cli.views import complain_of, say, say_json
+from dprelease.cli.views import complain, complain_of, say, say_json
+from dprelease.errors import BrokenPromiseError, CheckFailed, DpReleaseError, Locked, OrchestratorError
 from dprelease.release.publishing.rendering import Outcome
 from dprelease.release.run import Progress, Request
+from dprelease.release.schedule.due_runs import Left, Turn, agenda, not_begun, stays_charged, try_in_order
 
-__all__ = ["give_up_release", "run_all_due", "run_release"]
+__all__ = ["give_up_release", "run_all_due", "run_release", "run_to_end"]
 
 
 def run_release(request: Request, *, direct: bool, as_json: bool) -> None:
     """Run a spec or a frozen plan, and say how it ended."""
-    outcome = _run(request, direct=direct)
+    outcome = run_to_end(request, direct=direct)
     if as_json:
         say_json(outcome.model_dump(mode="json"))
         return
     _report(outcome, rehearsal=request.synthetic)
 
 
-def run_all_due(target: Path, *, direct: bool, as_json: bool) -> None:
-    """Run every period of a schedule that is due, each as if it had been typed."""
-    from dprelease.cli.views.due_runs import run_due
+def run_all_due(target: Path, execute: Callable[[Request], Outcome], *, as_json: bool) -> None:
+    """Run every period of a schedule that is due, in order, each as if it had been typed: executed to its end.
 
-    one, report = partial(_run, direct=direct), partial(_report, rehearsal=False)
-    run_due(target, one, report, as_json=as_json)
+    One that fails takes no later one with it.
+
+    Raises:
+        CheckFailed: If one of them failed; each was told before.
+    """
+    listed = agenda(target, datetime.now(UTC))
+    if not as_json:
+        for each in listed.left:
+            if each.alarm or each.why == "held":
+                say(f"left {_named(listed.release, each)}: {each.says}")
+        if not listed.turns:
+            say(f"nothing of {listed.release} is due")
+    done: list[Outcome] = []
+    failed: dict[Turn, DpReleaseError] = {}
+
+    def attempt(turn: Turn) -> bool:
+        try:
+            outcome = execute(turn.request(str(target.resolve())))
+        except (BrokenPromiseError, OrchestratorError):
+            raise  # the next one would fail alike
+        except DpReleaseError as error:
+            complain(error)
+            if isinstance(error, Locked):  # somebody has taken it since: it is theirs
+                return True
+            failed[turn] = error
+            return False
+        done.append(outcome)
+        if not as_json:
+            _report(outcome, rehearsal=False)
+        return True
+
+    stopped, waiting = try_in_order(listed.turns, attempt, partial(stays_charged, target, listed.release))
+    left = [*listed.left, *(not_begun(turn, stopped) for turn in waiting if stopped)]
+    if as_json:
+        say_json(
+            {
+                "release": listed.release,
+                "released": [each.model_dump(mode="json") for each in done],
+                "failed": [_failure(turn, error) for turn, error in failed.items()],
+                "left": [{**vars(each)} for each in left],
+            }
+        )
+    if failed:
+        raise CheckFailed(
+            f"{len(failed)} of {len(listed.turns)} release(s) of {listed.release} failed"
+            + (f", and {len(waiting)} were not begun" if waiting else ""),
+            detail=", ".join(f"{turn}: {error.code}" for turn, error in failed.items())
+            + (
+                f"; {stopped} stays charged: no other period is begun before it is finished or ended" if waiting else ""
+            ),
+            hint="`dprelease due` says what is left; the same command tries it again, and pays for nothing twice"
+            + (f"; `dprelease run {target} --period {stopped.period} --give-up REASON` ends it" if stopped else ""),
+            code="DPR-C111",
+        )
+
+
+def _failure(turn: Turn, error: DpReleaseError) -> dict[str, Any]:
+    return {"period": turn.period, "revision": turn.revision, "code": error.code, "summary": error.summary}
+
+
+def _named(release: str, left: Left) -> str:
+    return f"{release}/{Turn(left.period, left.revision)}"
 
 
 def give_up_release(target: Path, why: str, period: str | None, *, as_json: bool) -> None:
@@ -45,7 +108,7 @@ def give_up_release(target: Path, why: str, period: str | None, *, as_json: bool
         say(f"  account  {account['name']}: epsilon {account['after']} with it, {account['before']} before; charged")
 
 
-def _run(request: Request, *, direct: bool) -> Outcome:
+def run_to_end(request: Request, *, direct: bool) -> Outcome:
     """Run a request to its end, in this process alone or through Prefect."""
     with _progress() as show:
         if direct:

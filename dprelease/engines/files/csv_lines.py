@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["LONGEST", "csv_header", "line_blocks", "line_fields", "split_lines"]
+__all__ = ["LONGEST", "column_blocks", "csv_header", "line_fields", "split_lines"]
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -34,7 +34,7 @@ _FIELD = re.compile(rb'(?:"([^"]*+(?:""[^"]*+)*+)"|([^",][^,]*+|))(,|\Z)')
 def line_fields(line: bytes) -> list[bytes] | None:
     """The fields of one line without its line end, or None if it does not parse.
 
-    >>> fields(b'a,"b,""c",'), fields(b'a,"b'), fields(b'"a"b')
+    >>> line_fields(b'a,"b,""c",'), line_fields(b'a,"b'), line_fields(b'"a"b')
     ([b'a', b'b,"c', b''], None, None)
     """
     found: list[bytes] = []
@@ -59,7 +59,7 @@ def csv_header(path: Path) -> list[str] | None:
     return None if names is None else [name.decode("utf-8", "replace") for name in names]
 
 
-def line_blocks(path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK) -> Iterator[list[Any]]:
+def column_blocks(path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK) -> Iterator[list[Any]]:
     """The wanted columns as Arrow arrays of bytes, a block of lines at a time.
 
     Args:

@@ -38,7 +38,6 @@ __all__ = [
     "Look",
     "Watch",
     "fingerprint_of",
-    "fingerprints",
     "hashed",
     "no_rows",
     "present",
@@ -77,28 +76,6 @@ class Hashed:
     look: Look
     settled: bool
     digest: str
-
-
-def fingerprints(
-    source: Source, folder: Path, environment: Mapping[str, str], key: bytes, account: str = ""
-) -> tuple[str, ...]:
-    """The fingerprint of every file of a source, sorted.
-
-    A file without any row of data (nothing, a header alone, a Parquet file of no rows) gets one that depends on the
-    account too: such files may well be equal under two accounts, and nothing shows that they are empty.
-
-    Args:
-        source: What names the files.
-        folder: What they are relative to.
-        environment: What ``${env:NAME}`` may name.
-        key: 32 secret bytes.
-        account: The account of the table that they belong to.
-
-    Raises:
-        Unavailable: If a file is gone, cannot be read, or is written to meanwhile; only its class is told.
-    """
-    paths = files(source, folder, environment)
-    return tuple(sorted(hashed(path, source, key, account, None).digest for path in paths))
 
 
 def present(table: Table, folder: Path, environment: Mapping[str, str]) -> None:

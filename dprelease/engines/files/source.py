@@ -213,7 +213,7 @@ def stored_blocks(table: Table, path: Path, names: Sequence[str]) -> Iterator[li
     """
     wanted = [column.name for column in stored_columns(table)] or list(names[:1])
     if table.source.format == "csv":
-        yield from csvfile.line_blocks(path, len(names), [names.index(name) for name in wanted])
+        yield from csvfile.column_blocks(path, len(names), [names.index(name) for name in wanted])
         return
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):

@@ -24,16 +24,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines import Engine
 from dprelease.engines.files.fingerprint import KEY_BYTES
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.failpoints import hit
+from dprelease.ledger import Ledger
+from dprelease.ledger.model.reservation import Sources
 from dprelease.regular import sync_folder
 
-__all__ = ["Pinned", "Record", "Records", "RunSources", "SourceKey", "tables_read"]
+__all__ = ["Pinned", "RunSources", "SourceKey", "tables_read"]
 
 Identity = tuple[str, str, str]
 
@@ -41,46 +43,6 @@ _ID = b"dprelease source key\0"
 _WAYS_OUT = (
     "`--accept-changed-data REASON`, which the report will show, or `--give-up`, which ends it with what it cost"
 )
-
-
-class Record(Protocol):
-    """What the ledger last recorded of a release's sources."""
-
-    @property
-    def tables(self) -> Mapping[str, tuple[str, ...]]:
-        """Fingerprints of the files of each table."""
-        ...
-
-    @property
-    def key(self) -> str:
-        """Which key they were made with."""
-        ...
-
-
-class Records(Protocol):
-    """What is asked of a ledger here."""
-
-    def sourced(self, release: str, period: str, plan: str) -> Record | None:
-        """What was last recorded for a reservation; None before its first read."""
-        ...
-
-    def require_readable(
-        self, tables: Mapping[str, tuple[str, ...]] | None, accounts: Mapping[str, str], key_id: str, *, accepted: bool
-    ) -> None:
-        """Refuse what ``source`` would refuse, before anything is charged; without tables another key alone."""
-        ...
-
-    def source(
-        self,
-        release: str,
-        period: str,
-        plan: str,
-        tables: Mapping[str, tuple[str, ...]],
-        key_id: str,
-        accepted: str = "",
-    ) -> None:
-        """Record what is about to be read, durably; it refuses a source that belongs to another account."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -244,7 +206,7 @@ class RunSources:
         self.begun = False
 
     def look(
-        self, ledger: Records, tables: Mapping[str, Table], engine: Engine, key: SourceKey, accept: str = ""
+        self, ledger: Ledger, tables: Mapping[str, Table], engine: Engine, key: SourceKey, accept: str = ""
     ) -> None:
         """Before a release is charged: the key is the ledger's, and no other account has paid for a file.
 
@@ -274,7 +236,7 @@ class RunSources:
 
     def pin(
         self,
-        ledger: Records,
+        ledger: Ledger,
         identity: Identity,
         tables: Mapping[str, Table],
         engine: Engine,
@@ -322,7 +284,7 @@ class RunSources:
         return Pinned(engine, dict(tables), key, hashes, release)
 
     def _first(
-        self, ledger: Records, identity: Identity, found: Mapping[str, tuple[str, ...]], key: SourceKey, accept: str
+        self, ledger: Ledger, identity: Identity, found: Mapping[str, tuple[str, ...]], key: SourceKey, accept: str
     ) -> None:
         """Record what is read for the first time; with a reason where the ledger knows another key."""
         try:
@@ -333,7 +295,7 @@ class RunSources:
             ledger.source(*identity, found, key.id, accepted=accept)
 
 
-def _differing(recorded: Record, found: Mapping[str, tuple[str, ...]]) -> list[str]:
+def _differing(recorded: Sources, found: Mapping[str, tuple[str, ...]]) -> list[str]:
     names = sorted({*recorded.tables, *found})
     return [name for name in names if tuple(recorded.tables.get(name, ("none",))) != found.get(name)]
 

@@ -25,7 +25,6 @@ from dprelease.release.project import Project, account_of
 __all__ = [
     "APART",
     "UNBOUNDED",
-    "account_status",
     "accounts_of",
     "charged_draws",
     "log_lines",
@@ -41,11 +40,6 @@ _MOST = 10**9  # releases that are looked for; nobody will make more
 def policy_accounts(project: Project) -> dict[str, Account]:
     """The accounts of the policy, by name."""
     return {name: account_of(name, account) for name, account in project.policy.accounts.items()}
-
-
-def account_status(project: Project, ledger: Ledger) -> list[dict[str, Any]]:
-    """Every account of the policy and of the ledger; see `status_facts`."""
-    return accounts_of(ledger.tally(), policy_accounts(project))
 
 
 def status_facts(ledger: Ledger, policy: Mapping[str, Account]) -> dict[str, Any]:
