@@ -25,7 +25,7 @@ from dprelease.publish.accounting.semantics import semantics
 from dprelease.regular import replace_file
 from dprelease.release.records.status import UNBOUNDED
 
-__all__ = ["FORMAT", "errata", "erratum_path", "write_errata"]
+__all__ = ["FORMAT", "errata", "write_beside", "write_errata"]
 
 FORMAT = "dprelease-erratum/1"
 
@@ -111,40 +111,48 @@ def _read(each: Recorded, spent: Spent | None) -> dict[str, str] | None:
         return {"epsilon": UNBOUNDED, "delta": round_up(delta)}
 
 
-def erratum_path(releases: Path, facts: Mapping[str, Any], ending: str) -> Path:
-    """Beside the bundle, named by the entry: ``releases/survey/2024.erratum-17.json``."""
-    folder = folder_for(releases, facts["release"], facts["period"])
-    return folder.with_name(f"{folder.name}.erratum-{facts['incident']['entry']}{ending}")
-
-
 def write_errata(releases: Path, found: Iterable[Mapping[str, Any]]) -> tuple[Path, ...]:
     """Write those that are missing or differ, beside bundles that are there; returns the paths of all.
 
     Raises:
-        PublishError: One cannot be written.
+        PublishError: One cannot be written (DPR-W210).
     """
-    paths = []
-    for facts in found:
-        if not folder_for(releases, facts["release"], facts["period"]).is_dir():
-            continue
-        for ending, text in ((".json", dumps(dict(facts)) + "\n"), (".md", _words(facts))):
-            path = erratum_path(releases, facts, ending)
-            _write(path, text.encode())
-            paths.append(path)
+    hint = "the incident is in the ledger; the same command writes the errata again"
+    beside = [(folder_for(releases, facts["release"], facts["period"]), facts) for facts in found]
+    return tuple(
+        path
+        for bundle, facts in beside
+        if bundle.is_dir()
+        for path in write_beside(bundle, facts["incident"]["entry"], facts, _words(facts), hint)
+    )
+
+
+def write_beside(bundle: Path, entry: int, facts: Mapping[str, Any], words: str, hint: str) -> tuple[Path, ...]:
+    """Write an erratum in two forms, named by its entry: ``releases/survey/2024.erratum-17.json`` and ``.md``.
+
+    Args:
+        bundle: The folder of the bundle that it is about.
+        entry: The number of the ledger's entry.
+        facts: What a machine reads.
+        words: What a person reads.
+        hint: What to do where it cannot be written.
+
+    Returns:
+        The paths of both; what has these bytes already is left as it is.
+
+    Raises:
+        PublishError: One cannot be written (DPR-W210).
+    """
+    texts = {".json": dumps(dict(facts)) + "\n", ".md": words}
+    paths = {bundle.with_name(f"{bundle.name}.erratum-{entry}{ending}"): text for ending, text in texts.items()}
+    for path, text in paths.items():
+        try:
+            if not (path.is_file() and path.read_bytes() == text.encode()):
+                replace_file(path, text.encode())
+        except OSError as error:
+            what = f"cannot write {path}: {error.strerror or type(error).__name__}"
+            raise PublishError(what, hint=hint, code="DPR-W210") from error
     return tuple(paths)
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        if path.is_file() and path.read_bytes() == data:
-            return
-        replace_file(path, data)
-    except OSError as error:
-        raise PublishError(
-            f"cannot write {path}: {error.strerror or type(error).__name__}",
-            hint="the incident is in the ledger; the same command writes the errata again",
-            code="DPR-W210",
-        ) from error
 
 
 def _words(facts: Mapping[str, Any]) -> str:
