@@ -31,7 +31,7 @@ from dprelease.publish import folder_for, rehearse, write
 from dprelease.release.approval import require_approvals
 from dprelease.release.data import public_content
 from dprelease.release.data.restating import data_told, nothing_to_restate, replacement
-from dprelease.release.data.sources import RunSources, SourceKey
+from dprelease.release.data.sources import RunSources, SourceKey, confidential_tables, fingerprints, source_key
 from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.environment import environment
 from dprelease.release.planning import (
@@ -205,8 +205,7 @@ class Run:
         """No reference is a confidential file; of a rehearsal, which reads no source, it was told by its path alone."""
         project = self._target.project
         if plan.catalog.references and not self._rehearsal:
-            key = project.folder / project.settings.source_key
-            public_content.require_public(plan, project.folder, project.confidential, self._ledger, key)
+            public_content.require_public(plan, project.folder, project.confidential, self._ledger, project.source_key)
 
     def _approvals(self, plan: ReleasePlan) -> tuple[Signed, ...]:
         """The signatures that the policy demands, checked; a rehearsal needs none."""
@@ -230,8 +229,7 @@ class Run:
     def _hashed(self, plan: ReleasePlan) -> tuple[SourceKey, dict[str, tuple[str, ...]]]:
         """The files of a plan as they are now, by keyed hash; the key is there, for something was measured."""
         key, tables = self._source_key(), self._tables(plan)
-        engine = self._engine(tables)
-        return key, {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        return key, fingerprints(self._engine(tables), tables, key)
 
     def pin(self) -> None:
         """Fingerprint what is about to be read, or hold it against what was read before; nothing where all is measured.
@@ -255,8 +253,7 @@ class Run:
 
     def _source_key(self) -> SourceKey:
         project = self._target.project
-        apart = [project.releases, *([self._ledger.folder] if self._ledger.folder else [])]
-        return SourceKey.of(project.folder / project.settings.source_key, apart)
+        return source_key(project.source_key, project.releases, self._ledger)
 
     def give_back(self, error: BaseException) -> None:
         """After a failure before the first read: the budget that this run has just reserved is returned.
@@ -290,9 +287,7 @@ class Run:
             self._note = self._data_told(known)
 
     def _tables(self, plan: ReleasePlan) -> dict[str, Table]:
-        used = {each.aggregate.table for each in plan.measured}
-        used |= {join.table for name in used for join in plan.catalog.tables[name].private_joins}
-        tables = {name: table for name, table in plan.catalog.tables.items() if name in used}
+        tables = confidential_tables(plan)
         return self._rehearsal.tables(plan, tables) if self._rehearsal else tables
 
     @property
@@ -332,7 +327,7 @@ class Run:
         release = self._ledger.find(*self._identity[:2]) or self.reservation
         publication = rendered(self._ledger, release, key=self._key, rehearsal=self._rehearsal is not None)
         hit("publish.rendered")
-        folder = self._bundle_folder()
+        folder = folder_for(self._releases, self.reservation.release, self.reservation.period)
         if not self._rehearsal:
             make_way(self._ledger, folder, self.reservation.hash, self.reservation.plan_fingerprint)
         write(publication, folder)
@@ -345,9 +340,6 @@ class Run:
         ended = outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
         looks = () if self._rehearsal else looks_of(self._ledger, release)
         return ended.model_copy(update={"note": "; ".join(filter(None, (self._note, tuned_told(looks))))})
-
-    def _bundle_folder(self) -> Path:
-        return folder_for(self._releases, self.reservation.release, self.reservation.period)
 
     @property
     def _releases(self) -> Path:

@@ -33,9 +33,10 @@ from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.failpoints import hit
 from dprelease.ledger import Ledger
 from dprelease.ledger.model.reservation import Sources
+from dprelease.plan.document import ReleasePlan
 from dprelease.regular import sync_folder
 
-__all__ = ["Pinned", "RunSources", "SourceKey", "tables_read"]
+__all__ = ["Pinned", "RunSources", "SourceKey", "confidential_tables", "fingerprints", "source_key", "tables_read"]
 
 Identity = tuple[str, str, str]
 
@@ -159,6 +160,23 @@ def tables_read(catalog: Catalog, table: str) -> tuple[str, ...]:
     return (table, *dict.fromkeys(join.table for join in catalog.tables[table].private_joins if join.table != table))
 
 
+def confidential_tables(plan: ReleasePlan) -> dict[str, Table]:
+    """The tables that the passes of a plan read, by name, in the order of the catalog."""
+    used = {name for each in plan.measured for name in tables_read(plan.catalog, each.aggregate.table)}
+    return {name: table for name, table in plan.catalog.tables.items() if name in used}
+
+
+def fingerprints(engine: Engine, tables: Mapping[str, Table], key: SourceKey) -> dict[str, tuple[str, ...]]:
+    """The keyed hashes of the files of each table as they are now; raises as ``Engine.fingerprint``."""
+    return {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+
+
+def source_key(path: Path, releases: Path, ledger: Ledger) -> SourceKey:
+    """The key in a file, which lies neither among releases nor beside their ledger; see :meth:`SourceKey.of`."""
+    apart = [releases, *([ledger.folder] if ledger.folder else [])]
+    return SourceKey.of(path, apart)
+
+
 @dataclass(frozen=True)
 class Pinned:
     """The state of the data that a run answers from; shared by the threads that measure."""
@@ -177,7 +195,8 @@ class Pinned:
             Unavailable: If one cannot be read now.
             EngineError: If one was written to after its rows were read.
         """
-        changed = [n for n in names if self.engine.fingerprint(self.tables[n], self.key.secret) != self.files[n]]
+        now = fingerprints(self.engine, {name: self.tables[name] for name in names}, self.key)
+        changed = [name for name, files in now.items() if files != self.files[name]]
         if changed:
             raise _changed(self.release, changed)
 
@@ -231,7 +250,7 @@ class RunSources:
             engine.present(table)
         accounts = {name: table.account for name, table in tables.items()}
         ledger.require_readable(None, accounts, key.id, accepted=bool(accept))  # before an hour of hashing
-        hashes = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        hashes = fingerprints(engine, tables, key)
         ledger.require_readable(hashes, accounts, key.id, accepted=bool(accept))
 
     def pin(
@@ -265,7 +284,7 @@ class RunSources:
         if recorded is not None and recorded.key != key.id and not accept:
             raise _another_key(release, recorded.key, key)  # before an hour of hashing
         self.begun = True
-        hashes = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        hashes = fingerprints(engine, tables, key)
         hit("source.read")
         if recorded is None:
             self._first(ledger, identity, hashes, key, accept)

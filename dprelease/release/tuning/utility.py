@@ -44,7 +44,7 @@ from dprelease.noise.truth import true_factor, true_numbers, true_quantile, true
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.tables.measured import Inputs, inputs_of, queries_as_tables
-from dprelease.release.data.sources import Pinned
+from dprelease.release.data.sources import Pinned, confidential_tables
 from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
@@ -123,12 +123,14 @@ def utility(
         rehearsal = Rehearsal.begin() if synthetic else None
         if rehearsal:
             opened.callback(rehearsal.close)
-        folder, tables = rehearsal.folder if rehearsal else target.project.folder, _tables(plan, rehearsal)
+        folder, tables = rehearsal.folder if rehearsal else target.project.folder, confidential_tables(plan)
+        tables = rehearsal.tables(plan, tables) if rehearsal else tables
         engine = opened.enter_context(closing(engine_for(tables.values())(folder, os.environ)))
         for table in tables.values():
             engine.describe(table)
+        catalog = plan.catalog.model_copy(update={"tables": {**plan.catalog.tables, **tables}})
         files = None if rehearsal else stand_in(target.project, plan, tables, engine)
-        found = compare_with_truth(plan, _catalog(plan, tables), references, engine, repeat, show)
+        found = compare_with_truth(plan, catalog, references, engine, repeat, show)
         if files is not None:
             files.require_same()
     return Utility(
@@ -143,17 +145,6 @@ def utility(
             *(f"{each.name}: made of published tables by SQL" for each in plan.derive),
         ),
     )
-
-
-def _tables(plan: ReleasePlan, rehearsal: Rehearsal | None) -> dict[str, Table]:
-    used = {batch.table for batch in plan.batches()}
-    used |= {join.table for name in used for join in plan.catalog.tables[name].private_joins}
-    tables = {name: table for name, table in plan.catalog.tables.items() if name in used}
-    return rehearsal.tables(plan, tables) if rehearsal else tables
-
-
-def _catalog(plan: ReleasePlan, tables: Mapping[str, Table]) -> Catalog:
-    return plan.catalog.model_copy(update={"tables": {**plan.catalog.tables, **tables}})
 
 
 def compare_with_truth(
