@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import PublishError
@@ -84,24 +82,19 @@ class CapChange(Value):
     after: Budget
 
 
-class Restated(Value):
+class Restated(GrownValue):
     """What a release replaces: the plan and the ledger entry of the one before it, and why.
 
     ``data`` says whether the files are others than those that the one before was measured from, ``measured`` whether
     something else is measured; empty where the ledger cannot tell.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("data", "measured")
     plan_fingerprint: str
     sequence: int
     reason: str
     data: Literal["", "corrected", "same"] = ""
     measured: Literal["", "changed", "same"] = ""
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Bundles that were made before there were these fields keep their bytes.
-        written: dict[str, Any] = plain(self)
-        return {name: each for name, each in written.items() if each or name not in ("data", "measured")}
 
     @property
     def what(self) -> str:
@@ -118,7 +111,7 @@ class Looked(Value):
     tables: tuple[str, ...]
 
 
-class Facts(Value):
+class Facts(GrownValue):
     """What a bundle says that is not in the plan; all of it public, none of it read from a clock here.
 
     Attributes:
@@ -142,6 +135,7 @@ class Facts(Value):
         rehearsal: The data was made up; every page and table then says so.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id")
     plan_fingerprint: str
     reserved_at: str
     ledger_sequence: int
@@ -159,18 +153,6 @@ class Facts(Value):
     signer: str = ""
     rehearsal: bool = False
     ledger_id: str = ""
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Bundles that were made before there were these fields keep their bytes.
-        written: dict[str, Any] = plain(self)
-        if written["paid_by"] is None:
-            del written["paid_by"]
-        if not written["looks"]:
-            del written["looks"]
-        if not written["ledger_id"]:
-            del written["ledger_id"]
-        return written
 
     @property
     def ledger(self) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 
 __all__ = ["MANIFEST_FILE", "FileFacts", "LedgerFacts", "Manifest"]
 
@@ -20,17 +18,14 @@ class FileFacts(Value):
     bytes: int
 
 
-class LedgerFacts(Value):
+class LedgerFacts(GrownValue):
     """The ledger entry that charged the release; ``id`` is which ledger, and is not written where it is not known."""
 
+    LATER: ClassVar[tuple[str, ...]] = ("id",)
     sequence: int
     hash: str
     reserved_at: str
     id: str = ""
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in plain(self).items() if name != "id" or value}
 
 
 class Manifest(Value):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.formats import USUAL, FormatName
 from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
@@ -129,9 +129,10 @@ def _budget(value: Any) -> Any:
     return value if isinstance(value, Budget) else BudgetSpec.model_validate(value).model_dump()
 
 
-class PrivacySpec(SpecValue):
+class PrivacySpec(SpecValue, GrownValue):
     """Who is protected, how two neighbouring tables differ, and what may be spent."""
 
+    LATER: ClassVar[tuple[str, ...]] = ("allocation",)
     unit: Annotated[PrivacyUnit, BeforeValidator(_unit, json_schema_input_type=UnitSpec)]
     neighboring: Neighboring = Field(
         Neighboring.ADD_REMOVE, strict=False, description="Neighbours differ by one unit more, or by one replaced."
@@ -143,14 +144,6 @@ class PrivacySpec(SpecValue):
         "shares", description="shares divide the budget; with least_error they weigh errors, whose total is made least."
     )
     at_most: Cap | None = Field(None, description="A lower cap than the account's; it can never raise it.")
-
-    @model_serializer(mode="wrap")
-    def _without_the_usual(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Specs that divide the budget by shares keep the fingerprint that they had before there was another way."""
-        fields: dict[str, Any] = written(self)
-        if self.allocation == "shares":
-            del fields["allocation"]
-        return fields
 
 
 def _csv(file: str) -> str:
@@ -188,9 +181,10 @@ class UnreliableSpec(SpecValue):
     show: Literal["flag", "blank"] = Field("flag", description="Published with a flag, or left blank.")
 
 
-class PublishSpec(SpecValue):
+class PublishSpec(SpecValue, GrownValue):
     """How the tables are written."""
 
+    LATER: ClassVar[tuple[str, ...]] = ("csv_formulas",)
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
@@ -201,14 +195,6 @@ class PublishSpec(SpecValue):
         description="Keys that a spreadsheet takes for formulas, in CSV: escape puts ' before them; left out: "
         "escape where noise selects the keys, keep where they are declared.",
     )
-
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Specs that say nothing of formulas keep the fingerprint that they had before it could be said."""
-        fields: dict[str, Any] = written(self)
-        if self.csv_formulas is None:
-            del fields["csv_formulas"]
-        return fields
 
 
 def _no_default(schema: dict[str, Any]) -> None:

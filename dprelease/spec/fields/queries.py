@@ -10,16 +10,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_serializer,
     model_validator,
 )
 from pydantic.config import JsonDict
 from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
 
+from dprelease.canonical import GrownValue
 from dprelease.measures import MEASURES, AskedMeasure, Measure
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import (
@@ -195,12 +194,13 @@ def _table_or_top(schema: JsonDict) -> None:
     schema["anyOf"] = [{"required": ["measures"]}, {"required": ["top_k", "k"]}, {"required": ["marginals"]}]
 
 
-class QuerySpec(SpecValue):
+class QuerySpec(SpecValue, GrownValue):
     """One published table: the full cross product of the keys of `by`, empty cells too; or the most frequent keys.
 
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges")
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
     table: Filled = Field(description="A name under `tables`.")
@@ -237,15 +237,6 @@ class QuerySpec(SpecValue):
         validate_default=True,
     )
     expect: dict[str, PositiveWhole] = Field({}, description="A public guess per cell of a count of this query.")
-
-    @model_serializer(mode="wrap")
-    def _without_no_workload(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Queries without these keep the text, and specs the fingerprint, that they had before there were any."""
-        fields: dict[str, Any] = written(self)
-        for name in ("marginals", "levels", "shares", "ranges"):
-            if getattr(self, name) is None:
-                del fields[name]
-        return fields
 
     @field_validator("of")
     @classmethod

@@ -9,13 +9,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     WithJsonSchema,
-    model_serializer,
     model_validator,
 )
 from pydantic.config import JsonDict
 
+from dprelease.canonical import GrownValue
 from dprelease.catalog.table import SOURCE_FORMATS
 from dprelease.spec.fields.columns import ColumnSpec
 from dprelease.spec.fields.value import SpecValue
@@ -91,9 +90,10 @@ def _unit_id(value: Any) -> Any:
     return None if value == "none" else value
 
 
-class TableSpec(SpecValue):
+class TableSpec(SpecValue, GrownValue):
     """One confidential table."""
 
+    LATER: ClassVar[tuple[str, ...]] = ("time",)
     account: Filled = Field(description="The account of policy.yaml that pays.")
     source: SourceSpec
     unit_id: Annotated[
@@ -106,11 +106,3 @@ class TableSpec(SpecValue):
     bounds: BoundsSpec | None = None
     join: tuple[JoinSpec, ...] = Field((), description="Joins that add columns, one after the other.")
     columns: dict[str, ColumnSpec] = Field(description="The columns that are used, by name.")
-
-    @model_serializer(mode="wrap")
-    def _without_no_time(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Specs without a time keep the fingerprint that they had before there were times."""
-        fields: dict[str, Any] = written(self)
-        if self.time is None:
-            del fields["time"]
-        return fields
