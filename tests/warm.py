@@ -43,7 +43,7 @@ _COMMANDS = (
     "dprelease.cli.app",
     "dprelease.cli.ledger.acts",
     "dprelease.cli.views.plan",
-    "dprelease.cli.views.run",
+    "dprelease.release.schedule.due_runs",
     "dprelease.release.check",
     "dprelease.plan.verify.second_opinion",
     "dp_accounting.pld.privacy_loss_distribution",

@@ -81,7 +81,7 @@ def run_app() -> None:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from dprelease import __version__
+        from dprelease.version import __version__
 
         typer.echo(f"dprelease {__version__}")
         raise typer.Exit

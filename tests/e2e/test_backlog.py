@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.cli.views.run import run_all_due
+from dprelease.cli.commands.run import run_all_due
 from dprelease.errors import CheckFailed, DpReleaseError, LedgerError
 from dprelease.ledger import Ledger
 from dprelease.release.direct import run_directly

@@ -9,9 +9,9 @@ import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dprelease import __version__
 from dprelease.errors import LedgerError
 from dprelease.ledger.model.entry import Actor
+from dprelease.version import __version__
 
 __all__ = ["cannot_use", "make_folder", "require_owner", "this_process", "utc_now", "utc_text"]
 
