@@ -29,10 +29,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.residual import Residual
-from dprelease.catalog.table import Catalog, Table
+from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines import Engine, engine_for
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from dprelease.estimate import PublishedMeasure
@@ -50,7 +50,6 @@ from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.tuning.error_figures import Errors, ErrorSums
-from dprelease.release.tuning.listening import Box, Keys, Listening
 from dprelease.release.tuning.stand_in import require_outside, require_told, stand_in
 
 __all__ = ["WATERMARK", "Utility", "compare_with_truth", "utility"]
@@ -60,6 +59,8 @@ WATERMARK = "CONFIDENTIAL: compares with the truth - not a release"
 _PARTS = 10**10  # of a clip, without rounding
 
 Floats = npt.NDArray[np.float64]
+Box = Exact | ExactHistogram
+Keys = tuple[tuple[Key, ...], ...] | None
 Shown = Callable[[int, int], None]
 
 
@@ -172,7 +173,7 @@ def compare_with_truth(
         DpReleaseError: Errors of the engine, which hold no data.
         BrokenPromiseError: For anything else, by class only: its own text may hold a value.
     """
-    listening, ledger = Listening(engine), _Forgetting(os.urandom(32))
+    listening, ledger = _Listening(engine), _Forgetting(os.urandom(32))
     source = DataSource(catalog, references, cast(Engine, listening), cast(Pinned, _Unpinned()))
     sums: dict[tuple[str, str], ErrorSums] = {}
     unexpected = ""
@@ -242,7 +243,7 @@ def _exact_inputs(
     inputs: Inputs,
     drawn: Mapping[str, Measurement],
     source: DataSource,
-    listening: Listening,
+    listening: _Listening,
     secret: bytes,
 ) -> Inputs:
     """What the steps would have measured without noise and rounding, over the keys that were chosen with it."""
@@ -349,3 +350,40 @@ class _Forgetting:
     def secret(self, release: str, period: str, plan: str) -> bytes:
         """The same bytes in all repetitions."""
         return self.key
+
+
+class _Listening:
+    """An engine that reads once: it keeps the boxes which it has handed out, unopened, and hands them out again."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._boxes: dict[tuple[Grouping, Keys, Quantity], Box] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def aggregate(
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: Mapping[str, ReferenceTable],
+        secret: bytes,
+        keys: Sequence[tuple[Key, ...]] | None = None,
+        within: None = None,
+    ) -> tuple[Box, ...]:
+        """As of the engine; the rows are read once, for every step is measured as a whole."""
+        chosen = None if keys is None else tuple(keys)
+        missing = [each for each in quantities if (grouping, chosen, each) not in self._boxes]
+        if missing:
+            exact = self._engine.aggregate(catalog, grouping, missing, references, secret=secret, keys=keys)
+            self._boxes.update({(grouping, chosen, each): box for each, box in zip(missing, exact, strict=True)})
+        return tuple(self._boxes[grouping, chosen, each] for each in quantities)
+
+    def box(self, grouping: Grouping, keys: Keys, quantity: Quantity) -> Box:
+        """A box that was handed out."""
+        return self._boxes[grouping, keys, quantity]
+
+    def forget_chosen(self) -> None:
+        """Drop the boxes over keys that noise chose: it chooses others next time."""
+        self._boxes = {key: box for key, box in self._boxes.items() if key[1] is None}
