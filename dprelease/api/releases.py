@@ -249,8 +249,7 @@ def open_release(folder: str | os.PathLike[str], *, key: str = "") -> Release:
     """
     bundle = open_bundle(os.fspath(folder))
     checks = check_files(bundle, public_key(key) if key else None)
-    if any(each.passed is False for each in checks):
-        raise _told_failure(checks)
+    _require_passed(checks)
     if bundle.shown is None:
         raise _unreadable(LOOK_FILE)
     return Release(bundle, bundle.shown)
@@ -287,16 +286,17 @@ def verify(folder: str | os.PathLike[str], *, key: str = "") -> Verification:
         CheckFailed: If a check fails; it says which, and what was found.
     """
     checks = check_release(Path(folder), public_key(key) if key else None)
-    if any(each.passed is False for each in checks):
-        raise _told_failure(checks)
+    _require_passed(checks)
     return Verification(checks)
 
 
-def _told_failure(checks: Sequence[Check]) -> CheckFailed:
-    """The error of the command, with what the command prints before it."""
-    error = failure(checks)
-    error.detail = "\n    ".join(f"{each.name}: {each.detail}" for each in checks if each.passed is False)
-    return error
+def _require_passed(checks: Sequence[Check]) -> None:
+    """Raise the error of the command where a check failed, with what the command prints before it."""
+    failed = [each for each in checks if each.passed is False]
+    if failed:
+        error = failure(checks)
+        error.detail = "\n    ".join(f"{each.name}: {each.detail}" for each in failed)
+        raise error
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,10 +93,8 @@ def _facts(compared: Diff, confidence: Fraction) -> dict[str, Any]:
         "confidence": str(confidence),
         "compared": numbers.compared if numbers is not None else 0,
         "left_out": numbers.left_out if numbers is not None else 0,
-        "differences": [
-            {"what": each.what, "before": each.before, "after": each.after} for each in compared.moved.differences
-        ],
-        "changes": _changes(numbers) if numbers is not None else [],
+        "differences": [asdict(each) for each in compared.moved.differences],
+        "changes": [asdict(each) for each in numbers.changes] if numbers is not None else [],
         "plan": moved_facts(compared.moved),
         "files": {"added": list(compared.added), "dropped": list(compared.dropped)},
     }
@@ -105,20 +104,6 @@ def _side_facts(side: DiffSide) -> dict[str, str]:
     release = side.plan.release
     named = {"release": release.name, "period": release.period}
     return {"given": side.given, "kind": side.kind, **named, "plan_fingerprint": side.plan.fingerprint()}
-
-
-def _changes(compared: Comparison) -> list[dict[str, Any]]:
-    return [
-        {
-            "query": each.query,
-            "measure": each.measure,
-            "keys": list(each.keys),
-            "before": each.before,
-            "after": each.after,
-            "noise": each.noise,
-        }
-        for each in compared.changes
-    ]
 
 
 def _show(compared: Diff) -> None:

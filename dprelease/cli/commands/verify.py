@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,8 +38,7 @@ def verify_command(
     checks = check_release(bundle, signer)
     passed = all(check.passed is not False for check in checks)  # what was not run fails nothing
     if as_json:
-        facts = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in checks]
-        say_json({"passed": passed, "checks": facts})
+        say_json({"passed": passed, "checks": [asdict(check) for check in checks]})
     else:
         _show(checks)
     if not passed:

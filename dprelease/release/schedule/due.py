@@ -2,6 +2,9 @@
 
 A scheduler that was stopped, or never set up, knows nothing of what it missed. The ledger has every release that was
 begun, and the calendar has every period that there was; what is missing is the difference.
+
+In all functions ``reservations`` are those of one release that were not given back, in the order of the ledger, and
+``now`` has a time zone.
 """
 
 from __future__ import annotations
@@ -80,12 +83,6 @@ def coverage(
     A period of a later day that was released by hand is none of them. What the ledger says goes before what the clock
     or the author says: a period that was released early is published, and one that was begun is not skipped. What was
     begun and not finished is listed although a spec that was changed has no such period any more.
-
-    Args:
-        schedule: The release's schedule.
-        first: The first period.
-        reservations: All of this release that were not given back, in the order of the ledger.
-        now: With a time zone.
 
     Raises:
         PlanError: If the first period is none of the schedule's kind.
@@ -175,14 +172,8 @@ def late_revisions(
 ) -> tuple[Revision, ...]:
     """The planned revisions that can be begun; the earliest period first.
 
-    How many there are was charged with the first publication, and is a fact of its plan; when they are due is what the
-    spec says now. None is due of a period that the author skips.
-
-    Args:
-        schedule: The release's schedule.
-        reservations: All of this release that were not given back, in the order of the ledger.
-        planned: The number of revisions in the plan of a first publication.
-        now: With a time zone.
+    How many there are was charged with the first publication, and is a fact of its plan, which ``planned`` reads; when
+    they are due is what the spec says now. None is due of a period that the author skips.
     """
     known: defaultdict[str, list[Reservation]] = defaultdict(list)
     for each in reservations:
@@ -259,13 +250,7 @@ def due_facts(scheduled: Scheduled, ledger: Ledger, policy: Mapping[str, Account
 
     ``alarm`` says whether somebody has to do something: a period is due, late or lost, or was begun and is left to
     itself, or nobody can say which one is the first. ``blocked`` says what is in the way of a period: who holds its
-    lock, or which accounts cannot pay for another release like the last one.
-
-    Args:
-        scheduled: The release.
-        ledger: Its project's ledger.
-        policy: The accounts of the policy, by name.
-        now: With a time zone.
+    lock, or which accounts of the policy cannot pay for another release like the last one.
     """
     every = [each for each in ledger.reservations() if each.release == scheduled.name]
     kind = scheduled.schedule.period

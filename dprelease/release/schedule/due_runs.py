@@ -124,17 +124,9 @@ def turns(
     most: int = 0,
     planned: Callable[[Reservation], int] = lambda base: 0,
 ) -> Agenda:
-    """The same, as a function of what the ledger has.
+    """The same, as a function of what the ledger has (see ``schedule.due``) and of the locks that live processes hold.
 
     First what was begun and left, then periods that are due, then revisions; each the earliest first.
-
-    Args:
-        scheduled: The release.
-        reservations: All of this release that were not given back, in the order of the ledger.
-        held: By period, the lock that a live process holds.
-        now: With a time zone.
-        most: At most so many turns; 0: all.
-        planned: The number of revisions in the plan of a first publication.
 
     Raises:
         PlanError: If nobody can say which period is the first.
