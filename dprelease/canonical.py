@@ -95,7 +95,7 @@ class Value(BaseModel):
     __slots__ = ("_known_fingerprint", "_known_hash")  # no fields: a copy, which may differ, starts without them
 
     def __hash__(self) -> int:
-        """Of all fields; worked out once, for hashing nested rationals is what planning did most."""
+        """The hash of all fields; worked out once, for hashing nested rationals is what planning did most."""
         try:
             known: int = object.__getattribute__(self, "_known_hash")
         except AttributeError:

@@ -191,8 +191,8 @@ def spend(project: str | os.PathLike[str] = ".") -> Spend:
         SpecError: If there is no project, or its settings or policy are wrong.
         LedgerError: If the ledger cannot be read.
     """
-    found = Project.find(Path(project))
-    return Spend(status_facts(found.open_ledger(), policy_accounts(found)))
+    home = Project.find(Path(project))
+    return Spend(status_facts(home.open_ledger(), policy_accounts(home)))
 
 
 def init(folder: str | os.PathLike[str]) -> list[Path]:

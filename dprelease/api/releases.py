@@ -68,9 +68,9 @@ class ReleaseTable(Shown):
             CheckFailed: If the file is not what plan and manifest say (DPR-C112).
         """
         try:
-            found = published_table(self._bundle, self._plan, self.name)
-            if found is not None:
-                return table_frame(found, labels=labels)
+            table = published_table(self._bundle, self._plan, self.name)
+            if table is not None:
+                return table_frame(table, labels=labels)
         except (ValueError, KeyError):
             raise _unreadable(f"table {self.name!r}") from None
         raise PublishError(
@@ -110,8 +110,8 @@ class Accounting(Accounted):
         ]
 
     def _told(self) -> tuple[str, Sequence[str], Mapping[str, pd.DataFrame]]:
-        told = [self.facts["notice"], self.facts.get("unprotected", "")]
-        return self._cost, told, {"under every accountant": self.loss, "accounts": self.accounts}
+        sentences = [self.facts["notice"], self.facts.get("unprotected", "")]
+        return self._cost, sentences, {"under every accountant": self.loss, "accounts": self.accounts}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -229,9 +229,9 @@ class Verification(Shown):
 
     def _told(self) -> tuple[str, Sequence[str], Mapping[str, pd.DataFrame]]:
         skipped = [each.name for each in self.checks if each.passed is None]
-        told = f"not run, and so neither passed nor failed: {', '.join(skipped)}" if skipped else ""
+        sentences = f"not run, and so neither passed nor failed: {', '.join(skipped)}" if skipped else ""
         title = f"{sum(each.passed is True for each in self.checks)} of {len(self.checks)} checks passed, none failed"
-        return title, [told], {"checks": self.to_pandas()}
+        return title, [sentences], {"checks": self.to_pandas()}
 
 
 def open_release(folder: str | os.PathLike[str], *, key: str = "") -> Release:
@@ -262,12 +262,12 @@ def json_of(bundle: Opened, name: str) -> dict[str, Any]:
         CheckFailed: If there is no such file that is the manifest's, or it holds no object (DPR-C112).
     """
     try:
-        found = json.loads(bundle.sound[name])
+        content = json.loads(bundle.sound[name])
     except (KeyError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise _unreadable(name)
-    return found
+    return content
 
 
 def _unreadable(name: str) -> CheckFailed:

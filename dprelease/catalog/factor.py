@@ -135,19 +135,19 @@ def root_matrix(keys: int, grain: int) -> Whole:
         norms.append(math.isqrt(squares))
         central = central * 2 * (2 * k + 1) // (k + 1)
     line = np.array(points, dtype=np.int64) * (2 * grain)
-    found = np.zeros((keys, keys), dtype=np.int32)
+    matrix = np.zeros((keys, keys), dtype=np.int32)
     for j in range(keys):
         norm = norms[keys - 1 - j]
-        found[j:, j] = (line[: keys - j] + norm) // (2 * norm)
-    found.flags.writeable = False
-    return found
+        matrix[j:, j] = (line[: keys - j] + norm) // (2 * norm)
+    matrix.flags.writeable = False
+    return matrix
 
 
 @lru_cache(maxsize=8)
 def _held(rows: tuple[tuple[int, ...], ...]) -> Whole:
-    found = np.array(rows, dtype=np.int32)
-    found.flags.writeable = False
-    return found
+    matrix = np.array(rows, dtype=np.int32)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def _bands(matrix: Whole) -> list[Whole]:

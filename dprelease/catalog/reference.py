@@ -130,8 +130,8 @@ def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceT
     for number, row in body:
         if len(row) != len(header):
             raise ReferenceFileError(f"line {number} has {len(row)} fields, the header has {len(header)}")
-    found: dict[str, tuple[Key, ...]] = {}
+    columns_read: dict[str, tuple[Key, ...]] = {}
     for name, kind in columns.items():
         at = header.index(name)
-        found[name] = tuple(_value(row[at], name, kind, number) for number, row in body)
-    return ReferenceTable(columns=found)
+        columns_read[name] = tuple(_value(row[at], name, kind, number) for number, row in body)
+    return ReferenceTable(columns=columns_read)

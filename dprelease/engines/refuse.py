@@ -174,11 +174,11 @@ def _check_quantity(table: Table, declared: Mapping[str, Column], quantity: Quan
 
 def _check_expression(table: Table, text: str, known: Mapping[str, ColumnType], wanted: ColumnType) -> None:
     try:
-        found = parse(text, known).type
+        kind = parse(text, known).type
     except ExpressionError as error:
         _cannot("E212", table, f"{text!r} cannot be computed: {error.summary}", error.hint)
-    if found != wanted and (found, wanted) != ("integer", "decimal"):
-        _cannot("E212", table, f"{text!r} is {found}, not {wanted}", "CAST it, or correct the type")
+    if kind != wanted and (kind, wanted) != ("integer", "decimal"):
+        _cannot("E212", table, f"{text!r} is {kind}, not {wanted}", "CAST it, or correct the type")
 
 
 def _check_table(catalog: Catalog, table: Table, references: Mapping[str, ReferenceTable]) -> None:

@@ -117,7 +117,7 @@ def _judged(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[
     return tuple(approvals), left_out
 
 
-def _uncounted(policy: PolicySpec, approval: Approval, found: list[Signed]) -> str:
+def _uncounted(policy: PolicySpec, approval: Approval, counted: list[Signed]) -> str:
     """Why an approval does not count, before its signature is looked at; empty: it does."""
     approver = policy.approvals.approvers.get(approval.name)
     if approver is None:
@@ -128,7 +128,7 @@ def _uncounted(policy: PolicySpec, approval: Approval, found: list[Signed]) -> s
         return f"it was signed as {approval.role}, and the policy now says {approver.role}"
     if not policy.approvals.counts(approval.role):
         return f"no approval as {approval.role} is asked for"
-    if any(each.key == approval.key for each in found):  # one name has one key, as was just seen
+    if any(each.key == approval.key for each in counted):  # one name has one key, as was just seen
         return "one person and one key count once"
     return ""
 

@@ -180,7 +180,7 @@ class Project:
                 account's (``privacy.convert``), if its window cannot be told from the spec's tables and period, or if
             it is parallel and the spec reads more than units of one stretch (``spec.checks.accounts``).
         """
-        problems, found = [], {}
+        problems, named = [], {}
         for table, described in loaded.spec.tables.items():
             name, where = described.account, loaded.where("tables", table, "account")
             account = self.policy.accounts.get(name)
@@ -193,10 +193,10 @@ class Project:
             problems += _of_selecting(loaded, name, account)
             problems += _of_window(loaded, table, name, account)
             problems += _of_invariants(loaded, table, name, account)
-            found[name] = account_of(name, account)
+            named[name] = account_of(name, account)
         if problems:
             raise SpecError(list(dict.fromkeys(problems)))
-        return tuple(found[name] for name in sorted(found))
+        return tuple(named[name] for name in sorted(named))
 
     def open_ledger(self) -> Ledger:
         """The ledger that ``dprelease.yaml`` names, with its anchors; nothing is created until the first reservation.

@@ -142,12 +142,12 @@ def _accounts(
         if error.code != NO_SERIES:
             raise
         return [], (Problem(error.code, error.summary, error.hint),)  # to be opened with this very plan
-    found = []
+    accounts = []
     for charge in charged:
         no = {(each.name, each.window) for each in refused}
         for facts in (charge.facts, *charge.further):
-            found.append(_account(facts, fits=(facts.name, facts.window) not in no))
-    return found, ()
+            accounts.append(_account(facts, fits=(facts.name, facts.window) not in no))
+    return accounts, ()
 
 
 def _account(facts: AccountLosses, *, fits: bool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dprelease.noise.truth import true_numbers
 from dprelease.release.project import Project
 from dprelease.release.tuning import utility as module
 from dprelease.release.tuning.error_figures import SIZES, Errors
-from dprelease.release.tuning.stand_in import require_outside, require_told
+from dprelease.release.tuning.stand_in import require_consent, require_outside
 from dprelease.release.tuning.utility import Utility, utility
 from tests.project import CANARY, POLICY, SPEC, small_project
 from tests.workloads import areas, crosstabs, small_workloads, spec_of, truth_of
@@ -135,7 +135,7 @@ def test_nothing_is_read_before_somebody_says_that_it_may_be(tmp_path: Path) -> 
         utility(tmp_path / "there-is-none.yaml", allowed=False)
     assert caught.value.code == "DPR-S020"
     assert "--i-can-see-the-data" in caught.value.hint
-    require_told(True)
+    require_consent(True)
 
 
 @pytest.mark.parametrize(

@@ -123,13 +123,13 @@ def letters(upper: bool) -> tuple[str, str]:
     Armenian), U+1E00 to U+1FFF (Vietnamese, old Greek) and U+FF00 to U+FFEF (wide letters), which do not change any
     more from one version of Unicode to the next. A sharp s is paired with U+1E9E.
     """
-    found = {}
+    pairs = {}
     for code in (code for block in _CASED for code in block):
         old = chr(code)
         new = _upper(old) if upper else old.lower()[:1]
         if new != old and any(ord(new) in block for block in _CASED):
-            found[old] = new
-    return "".join(found), "".join(found.values())
+            pairs[old] = new
+    return "".join(pairs), "".join(pairs.values())
 
 
 def _upper(letter: str) -> str:

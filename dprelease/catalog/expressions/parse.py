@@ -70,9 +70,9 @@ class _Reader:
 
     def _pass(self, *upper: str) -> bool:
         """Go past these keywords or signs, if they are next."""
-        found = self._follows(*upper)
-        self._at += len(upper) if found else 0
-        return found
+        follows = self._follows(*upper)
+        self._at += len(upper) if follows else 0
+        return follows
 
     def _expect(self, upper: str, why: str) -> None:
         if not self._pass(upper):
@@ -143,13 +143,13 @@ class _Reader:
     def _literals(self) -> tuple[Node, ...]:
         """The list after IN."""
         self._expect("(", "write x IN (1, 2)")
-        found: list[Node] = []
-        while not found or self._pass(","):
-            if len(found) >= MOST_LISTED:
+        literals: list[Node] = []
+        while not literals or self._pass(","):
+            if len(literals) >= MOST_LISTED:
                 raise ExpressionError(f"IN lists more than {MOST_LISTED} values", "join a reference file instead")
-            found.append(self._listed())
+            literals.append(self._listed())
         self._expect(")", "a list is closed by a parenthesis")
-        return tuple(found)
+        return tuple(literals)
 
     def _listed(self) -> Node:
         token = self.token
@@ -340,10 +340,10 @@ _ARITHMETIC: dict[str, Any] = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
 
 
 def _slot(tree: Any, slots: list[Node | tuple[Node, ...]]) -> Node:
-    found = slots[int(tree.name)]
-    if isinstance(found, tuple):
+    slot = slots[int(tree.name)]
+    if isinstance(slot, tuple):
         raise ExpressionError("a list stands where one value is expected")
-    return found
+    return slot
 
 
 def _spine(tree: Any) -> list[Any]:

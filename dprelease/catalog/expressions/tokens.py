@@ -70,7 +70,7 @@ def tokens(text: str) -> list[Token]:
     for opening in ("{{", "${"):
         if opening in text:
             raise ExpressionError(f"{opening} was not filled in", "templates have no place in this expression")
-    found: list[Token] = []
+    read: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -79,8 +79,8 @@ def tokens(text: str) -> list[Token]:
             raise ExpressionError(f"{excerpt(text[at])} is not allowed")
         at = match.end()
         if match.lastgroup != "blank":
-            found.append(_token(match.lastgroup, match[0]))
-    return [*found, Token("end", "")]
+            read.append(_token(match.lastgroup, match[0]))
+    return [*read, Token("end", "")]
 
 
 def _refuse(text: str, at: int, match: re.Match[str] | None) -> None:

@@ -42,7 +42,7 @@ def _said(why: str) -> str:
 
 def open_account(
     account: Annotated[str, typer.Argument(help="An account of the policy.")],
-    project: Folder = Path(),
+    folder: Folder = Path(),
     why: Why = "",
     series: Annotated[
         list[Path] | None, typer.Option(help="Of a pld account: a frozen plan; once for each kind of release.")
@@ -58,13 +58,13 @@ def open_account(
     plans, times = series or [], releases or []
     if len(plans) != len(times):
         raise typer.BadParameter("give --releases N once for each --series PLAN", param_hint="--series")
-    opened_project, ledger = open_project(project)
-    accounts = policy_accounts(opened_project)
+    project, ledger = open_project(folder)
+    accounts = policy_accounts(project)
     if account not in accounts:
         known = ", ".join(sorted(accounts)) or "none"
         raise LedgerError(
             f"the policy has no account {account}",
-            hint=f"it has: {known}; whoever keeps {opened_project.settings.policy} can add one",
+            hint=f"it has: {known}; whoever keeps {project.settings.policy} can add one",
             code="DPR-L115",
         )
     kinds = _series(accounts[account], plans, times)
@@ -99,11 +99,11 @@ def _series(account: Account, plans: Sequence[Path], times: Sequence[int]) -> li
 
 def unlock(
     release: Annotated[str, typer.Argument(help="NAME/PERIOD.")],
-    project: Folder = Path(),
+    folder: Folder = Path(),
     yes: Yes = False,
 ) -> None:
     """Show who holds the lock of a release, ask, and end that."""
-    _, ledger = open_project(project)
+    _, ledger = open_project(folder)
     name, _, period = release.partition("/")
     held = [each for each in ledger.holders() if (each.release, each.period) == (name, period)]
     if not held:
@@ -123,7 +123,7 @@ def unlock(
 
 
 def recover_ledger(
-    project: Folder = Path(),
+    folder: Folder = Path(),
     why: Why = "",
     gone: Annotated[
         list[str] | None, typer.Option("--gone", metavar="HOST", help="Is gone for good, with its anchors.")
@@ -131,12 +131,12 @@ def recover_ledger(
     yes: Yes = False,
 ) -> None:
     """Make a ledger usable that its anchors or bundles contradict, or that was moved; it only ever adds spend."""
-    from dprelease.release.publishing.published import told_apart
+    from dprelease.release.publishing.published import bundle_findings
     from dprelease.release.records.recovering import recover_from_bundles
 
     reason = _said(why)
-    found, ledger = open_project(project)
-    wrong = [*ledger.check(), *told_apart(ledger, found.releases)]
+    project, ledger = open_project(folder)
+    wrong = [*ledger.check(), *bundle_findings(ledger, project.releases)]
     if not wrong:
         say("nothing is wrong; nothing was written")
         return
@@ -145,7 +145,7 @@ def recover_ledger(
         say(f"  {line}")
     say(_RECOVERY)
     require_yes("Recover?", LedgerError, _UNCONFIRMED, yes=yes)
-    done, errata = recover_from_bundles(ledger, found.releases, reason, gone or (), "dprelease ledger recover")
+    done, errata = recover_from_bundles(ledger, project.releases, reason, gone or (), "dprelease ledger recover")
     for line in done or ("nothing that recovery is for; nothing was written",):
         say(f"  {line}")
     for path in errata:
@@ -153,14 +153,14 @@ def recover_ledger(
 
 
 def create_ledger(
-    project: Folder = Path(),
+    folder: Folder = Path(),
     role: Annotated[str, typer.Option(help="The role that releases with it: it may only read and add.")] = "",
 ) -> None:
     """Make the tables of a ledger on PostgreSQL; run it as their owner, once."""
     from dprelease.release.project import Project
 
-    found = Project.find(project)
-    url = found.ledger_url(os.environ)
+    project = Project.find(folder)
+    url = project.ledger_url(os.environ)
     if not url.startswith("postgresql:"):
         raise LedgerError(
             "this ledger is a file, which the first reservation makes",
@@ -188,7 +188,7 @@ def _factor(text: str, *, unprotected: bool, erratum: str) -> Fraction:
 
 
 def incident(
-    project: Folder = Path(),
+    folder: Folder = Path(),
     why: Why = "",
     mechanism: Annotated[str, typer.Option(help="Only draws of this mechanism, as plans name it.")] = "",
     package: Annotated[str, typer.Option(help="Only releases that ran with this package, such as numpy.")] = "",
@@ -219,7 +219,7 @@ def incident(
         factor=_factor(factor, unprotected=unprotected, erratum=erratum),
         erratum=erratum,
     )
-    _record(project, fault, dry_run=dry_run, yes=yes, as_json=as_json)
+    _record(folder, fault, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def _record(folder: Path, fault: Fault, *, dry_run: bool, yes: bool, as_json: bool) -> None:

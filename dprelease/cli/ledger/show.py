@@ -52,12 +52,12 @@ _HINT = "do not release from it; restore the newest backup that passes this chec
 
 
 @ledger_app.command()
-def status(project: Folder = Path(), as_json: Json = False) -> None:
+def status(folder: Folder = Path(), as_json: Json = False) -> None:
     """Spent, reserved and left per account and window, open releases, locks and incidents."""
     from dprelease.release.records.status import policy_accounts, status_facts
 
-    found, ledger = open_project(project)
-    facts = status_facts(ledger, policy_accounts(found))
+    project, ledger = open_project(folder)
+    facts = status_facts(ledger, policy_accounts(project))
     if as_json:
         say_json(facts)
         return
@@ -143,7 +143,7 @@ def _amounts(facts: Mapping[str, Any]) -> str:
 
 @ledger_app.command()
 def log(
-    project: Folder = Path(),
+    folder: Folder = Path(),
     account: Annotated[str, typer.Option(help="Only entries that open, charge or correct it.")] = "",
     release: Annotated[str, typer.Option(help="Only entries of NAME, or of NAME/PERIOD.")] = "",
     kind: Annotated[str, typer.Option(help=f"Only entries of one kind: {', '.join(_KINDS)}.")] = "",
@@ -156,7 +156,7 @@ def log(
 
     if kind and kind not in _KINDS:
         raise typer.BadParameter(f"there are: {', '.join(_KINDS)}", param_hint="--kind")
-    lines = log_lines(open_project(project)[1], account, release, kind, since, last)
+    lines = log_lines(open_project(folder)[1], account, release, kind, since, last)
     if as_json:
         say_json({"entries": lines})
         return
@@ -165,18 +165,17 @@ def log(
 
 
 @ledger_app.command("check")
-def check_ledger(project: Folder = Path(), as_json: Json = False) -> None:
+def check_ledger(folder: Folder = Path(), as_json: Json = False) -> None:
     """Chain, anchors, published bundles, measurements and sums; exits with 7 where something does not hold."""
     from dprelease.release.check import rounded_releases
     from dprelease.release.data.public_content import published_sources
-    from dprelease.release.publishing.published import told_apart
+    from dprelease.release.publishing.published import bundle_findings
 
-    found, ledger = open_project(project)
-    findings = [*ledger.check(), *told_apart(ledger, found.releases)]
+    project, ledger = open_project(folder)
+    findings = [*ledger.check(), *bundle_findings(ledger, project.releases)]
     if not findings:  # of a ledger that is not sound nothing can be read with certainty
-        findings = [
-            *published_sources(ledger, found.folder, found.confidential, found.source_key, found.settings.releases)
-        ]
+        releases = project.settings.releases
+        findings = [*published_sources(ledger, project.folder, project.confidential, project.source_key, releases)]
     hints = advice(findings)
     warnings = ledger.warnings(every=True) if not findings else ()
     rounded = () if findings else rounded_releases(ledger)
@@ -208,14 +207,14 @@ def advice(findings: Sequence[str]) -> list[str]:
 
 @ledger_app.command("export")
 def export_ledger(
-    project: Folder = Path(),
+    folder: Folder = Path(),
     account: Annotated[str, typer.Option(help="Only this account.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write it there, and not on standard output.")] = None,
 ) -> None:
     """Everything charged, as JSON with the events in dp_accounting's form, so that strangers can recompute it."""
     from dprelease.release.records.export import export
 
-    facts = export(open_project(project)[1], account)
+    facts = export(open_project(folder)[1], account)
     if out is None:
         say_json(facts)
         return

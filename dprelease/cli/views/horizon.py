@@ -200,7 +200,7 @@ def _account_lines(account: Mapping[str, Any], number: int) -> list[str]:
 def _budget_line(budget: Mapping[str, Any], number: int) -> str:
     if budget["limit"] is None:
         return f"no largest budget of which {number} fit: {budget['why']}"
-    told = (
+    line = (
         f"the largest budget of which {number} fit: {budget['currency']} {budget['limit']} at delta {budget['delta']}"
     )
-    return told + (f" (stopped by {budget['why']})" if budget["why"] else "")
+    return line + (f" (stopped by {budget['why']})" if budget["why"] else "")

@@ -49,12 +49,12 @@ def check_cell_bounds(stage: Stage, pairs: Any, table: Table, unit: Sequence[str
     counts = pairs.group_by(list(unit)).aggregate(
         cells=pairs.count(), most=pairs["held"].max(), held=pairs["held"].sum().cast("int64")
     )
-    found = counts.aggregate(**{name: counts[name].max() for name in limits})
-    _check(stage, found, table, declared)
+    largest = counts.aggregate(**{name: counts[name].max() for name in limits})
+    _check(stage, largest, table, declared)
 
 
-def _check(stage: Stage, found: Any, table: Table, limits: dict[str, tuple[str, int]]) -> None:
-    (row,) = stage.read(found).to_pylist()
+def _check(stage: Stage, largest: Any, table: Table, limits: dict[str, tuple[str, int]]) -> None:
+    (row,) = stage.read(largest).to_pylist()
     for name, (bound, limit) in limits.items():
         if row[name] is not None and row[name] > limit:
             raise BrokenPromiseError(

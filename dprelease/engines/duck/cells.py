@@ -125,7 +125,7 @@ def cell_text(rows: Any, table: Table, grouping: Grouping) -> Any:
 
 
 def chosen(answer: Any, table: Table, grouping: Grouping, keys: Sequence[tuple[Key, ...]], lend: Lend) -> Any:
-    """Of rows with private keys those with one of the given keys, with their position among these as the cell."""
+    """The rows whose private keys are one of the given keys, with its position among these as the cell."""
     columns = {
         f"s{at}": pa.array([key[at] for key in keys], ARROW[table.column(name).type])
         for at, name in enumerate(grouping.by)

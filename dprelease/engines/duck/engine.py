@@ -244,7 +244,7 @@ class DuckDBEngine:
         names = [UNIT if column not in table.columns else our_name(table, column.name) for column in own] or ["none"]
         kinds = [ARROW[column.type] for column in own] or [pa.bool_()]
         alone = [ALONE] if table.null_id == "unit" and table.unit_id is not None else []
-        steps = [grid_name(our_name(table, each), step) for each, found in grids.items() for step in found]
+        steps = [grid_name(our_name(table, each), step) for each, of_column in grids.items() for step in of_column]
         whole_numbers = [*steps, *alone]
         schema = pa.schema([*zip(names, kinds, strict=True), *((each, pa.int64()) for each in whole_numbers)])
         self._backend.create_table(name, schema=ibis.Schema.from_pyarrow(schema))
@@ -274,7 +274,7 @@ def _of_period(table: Table, block: Sequence[Any], grids: Grids) -> list[Any]:
     Before anything else looks at the rows of a unit; a table without columns of its own has one of nulls.
     """
     stored = stored_columns(table)
-    found = [
+    columns = [
         typed_with_steps(
             column,
             raw,
@@ -285,11 +285,11 @@ def _of_period(table: Table, block: Sequence[Any], grids: Grids) -> list[Any]:
         for column, raw in zip(stored, block, strict=False)
     ]
     if table.time is not None:
-        inside = in_period(table.time, found[[column.name for column in stored].index(table.time.column)][0])
-        found = [[array.filter(inside) for array in arrays] for arrays in found]
-    rows = len(found[0][0] if found else block[0])
-    values = [arrays[0] for arrays in found[: len(own_columns(table))]] or [pa.nulls(rows, pa.bool_())]
-    return [*values, *(steps for arrays in found for steps in arrays[1:])]
+        inside = in_period(table.time, columns[[column.name for column in stored].index(table.time.column)][0])
+        columns = [[array.filter(inside) for array in arrays] for arrays in columns]
+    rows = len(columns[0][0] if columns else block[0])
+    values = [arrays[0] for arrays in columns[: len(own_columns(table))]] or [pa.nulls(rows, pa.bool_())]
+    return [*values, *(steps for arrays in columns for steps in arrays[1:])]
 
 
 def _of_units(arrays: list[Any], at: int, table: Table, number: count[int]) -> list[Any]:

@@ -63,10 +63,10 @@ class PassQuery:
     def columns(self, asked: Named, rows: Any) -> list[str]:
         """Our names of the columns that some quantities look at; of those of steps where the rows have them."""
         names = {item.column for item in asked.values() if item.column is not None}
-        found = [our_name(self.table, name) for name in sorted(read_by(self.table, names, _conditions(asked.values())))]
+        read = [our_name(self.table, name) for name in sorted(read_by(self.table, names, _conditions(asked.values())))]
         measured = [item for item in asked.values() if item.kind in ("sum", "square", "quantile")]
         grids = [grid_name(our_name(self.table, str(item.column)), item.step) for item in measured]
-        return [*found, *(name for name in dict.fromkeys(grids) if name in rows.columns)]
+        return [*read, *(name for name in dict.fromkeys(grids) if name in rows.columns)]
 
 
 def _conditions(quantities: Iterable[Quantity]) -> list[str | None]:
@@ -111,9 +111,9 @@ def occurring(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> ExactKey
     rows = _rows(stage, asked, tables)
     if asked.table.unit_id is not None:
         _, rows = _bounded(stage, asked, rows, {})
-    found = stage.read(rows.group_by(cell_columns(asked.grouping)).aggregate(held=rows.count()))
-    parts = [found.column(name).to_pylist() for name in cell_columns(asked.grouping)]
-    held = sorted(zip(zip(*parts, strict=True), found.column("held").to_pylist(), strict=True), key=_texts)
+    held_by_key = stage.read(rows.group_by(cell_columns(asked.grouping)).aggregate(held=rows.count()))
+    parts = [held_by_key.column(name).to_pylist() for name in cell_columns(asked.grouping)]
+    held = sorted(zip(zip(*parts, strict=True), held_by_key.column("held").to_pylist(), strict=True), key=_texts)
     return ExactKeys([key for key, _ in held], np.array([number for _, number in held], dtype=np.int64))
 
 
@@ -219,9 +219,9 @@ def _reference_table(table: Table, join: Join, public: ReferenceTable, at: int) 
     columns = {f"r{at}": join_keys(table, join, public)}
     for name in join.add:
         column = table.column(name)
-        found = typed_with_steps(column, _as_texts(public.columns[name]), (), column.grids)
+        arrays = typed_with_steps(column, _as_texts(public.columns[name]), (), column.grids)
         ours = our_name(table, name)
-        columns |= dict(zip([ours, *(grid_name(ours, step) for step in column.grids)], found, strict=True))
+        columns |= dict(zip([ours, *(grid_name(ours, step) for step in column.grids)], arrays, strict=True))
     return pa.table(columns)
 
 

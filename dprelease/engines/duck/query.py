@@ -31,8 +31,8 @@ def cell_totals(rows: Any, table: Table, quantities: Mapping[str, Quantity], wit
         quantities: Name to what is totalled; no quantile.
         within: The columns that make a group.
     """
-    found = {name: _clamped(_total(rows, table, item, units=False)) for name, item in quantities.items()}
-    return rows.group_by(list(within)).aggregate(**found)
+    sums = {name: _clamped(_total(rows, table, item, units=False)) for name, item in quantities.items()}
+    return rows.group_by(list(within)).aggregate(**sums)
 
 
 def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:

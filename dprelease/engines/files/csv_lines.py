@@ -37,16 +37,16 @@ def line_fields(line: bytes) -> list[bytes] | None:
     >>> line_fields(b'a,"b,""c",'), line_fields(b'a,"b'), line_fields(b'"a"b')
     ([b'a', b'b,"c', b''], None, None)
     """
-    found: list[bytes] = []
+    fields: list[bytes] = []
     at, more = 0, True
     while more:
         match = _FIELD.match(line, at)
         if match is None:
             return None
         quoted, plain, separator = match.groups()
-        found.append(plain if quoted is None else quoted.replace(b'""', b'"'))
+        fields.append(plain if quoted is None else quoted.replace(b'""', b'"'))
         at, more = match.end(), separator == b","
-    return found
+    return fields
 
 
 def csv_header(path: Path) -> list[str] | None:

@@ -48,12 +48,12 @@ def grids_read(catalog: Catalog, table: Table) -> Grids:
         if column.name == name
         for step in column.grids
     }
-    found = {}
+    grids = {}
     for column in table.columns:
         if column.in_source and column.type == "decimal":
             more = sorted(step for name, step in lent if name == column.name)
-            found[column.name] = tuple(dict.fromkeys((*column.grids, *more)))
-    return found
+            grids[column.name] = tuple(dict.fromkeys((*column.grids, *more)))
+    return grids
 
 
 def grid_name(name: str, step: Fraction) -> str:
@@ -84,7 +84,7 @@ def on_grid(column: Column, values: Any, step: Fraction, texts: Texts) -> Any:
         size = np.abs(numbers * float(step.denominator) / float(step.numerator))
         near = np.abs(size - np.floor(size) - 0.5) <= size * _LOST
         odd = known & (~np.isfinite(size) | (size >= _SURE) | near)
-        found = np.where(odd, 0.0, np.floor(size + 0.5)).astype(np.int64) * np.sign(numbers).astype(np.int64)
+        steps = np.where(odd, 0.0, np.floor(size + 0.5)).astype(np.int64) * np.sign(numbers).astype(np.int64)
     at = np.flatnonzero(odd)
     if len(at):
         known_steps: dict[str, int] = {}
@@ -92,8 +92,8 @@ def on_grid(column: Column, values: Any, step: Fraction, texts: Texts) -> Any:
             if text is not None:
                 if text not in known_steps:
                     known_steps[text] = exact_steps(text, column, step)
-                found[place] = known_steps[text]
-    return pa.array(found, pa.int64(), mask=~known)
+                steps[place] = known_steps[text]
+    return pa.array(steps, pa.int64(), mask=~known)
 
 
 def exact_steps(text: str, column: Column, step: Fraction) -> int:

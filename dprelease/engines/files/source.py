@@ -97,9 +97,9 @@ def _matches(pattern: str, folder: Path) -> tuple[Path, ...]:
         return ()
     if (folder / pattern).is_file():
         return (folder / pattern,)
-    found = sorted({folder / name for name in glob(pattern, root_dir=folder, recursive=True)})  # `**/**` finds twice
+    paths = sorted({folder / name for name in glob(pattern, root_dir=folder, recursive=True)})  # `**/**` finds twice
     _require_access(pattern, folder)
-    return tuple(path for path in found if path.is_file())
+    return tuple(path for path in paths if path.is_file())
 
 
 def _twice(paths: Sequence[Path]) -> tuple[int, int] | None:
@@ -110,8 +110,8 @@ def _twice(paths: Sequence[Path]) -> tuple[int, int] | None:
     """
     first: dict[tuple[int, int], int] = {}
     for at, path in enumerate(paths, start=1):
-        found = path.stat()
-        if (before := first.setdefault((found.st_dev, found.st_ino), at)) != at:
+        facts = path.stat()
+        if (before := first.setdefault((facts.st_dev, facts.st_ino), at)) != at:
             return before, at
     return None
 
@@ -199,8 +199,8 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
 
 def _names(source: Source, path: Path) -> tuple[str, ...] | None:
     if source.format == "csv":
-        found = csvfile.csv_header(path)
-        return None if found is None else tuple(found)
+        names = csvfile.csv_header(path)
+        return None if names is None else tuple(names)
     with pq.ParquetFile(path) as file:
         return tuple(file.schema_arrow.names)
 

@@ -89,15 +89,15 @@ class SourceKey:
                     code="DPR-L154",
                 )
         try:
-            found = _read(path)
-            if found is None:
+            secret = _read(path)
+            if secret is None:
                 _make(path)
-                found = _read(path)
+                secret = _read(path)
         except OSError as error:
             raise _unusable(path, error.strerror or type(error).__name__) from error
-        if found is None:
+        if secret is None:
             raise _unusable(path, "it vanished as soon as it was made")
-        return cls(found, str(path))
+        return cls(secret, str(path))
 
 
 def _unusable(path: Path, why: str, hint: str = "") -> LedgerError:
@@ -124,13 +124,13 @@ def _read(path: Path) -> bytes | None:
     return secret
 
 
-def _check(path: Path, found: os.stat_result, folder: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check(path: Path, facts: os.stat_result, folder: os.stat_result) -> None:
+    if not stat.S_ISREG(facts.st_mode):
         raise _unusable(path, "it is no file")
-    if found.st_uid != os.geteuid():
-        raise _unusable(path, f"it belongs to user {found.st_uid}, and this process is user {os.geteuid()}")
-    if found.st_mode & 0o077:
-        raise _unusable(path, f"others can reach it (mode {stat.S_IMODE(found.st_mode):04o})", f"chmod 600 {path}")
+    if facts.st_uid != os.geteuid():
+        raise _unusable(path, f"it belongs to user {facts.st_uid}, and this process is user {os.geteuid()}")
+    if facts.st_mode & 0o077:
+        raise _unusable(path, f"others can reach it (mode {stat.S_IMODE(facts.st_mode):04o})", f"chmod 600 {path}")
     if folder.st_mode & 0o022:
         why = f"others can replace it (mode {stat.S_IMODE(folder.st_mode):04o} of its folder)"
         raise _unusable(path, why, f"chmod 700 {path.parent}")
@@ -303,20 +303,20 @@ class RunSources:
         return Pinned(engine, dict(tables), key, hashes, release)
 
     def _first(
-        self, ledger: Ledger, identity: Identity, found: Mapping[str, tuple[str, ...]], key: SourceKey, accept: str
+        self, ledger: Ledger, identity: Identity, hashes: Mapping[str, tuple[str, ...]], key: SourceKey, accept: str
     ) -> None:
         """Record what is read for the first time; with a reason where the ledger knows another key."""
         try:
-            ledger.source(*identity, found, key.id)
+            ledger.source(*identity, hashes, key.id)
         except LedgerError as error:
             if not accept or error.code != "DPR-L151":
                 raise
-            ledger.source(*identity, found, key.id, accepted=accept)
+            ledger.source(*identity, hashes, key.id, accepted=accept)
 
 
-def _differing(recorded: Sources, found: Mapping[str, tuple[str, ...]]) -> list[str]:
-    names = sorted({*recorded.tables, *found})
-    return [name for name in names if tuple(recorded.tables.get(name, ("none",))) != found.get(name)]
+def _differing(recorded: Sources, hashes: Mapping[str, tuple[str, ...]]) -> list[str]:
+    names = sorted({*recorded.tables, *hashes})
+    return [name for name in names if tuple(recorded.tables.get(name, ("none",))) != hashes.get(name)]
 
 
 def _changed(release: str, tables: Iterable[str]) -> LedgerError:

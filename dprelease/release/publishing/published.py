@@ -23,7 +23,7 @@ from dprelease.publish.manifest import MANIFEST_FILE, Manifest
 from dprelease.publish.site.releases import Listed, releases_page
 from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, read_regular, replace_file
 
-__all__ = ["OVERVIEW", "Shelf", "make_way", "require_accounted", "shelf_of", "told_apart", "write_overview"]
+__all__ = ["OVERVIEW", "Shelf", "bundle_findings", "make_way", "require_accounted", "shelf_of", "write_overview"]
 
 OVERVIEW = "index.html"
 _LISTED_BY = ("facts.json", "plan.json")
@@ -49,7 +49,7 @@ def shelf_of(releases: Path) -> Shelf:
     One look at a file for each bundle, and its manifest is read once in the life of a process. Bundles that lie
     elsewhere, on another host or taken away, cannot be asked.
     """
-    found, unreadable = [], []
+    bundles, unreadable = [], []
     for path in _manifests(releases):
         try:
             said = _read(path)
@@ -57,8 +57,8 @@ def shelf_of(releases: Path) -> Shelf:
             unreadable.append(str(path.parent))
             continue
         if said is not None:
-            found.append(said)
-    return Shelf(tuple(found), tuple(unreadable))
+            bundles.append(said)
+    return Shelf(tuple(bundles), tuple(unreadable))
 
 
 def _manifests(releases: Path) -> list[Path]:
@@ -81,20 +81,20 @@ def _said(path: str, inode: int, changed: int, size: int) -> Published | None:
         ValueError: It is no manifest.
     """
     data = read_regular(Path(path), LARGEST_MANIFEST)
-    found = json.loads(data)
-    if not isinstance(found, dict):
+    manifest = json.loads(data)
+    if not isinstance(manifest, dict):
         raise ValueError("no manifest")
-    if found.get("rehearsal") is True:
+    if manifest.get("rehearsal") is True:
         return None
-    ledger: Any = found.get("ledger")
+    ledger: Any = manifest.get("ledger")
     if not isinstance(ledger, dict):
         raise ValueError("no manifest")
     try:
         return Published(
             folder=os.path.dirname(path),
-            release=found["release"],
-            period=found["period"],
-            plan=found["plan_fingerprint"],
+            release=manifest["release"],
+            period=manifest["period"],
+            plan=manifest["plan_fingerprint"],
             entry=Head(sequence=ledger["sequence"], hash=ledger["hash"]),
             ledger=ledger.get("id", ""),
             manifest=sha256(data),
@@ -208,7 +208,7 @@ def _charge_missing(missing: Iterable[Published], ledger: str) -> LedgerError:
     )
 
 
-def told_apart(ledger: Ledger, releases: Path) -> list[str]:
+def bundle_findings(ledger: Ledger, releases: Path) -> list[str]:
     """One finding for each bundle whose charge is not in a ledger, as the check of a ledger prints them.
 
     It names the erratum that a recovery would write beside the bundle.

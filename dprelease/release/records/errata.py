@@ -30,10 +30,10 @@ __all__ = ["FORMAT", "errata", "write_beside", "write_errata"]
 FORMAT = "dprelease-erratum/1"
 
 
-def errata(found: Iterable[Recorded]) -> tuple[dict[str, Any], ...]:
+def errata(recorded: Iterable[Recorded]) -> tuple[dict[str, Any], ...]:
     """One erratum for each release and entry, all accounts of it together."""
     grouped: dict[tuple[int, int], list[Recorded]] = {}
-    for each in found:
+    for each in recorded:
         grouped.setdefault((each.entry.sequence, each.taken.sequence), []).append(each)
     return tuple(_facts(group) for group in grouped.values())
 
@@ -111,14 +111,14 @@ def _read(each: Recorded, spent: Spent | None) -> dict[str, str] | None:
         return {"epsilon": UNBOUNDED, "delta": round_up(delta)}
 
 
-def write_errata(releases: Path, found: Iterable[Mapping[str, Any]]) -> tuple[Path, ...]:
+def write_errata(releases: Path, every: Iterable[Mapping[str, Any]]) -> tuple[Path, ...]:
     """Write those that are missing or differ, beside bundles that are there; returns the paths of all.
 
     Raises:
         PublishError: One cannot be written (DPR-W210).
     """
     hint = "the incident is in the ledger; the same command writes the errata again"
-    beside = [(folder_for(releases, facts["release"], facts["period"]), facts) for facts in found]
+    beside = [(folder_for(releases, facts["release"], facts["period"]), facts) for facts in every]
     return tuple(
         path
         for bundle, facts in beside
@@ -179,8 +179,8 @@ def _words(facts: Mapping[str, Any]) -> str:
         lines += [f"Claimed: epsilon {claimed['epsilon']} at delta {claimed['delta']}.", ""]
     for each in facts.get("groups", ()):
         loss = each["loss"]
-        told = f"epsilon {loss['epsilon']} at delta {loss['delta']}" if loss else "no bound is proved"
-        lines.append(f"- A group of {each['size']} at once: {told}, whatever the report says.")
+        claim = f"epsilon {loss['epsilon']} at delta {loss['delta']}" if loss else "no bound is proved"
+        lines.append(f"- A group of {each['size']} at once: {claim}, whatever the report says.")
     for name, account in facts["accounts"].items():
         really, before, after = account["really"], account["before"], account["after"]
         lines.append(f"- Account {name}: really epsilon {really['epsilon']} at delta {really['delta']}.")

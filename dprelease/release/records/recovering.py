@@ -78,9 +78,9 @@ def _charges(plan: ReleasePlan) -> tuple[Charge, ...]:
     return tuple(charge for charge in every if charge.events.events)
 
 
-def _write_errata(ledger: Ledger, found: Sequence[Published]) -> tuple[Path, ...]:
+def _write_errata(ledger: Ledger, published: Sequence[Published]) -> tuple[Path, ...]:
     """One for each bundle whose charge a recovery took the place of, in two forms; those that are there are kept."""
-    bundles = {each.entry: each for each in found}
+    bundles = {each.entry: each for each in published}
     hint = "the ledger is recovered; make room or correct the permissions, the bundle says the same without it"
     paths: list[Path] = []
     for entry in ledger.entries(admitted=False):  # other hosts may still have to be asked

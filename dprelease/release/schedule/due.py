@@ -228,10 +228,10 @@ def find_scheduled(project: Project) -> tuple[dict[Path, Scheduled], tuple[Probl
     return alone, (*problems, *twice.values())
 
 
-def same_name(found: Mapping[Path, Scheduled]) -> dict[str, Problem]:
+def same_name(scheduled: Mapping[Path, Scheduled]) -> dict[str, Problem]:
     """By name, what is wrong with several specs of one project that all release under it."""
     files: defaultdict[str, list[str]] = defaultdict(list)
-    for path, each in found.items():
+    for path, each in scheduled.items():
         files[each.name].append(str(path))
     return {
         name: Problem(

@@ -26,7 +26,7 @@ from dprelease.release.project import Project
 from dprelease.release.publishing.published import require_accounted
 from dprelease.release.rehearsal import Rehearsal
 
-__all__ = ["StandIn", "require_outside", "require_told", "stand_in"]
+__all__ = ["StandIn", "require_consent", "require_outside", "stand_in"]
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class StandIn:
             )
 
 
-def require_told(told: bool) -> None:
+def require_consent(allowed: bool) -> None:
     """Refuse to look at data without a word that they may be seen.
 
     Raises:
         SpecError: Nobody said so (DPR-S020).
     """
-    if not told:
+    if not allowed:
         raise SpecError(
             [
                 Problem(

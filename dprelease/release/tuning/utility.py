@@ -50,7 +50,7 @@ from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.tuning.error_figures import Errors, ErrorSums
-from dprelease.release.tuning.stand_in import require_outside, require_told, stand_in
+from dprelease.release.tuning.stand_in import require_consent, require_outside, stand_in
 
 __all__ = ["WATERMARK", "Utility", "compare_with_truth", "utility"]
 
@@ -115,7 +115,7 @@ def utility(
             written to meanwhile (DPR-L172).
         DpReleaseError: Whatever planning and the engine raise; none of it holds a value.
     """
-    require_told(allowed or synthetic)
+    require_consent(allowed or synthetic)
     target = open_target(path, period)
     require_outside(target.project, out)
     plan = plan_release(target)
@@ -131,7 +131,7 @@ def utility(
             engine.describe(table)
         catalog = plan.catalog.model_copy(update={"tables": {**plan.catalog.tables, **tables}})
         files = None if rehearsal else stand_in(target.project, plan, tables, engine)
-        found = compare_with_truth(plan, catalog, references, engine, repeat, show)
+        errors = compare_with_truth(plan, catalog, references, engine, repeat, show)
         if files is not None:
             files.require_same()
     return Utility(
@@ -140,7 +140,7 @@ def utility(
         repeat=repeat,
         confidence=plan.publish.confidence,
         synthetic=synthetic,
-        errors=found,
+        errors=errors,
         left_out=(
             *(f"{query.name}: a list of keys has no numbers" for query in plan.queries if query.ranking is not None),
             *(f"{each.name}: made of published tables by SQL" for each in plan.derive),
@@ -372,7 +372,7 @@ class _Listening:
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: None = None,
     ) -> tuple[Box, ...]:
-        """As of the engine; the rows are read once, for every step is measured as a whole."""
+        """What the engine gives; the rows are read once, for every step is measured as a whole."""
         chosen = None if keys is None else tuple(keys)
         missing = [each for each in quantities if (grouping, chosen, each) not in self._boxes]
         if missing:
