@@ -11,7 +11,15 @@ from datetime import date
 
 from dprelease.catalog.table import ColumnType, Key
 
-__all__ = ["ReferenceFileError", "ReferenceTable", "RefusedFile", "found_names", "read_key", "read_reference"]
+__all__ = [
+    "ReferenceFileError",
+    "ReferenceTable",
+    "References",
+    "RefusedFile",
+    "found_names",
+    "read_key",
+    "read_reference",
+]
 
 _NAME = re.compile(r"\w[\w .:/()%-]{0,63}")
 
@@ -49,6 +57,9 @@ class ReferenceTable:
         """Whether no value of the column appears twice."""
         return len(set(self.columns[column])) == len(self.columns[column])
 
+
+References = Mapping[str, ReferenceTable]
+"""Public references by name."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _INTEGER = re.compile(r"[+-]?\d{1,18}")

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key
 from dprelease.engines import Engine
 from dprelease.errors import BrokenPromiseError, DpReleaseError
@@ -60,7 +60,7 @@ class DataSource:
     """
 
     catalog: Catalog
-    references: Mapping[str, ReferenceTable]
+    references: References
     engine: Engine
     pinned: Pinned
     sampler: Sampler = "native"

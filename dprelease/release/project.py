@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dprelease.canonical import fingerprint, sha256
-from dprelease.catalog.reference import ReferenceTable, RefusedFile, read_reference
+from dprelease.catalog.reference import References, RefusedFile, read_reference
 from dprelease.catalog.table import Catalog
 from dprelease.errors import LedgerError, PlanError, Problem, SpecError, TableMismatch, Where
 from dprelease.ledger import schemes
@@ -340,7 +340,7 @@ def _of_window(loaded: Loaded, table: str, name: str, account: AccountSpec) -> l
     return problems
 
 
-def reference_tables(catalog: Catalog, folder: Path) -> Mapping[str, ReferenceTable]:
+def reference_tables(catalog: Catalog, folder: Path) -> References:
     """The references of a plan, read again and held against their pinned content.
 
     Raises:

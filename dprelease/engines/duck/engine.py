@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import Within
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.duck.bounding import bounded_rows
@@ -83,7 +83,7 @@ class DuckDBEngine:
         self._lock = Lock()
         self._loaded: dict[tuple[str, tuple[Any, ...]], str] = {}
         self._bounds: dict[tuple[str, int | None, bytes], Any] = {}
-        self._combinations: dict[Any, tuple[Mapping[str, ReferenceTable], Any]] = {}
+        self._combinations: dict[Any, tuple[References, Any]] = {}
         self._numbers = count(1)
         self._backend: Any = scrubbed("starting DuckDB", locked_connection)
         self._lasting = Stage(self._backend, self._numbers)
@@ -97,11 +97,7 @@ class DuckDBEngine:
         checked_headers(table, files(table.source, self._folder, self._environment))
 
     def check(
-        self,
-        catalog: Catalog,
-        grouping: Grouping,
-        quantities: Sequence[Quantity],
-        references: Mapping[str, ReferenceTable],
+        self, catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], references: References
     ) -> None:
         """Refuse what cannot be computed; see :class:`dprelease.engines.base.Engine`."""
         refuse_uncomputable(catalog, grouping, quantities, references)
@@ -126,7 +122,7 @@ class DuckDBEngine:
         catalog: Catalog,
         grouping: Grouping,
         quantities: Sequence[Quantity],
-        references: Mapping[str, ReferenceTable],
+        references: References,
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: Within | None = None,
@@ -147,9 +143,7 @@ class DuckDBEngine:
             )
         return self._scrubbed(asked, lambda stage, tables: answers(stage, asked, tables, keys))
 
-    def units_by_key(
-        self, catalog: Catalog, grouping: Grouping, references: Mapping[str, ReferenceTable], secret: bytes
-    ) -> ExactKeys:
+    def units_by_key(self, catalog: Catalog, grouping: Grouping, references: References, secret: bytes) -> ExactKeys:
         """The keys that occur, boxed; see :class:`dprelease.engines.base.Engine`."""
         if not grouping.private:
             raise Unsupported("keys that are public are not selected", code="DPR-E213")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity, left_out_of
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.reference import References, ReferenceTable
 from dprelease.catalog.table import Catalog, Join, Key, PrivateJoin, Table, Zeros
 from dprelease.engines.declared import needed, read_by
 from dprelease.engines.duck.bounding import bounded_cells
@@ -37,7 +37,7 @@ class PassQuery:
     catalog: Catalog
     grouping: Grouping
     quantities: tuple[Quantity, ...]
-    references: Mapping[str, ReferenceTable]
+    references: References
     secret: bytes
 
     @property
@@ -202,9 +202,7 @@ def _alike(quantity: Quantity) -> Quantity:
     return quantity.model_copy(update={"at": None})
 
 
-def publicly_joined(
-    rows: Any, table: Table, wanted: frozenset[str], references: Mapping[str, ReferenceTable], lend: Lend
-) -> Any:
+def publicly_joined(rows: Any, table: Table, wanted: frozenset[str], references: References, lend: Lend) -> Any:
     """Left joins with the references that add something wanted; their keys are unique, so no row is doubled."""
     for at, join in enumerate(table.joins):
         if wanted & set(join.add):

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.reference import References
 from dprelease.catalog.residual import Residual
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines import Engine, engine_for
@@ -151,7 +151,7 @@ def utility(
 def compare_with_truth(
     plan: ReleasePlan,
     catalog: Catalog,
-    references: Mapping[str, ReferenceTable],
+    references: References,
     engine: Engine,
     repeat: int,
     show: Shown = lambda done, total: None,
@@ -367,7 +367,7 @@ class _Listening:
         catalog: Catalog,
         grouping: Grouping,
         quantities: Sequence[Quantity],
-        references: Mapping[str, ReferenceTable],
+        references: References,
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: None = None,
