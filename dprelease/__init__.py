@@ -15,6 +15,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dprelease.version import __version__
+
 if TYPE_CHECKING:
     from dprelease.api import DpReleaseError, init, open, plan, read_measurements, run, spend, verify
 
@@ -29,7 +31,6 @@ __all__ = [
     "spend",
     "verify",
 ]
-__version__ = "0.1.0"
 
 
 class _PlanPackage(ModuleType):

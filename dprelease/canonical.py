@@ -14,12 +14,19 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-__all__ = ["Value", "dumps", "fingerprint", "one_of", "sha256"]
+__all__ = ["GrownValue", "Value", "dumps", "fingerprint", "one_of", "sha256"]
 
 
 def _plain(value: Any) -> Any:
@@ -88,7 +95,7 @@ class Value(BaseModel):
     __slots__ = ("_known_fingerprint", "_known_hash")  # no fields: a copy, which may differ, starts without them
 
     def __hash__(self) -> int:
-        """Of all fields; worked out once, for hashing nested rationals is what planning did most."""
+        """The hash of all fields; worked out once, for hashing nested rationals is what planning did most."""
         try:
             known: int = object.__getattribute__(self, "_known_hash")
         except AttributeError:
@@ -113,3 +120,22 @@ class Value(BaseModel):
     def from_canonical(cls, text: str | bytes) -> Self:
         """Read back what :meth:`canonical` wrote."""
         return cls.model_validate_json(text)
+
+
+class GrownValue(Value):
+    """A value that got fields after some were stored; one that says nothing in them is written as it was before.
+
+    So plans, entries of ledgers and bundles keep the text and the fingerprint that they had. A subclass with a
+    serializer of its own must leave the fields out itself: only the last one is called.
+
+    Attributes:
+        LATER: The names of these fields; one that has its default is not written.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = written(self)
+        usual = {name: type(self).model_fields[name].default for name in self.LATER}
+        return {name: each for name, each in fields.items() if name not in usual or getattr(self, name) != usual[name]}

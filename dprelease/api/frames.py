@@ -131,8 +131,8 @@ def _labelled(column: Column, keys: Sequence[Key]) -> pd.Index[Any]:
     """The label of each key, with the key behind it where two have the same one."""
     words = [column.labels.get(key_text(key), key_text(key)) for key in keys]
     often = Counter(words)
-    told = [f"{word} ({key_text(key)})" if often[word] > 1 else word for key, word in zip(keys, words, strict=True)]
-    return pd.Index(told, dtype="string")
+    labels = [f"{word} ({key_text(key)})" if often[word] > 1 else word for key, word in zip(keys, words, strict=True)]
+    return pd.Index(labels, dtype="string")
 
 
 def table_frame(table: Published, *, labels: bool = False) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from dprelease.api.frames import Shown, figures
 from dprelease.errors import Problem
 from dprelease.release.planning import open_target, plans_at
 from dprelease.release.project import Project
-from dprelease.release.quote import planned, quoted, what_if_facts
+from dprelease.release.quote import plan_or_solve, quote_plan, what_if_facts
 from dprelease.release.records.status import policy_accounts, status_facts
 from dprelease.starter import create_project
 
@@ -127,8 +127,8 @@ def plan(
     if any(each <= 0 for each in epsilons):
         raise ValueError("what_if takes epsilons above 0, such as [0.5, 1, 2]")
     target = open_target(Path(spec), period)
-    made = planned(target, solve=solve, frozen=out is not None)
-    quote = quoted(target, made, target.project.open_ledger())
+    made = plan_or_solve(target, solve=solve, frozen=out is not None)
+    quote = quote_plan(target, made, target.project.open_ledger())
     _warn((*target.loaded.warnings, *quote.warnings))
     tried = plans_at(target, epsilons) if epsilons else ()
     if out is not None:
@@ -191,8 +191,8 @@ def spend(project: str | os.PathLike[str] = ".") -> Spend:
         SpecError: If there is no project, or its settings or policy are wrong.
         LedgerError: If the ledger cannot be read.
     """
-    found = Project.find(Path(project))
-    return Spend(status_facts(found.open_ledger(), policy_accounts(found)))
+    home = Project.find(Path(project))
+    return Spend(status_facts(home.open_ledger(), policy_accounts(home)))
 
 
 def init(folder: str | os.PathLike[str]) -> list[Path]:

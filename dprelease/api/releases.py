@@ -32,11 +32,11 @@ from dprelease.release.direct import run_directly
 from dprelease.release.publishing.rendering import Outcome
 from dprelease.release.run import Request
 
-__all__ = ["Accounting", "Release", "Table", "Verification", "json_of", "open_release", "run", "verify"]
+__all__ = ["Accounting", "Release", "ReleaseTable", "Verification", "json_of", "open_release", "run", "verify"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Table(Shown):
+class ReleaseTable(Shown):
     """One published table.
 
     Attributes:
@@ -68,9 +68,9 @@ class Table(Shown):
             CheckFailed: If the file is not what plan and manifest say (DPR-C112).
         """
         try:
-            found = published_table(self._bundle, self._plan, self.name)
-            if found is not None:
-                return table_frame(found, labels=labels)
+            table = published_table(self._bundle, self._plan, self.name)
+            if table is not None:
+                return table_frame(table, labels=labels)
         except (ValueError, KeyError):
             raise _unreadable(f"table {self.name!r}") from None
         raise PublishError(
@@ -87,10 +87,10 @@ class Table(Shown):
         return f"<Table {self.name}: {', '.join(self.measures)} by {', '.join(self.keys) or 'nothing'}>"
 
 
-class Tables(dict[str, Table]):
+class Tables(dict[str, ReleaseTable]):
     """The tables of a release by name, in published order."""
 
-    def __missing__(self, name: str) -> Table:
+    def __missing__(self, name: str) -> ReleaseTable:
         raise KeyError(f"no table {name!r}; the release has {', '.join(self)}")
 
 
@@ -110,8 +110,8 @@ class Accounting(Accounted):
         ]
 
     def _told(self) -> tuple[str, Sequence[str], Mapping[str, pd.DataFrame]]:
-        told = [self.facts["notice"], self.facts.get("unprotected", "")]
-        return self._cost, told, {"under every accountant": self.loss, "accounts": self.accounts}
+        sentences = [self.facts["notice"], self.facts.get("unprotected", "")]
+        return self._cost, sentences, {"under every accountant": self.loss, "accounts": self.accounts}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +159,7 @@ class Release(Shown):
             *((t.name, t.title, t.key_columns, tuple(measure.name for measure in t.measures)) for t in outlines),
         ]
         return Tables(
-            (name, Table(name, title, tuple(column.name for column in keys), measures, self._bundle, plan))
+            (name, ReleaseTable(name, title, tuple(column.name for column in keys), measures, self._bundle, plan))
             for name, title, keys, measures in described
         )
 
@@ -229,9 +229,9 @@ class Verification(Shown):
 
     def _told(self) -> tuple[str, Sequence[str], Mapping[str, pd.DataFrame]]:
         skipped = [each.name for each in self.checks if each.passed is None]
-        told = f"not run, and so neither passed nor failed: {', '.join(skipped)}" if skipped else ""
+        sentences = f"not run, and so neither passed nor failed: {', '.join(skipped)}" if skipped else ""
         title = f"{sum(each.passed is True for each in self.checks)} of {len(self.checks)} checks passed, none failed"
-        return title, [told], {"checks": self.to_pandas()}
+        return title, [sentences], {"checks": self.to_pandas()}
 
 
 def open_release(folder: str | os.PathLike[str], *, key: str = "") -> Release:
@@ -249,8 +249,7 @@ def open_release(folder: str | os.PathLike[str], *, key: str = "") -> Release:
     """
     bundle = open_bundle(os.fspath(folder))
     checks = check_files(bundle, public_key(key) if key else None)
-    if any(each.passed is False for each in checks):
-        raise _told_failure(checks)
+    _require_passed(checks)
     if bundle.shown is None:
         raise _unreadable(LOOK_FILE)
     return Release(bundle, bundle.shown)
@@ -263,12 +262,12 @@ def json_of(bundle: Opened, name: str) -> dict[str, Any]:
         CheckFailed: If there is no such file that is the manifest's, or it holds no object (DPR-C112).
     """
     try:
-        found = json.loads(bundle.sound[name])
+        content = json.loads(bundle.sound[name])
     except (KeyError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise _unreadable(name)
-    return found
+    return content
 
 
 def _unreadable(name: str) -> CheckFailed:
@@ -287,16 +286,17 @@ def verify(folder: str | os.PathLike[str], *, key: str = "") -> Verification:
         CheckFailed: If a check fails; it says which, and what was found.
     """
     checks = check_release(Path(folder), public_key(key) if key else None)
-    if any(each.passed is False for each in checks):
-        raise _told_failure(checks)
+    _require_passed(checks)
     return Verification(checks)
 
 
-def _told_failure(checks: Sequence[Check]) -> CheckFailed:
-    """The error of the command, with what the command prints before it."""
-    error = failure(checks)
-    error.detail = "\n    ".join(f"{each.name}: {each.detail}" for each in checks if each.passed is False)
-    return error
+def _require_passed(checks: Sequence[Check]) -> None:
+    """Raise the error of the command where a check failed, with what the command prints before it."""
+    failed = [each for each in checks if each.passed is False]
+    if failed:
+        error = failure(checks)
+        error.detail = "\n    ".join(f"{each.name}: {each.detail}" for each in failed)
+        raise error
 
 
 def run(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import Field, field_validator
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.cells import zero_cells
 from dprelease.catalog.table import Catalog
 
@@ -97,7 +97,7 @@ class Quantity(Value):
         return (centred * centred + self.grain // 2) // self.grain
 
 
-class Grouping(Value):
+class Grouping(GrownValue):
     """Which rows are read, and into which cells they fall: what the steps of one pass share.
 
     The order is: the table's own bounds, then ``where``, then ``complete`` and ``zeros``, then the cells (a row outside
@@ -127,6 +127,7 @@ class Grouping(Value):
             combinations does not count. The cells stay, but for those of ``excluding``.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("complete", "zeros")
     table: str
     by: tuple[str, ...]
     where: str | None = None
@@ -143,15 +144,6 @@ class Grouping(Value):
     def _in_order(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """One form of one filter, so that the tables of a workload share what is made of it."""
         return tuple(sorted(set(names)))
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Groupings without them keep the text, and plans the fingerprint, that they had before there were such fields.
-
-        A subclass with a serializer of its own must leave the fields out itself: only the last one is called.
-        """
-        fields: dict[str, Any] = written(self)
-        return {name: each for name, each in fields.items() if each or name not in ("complete", "zeros")}
 
     @property
     def grouping(self) -> Grouping:

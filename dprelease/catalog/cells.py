@@ -36,14 +36,14 @@ def zero_cells(zeros: Zeros, table: Table, by: tuple[str, ...]) -> tuple[int, ..
 def zero_keys(zeros: Zeros, table: Table) -> tuple[tuple[Key, ...], ...]:
     """The impossible combinations as keys, in the order of their positions."""
     keys = [table.column(name).keys or () for name in zeros.columns]
-    found = []
+    combinations = []
     for cell in zeros.cells:
         parts, rest = list[Key](), cell
         for known in reversed(keys):
             rest, place = divmod(rest, len(known))
             parts.append(known[place])
-        found.append(tuple(reversed(parts)))
-    return tuple(found)
+        combinations.append(tuple(reversed(parts)))
+    return tuple(combinations)
 
 
 class CellSlice(Value):

@@ -22,13 +22,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
@@ -44,7 +44,7 @@ _POINT = 40  # bits after the point of f_k
 Whole = npt.NDArray[np.int32]
 
 
-class Factor(Value):
+class Factor(GrownValue):
     """Which whole-number combinations of the lines of a table of counts are drawn.
 
     Attributes:
@@ -59,6 +59,7 @@ class Factor(Value):
             none belong, or not as many as keys.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("rows",)
     shape: tuple[int, ...]
     axis: int = Field(ge=0)
     kind: Literal["root", "matrix"]
@@ -81,13 +82,6 @@ class Factor(Value):
             if not any(map(any, self.rows)):
                 raise ValueError("a factor whose matrix is 0 measures nothing")
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_no_rows(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = written(self)
-        if self.rows is None:
-            del fields["rows"]
-        return fields
 
     @property
     def length(self) -> int:
@@ -141,19 +135,19 @@ def root_matrix(keys: int, grain: int) -> Whole:
         norms.append(math.isqrt(squares))
         central = central * 2 * (2 * k + 1) // (k + 1)
     line = np.array(points, dtype=np.int64) * (2 * grain)
-    found = np.zeros((keys, keys), dtype=np.int32)
+    matrix = np.zeros((keys, keys), dtype=np.int32)
     for j in range(keys):
         norm = norms[keys - 1 - j]
-        found[j:, j] = (line[: keys - j] + norm) // (2 * norm)
-    found.flags.writeable = False
-    return found
+        matrix[j:, j] = (line[: keys - j] + norm) // (2 * norm)
+    matrix.flags.writeable = False
+    return matrix
 
 
 @lru_cache(maxsize=8)
 def _held(rows: tuple[tuple[int, ...], ...]) -> Whole:
-    found = np.array(rows, dtype=np.int32)
-    found.flags.writeable = False
-    return found
+    matrix = np.array(rows, dtype=np.int32)
+    matrix.flags.writeable = False
+    return matrix
 
 
 def _bands(matrix: Whole) -> list[Whole]:

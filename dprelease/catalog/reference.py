@@ -11,7 +11,15 @@ from datetime import date
 
 from dprelease.catalog.table import ColumnType, Key
 
-__all__ = ["ReferenceFileError", "ReferenceTable", "RefusedFile", "found_names", "read_key", "read_reference"]
+__all__ = [
+    "ReferenceFileError",
+    "ReferenceTable",
+    "References",
+    "RefusedFile",
+    "found_names",
+    "read_key",
+    "read_reference",
+]
 
 _NAME = re.compile(r"\w[\w .:/()%-]{0,63}")
 
@@ -49,6 +57,9 @@ class ReferenceTable:
         """Whether no value of the column appears twice."""
         return len(set(self.columns[column])) == len(self.columns[column])
 
+
+References = Mapping[str, ReferenceTable]
+"""Public references by name."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
@@ -130,8 +141,8 @@ def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceT
     for number, row in body:
         if len(row) != len(header):
             raise ReferenceFileError(f"line {number} has {len(row)} fields, the header has {len(header)}")
-    found: dict[str, tuple[Key, ...]] = {}
+    columns_read: dict[str, tuple[Key, ...]] = {}
     for name, kind in columns.items():
         at = header.index(name)
-        found[name] = tuple(_value(row[at], name, kind, number) for number, row in body)
-    return ReferenceTable(columns=found)
+        columns_read[name] = tuple(_value(row[at], name, kind, number) for number, row in body)
+    return ReferenceTable(columns=columns_read)

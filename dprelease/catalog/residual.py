@@ -180,10 +180,10 @@ def _distance(sizes: tuple[int, ...]) -> int:
     """The L1 distance of the columns of two cells of one slice whose keys differ along all of these axes."""
     pairs = Counter({(1, 1): 1})  # entries of the two columns, and how many cells have them
     for n in sizes:
-        found: Counter[tuple[int, int]] = Counter()
+        met: Counter[tuple[int, int]] = Counter()
         for (one, other), count in pairs.items():
-            found[one * (n - 1), -other] += count
-            found[-one, other * (n - 1)] += count
-            found[-one, -other] += count * (n - 2)
-        pairs = found
+            met[one * (n - 1), -other] += count
+            met[-one, other * (n - 1)] += count
+            met[-one, -other] += count * (n - 2)
+        pairs = met
     return sum(abs(one - other) * count for (one, other), count in pairs.items())

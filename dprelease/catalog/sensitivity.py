@@ -175,14 +175,14 @@ def _of(
             shifts=_few(tuple(most * n for n in profile) for profile in _profiles(groups, per_group, rows)),
         )
     room = 2 * groups if cells is None else min(cells, 2 * groups)
-    found = [
+    ways = [
         [(count, most * more + least * fewer) for more, fewer, count in way]
         for way in _meetings(full, rest, per_group, room)
     ]
     return Sensitivity(
         l0=room,
-        l1=Fraction(max(sum(n * change for n, change in way) for way in found)),
-        l2_squared=Fraction(max(sum(n * change**2 for n, change in way) for way in found)),
+        l1=Fraction(max(sum(n * change for n, change in way) for way in ways)),
+        l2_squared=Fraction(max(sum(n * change**2 for n, change in way) for way in ways)),
         linf=Fraction(per_group * (most + least)),
         shifts=_few(_exchanges(groups, per_group, rows, room, most, least)),
     )
@@ -263,13 +263,13 @@ def _matched(mine: Shift, yours: Shift) -> Iterator[tuple[tuple[int, int], ...]]
 
 def _few(shifts: Iterable[Shift]) -> tuple[Shift, ...]:
     """Those that no other one covers, if they are few; else nothing, which claims nothing."""
-    found: set[Shift] = set()
+    different: set[Shift] = set()
     for shift in shifts:
-        found.add(tuple(sorted(shift, reverse=True)))
-        longest = _MOST_NUMBERS if len(found) > 1 else _MOST_ALONE
-        if any(len(each) > longest for each in found) or len(found) > 8 * _MOST_SHIFTS:
+        different.add(tuple(sorted(shift, reverse=True)))
+        longest = _MOST_NUMBERS if len(different) > 1 else _MOST_ALONE
+        if any(len(each) > longest for each in different) or len(different) > 8 * _MOST_SHIFTS:
             return ()
-    worst = Sensitivity.of_shifts(*found).shifts
+    worst = Sensitivity.of_shifts(*different).shifts
     return worst if len(worst) <= _MOST_SHIFTS else ()
 
 

@@ -6,11 +6,11 @@ from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, StrictBool, StrictInt, StrictStr, model_serializer
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from dprelease.canonical import Value, one_of
+from dprelease.canonical import GrownValue, Value, one_of
 
 __all__ = [
     "Binned",
@@ -94,7 +94,7 @@ class Computed(Value):
 Derivation = Binned | Mapped | Computed
 
 
-class Column(Value):
+class Column(GrownValue):
     """One column as declared.
 
     Attributes:
@@ -115,6 +115,7 @@ class Column(Value):
         derivation: How it is computed from other columns of the row; None: it is not.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("rank_step", "step_from")
     name: str
     type: ColumnType
     keys: tuple[Key, ...] | None = None
@@ -129,13 +130,6 @@ class Column(Value):
     reference: str | None = None
     lent_by: str | None = None
     derivation: Derivation | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Columns without them keep the text, and plans the fingerprint, that they had before there were any."""
-        fields: dict[str, Any] = written(self)
-        later = ("rank_step", "step_from")
-        return {name: each for name, each in fields.items() if each is not None or name not in later}
 
     def grid_of(self, kind: str) -> Fraction:
         """The grid that a quantity of this kind is measured on: ``quantile``, or one that is a sum of values.
@@ -246,7 +240,7 @@ class Reference(Value):
     columns: dict[str, ColumnType]
 
 
-class Table(Value):
+class Table(GrownValue):
     """One confidential table.
 
     Attributes:
@@ -262,6 +256,7 @@ class Table(Value):
         time: Which rows belong to the release's period; None: all of them.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("time",)
     name: str
     account: str
     source: Source
@@ -272,14 +267,6 @@ class Table(Value):
     bounds: TableBounds | None = None
     private_joins: tuple[PrivateJoin, ...] = ()
     time: TimeFilter | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_no_time(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Tables without a time keep the text, and plans the fingerprint, that they had before there were times."""
-        fields: dict[str, Any] = written(self)
-        if self.time is None:
-            fields.pop("time", None)
-        return fields
 
     @property
     def most_rows(self) -> int | None:
@@ -341,7 +328,7 @@ class Zeros(Value):
     cells: tuple[int, ...]
 
 
-class Catalog(Value):
+class Catalog(GrownValue):
     """Everything declared that a plan needs, by name.
 
     Attributes:
@@ -353,17 +340,12 @@ class Catalog(Value):
         zeros: For every workload with impossible key combinations, by its name: which these are.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("hierarchies", "zeros")
     tables: dict[str, Table]
     references: dict[str, Reference] = {}
     exclusions: dict[str, tuple[int, ...]] = {}
     hierarchies: dict[str, Hierarchy] = {}
     zeros: dict[str, Zeros] = {}
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Catalogs without hierarchies or zeros keep the text that they had before there were any."""
-        fields: dict[str, Any] = written(self)
-        return {name: each for name, each in fields.items() if each or name not in ("hierarchies", "zeros")}
 
 
 def _decimal(number: Fraction) -> str:

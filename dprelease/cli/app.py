@@ -23,6 +23,7 @@ from dprelease.cli.commands.utility import utility_command
 from dprelease.cli.commands.validate import validate_command
 from dprelease.cli.commands.verify import verify_command
 from dprelease.cli.ledger.show import ledger_app
+from dprelease.cli.views import complain
 from dprelease.errors import DpReleaseError, out_of_memory
 
 __all__ = ["app", "run_app"]
@@ -66,13 +67,9 @@ def run_app() -> None:
     try:
         app()
     except DpReleaseError as error:
-        from dprelease.cli.views import complain
-
         complain(error)
         sys.exit(error.exit_code)
     except MemoryError:
-        from dprelease.cli.views import complain
-
         exhausted = out_of_memory()  # without a traceback, whose frames may hold rows
         complain(exhausted)
         sys.exit(exhausted.exit_code)
@@ -84,7 +81,7 @@ def run_app() -> None:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from dprelease import __version__
+        from dprelease.version import __version__
 
         typer.echo(f"dprelease {__version__}")
         raise typer.Exit

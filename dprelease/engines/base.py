@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.errors import DpReleaseError, EngineError, Unavailable
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
@@ -31,11 +31,7 @@ class Engine(Protocol):
         ...
 
     def check(
-        self,
-        catalog: Catalog,
-        grouping: Grouping,
-        quantities: Sequence[Quantity],
-        references: Mapping[str, ReferenceTable],
+        self, catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], references: References
     ) -> None:
         """Refuse everything that :meth:`aggregate` and :meth:`units_by_key` would refuse as ``Unsupported``.
 
@@ -83,7 +79,7 @@ class Engine(Protocol):
         catalog: Catalog,
         grouping: Grouping,
         quantities: Sequence[Quantity],
-        references: Mapping[str, ReferenceTable],
+        references: References,
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
@@ -121,9 +117,7 @@ class Engine(Protocol):
         """
         ...
 
-    def units_by_key(
-        self, catalog: Catalog, grouping: Grouping, references: Mapping[str, ReferenceTable], secret: bytes
-    ) -> ExactKeys:
+    def units_by_key(self, catalog: Catalog, grouping: Grouping, references: References, secret: bytes) -> ExactKeys:
         """The keys that occur in a grouping with private keys, and how many units have each of them.
 
         A column with declared keys takes only these, any other one every value that is not null. Keys are in the

@@ -11,24 +11,21 @@ import pyarrow.compute as pc
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.expressions.expression import ExpressionError, parse
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.reference import References
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Join, Key, Mapped, PrivateJoin, Table
 from dprelease.engines.declared import id_column, needed, types
 from dprelease.engines.files.decimals import MOST
 from dprelease.engines.files.rows import join_keys
 from dprelease.errors import BrokenPromiseError, Unsupported
 
-__all__ = ["refuse", "refuse_within", "require_secret"]
+__all__ = ["refuse_uncomputable", "refuse_within", "require_secret"]
 
 _CELLS = 10**8  # 800 MB of answers: what one entry of a ledger can hold
 _KEY_TYPES: dict[str, type] = {"text": str, "date": str, "integer": int, "boolean": bool}
 
 
-def refuse(
-    catalog: Catalog,
-    grouping: Grouping,
-    quantities: Sequence[Quantity],
-    references: Mapping[str, ReferenceTable],
+def refuse_uncomputable(
+    catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], references: References
 ) -> None:
     """Check, by public declarations alone, that the aggregate can be computed as it is defined.
 
@@ -174,14 +171,14 @@ def _check_quantity(table: Table, declared: Mapping[str, Column], quantity: Quan
 
 def _check_expression(table: Table, text: str, known: Mapping[str, ColumnType], wanted: ColumnType) -> None:
     try:
-        found = parse(text, known).type
+        kind = parse(text, known).type
     except ExpressionError as error:
         _cannot("E212", table, f"{text!r} cannot be computed: {error.summary}", error.hint)
-    if found != wanted and (found, wanted) != ("integer", "decimal"):
-        _cannot("E212", table, f"{text!r} is {found}, not {wanted}", "CAST it, or correct the type")
+    if kind != wanted and (kind, wanted) != ("integer", "decimal"):
+        _cannot("E212", table, f"{text!r} is {kind}, not {wanted}", "CAST it, or correct the type")
 
 
-def _check_table(catalog: Catalog, table: Table, references: Mapping[str, ReferenceTable]) -> None:
+def _check_table(catalog: Catalog, table: Table, references: References) -> None:
     """What is checked of every table that is read."""
     declared = {column.name: column for column in table.columns}
     for column in table.columns:
@@ -216,9 +213,7 @@ def _before(table: Table, at: int) -> list[Column]:
     return [column for place, column in enumerate(table.columns) if place < at or column.derivation is None]
 
 
-def _check_join(
-    table: Table, declared: Mapping[str, Column], join: Join, references: Mapping[str, ReferenceTable]
-) -> None:
+def _check_join(table: Table, declared: Mapping[str, Column], join: Join, references: References) -> None:
     public = references.get(join.reference)
     earlier = table.joins[: table.joins.index(join)]
     added = {name for other in earlier for name in other.add}
@@ -293,9 +288,7 @@ def _check_bounds(table: Table, grouping: Grouping) -> None:
         _cannot("E211", table, "bounds need a unit id", "declare `unit_id`, or leave `bounds` out")
 
 
-def _check_private_join(
-    catalog: Catalog, table: Table, join: PrivateJoin, references: Mapping[str, ReferenceTable]
-) -> None:
+def _check_private_join(catalog: Catalog, table: Table, join: PrivateJoin, references: References) -> None:
     other = catalog.tables.get(join.table)
     if other is None or other.unit_id is None or join.on != table.unit_id:
         _cannot("E209", table, f"{join.table!r} is no table of the same units", "join on the unit id of both")

@@ -8,8 +8,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from pydantic import SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import field_validator
 
+from dprelease.canonical import GrownValue
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import known_where, parse
 from dprelease.catalog.table import ColumnType, Table
@@ -28,7 +29,7 @@ __all__ = ["PlannedRatio", "Ratio"]
 _P = TypeVar("_P", Quantity, Noisy, FormulaTerm)
 
 
-class PlannedRatio(Measure):
+class PlannedRatio(Measure, GrownValue):
     """A quotient of two estimates; its quantities are the first one's, followed by the second one's.
 
     Attributes:
@@ -39,6 +40,7 @@ class PlannedRatio(Measure):
             so).
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("implied",)
     kind: ClassVar[str] = "ratio"
     tag: ClassVar[str] = "of"
     plural: ClassVar[str] = "Ratios"
@@ -52,12 +54,6 @@ class PlannedRatio(Measure):
     ratio: tuple[str, str]
     of: tuple[Part, Part]
     implied: bool = False
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Ratios that do not need it keep the text that they had before there was such a field."""
-        fields: dict[str, Any] = written(self)
-        return {name: each for name, each in fields.items() if each or name != "implied"}
 
     @property
     def others(self) -> tuple[str, ...]:

@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import left_out_of
 from dprelease.catalog.table import Column, Key
 from dprelease.errors import PublishError
@@ -22,7 +20,6 @@ from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.document.account import AccountLosses
 from dprelease.plan.document.approval import Signed
 from dprelease.privacy.budget import Budget, Loss
-from dprelease.publish.manifest import without_empty
 from dprelease.publish.packed import Files
 from dprelease.signature import PublicKey
 
@@ -91,22 +88,19 @@ class CapChange(Value):
     after: Budget
 
 
-class Restated(Value):
+class Restated(GrownValue):
     """What a release replaces: the plan and the ledger entry of the one before it, and why.
 
     ``data`` says whether the files are others than those that the one before was measured from, ``measured`` whether
     something else is measured; empty where the ledger cannot tell.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("data", "measured")
     plan_fingerprint: str
     sequence: int
     reason: str
     data: Literal["", "corrected", "same"] = ""
     measured: Literal["", "changed", "same"] = ""
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_empty(plain(self), "data", "measured")
 
     @property
     def what(self) -> str:
@@ -123,7 +117,7 @@ class Looked(Value):
     tables: tuple[str, ...]
 
 
-class Facts(Value):
+class Facts(GrownValue):
     """What a bundle says that is not in the plan; all of it public, none of it read from a clock here.
 
     Attributes:
@@ -147,6 +141,7 @@ class Facts(Value):
         rehearsal: The data was made up; every page and table then says so.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("paid_by", "looks", "ledger_id")
     plan_fingerprint: str
     reserved_at: str
     ledger_sequence: int
@@ -164,10 +159,6 @@ class Facts(Value):
     signer: str = ""
     rehearsal: bool = False
     ledger_id: str = ""
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_empty(plain(self), "paid_by", "looks", "ledger_id")
 
     @property
     def key_fingerprint(self) -> str:

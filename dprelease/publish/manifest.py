@@ -12,11 +12,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
-from dprelease.canonical import Value, dumps, sha256
+from dprelease.canonical import GrownValue, Value, dumps, sha256
 from dprelease.signature import NotAKey, PrivateKey, PublicKey
 
 __all__ = [
@@ -27,7 +25,6 @@ __all__ = [
     "Manifest",
     "fault",
     "signed",
-    "without_empty",
 ]
 
 MANIFEST_FILE = "manifest.json"
@@ -38,11 +35,6 @@ PREDICATE_TYPE = "https://dprelease.org/release/v1"
 _LARGEST = 1 << 28  # bytes of a signature file that is looked at
 
 
-def without_empty(written: dict[str, Any], *later: str) -> dict[str, Any]:
-    """What is written of a value without later fields that are empty: bundles from before these keep their bytes."""
-    return {name: each for name, each in written.items() if name not in later or each not in (None, "", (), [])}
-
-
 class FileFacts(Value):
     """What the manifest says of a file."""
 
@@ -50,17 +42,14 @@ class FileFacts(Value):
     bytes: int
 
 
-class LedgerFacts(Value):
+class LedgerFacts(GrownValue):
     """The ledger entry that charged the release; ``id`` is which ledger, and is not written where it is not known."""
 
+    LATER: ClassVar[tuple[str, ...]] = ("id",)
     sequence: int
     hash: str
     reserved_at: str
     id: str = ""
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return without_empty(plain(self), "id")
 
 
 class Manifest(Value):

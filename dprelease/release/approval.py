@@ -23,9 +23,9 @@ __all__ = [
     "approval_needed",
     "approver_of",
     "check_heads",
+    "counted_approvals",
     "open_frozen",
     "require_approvals",
-    "signed",
 ]
 
 
@@ -83,7 +83,7 @@ def require_approvals(
     return approvals
 
 
-def signed(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[Signed, ...]:
+def counted_approvals(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[Signed, ...]:
     """The approvals of a frozen plan that count, whether or not they suffice.
 
     Raises:
@@ -117,7 +117,7 @@ def _judged(policy: PolicySpec, frozen: FrozenPlan, plan: ReleasePlan) -> tuple[
     return tuple(approvals), left_out
 
 
-def _uncounted(policy: PolicySpec, approval: Approval, found: list[Signed]) -> str:
+def _uncounted(policy: PolicySpec, approval: Approval, counted: list[Signed]) -> str:
     """Why an approval does not count, before its signature is looked at; empty: it does."""
     approver = policy.approvals.approvers.get(approval.name)
     if approver is None:
@@ -128,7 +128,7 @@ def _uncounted(policy: PolicySpec, approval: Approval, found: list[Signed]) -> s
         return f"it was signed as {approval.role}, and the policy now says {approver.role}"
     if not policy.approvals.counts(approval.role):
         return f"no approval as {approval.role} is asked for"
-    if any(each.key == approval.key for each in found):  # one name has one key, as was just seen
+    if any(each.key == approval.key for each in counted):  # one name has one key, as was just seen
         return "one person and one key count once"
     return ""
 
@@ -234,7 +234,7 @@ def add_approval(path: Path, shown: FrozenPlan, policy: PolicySpec, key: Private
 
 
 def _with_approval(policy: PolicySpec, frozen: FrozenPlan, key: PrivateKey, at: str) -> FrozenPlan:
-    name, role = approver_of(policy, key.public, before=signed(policy, frozen, frozen.plan))
+    name, role = approver_of(policy, key.public, before=counted_approvals(policy, frozen, frozen.plan))
     release = frozen.plan.release
     statement = Statement(
         release=release.name,

@@ -20,11 +20,11 @@ from dprelease.publish.bundle.package import planned_files
 from dprelease.release.planning import open_target, plan_release, read_frozen
 from dprelease.release.project import Project
 
-__all__ = ["Compared", "Side", "compare_sides", "open_bundle", "open_side"]
+__all__ = ["Diff", "DiffSide", "compare_sides", "open_bundle", "open_side"]
 
 
 @dataclass(frozen=True)
-class Side:
+class DiffSide:
     """One of two that are compared.
 
     Attributes:
@@ -41,7 +41,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Diff:
     """What differs between two sides.
 
     Attributes:
@@ -53,15 +53,15 @@ class Compared:
         added: Paths of files that the second one's alone has.
     """
 
-    first: Side
-    second: Side
+    first: DiffSide
+    second: DiffSide
     moved: Moved
     numbers: Comparison | None
     dropped: tuple[str, ...]
     added: tuple[str, ...]
 
 
-def open_side(given: str, period: str | None = None) -> Side:
+def open_side(given: str, period: str | None = None) -> DiffSide:
     """A bundle's folder, a plan that ends in ``.json``, the file of a spec, or NAME/PERIOD of a release of the project.
 
     Args:
@@ -75,15 +75,15 @@ def open_side(given: str, period: str | None = None) -> Side:
     """
     path = Path(given)
     if path.suffix == ".json":
-        return Side(given, "plan", read_frozen(path).plan)
+        return DiffSide(given, "plan", read_frozen(path).plan)
     if path.is_file() or path.suffix in (".yaml", ".yml"):
         target = open_target(path, period)
-        return Side(given, "spec", plan_release(target))
+        return DiffSide(given, "spec", plan_release(target))
     released = _released(given)
-    return Side(given, "bundle", released.plan, released)
+    return DiffSide(given, "bundle", released.plan, released)
 
 
-def compare_sides(first: Side, second: Side, confidence: Fraction) -> Compared:
+def compare_sides(first: DiffSide, second: DiffSide, confidence: Fraction) -> Diff:
     """What differs between two sides: their numbers too where both were measured.
 
     Args:
@@ -98,7 +98,7 @@ def compare_sides(first: Side, second: Side, confidence: Fraction) -> Compared:
     files = [planned_files(side.plan) for side in (first, second)]
     before, after = (set(each) for each in files)
     changed = [path for path in union(*files) if (path in before) != (path in after)]
-    return Compared(
+    return Diff(
         first,
         second,
         changes,

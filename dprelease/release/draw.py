@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key
 from dprelease.engines import Engine
 from dprelease.errors import BrokenPromiseError, DpReleaseError
@@ -38,16 +38,17 @@ from dprelease.noise.mechanisms.factor import draw_factor
 from dprelease.noise.mechanisms.residual import draw_residual
 from dprelease.noise.unprotected import as_they_are
 from dprelease.plan.document import Batch, Invariant, Measured, Piece, Step
-from dprelease.release.data.sources import Pinned, read_by
+from dprelease.release.data.sources import Pinned, tables_read
 
-__all__ = ["Source", "draw"]
+__all__ = ["DataSource", "draw_batch"]
 
 Box = Exact | ExactHistogram
 Keys = tuple[tuple[Key, ...], ...]
+Identity = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """Where the rows of a release come from.
 
     Attributes:
@@ -59,13 +60,15 @@ class Source:
     """
 
     catalog: Catalog
-    references: Mapping[str, ReferenceTable]
+    references: References
     engine: Engine
     pinned: Pinned
     sampler: Sampler = "native"
 
 
-def draw(batch: Batch, source: Source, ledger: Ledger, identity: tuple[str, str, str]) -> tuple[Measurement, ...]:
+def draw_batch(
+    batch: Batch, source: DataSource, ledger: Ledger, identity: tuple[str, str, str]
+) -> tuple[Measurement, ...]:
     """Read, aggregate, add noise and commit every step of a batch that has no answer yet.
 
     Args:
@@ -106,9 +109,9 @@ class _Run:
     """One batch on its way."""
 
     batch: Batch
-    source: Source
+    source: DataSource
     ledger: Ledger
-    identity: tuple[str, str, str]
+    identity: Identity
 
     def key(self, step: Measured) -> StepKey:
         return StepKey(*self.identity, self.batch.id(step))
@@ -145,7 +148,7 @@ class _Run:
             return {}
         source, batch = self.source, self.batch
         within = None if batch.piece is None else batch.piece.within
-        with source.pinned.reading(read_by(source.catalog, batch.table)):
+        with source.pinned.reading(tables_read(source.catalog, batch.table)):
             exact = source.engine.aggregate(
                 source.catalog, batch.grouping, asked, source.references, secret=secret, keys=keys, within=within
             )
@@ -156,7 +159,7 @@ class _Run:
         if step.selecting is None:
             raise BrokenPromiseError(f"step {step.id} selects keys without a threshold")
         source = self.source
-        with source.pinned.reading(read_by(source.catalog, self.batch.table)):
+        with source.pinned.reading(tables_read(source.catalog, self.batch.table)):
             occurring = source.engine.units_by_key(
                 source.catalog, self.batch.grouping, source.references, secret=secret
             )

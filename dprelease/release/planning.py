@@ -138,11 +138,11 @@ def _read_frozen(data: bytes, path: Path) -> FrozenPlan:
 
 def _unknown_word(error: Exception) -> str:
     """What a plan names that this version does not know, such as a format of a later one; empty: nothing."""
-    found = error.errors(include_url=False) if isinstance(error, ValidationError) else ()
+    problems = error.errors(include_url=False) if isinstance(error, ValidationError) else ()
     return next(
         (
             f"`{'.'.join(map(str, each['loc']))}` is {each['input']!r}, not one of: {each['ctx']['expected']}"
-            for each in found
+            for each in problems
             if each["type"] == "literal_error"
         ),
         "",

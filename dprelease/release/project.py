@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dprelease.canonical import fingerprint, sha256
-from dprelease.catalog.reference import ReferenceTable, RefusedFile, read_reference
+from dprelease.catalog.reference import References, RefusedFile, read_reference
 from dprelease.catalog.table import Catalog
 from dprelease.errors import LedgerError, PlanError, Problem, SpecError, TableMismatch, Where
 from dprelease.ledger import schemes
@@ -180,7 +180,7 @@ class Project:
                 account's (``privacy.convert``), if its window cannot be told from the spec's tables and period, or if
             it is parallel and the spec reads more than units of one stretch (``spec.checks.accounts``).
         """
-        problems, found = [], {}
+        problems, named = [], {}
         for table, described in loaded.spec.tables.items():
             name, where = described.account, loaded.where("tables", table, "account")
             account = self.policy.accounts.get(name)
@@ -193,10 +193,10 @@ class Project:
             problems += _of_selecting(loaded, name, account)
             problems += _of_window(loaded, table, name, account)
             problems += _of_invariants(loaded, table, name, account)
-            found[name] = account_of(name, account)
+            named[name] = account_of(name, account)
         if problems:
             raise SpecError(list(dict.fromkeys(problems)))
-        return tuple(found[name] for name in sorted(found))
+        return tuple(named[name] for name in sorted(named))
 
     def open_ledger(self) -> Ledger:
         """The ledger that ``dprelease.yaml`` names, with its anchors; nothing is created until the first reservation.
@@ -340,7 +340,7 @@ def _of_window(loaded: Loaded, table: str, name: str, account: AccountSpec) -> l
     return problems
 
 
-def reference_tables(catalog: Catalog, folder: Path) -> Mapping[str, ReferenceTable]:
+def reference_tables(catalog: Catalog, folder: Path) -> References:
     """The references of a plan, read again and held against their pinned content.
 
     Raises:

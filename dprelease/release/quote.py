@@ -17,7 +17,7 @@ from dprelease.privacy.budget import round_up
 from dprelease.release.planning import Target, charges, freeze, plan_at_least, plan_release
 from dprelease.release.revisions import payer_of
 
-__all__ = ["Quote", "planned", "quoted", "what_if_facts", "window_of"]
+__all__ = ["Quote", "plan_or_solve", "quote_plan", "what_if_facts", "window_of"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Quote:
                 )
 
 
-def planned(target: Target, *, solve: bool, frozen: bool) -> ReleasePlan:
+def plan_or_solve(target: Target, *, solve: bool, frozen: bool) -> ReleasePlan:
     """The plan of a spec, at its own budget or at the smallest one that meets its targets.
 
     Args:
@@ -89,7 +89,7 @@ def planned(target: Target, *, solve: bool, frozen: bool) -> ReleasePlan:
     return plan_at_least(target) if solve else plan_release(target)
 
 
-def quoted(target: Target, plan: ReleasePlan, ledger: Ledger) -> Quote:
+def quote_plan(target: Target, plan: ReleasePlan, ledger: Ledger) -> Quote:
     """The price of a plan; nothing is charged.
 
     Raises:
@@ -142,12 +142,12 @@ def _accounts(
         if error.code != NO_SERIES:
             raise
         return [], (Problem(error.code, error.summary, error.hint),)  # to be opened with this very plan
-    found = []
+    accounts = []
     for charge in charged:
         no = {(each.name, each.window) for each in refused}
         for facts in (charge.facts, *charge.further):
-            found.append(_account(facts, fits=(facts.name, facts.window) not in no))
-    return found, ()
+            accounts.append(_account(facts, fits=(facts.name, facts.window) not in no))
+    return accounts, ()
 
 
 def _account(facts: AccountLosses, *, fits: bool) -> dict[str, Any]:

@@ -30,14 +30,14 @@ class Rehearsal:
 
     def tables(self, plan: ReleasePlan, tables: Mapping[str, Table]) -> dict[str, Table]:
         """The same tables, read from made-up rows drawn from their declared keys and ranges."""
-        found = {}
+        made = {}
         for name, table in tables.items():
             path = self.folder / f"{name}.csv"
             if not path.exists():
                 write_rows(table, path, _ROWS, seed=plan.fingerprint())
             source = Source(file=path.name, format="csv", null_values=("",))
-            found[name] = table.model_copy(update={"source": source})
-        return found
+            made[name] = table.model_copy(update={"source": source})
+        return made
 
     @staticmethod
     def releases(real: Path) -> Path:

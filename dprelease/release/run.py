@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -30,9 +30,9 @@ from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish import folder_for, rehearse, write
 from dprelease.release.approval import require_approvals
 from dprelease.release.data import public_content
-from dprelease.release.data.restating import data_told, nothing_to_restate, replacement
-from dprelease.release.data.sources import SourceKey, Sources
-from dprelease.release.draw import Source, draw
+from dprelease.release.data.restating import changed_data_note, nothing_to_restate, replacement
+from dprelease.release.data.sources import RunSources, SourceKey, confidential_tables, fingerprints, source_key
+from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.environment import environment
 from dprelease.release.planning import (
     Target,
@@ -44,14 +44,13 @@ from dprelease.release.planning import (
     require_same_spec,
 )
 from dprelease.release.project import reference_tables
-from dprelease.release.publishing.overview import write_overview
-from dprelease.release.publishing.published import make_way, require_accounted
-from dprelease.release.publishing.rendering import Outcome, looks_of, outcome, rendered, tuned_told
+from dprelease.release.publishing.published import make_way, require_accounted, write_overview
+from dprelease.release.publishing.rendering import Outcome, looks_of, outcome, rendered, tuning_note
 from dprelease.release.rehearsal import Rehearsal
 from dprelease.release.revisions import other_frozen, plan_of_revision, require_time
 from dprelease.signature import PrivateKey
 
-__all__ = ["Executor", "Outcome", "Progress", "Request", "Run", "open_run"]
+__all__ = ["Outcome", "Progress", "Request", "Run", "open_run"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -82,14 +81,6 @@ class Request(Value):
     sampler: Sampler = "native"
 
 
-class Executor(Protocol):
-    """Walks the steps of a run; the two are ``release.direct`` and ``flows``."""
-
-    def __call__(self, request: Request, progress: Progress | None = None) -> Outcome:
-        """Run the request to its end."""
-        ...
-
-
 class Run:
     """An open release: planned, locked and reserved. A context manager; leaving it frees the lock and the engine."""
 
@@ -107,10 +98,10 @@ class Run:
         self._folder = rehearsal.folder if rehearsal else target.project.folder
         self._engines: dict[Maker, Engine] = {}
         self._reused: frozenset[str] = frozenset()
-        self._sources = Sources()
+        self._sources = RunSources()
         self._mine = False  # whether this run has made the reservation
         self._note = ""  # what to say of a release that was there
-        self.told: tuple[str, ...] = ()  # what its user should know of the ledger
+        self.ledger_warnings: tuple[str, ...] = ()  # what its user should know
 
     def __enter__(self) -> Self:
         return self
@@ -149,7 +140,10 @@ class Run:
             require_time(self._target.loaded, 0, self._request.early, datetime.now(UTC))
         plan = plan_release(self._target)
         check_fresh(self._target, plan)
-        approvals = self._approvals(plan)
+        approvals: tuple[Signed, ...] = ()
+        if not self._rehearsal:
+            target = self._target
+            approvals = require_approvals(target.project.policy, target.frozen, plan, target.spec_file.name)
         if known is not None:
             plan = replacement(self._ledger, known, plan, self._request.restate, lambda: self._hashed(plan))
         heard(plan)  # plan_release has verified it
@@ -203,7 +197,7 @@ class Run:
         engine = self._engine(tables)
         for table in tables.values():
             engine.describe(table)
-        self._check_computable(plan, engine)
+        _require_computable(plan, engine, self._target.project.folder)
         rehearse(plan, "" if self._key is None else self._key.public.text)
         if not self._rehearsal:
             accept = self._request.accept_changed_data
@@ -214,33 +208,24 @@ class Run:
         """No reference is a confidential file; of a rehearsal, which reads no source, it was told by its path alone."""
         project = self._target.project
         if plan.catalog.references and not self._rehearsal:
-            key = project.folder / project.settings.source_key
-            public_content.require_public(plan, project.folder, project.confidential, self._ledger, key)
-
-    def _approvals(self, plan: ReleasePlan) -> tuple[Signed, ...]:
-        """The signatures that the policy demands, checked; a rehearsal needs none."""
-        target = self._target
-        if self._rehearsal:
-            return ()
-        return require_approvals(target.project.policy, target.frozen, plan, target.spec_file.name)
+            public_content.require_public(plan, project.folder, project.confidential, self._ledger, project.source_key)
 
     def _restates(self, known: Reservation) -> bool:
         """Whether to plan anew: it was asked for, and what is there is not this very restatement."""
         if not self._request.restate:
             return False  # the spec of one that is gone on with may have references that are no longer there
-        return is_another(self._target, known) or (known.state == "closed" and bool(self._data_told(known)))
+        return is_another(self._target, known) or (known.state == "closed" and bool(self._data_note(known)))
 
-    def _data_told(self, known: Reservation) -> str:
+    def _data_note(self, known: Reservation) -> str:
         """What became of the files that a release was measured from; empty: they are as they were."""
         if self._rehearsal:
             return ""
-        return data_told(self._ledger, known, lambda: self._hashed(ReleasePlan.from_canonical(known.plan)))
+        return changed_data_note(self._ledger, known, lambda: self._hashed(ReleasePlan.from_canonical(known.plan)))
 
     def _hashed(self, plan: ReleasePlan) -> tuple[SourceKey, dict[str, tuple[str, ...]]]:
         """The files of a plan as they are now, by keyed hash; the key is there, for something was measured."""
         key, tables = self._source_key(), self._tables(plan)
-        engine = self._engine(tables)
-        return key, {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        return key, fingerprints(self._engine(tables), tables, key)
 
     def pin(self) -> None:
         """Fingerprint what is about to be read, or hold it against what was read before; nothing where all is measured.
@@ -264,8 +249,7 @@ class Run:
 
     def _source_key(self) -> SourceKey:
         project = self._target.project
-        apart = [project.releases, *([self._ledger.folder] if self._ledger.folder else [])]
-        return SourceKey.of(project.folder / project.settings.source_key, apart)
+        return source_key(project.source_key, project.releases, self._ledger)
 
     def give_back(self, error: BaseException) -> None:
         """After a failure before the first read: the budget that this run has just reserved is returned.
@@ -278,13 +262,6 @@ class Run:
         with suppress(DpReleaseError):  # it stays charged then, and can be resumed
             self._ledger.void(*self._identity, f"before the first read: {why}", "dprelease run")
 
-    def _check_computable(self, plan: ReleasePlan, engine: Engine) -> None:
-        """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
-        references = reference_tables(plan.catalog, self._target.project.folder)
-        for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
-            asked = (part for step in batch.steps if step.id != batch.selection for part in step.parts)
-            engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), references)
-
     def _resume(self, known: Reservation) -> None:
         if known.state in ("given_up", "lost"):
             raise has_ended(known)
@@ -296,12 +273,10 @@ class Run:
         if not self.closed:
             self._require_public(self.plan)
         else:
-            self._note = self._data_told(known)
+            self._note = self._data_note(known)
 
     def _tables(self, plan: ReleasePlan) -> dict[str, Table]:
-        used = {each.aggregate.table for each in plan.measured}
-        used |= {join.table for name in used for join in plan.catalog.tables[name].private_joins}
-        tables = {name: table for name, table in plan.catalog.tables.items() if name in used}
+        tables = confidential_tables(plan)
         return self._rehearsal.tables(plan, tables) if self._rehearsal else tables
 
     @property
@@ -329,8 +304,8 @@ class Run:
 
     def measure(self, batch: Batch) -> int:
         """Measure a batch; returns how many measurements it is made of, all of which are now committed."""
-        source = Source(self._catalog, self._references, self._pinned.engine, self._pinned, self._sampler)
-        return len(draw(batch, source, self._ledger, self._identity))
+        source = DataSource(self._catalog, self._references, self._pinned.engine, self._pinned, self._sampler)
+        return len(draw_batch(batch, source, self._ledger, self._identity))
 
     def publish(self) -> Outcome:
         """Render from the committed answers, write the bundle, close the release."""
@@ -341,22 +316,19 @@ class Run:
         release = self._ledger.find(*self._identity[:2]) or self.reservation
         publication = rendered(self._ledger, release, key=self._key, rehearsal=self._rehearsal is not None)
         hit("publish.rendered")
-        folder = self._bundle_folder()
+        folder = folder_for(self._releases, self.reservation.release, self.reservation.period)
         if not self._rehearsal:
             make_way(self._ledger, folder, self.reservation.hash, self.reservation.plan_fingerprint)
         write(publication, folder)
         # Before the release is closed: nothing comes back to one that is, so a kill here would leave it unlisted.
-        warning = "; ".join(filter(None, (*self.told, write_overview(self._releases))))
+        warning = "; ".join(filter(None, (*self.ledger_warnings, write_overview(self._releases))))
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
         drawn = len(self.plan.numbers) - reused
         ended = outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
         looks = () if self._rehearsal else looks_of(self._ledger, release)
-        return ended.model_copy(update={"note": "; ".join(filter(None, (self._note, tuned_told(looks))))})
-
-    def _bundle_folder(self) -> Path:
-        return folder_for(self._releases, self.reservation.release, self.reservation.period)
+        return ended.model_copy(update={"note": "; ".join(filter(None, (self._note, tuning_note(looks))))})
 
     @property
     def _releases(self) -> Path:
@@ -384,7 +356,7 @@ def open_run(request: Request, doing: str) -> Run:
     run = Run(request, target, ledger, lock, rehearsal, key)
     try:
         if rehearsal is None:
-            run.told = require_accounted(ledger, target.project.releases, release.name, release.period)
+            run.ledger_warnings = require_accounted(ledger, target.project.releases, release.name, release.period)
         run.reserve()
         run.pin()
     except BaseException as error:
@@ -392,3 +364,11 @@ def open_run(request: Request, doing: str) -> Run:
         run.__exit__()
         raise
     return run
+
+
+def _require_computable(plan: ReleasePlan, engine: Engine, folder: Path) -> None:
+    """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
+    references = reference_tables(plan.catalog, folder)
+    for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
+        asked = (part for step in batch.steps if step.id != batch.selection for part in step.parts)
+        engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), references)

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 from dprelease.errors import Problem, SpecError
+from dprelease.regular import replace_file
 
 __all__ = ["DISTRICTS", "PEOPLE", "population", "write_population"]
 
@@ -136,25 +135,12 @@ def write_population(path: Path, people: int = PEOPLE) -> None:
         if path.is_file() and path.read_bytes() == data:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, data)
+        replace_file(path, data)
     except OSError as error:
         problem = Problem(
             "DPR-S904", f"cannot write {path}: {error.strerror}", "name a file in a folder that you can write to"
         )
         raise SpecError([problem]) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

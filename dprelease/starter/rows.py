@@ -58,7 +58,7 @@ def _maker(column: Column) -> Maker:
 
 
 def _times(time: TimeFilter, keys: tuple[Key, ...]) -> Maker:
-    """Of the period, and of its declared days where it has any; a few as far before or after as it is long."""
+    """Times of the period, on its declared days where it has any; a few as far before or after as it is long."""
     first, days = time.start.toordinal(), (time.end - time.start).days
     declared = [date.fromisoformat(str(key)).toordinal() for key in keys]
     inside = [day for day in declared if first <= day < first + days] or range(first, first + days)

@@ -17,7 +17,7 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: dprel
 
 from dprelease.canonical import fingerprint  # noqa: E402 - only where psycopg is
 from dprelease.ledger.model.store import Transaction  # noqa: E402 - only where psycopg is
-from dprelease.ledger.stores.postgres import PostgresStore, create_ledger  # noqa: E402 - only where psycopg is
+from dprelease.ledger.stores.postgres import PostgresStore, create_postgres_ledger  # noqa: E402 - only where psycopg is
 from tests import postgres as servers  # noqa: E402 - only where psycopg is
 from tests.conformance.postgres_rows import append, end, measure, reserve  # noqa: E402 - only where psycopg is
 from tests.postgres import RUNNER, Database  # noqa: E402 - only where psycopg is
@@ -30,7 +30,7 @@ WORKER = Path(__file__).with_name("postgres_worker.py")
 
 @pytest.fixture
 def ledger(postgres: Database) -> Database:
-    create_ledger(postgres.owner, RUNNER)
+    create_postgres_ledger(postgres.owner, RUNNER)
     return postgres
 
 

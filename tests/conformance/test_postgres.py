@@ -17,7 +17,7 @@ from dprelease.errors import (
 )
 from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.stores import postgres_connect
-from dprelease.ledger.stores.postgres import PostgresStore, create_ledger
+from dprelease.ledger.stores.postgres import PostgresStore, create_postgres_ledger
 from tests.conformance import postgres_support as support
 from tests.conformance.postgres_rows import append, keep, reserve
 from tests.conformance.postgres_support import ask, failed, psycopg, require_chain, said, start
@@ -42,7 +42,7 @@ def test_looking_where_nothing_is_makes_nothing(postgres: Database) -> None:
     assert refused.value.code == "DPR-L144"
     assert (store.findings(), store.holders()) == ([], ())
     assert postgres.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'dprelease'") == [(0,)]
-    create_ledger(postgres.owner, RUNNER)
+    create_postgres_ledger(postgres.owner, RUNNER)
     with store.writing(make=True) as rows:
         assert rows is not None
     store.disconnect()

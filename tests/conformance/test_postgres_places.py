@@ -21,7 +21,7 @@ from dprelease.errors import (
 )
 from dprelease.ledger.model.process import utc_now
 from dprelease.ledger.stores import postgres_connect
-from dprelease.ledger.stores.postgres import PostgresStore, create_ledger
+from dprelease.ledger.stores.postgres import PostgresStore, create_postgres_ledger
 from tests.conformance import postgres_support as support
 from tests.conformance.postgres_support import ask, first, refuses, start
 from tests.postgres import RUNNER, Database, Server
@@ -41,10 +41,10 @@ def test_what_is_no_ledger_or_not_of_this_version_is_refused(postgres: Database)
     assert isinstance(refused, Corrupt)
     assert refused.code == "DPR-L301"
     postgres.execute("DROP SCHEMA dprelease CASCADE")
-    create_ledger(postgres.owner)
+    create_postgres_ledger(postgres.owner)
     assert "has no right to that" in refuses(postgres.runner).summary
     assert "ledger create --role" in refuses(postgres.runner).hint
-    create_ledger(postgres.owner, RUNNER)
+    create_postgres_ledger(postgres.owner, RUNNER)
     postgres.execute("INSERT INTO dprelease.meta VALUES (4, 'dprelease ledger', 'x')")
     refused = refuses(postgres.runner)
     assert refused.code == "DPR-L141"
@@ -59,7 +59,7 @@ def test_a_ledger_that_disappears_or_is_replaced_is_missed(ledger: Database, sto
     assert gone.value.code == "DPR-L305"
     with pytest.raises(Corrupt, match="has disappeared"), store.writing():
         pass
-    create_ledger(ledger.owner, RUNNER)
+    create_postgres_ledger(ledger.owner, RUNNER)
     with pytest.raises(Corrupt, match="another ledger"), store.writing():
         pass
 
@@ -187,7 +187,7 @@ def test_a_lock_is_broken_by_whom_the_server_lets(ledger: Database, store: Postg
     process = start("hold", ledger.runner, "survey", "2024")
     try:
         _, holder, _ = first(process)
-        create_ledger(ledger.owner)
+        create_postgres_ledger(ledger.owner)
         other = PostgresStore(ledger.owner)
         (seen,) = other.holders()
         assert (seen.release, seen.process, seen.doing) == ("", holder, "measuring")

@@ -16,7 +16,7 @@ from dprelease.errors import (
     LedgerError,
 )
 from dprelease.ledger.model.store import Transaction
-from dprelease.ledger.stores.postgres import PostgresStore, create_ledger
+from dprelease.ledger.stores.postgres import PostgresStore, create_postgres_ledger
 from dprelease.ledger.stores.postgres_schema import findings
 from tests.conformance import postgres_support as support
 from tests.conformance.postgres_rows import append, end, measure, reserve
@@ -210,24 +210,24 @@ def test_a_changed_rule_is_found(ledger: Database) -> None:
 
 def test_making_it_again_changes_nothing_and_lets_another_role_in(ledger: Database, full: PostgresStore) -> None:
     before = ask(full, "SELECT ledger FROM meta")
-    create_ledger(ledger.owner, RUNNER)
-    create_ledger(ledger.owner)
+    create_postgres_ledger(ledger.owner, RUNNER)
+    create_postgres_ledger(ledger.owner)
     assert ask(full, "SELECT ledger FROM meta") == before
     for role, why in (("nobody_here", "no role"), (OWNER, "could change"), (SUPERUSER, "could change")):
         with pytest.raises(LedgerError, match=why):
-            create_ledger(ledger.owner, role)
+            create_postgres_ledger(ledger.owner, role)
     with pytest.raises(LedgerError, match="may not make or share"):
-        create_ledger(ledger.runner, RUNNER)
+        create_postgres_ledger(ledger.runner, RUNNER)
 
 
 def test_who_may_not_make_one_is_told(postgres: Database) -> None:
     with pytest.raises(LedgerError, match="GRANT CREATE ON DATABASE"):
-        create_ledger(postgres.runner)
+        create_postgres_ledger(postgres.runner)
     assert postgres.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'dprelease'") == [(0,)]
 
 
 def test_two_that_make_it_at_once_make_one(postgres: Database) -> None:
-    threads = [threading.Thread(target=create_ledger, args=(postgres.owner, RUNNER)) for _ in range(4)]
+    threads = [threading.Thread(target=create_postgres_ledger, args=(postgres.owner, RUNNER)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -16,13 +16,13 @@ from dprelease.privacy.filters import account_loss
 from dprelease.publish import check_bundle, folder_for
 from dprelease.release.check import check_release
 from dprelease.release.project import Project
-from dprelease.release.records.status import account_status
+from dprelease.release.records.status import accounts_of, policy_accounts
 from tests.crash.child import append
 from tests.crash.victim import Handed, Victim, anchor_files, opened
 
 __all__ = ["Inspector"]
 
-# `account_status` prints epsilon rounded up to six digits.
+# `accounts_of` prints epsilon rounded up to six digits.
 _PRINTED = Fraction(1, 10**4)
 
 
@@ -135,7 +135,7 @@ def _answers(ledger: Ledger, known: dict[tuple[str, str], Reservation], handed: 
 def _charged(project: Project, ledger: Ledger, reservations: Iterable[Reservation]) -> Iterator[str]:
     """The accounts stand at what all reserved plans cost together: priced here from the plans alone."""
     plans = [ReleasePlan.from_canonical(each.plan) for each in reservations]
-    for status in account_status(project, ledger):
+    for status in accounts_of(ledger.tally(), policy_accounts(project)):
         name = status["name"]
         account = project.policy.accounts[name]
         events = [plan.event_of(name) for plan in plans if any(each.name == name for each in plan.accounts)]

@@ -14,7 +14,7 @@ import pytest
 from dprelease.errors import DpReleaseError
 from dprelease.ledger import Reservation, StepKey
 from dprelease.plan.document import ReleasePlan
-from dprelease.release.records.status import account_status
+from dprelease.release.records.status import accounts_of, policy_accounts
 from tests.crash.child import Orders
 from tests.crash.nursery import Nursery
 from tests.crash.victim import Victim, opened
@@ -67,7 +67,10 @@ def _said(victim: Victim) -> dict[str, Any]:
         project, ledger = opened(victim.folder)
     except DpReleaseError as error:
         return {"open": error}
-    ask("standing", lambda: [(each["name"], each["spent"]) for each in account_status(project, ledger)])
+    ask(
+        "standing",
+        lambda: [(each["name"], each["spent"]) for each in accounts_of(ledger.tally(), policy_accounts(project))],
+    )
     for period in ("2024-01", "2024-02"):
         ask(f"find {period}", lambda period=period: ledger.find("crash", period))
         if not isinstance(reservation := found[f"find {period}"], Reservation):

@@ -32,7 +32,7 @@ from dprelease.noise.exact import ExactKeys, open_exact, open_histogram
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step
 from dprelease.publish.measured import published_tables
 from dprelease.release.direct import run_directly
-from dprelease.release.draw import Source, draw
+from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.run import Request
 from tests.e2e.real_data import DATA, ROOT
 
@@ -122,9 +122,9 @@ class Release:
         """Value and margin of every measure in a fresh draw over the same aggregates (and keys); nothing is stored."""
         chosen = {step.id: self._silent(step) for step in self.plan.steps if step.selecting is not None}
         drawn: dict[str, Measurement] = {}
-        source = Source(self.plan.catalog, {}, _Replay(self), _Still())  # type: ignore[arg-type]
+        source = DataSource(self.plan.catalog, {}, _Replay(self), _Still())  # type: ignore[arg-type]
         for batch in self.plan.batches():
-            found = draw(batch, source, _Nowhere(chosen), ("r", "p", "f"))  # type: ignore[arg-type]
+            found = draw_batch(batch, source, _Nowhere(chosen), ("r", "p", "f"))  # type: ignore[arg-type]
             drawn.update({each.step: each for each in found})
         tables = published_tables(self.plan, drawn)
         return {(table.name, each.name): (each.value, each.margin) for table in tables for each in table.measures}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.cli.views.due_runs import run_due
+from dprelease.cli.commands.run import run_all_due
 from dprelease.errors import CheckFailed, DpReleaseError, LedgerError
 from dprelease.ledger import Ledger
 from dprelease.release.direct import run_directly
@@ -95,7 +95,7 @@ def test_after_a_failure_that_stays_charged_no_new_period_is_begun(tmp_path: Pat
     tried: list[str] = []
     for _ in range(3):  # and not one more with each run either
         with pytest.raises(CheckFailed, match="DPR-C111") as seen:
-            run_due(second, breaking(second, tried), lambda _: None, as_json=False)
+            run_all_due(second, breaking(second, tried), as_json=False)
         assert f"and {DUE - 1} were not begun" in seen.value.summary
         assert "--period 2023-01 --give-up REASON" in seen.value.hint
     assert tried == ["2023-01"] * 3
@@ -109,7 +109,7 @@ def test_what_is_open_is_gone_on_with_after_such_a_failure(tmp_path: Path, capsy
     books(second).reserve(plan, charges(plan, target.loaded))
     tried: list[str] = []
     with pytest.raises(CheckFailed):
-        run_due(second, breaking(second, tried), lambda _: None, as_json=True)
+        run_all_due(second, breaking(second, tried), as_json=True)
     assert tried == ["2023-05"]
     facts = json.loads(capsys.readouterr().out)
     assert [each["why"] for each in facts["left"]] == ["stopped"] * (DUE - 1)
@@ -119,5 +119,5 @@ def test_what_is_open_is_gone_on_with_after_such_a_failure(tmp_path: Path, capsy
         books(second).reserve(plan, charges(plan, target.loaded))
     tried.clear()
     with pytest.raises(CheckFailed):
-        run_due(second, breaking(second, tried), lambda _: None, as_json=True)
+        run_all_due(second, breaking(second, tried), as_json=True)
     assert tried == ["2023-01", "2023-02", "2023-05"]

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: dprelease[postgres]")
 
-from dprelease.ledger.stores.postgres import create_ledger
+from dprelease.ledger.stores.postgres import create_postgres_ledger
 from tests.postgres import RUNNER, SUPERUSER, Database, Server, postgres, start_server
 from tests.project import command, forked
 
@@ -191,7 +191,7 @@ def mend(database: Database, pair: tuple[Host, Host], period: int, first: bytes)
 
 def rounds(database: Database, folder: Path, kind: str, losses: list[str]) -> int:
     """Lose and mend so often; the number of second answers, which is asserted to be none at every step."""
-    create_ledger(database.owner, RUNNER)
+    create_postgres_ledger(database.owner, RUNNER)
     pair = hosts(folder, database.runner, kind)
     for number, loss in enumerate(losses):
         period = 2000 + number

@@ -22,7 +22,7 @@ from dprelease import api
 from dprelease.api.frames import Shown
 from dprelease.api.measurements import Measurements
 from dprelease.api.plans import Plan, Spend
-from dprelease.api.releases import Accounting, Release, Table, Verification
+from dprelease.api.releases import Accounting, Release, ReleaseTable, Verification
 from dprelease.errors import PublishError
 from tests.project import SPEC, command, environment, forked, small_project
 
@@ -111,7 +111,7 @@ def test_importing_it_loads_nothing_and_a_notebook_loads_no_prefect(tmp_path: Pa
 PROVED = {
     Plan: {"accounts", "facts", "fingerprint", "loss", "outputs", "steps", "what_if"},
     Release: {"accounting", "folder", "join", "name", "outcome", "period", "plan", "rehearsal", "tables"},
-    Table: {"keys", "measures", "name", "title", "to_pandas"},
+    ReleaseTable: {"keys", "measures", "name", "title", "to_pandas"},
     Accounting: {"accounts", "facts", "loss", "steps"},
     Verification: {"checks", "to_pandas"},
     Spend: {"accounts", "facts", "open", "windows"},

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: dprelease[postgres]")
 
-from dprelease.ledger.stores.postgres import create_ledger
+from dprelease.ledger.stores.postgres import create_postgres_ledger
 from dprelease.plan.document import ReleasePlan
 from tests.crash.victim import SMALL, Victim, opened
 from tests.e2e.prefect_server import Household
@@ -38,7 +38,7 @@ ACCOUNT = "  NAME: {unit: person, neighboring: add_remove, composition: zcdp, li
 @pytest.fixture
 def project(tmp_path: Path, postgres: Database) -> Path:
     """Two products, each with an account of its own and two periods that are due; one ledger for both."""
-    create_ledger(postgres.owner, RUNNER)
+    create_postgres_ledger(postgres.owner, RUNNER)
     folder = Victim.make(tmp_path / "project").folder
     settings = (folder / "dprelease.yaml").read_text()
     (folder / "dprelease.yaml").write_text(settings.replace("sqlite:///state/ledger.db", postgres.runner))

@@ -29,7 +29,7 @@ from dprelease.publish.bundle.checks.opened import read_bundle
 from dprelease.publish.bundle.package import bundle_files, lacking, planned_files
 from dprelease.publish.formats import jsonstat
 from dprelease.release import direct
-from dprelease.release.diff import Side, compare_sides, open_side
+from dprelease.release.diff import DiffSide, compare_sides, open_side
 from dprelease.release.planning import read_frozen
 from dprelease.release.run import Request
 from dprelease.spec.load import load
@@ -142,7 +142,7 @@ def test_it_writes_the_files_that_it_declares_of_their_type_and_alike_each_time(
 @names
 def test_diff_names_its_files(name: str, released: Released) -> None:
     others = tuple(each for each in FORMATS if each != name)
-    before, after = (Side("a", "plan", in_formats(released.plan, *each)) for each in (others, (*others, name)))
+    before, after = (DiffSide("a", "plan", in_formats(released.plan, *each)) for each in (others, (*others, name)))
     found = compare_sides(before, after, released.plan.publish.confidence)
     assert sorted(found.added) == sorted(FORMATS[name].paths(table_names(released.plan)))
     assert found.dropped == ()

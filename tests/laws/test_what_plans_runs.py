@@ -24,8 +24,8 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish import Publication, check_bundle, check_publishable, write
-from dprelease.release.data.sources import SourceKey, Sources
-from dprelease.release.draw import Source, draw
+from dprelease.release.data.sources import RunSources, SourceKey
+from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.publishing.rendering import rendered
 from tests.laws.running import Example, example
 from tests.laws.running import write as write_files
@@ -69,9 +69,9 @@ def measured(plan: ReleasePlan, reservation: Reservation, ledger: Ledger, folder
         for batch in plan.batches():
             asked = [part for step in batch.steps if step.id != batch.selection for part in step.parts]
             engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), read)
-        pinned = Sources().pin(ledger, identity, plan.catalog.tables, engine, SourceKey.thrown_away())
-        source = Source(plan.catalog, read, engine, pinned)
-        answers = [each for batch in plan.batches() for each in draw(batch, source, ledger, identity)]
+        pinned = RunSources().pin(ledger, identity, plan.catalog.tables, engine, SourceKey.thrown_away())
+        source = DataSource(plan.catalog, read, engine, pinned)
+        answers = [each for batch in plan.batches() for each in draw_batch(batch, source, ledger, identity)]
     finally:
         engine.close()
     return {answer.step: answer for answer in answers}

@@ -13,7 +13,7 @@ from dprelease.errors import PlanError, StalePlan
 from dprelease.plan.document import Account, FrozenPlan, Head, ReleasePlan
 from dprelease.plan.document.approval import PURPOSE, Approval, Signed, Statement, approval_lines, sign, stands
 from dprelease.privacy.unit import Neighboring
-from dprelease.release.approval import approval_needed, approver_of, check_heads, require_approvals, signed
+from dprelease.release.approval import approval_needed, approver_of, check_heads, counted_approvals, require_approvals
 from dprelease.signature import PrivateKey
 from dprelease.spec.fields.approvals import ApprovalsSpec, ApproverSpec
 from dprelease.spec.fields.document import Cap
@@ -187,7 +187,9 @@ def test_who_may_sign() -> None:
 
     def code(key: str, name: str = "") -> str:
         with pytest.raises(PlanError) as caught:
-            approver_of(policy, KEYS[key].public, name, signed(policy, frozen(plan, approval("bob", plan)), plan))
+            approver_of(
+                policy, KEYS[key].public, name, counted_approvals(policy, frozen(plan, approval("bob", plan)), plan)
+            )
         assert caught.value.hint
         return caught.value.code
 

@@ -22,8 +22,8 @@ from dprelease.plan.document import Account, Batch, ReleasePlan
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
-from dprelease.release.data.sources import SourceKey, Sources
-from dprelease.release.draw import Source, draw
+from dprelease.release.data.sources import RunSources, SourceKey
+from dprelease.release.draw import DataSource, draw_batch
 from tests.planned import SPEC, plan_of
 from tests.reference_thresholds import partition_pi
 
@@ -103,8 +103,8 @@ def reserved(plan: ReleasePlan, folder: Path) -> Ledger:
 
 def drawn_of(batch: Batch, plan: ReleasePlan, ledger: Ledger, engine: Zeros) -> tuple[Measurement, ...]:
     identity = (plan.release.name, plan.release.period, plan.fingerprint())
-    pinned = Sources().pin(ledger, identity, plan.catalog.tables, engine, SourceKey(bytes(32)))
-    return draw(batch, Source(plan.catalog, {}, engine, pinned), ledger, identity)
+    pinned = RunSources().pin(ledger, identity, plan.catalog.tables, engine, SourceKey(bytes(32)))
+    return draw_batch(batch, DataSource(plan.catalog, {}, engine, pinned), ledger, identity)
 
 
 def measured(plan: ReleasePlan, ledger: Ledger, engine: Zeros) -> list[list[int]]:

@@ -14,7 +14,7 @@ from dprelease.ledger import Reservation
 from dprelease.ledger.model.balance import Actor
 from dprelease.plan.document import ReleasePlan
 from dprelease.release.project import Project
-from dprelease.release.schedule.due import Slot, coverage, due_facts, find_scheduled, first_period
+from dprelease.release.schedule.due import PeriodStatus, coverage, due_facts, find_scheduled, first_period
 from dprelease.spec.fields.schedule import Scheduled, ScheduleSpec
 from dprelease.spec.period import Per, following, is_a, span
 from tests.ledgers import SQLiteLedger, account, charges, fill, plan
@@ -45,7 +45,7 @@ def taken(period: str, state: Literal["open", "closed", "given_up", "lost"], rel
     )
 
 
-def states(slots: Sequence[Slot]) -> dict[str, str]:
+def states(slots: Sequence[PeriodStatus]) -> dict[str, str]:
     return {slot.period: slot.state for slot in slots}
 
 

@@ -166,7 +166,7 @@ def test_other_stored_types() -> None:
 
 
 def rows(block: bytes, width: int) -> list[tuple[Any, ...]]:
-    return list(zip(*(item.to_pylist() for item in csvfile.split(block, width, range(width))), strict=True))
+    return list(zip(*(item.to_pylist() for item in csvfile.split_lines(block, width, range(width))), strict=True))
 
 
 @given(st.lists(st.binary(max_size=9).filter(lambda raw: b"\n" not in raw), max_size=6), st.integers(1, 3))
@@ -177,7 +177,7 @@ def test_splitting_a_block_is_splitting_its_lines(lines: list[bytes], width: int
         repr(r) for x in one for r in x
     )
     for raw, found in zip(lines, one, strict=True):
-        by_hand = csvfile.fields(raw.removesuffix(b"\r"))
+        by_hand = csvfile.line_fields(raw.removesuffix(b"\r"))
         whole = by_hand is not None and len(by_hand) == width
         expected = [tuple(by_hand)] if by_hand is not None and whole else [(None,) * width]
         assert found == (expected if raw.removesuffix(b"\r") else [])

@@ -23,7 +23,8 @@ from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.engines import ENGINES, Engine
 from dprelease.engines.files import csv_lines as csvfile
 from dprelease.engines.files import fingerprint
-from dprelease.engines.files.fingerprint import Look, Watch, fingerprints, no_rows
+from dprelease.engines.files.fingerprint import Look, Watch, hashed, no_rows
+from dprelease.engines.files.source import files
 from dprelease.errors import BrokenPromiseError, EngineError, Retryable, Unavailable
 from tests.tiers import few
 
@@ -38,7 +39,9 @@ def table(file: str = "*.csv", account: str = "people", shape: Any = "csv") -> T
 
 
 def of(folder: Path, source: Source = CSV, key: bytes = KEY, account: str = "people") -> tuple[str, ...]:
-    return fingerprints(source, folder, {}, key, account)
+    """The fingerprint of every file of a source, sorted."""
+    paths = files(source, folder, {})
+    return tuple(sorted(hashed(path, source, key, account, None).digest for path in paths))
 
 
 def total(engine: Engine, of_table: Table) -> Any:
@@ -130,7 +133,7 @@ def test_a_csv_file_has_no_rows_exactly_when_its_reader_finds_none(parts: list[b
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "t.csv"
         path.write_bytes(data)
-        read = sum(len(block[0]) for block in csvfile.blocks(path, 1, [0]))
+        read = sum(len(block[0]) for block in csvfile.column_blocks(path, 1, [0]))
     assert no_rows(CSV, data) == (read == 0)
 
 

@@ -22,7 +22,7 @@ from dprelease.plan.forecast.largest_budget import CLOSE, Largest, largest_budge
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.privacy.budget import Budget, Loss, round_up
 from dprelease.privacy.filters import Spent, series_loss
-from dprelease.release.records.status import UNBOUNDED, accounts_of, draws_of
+from dprelease.release.records.status import UNBOUNDED, accounts_of, charged_draws
 from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.load import load
 from tests.ledgers import SQLiteLedger, account, charges, plan
@@ -118,7 +118,7 @@ def test_room_is_what_the_status_says_fits_and_in_advance_what_it_says_then(
     for look in (1, 3, status["fits"] + 2):  # whatever one looks at, the room is the same
         seen = ahead(made[0], [Purse(people, people.lifetime, stand.balance.spent)], (), look)
         assert seen.lines[0].room == status["fits"]
-    asked, drawn = made[0].cost_of(people), draws_of(found, "people")
+    asked, drawn = made[0].cost_of(people), charged_draws(found, "people")
     told = in_advance(drawn, asked, 3, people.lifetime.delta)
     for each in made[1:]:
         ledger.reserve(each, charges(each))

@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from dprelease.catalog.table import TimeFilter
-from dprelease.cli.views.diff import moved_facts, print_moved
+from dprelease.cli.commands.diff import moved_facts, print_moved
 from dprelease.plan.document import Derived, Invariant, ReleasePlan
 from dprelease.plan.explain.changes import Block, Comes, Moved, moved
 from dprelease.publish import render

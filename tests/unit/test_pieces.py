@@ -26,8 +26,8 @@ from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.verify.whole_plan import check_pieces, verify
 from dprelease.privacy.unit import Neighboring
 from dprelease.release import draw as drawing
-from dprelease.release.data.sources import SourceKey, Sources
-from dprelease.release.draw import Source, draw
+from dprelease.release.data.sources import RunSources, SourceKey
+from dprelease.release.draw import DataSource, draw_batch
 from tests.pieces import FILES, KINDS, identity, in_one, planned
 from tests.planned import plan_of
 from tests.unit.test_draw import Zeros, reserved
@@ -150,9 +150,9 @@ class Opened:
 
 
 def answers(plan: ReleasePlan, engine: Engine, ledger: Ledger, *, whole: bool = False) -> dict[str, Measurement]:
-    pinned = Sources().pin(ledger, identity(plan), plan.catalog.tables, engine, SourceKey(bytes(32)))
-    source = Source(plan.catalog, REFERENCES, engine, pinned)
-    drawn = [each for batch in plan.batches(whole=whole) for each in draw(batch, source, ledger, identity(plan))]
+    pinned = RunSources().pin(ledger, identity(plan), plan.catalog.tables, engine, SourceKey(bytes(32)))
+    source = DataSource(plan.catalog, REFERENCES, engine, pinned)
+    drawn = [each for batch in plan.batches(whole=whole) for each in draw_batch(batch, source, ledger, identity(plan))]
     return {each.step: each for each in drawn}
 
 

@@ -14,8 +14,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.budget import Loss
 from dprelease.publish import AccountPoint, Facts, Restated, folder_for, render, write
 from dprelease.publish.bundle.folder import files_in
-from dprelease.release.publishing.overview import OVERVIEW, write_overview
-from dprelease.release.publishing.published import Shelf, shelf_of
+from dprelease.release.publishing.published import OVERVIEW, Shelf, shelf_of, write_overview
 from dprelease.signature import PublicKey
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
@@ -130,7 +129,7 @@ def test_nothing_stops_a_release(tmp_path: Path) -> None:
 
 def test_what_came_in_between_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     released(tmp_path, "2024-01", 3)
-    import dprelease.release.publishing.overview as overview
+    import dprelease.release.publishing.published as overview
 
     whole, calls = overview._page, []
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,8 @@ from dprelease.catalog.table import Catalog, Column, PrivateJoin, Range, Source,
 from dprelease.engines import ENGINES, Engine
 from dprelease.engines.files import fingerprint
 from dprelease.errors import EngineError, LedgerError, Unavailable
-from dprelease.release.data.sources import Pinned, SourceKey, Sources, read_by
+from dprelease.ledger import Ledger
+from dprelease.release.data.sources import Pinned, RunSources, SourceKey, tables_read
 
 IDENTITY = ("people", "2024", "plan")
 KEY, OTHER = SourceKey(bytes(range(32))), SourceKey(bytes(range(1, 33)))
@@ -96,7 +97,7 @@ def engine(folder: Path) -> Iterator[Engine]:
 
 
 def pin(ledger: FakeLedger, engine: Engine, key: SourceKey = KEY, accept: str = "") -> Pinned:
-    return Sources().pin(ledger, IDENTITY, TABLES, engine, key, accept)
+    return RunSources().pin(cast(Ledger, ledger), IDENTITY, TABLES, engine, key, accept)
 
 
 def anew(folder: Path) -> Engine:
@@ -158,9 +159,9 @@ def test_all_changed_tables_are_named(folder: Path) -> None:
 def test_another_key_is_told_apart_from_other_data(folder: Path) -> None:
     ledger = FakeLedger()
     pin(ledger, anew(folder))
-    sources = Sources()
+    sources = RunSources()
     with pytest.raises(LedgerError, match=r"not the one that people/2024 was first read with") as caught:
-        sources.pin(ledger, IDENTITY, TABLES, anew(folder), OTHER)
+        sources.pin(cast(Ledger, ledger), IDENTITY, TABLES, anew(folder), OTHER)
     assert caught.value.code == "DPR-L151"
     assert KEY.id in str(caught.value)
     assert OTHER.id in str(caught.value)
@@ -206,14 +207,14 @@ def test_a_file_that_is_missing_at_the_pin_is_told_before_any_byte_is_read(
     monkeypatch.setattr(fingerprint, "hashed", recording)
     for name in ("jobs-1.csv", "jobs-2.csv"):
         (folder / name).unlink()
-    sources, ledger = Sources(), FakeLedger()
+    sources, ledger = RunSources(), FakeLedger()
     with pytest.raises(Unavailable):
-        sources.pin(ledger, IDENTITY, TABLES, engine, KEY)
+        sources.pin(cast(Ledger, ledger), IDENTITY, TABLES, engine, KEY)
     assert (sources.begun, read, ledger.entries) == (False, [], [])
 
 
 def test_once_a_byte_may_have_been_read_it_says_so(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    sources = Sources()
+    sources = RunSources()
 
     def cancelled(*_: Any) -> Any:
         assert sources.begun
@@ -221,7 +222,7 @@ def test_once_a_byte_may_have_been_read_it_says_so(engine: Engine, monkeypatch: 
 
     monkeypatch.setattr(fingerprint, "_digest", cancelled)
     with pytest.raises(KeyboardInterrupt):
-        sources.pin(FakeLedger(), IDENTITY, TABLES, engine, KEY)
+        sources.pin(cast(Ledger, FakeLedger()), IDENTITY, TABLES, engine, KEY)
 
 
 # Around every read.
@@ -298,13 +299,13 @@ def test_an_error_of_the_read_is_not_covered_by_a_second_one(engine: Engine, fol
 
 def test_a_pass_reads_the_tables_that_it_joins() -> None:
     catalog = Catalog(tables=TABLES)
-    assert read_by(catalog, "people") == ("people", "jobs")
-    assert read_by(catalog, "jobs") == ("jobs",)
+    assert tables_read(catalog, "people") == ("people", "jobs")
+    assert tables_read(catalog, "jobs") == ("jobs",)
 
 
 def test_neither_key_nor_hash_shows_in_a_text(engine: Engine) -> None:
     pinned = pin(FakeLedger(), engine)
-    shown = f"{pinned!r} {KEY!r} {engine!r} {Sources()!r}"
+    shown = f"{pinned!r} {KEY!r} {engine!r} {RunSources()!r}"
     assert KEY.secret.hex() not in shown
     assert repr(KEY.secret)[2:-1] not in shown
     assert not any(digest[:8] in shown for found in pinned.files.values() for digest in found)

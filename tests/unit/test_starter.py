@@ -85,7 +85,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_half_one(tmp_path: Path, monk
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr("os.replace", fail)
     with pytest.raises(SpecError, match="No space left"):
         write_population(path, 50)
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.cli.views import utility as shown
+from dprelease.cli.commands.utility import utility_command
 from dprelease.errors import BrokenPromiseError, SpecError
 from dprelease.noise.truth import true_numbers
 from dprelease.release.project import Project
 from dprelease.release.tuning import utility as module
 from dprelease.release.tuning.error_figures import SIZES, Errors
-from dprelease.release.tuning.stand_in import require_outside, require_told
+from dprelease.release.tuning.stand_in import require_consent, require_outside
 from dprelease.release.tuning.utility import Utility, utility
 from tests.project import CANARY, POLICY, SPEC, small_project
 from tests.workloads import areas, crosstabs, small_workloads, spec_of, truth_of
@@ -135,7 +135,7 @@ def test_nothing_is_read_before_somebody_says_that_it_may_be(tmp_path: Path) -> 
         utility(tmp_path / "there-is-none.yaml", allowed=False)
     assert caught.value.code == "DPR-S020"
     assert "--i-can-see-the-data" in caught.value.hint
-    require_told(True)
+    require_consent(True)
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_json_has_no_nan_where_all_numbers_are_blank(
 ) -> None:
     blank = Errors("t", 1, "m", "0", 0, 4, np.nan, np.nan, np.nan, None, None)
     found = Utility("r", "2024", 1, Fraction(19, 20), synthetic=True, errors=(blank,), left_out=("x: why",))
-    monkeypatch.setattr(shown, "utility", lambda *_, **__: found)
+    monkeypatch.setattr(module, "utility", lambda *_, **__: found)
     for as_json in (True, False):
-        shown.show_utility(tmp_path, None, allowed=True, repeat=1, synthetic=True, period=None, as_json=as_json)
+        utility_command(tmp_path, allowed=True, repeat=1, synthetic=True, as_json=as_json)
     said = capsys.readouterr().out
     (line,) = json.loads(said[: said.rindex("}") + 1])["errors"]
     assert (line["rmse"], line["bias"], line["withheld"]) == (None, None, 4)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from dprelease.catalog.expressions.parse import read
+from dprelease.catalog.expressions.parse import parse_tree
 from dprelease.catalog.expressions.tree import (
     MOST_CHARACTERS,
     ExpressionError,
@@ -23,7 +23,7 @@ from dprelease.catalog.expressions.tree import (
     NodeKind,
     Scalar,
     canonical,
-    columns_of,
+    columns_read,
 )
 from dprelease.catalog.table import ColumnType
 
@@ -77,7 +77,7 @@ class Expression:
     @cached_property
     def columns(self) -> frozenset[str]:
         """The columns that it reads."""
-        return columns_of(self.root)
+        return columns_read(self.root)
 
     @cached_property
     def text(self) -> str:
@@ -98,34 +98,20 @@ def parse(text: str, types: Mapping[str, ColumnType]) -> Expression:
     Raises:
         ExpressionError: If anything in it is not allowed, or the types do not fit.
     """
-    expression = Expression(read(text, types))
+    expression = Expression(parse_tree(text, types))
     if len(expression.text) > MOST_CHARACTERS:
         raise ExpressionError(f"written out it is longer than {MOST_CHARACTERS} characters")
     return expression
 
 
 BLANKS = " \t\n\v\f\r"
-
-
 # Patterns for whole texts, in what Python and RE2 understand alike.
 INTEGER_TEXT = r"[+-]?[0-9]+"
-
-
 NUMBER_TEXT = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
-
-
 TRUE_TEXT = "[Tt]|[Tt][Rr][Uu][Ee]|1"
-
-
 FALSE_TEXT = "[Ff]|[Ff][Aa][Ll][Ss][Ee]|0"
-
-
 DATE_TEXT = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-
-
 DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}.*"  # a date or a timestamp; the dot matches line ends too
-
-
 _CASED = (range(0x590), range(0x1E00, 0x2000), range(0xFF00, 0xFFF0))
 
 
@@ -137,13 +123,13 @@ def letters(upper: bool) -> tuple[str, str]:
     Armenian), U+1E00 to U+1FFF (Vietnamese, old Greek) and U+FF00 to U+FFEF (wide letters), which do not change any
     more from one version of Unicode to the next. A sharp s is paired with U+1E9E.
     """
-    found = {}
+    pairs = {}
     for code in (code for block in _CASED for code in block):
         old = chr(code)
         new = _upper(old) if upper else old.lower()[:1]
         if new != old and any(ord(new) in block for block in _CASED):
-            found[old] = new
-    return "".join(found), "".join(found.values())
+            pairs[old] = new
+    return "".join(pairs), "".join(pairs.values())
 
 
 def _upper(letter: str) -> str:
@@ -166,9 +152,9 @@ def known_where(condition: Node) -> frozenset[str]:
     IS NULL`` is false where a is not null, and says nothing where it is true.
 
     >>> types: dict[str, ColumnType] = {"delay": "integer", "carrier": "text"}
-    >>> sorted(known_where(read("delay > 15 AND carrier IN ('AA', 'UA')", types)))
+    >>> sorted(known_where(parse_tree("delay > 15 AND carrier IN ('AA', 'UA')", types)))
     ['carrier', 'delay']
-    >>> sorted(known_where(read("delay > 15 OR carrier = 'AA'", types)))
+    >>> sorted(known_where(parse_tree("delay > 15 OR carrier = 'AA'", types)))
     []
     """
     return _known(condition, True)
@@ -190,7 +176,7 @@ def _known(node: Node, outcome: bool) -> frozenset[str]:
 def _valued(node: Node) -> frozenset[str]:
     """Columns that are not null where a tree is not."""
     if node.kind == "column":
-        return columns_of(node)
+        return columns_read(node)
     if node.kind == "not":
         return _valued(node.parts[0])
     if node.kind in _LENIENT:

@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any, Literal
 
 from dprelease.catalog.expressions import typed
-from dprelease.catalog.expressions.tokens import Token, shown, tokens
+from dprelease.catalog.expressions.tokens import Token, excerpt, tokens
 from dprelease.catalog.expressions.tree import (
     CASTS,
     FUNCTIONS,
@@ -24,7 +24,7 @@ from dprelease.catalog.expressions.tree import (
 )
 from dprelease.catalog.table import ColumnType
 
-__all__ = ["read"]
+__all__ = ["parse_tree"]
 
 _INT64 = 2**63
 _MISSING = "a column of that name is put in double quotes"
@@ -32,7 +32,7 @@ _ENDS = frozenset(("WHEN", "THEN", "ELSE", "END", "AS"))
 _SIGNS = frozenset(("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/"))
 
 
-def read(text: str, types: Mapping[str, ColumnType]) -> Node:
+def parse_tree(text: str, types: Mapping[str, ColumnType]) -> Node:
     """The tree of an expression.
 
     Args:
@@ -70,9 +70,9 @@ class _Reader:
 
     def _pass(self, *upper: str) -> bool:
         """Go past these keywords or signs, if they are next."""
-        found = self._follows(*upper)
-        self._at += len(upper) if found else 0
-        return found
+        follows = self._follows(*upper)
+        self._at += len(upper) if follows else 0
+        return follows
 
     def _expect(self, upper: str, why: str) -> None:
         if not self._pass(upper):
@@ -143,13 +143,13 @@ class _Reader:
     def _literals(self) -> tuple[Node, ...]:
         """The list after IN."""
         self._expect("(", "write x IN (1, 2)")
-        found: list[Node] = []
-        while not found or self._pass(","):
-            if len(found) >= MOST_LISTED:
+        literals: list[Node] = []
+        while not literals or self._pass(","):
+            if len(literals) >= MOST_LISTED:
                 raise ExpressionError(f"IN lists more than {MOST_LISTED} values", "join a reference file instead")
-            found.append(self._listed())
+            literals.append(self._listed())
         self._expect(")", "a list is closed by a parenthesis")
-        return tuple(found)
+        return tuple(literals)
 
     def _listed(self) -> Node:
         token = self.token
@@ -204,7 +204,7 @@ class _Reader:
         if name not in FUNCTIONS:
             near = get_close_matches(name[:40], FUNCTIONS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FUNCTIONS)} and CAST"
-            raise ExpressionError(f"there is no function {shown(token.text)}", hint)
+            raise ExpressionError(f"there is no function {excerpt(token.text)}", hint)
         self._at += 1
         arguments: list[Node] = []
         while not self._follows(")"):
@@ -273,11 +273,11 @@ def _number(digits: str, sign: int) -> Node:
     if digits.isdigit():
         whole = sign * int(digits)
         if not -_INT64 <= whole < _INT64:
-            raise ExpressionError(f"{shown(digits)} does not fit in 64 bits", "write it as a decimal, with .0")
+            raise ExpressionError(f"{excerpt(digits)} does not fit in 64 bits", "write it as a decimal, with .0")
         return Node("literal", "integer", (), whole)
     value = float(digits)
     if not isfinite(value) or (value == 0 and digits.lower().split("e")[0].strip("0.")):
-        raise ExpressionError(f"{shown(digits)} is beyond the range of a double")
+        raise ExpressionError(f"{excerpt(digits)} is beyond the range of a double")
     return Node("literal", "decimal", (), sign * value + 0.0)
 
 
@@ -327,7 +327,7 @@ def _converted(tree: Any, slots: list[Node | tuple[Node, ...]], depth: int) -> N
     if kind is exp.Is and isinstance(tree.expression, exp.Null):
         return typed.is_null(value(tree.this))
     if kind is exp.Between and set(tree.args) - {"symmetric"} == {"this", "low", "high"}:
-        return typed.between(value(tree.this), value(tree.args["low"]), value(tree.args["high"]))
+        return typed.is_between(value(tree.this), value(tree.args["low"]), value(tree.args["high"]))
     if kind is exp.In and len(tree.expressions) == 1 and type(tree.expressions[0]) is exp.Column:
         listed = slots[int(tree.expressions[0].name)]
         return typed.contained(value(tree.this), listed if isinstance(listed, tuple) else (listed,))
@@ -340,10 +340,10 @@ _ARITHMETIC: dict[str, Any] = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
 
 
 def _slot(tree: Any, slots: list[Node | tuple[Node, ...]]) -> Node:
-    found = slots[int(tree.name)]
-    if isinstance(found, tuple):
+    slot = slots[int(tree.name)]
+    if isinstance(slot, tuple):
         raise ExpressionError("a list stands where one value is expected")
-    return found
+    return slot
 
 
 def _spine(tree: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dprelease.catalog.expressions.tree import KEYWORDS, MOST_CHARACTERS, ExpressionError
 
-__all__ = ["Token", "shown", "tokens"]
+__all__ = ["Token", "excerpt", "tokens"]
 
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _TOKEN = re.compile(
@@ -53,10 +53,10 @@ class Token:
     upper: str = ""
 
     def __str__(self) -> str:
-        return "the end" if self.kind == "end" else shown(self.text)
+        return "the end" if self.kind == "end" else excerpt(self.text)
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """A piece of an expression as a message quotes it: short, and with every odd character spelled out."""
     return ascii(text if len(text) <= 40 else text[:40] + "...")
 
@@ -70,17 +70,17 @@ def tokens(text: str) -> list[Token]:
     for opening in ("{{", "${"):
         if opening in text:
             raise ExpressionError(f"{opening} was not filled in", "templates have no place in this expression")
-    found: list[Token] = []
+    read: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         _refuse(text, at, match)
         if match is None or match.lastgroup is None:
-            raise ExpressionError(f"{shown(text[at])} is not allowed")
+            raise ExpressionError(f"{excerpt(text[at])} is not allowed")
         at = match.end()
         if match.lastgroup != "blank":
-            found.append(_token(match.lastgroup, match[0]))
-    return [*found, Token("end", "")]
+            read.append(_token(match.lastgroup, match[0]))
+    return [*read, Token("end", "")]
 
 
 def _refuse(text: str, at: int, match: re.Match[str] | None) -> None:
@@ -90,7 +90,7 @@ def _refuse(text: str, at: int, match: re.Match[str] | None) -> None:
         rest = text[after : after + 1]
         hint = "write a plain number" if match.lastgroup == "number" else "leave a blank before a quotation mark"
         if rest in ("'", '"') or (match.lastgroup == "number" and (rest in (".", "_") or rest.isalnum())):
-            raise ExpressionError(f"{shown(match[0] + rest)} is not allowed", hint)
+            raise ExpressionError(f"{excerpt(match[0] + rest)} is not allowed", hint)
     if match and match.lastgroup in ("text", "name") and text[after : after + 1] in ("'", '"'):
         raise ExpressionError("a quotation mark is not closed or out of place", "double it inside: 'it''s'")
     if match and match.lastgroup in ("blank", "text", "name", "word", "number"):
@@ -102,7 +102,7 @@ def _refuse(text: str, at: int, match: re.Match[str] | None) -> None:
         raise ExpressionError("a quotation mark is not closed", "double it inside: 'it''s'")
     if match is None and text[at].isalpha():
         raise ExpressionError(
-            f"{shown(text[at])} is not allowed outside quotes", "put a column name with such letters in double quotes"
+            f"{excerpt(text[at])} is not allowed outside quotes", "put a column name with such letters in double quotes"
         )
 
 

@@ -23,7 +23,7 @@ __all__ = [
     "NodeKind",
     "Scalar",
     "canonical",
-    "columns_of",
+    "columns_read",
 ]
 
 Scalar = int | float | bool | str
@@ -164,11 +164,11 @@ class Node:
         return unfolded, unfolded
 
 
-def columns_of(node: Node) -> frozenset[str]:
+def columns_read(node: Node) -> frozenset[str]:
     """The names of all columns in a tree."""
     if node.kind == "column":
         return frozenset((str(node.value),))
-    return frozenset().union(*(columns_of(part) for part in node.parts))
+    return frozenset().union(*(columns_read(part) for part in node.parts))
 
 
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")

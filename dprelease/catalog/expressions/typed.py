@@ -11,13 +11,13 @@ from dprelease.catalog.table import ColumnType
 
 __all__ = [
     "arithmetic",
-    "between",
     "call",
     "case",
     "cast",
     "comparison",
     "contained",
     "day_literal",
+    "is_between",
     "is_null",
     "logical",
     "negated",
@@ -126,7 +126,7 @@ def comparison(kind: NodeKind, left: Node, right: Node) -> Node:
     return Node(kind, "boolean", _comparable((left, right), f"{kind}", kind not in ("=", "<>")))
 
 
-def between(value: Node, low: Node, high: Node) -> Node:
+def is_between(value: Node, low: Node, high: Node) -> Node:
     """``value >= low AND value <= high``."""
     return Node("between", "boolean", _comparable((value, low, high), "BETWEEN", True))
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dprelease.cli.asking import refusal
-from dprelease.cli.options import Json
+from dprelease.cli.options import Json, require_yes
+from dprelease.cli.views import say, say_json
+from dprelease.errors import PlanError
 
 if TYPE_CHECKING:
     from dprelease.plan.document import FrozenPlan, ReleasePlan
@@ -24,7 +25,6 @@ def approve_command(
     as_json: Json = False,
 ) -> None:
     """Sign a frozen plan, where the policy wants approvals; the signature is written into its file."""
-    from dprelease.cli.views import say, say_json
     from dprelease.ledger.model.process import utc_now, utc_text
     from dprelease.plan.document import Head
     from dprelease.plan.document.approval import approval_lines
@@ -33,8 +33,8 @@ def approve_command(
         approval_needed,
         approver_of,
         check_heads,
+        counted_approvals,
         open_frozen,
-        signed,
     )
     from dprelease.signature import read_private
 
@@ -43,7 +43,7 @@ def approve_command(
     policy = target.project.policy
     heads = target.project.open_ledger().heads([account.name for account in fresh.accounts])
     check_heads(frozen, {account.name: heads.get(account.name, Head()) for account in fresh.accounts})
-    before = signed(policy, frozen, fresh)
+    before = counted_approvals(policy, frozen, fresh)
     signer, role = approver_of(policy, private.public, name, before)
     if not as_json:
         for line in _shown(frozen, fresh):
@@ -51,9 +51,9 @@ def approve_command(
         for line in approval_lines(before):
             say(f"  approved   by {line}")
         say(f"  signing    {signer} as {role}, key {private.public.fingerprint}")
-    _confirm(yes=yes, as_json=as_json)
+    require_yes("\nSign this plan?", PlanError, "DPR-K115", "signed", "looked at the plan", yes=yes, nobody=as_json)
     approved = add_approval(plan, frozen, policy, private, utc_text(utc_now()))
-    approvals = signed(policy, approved, fresh)
+    approvals = counted_approvals(policy, approved, fresh)
     missing = policy.approvals.missing([each.role for each in approvals]) if approval_needed(policy, fresh) else ()
     if as_json:
         say_json({**_facts(approved, fresh), "approvals": approval_lines(approvals), "missing": list(missing)})
@@ -97,18 +97,3 @@ def _shown(frozen: FrozenPlan, plan: ReleasePlan) -> list[str]:
     lines.append(f"  plan       {frozen.plan_fingerprint}")
     lines.append(f"  accuracy   see `dprelease plan {frozen.spec_file}`")
     return lines
-
-
-def _confirm(*, yes: bool, as_json: bool) -> None:
-    """Ask on a terminal.
-
-    Raises:
-        PlanError: If there is none, or the answer is no (DPR-K115); nothing was signed.
-    """
-    from dprelease.errors import PlanError
-
-    if yes:
-        return
-    refused = refusal("\nSign this plan?", "signed", "looked at the plan", nobody=as_json)
-    if refused is not None:
-        raise PlanError(refused[0], hint=refused[1], code="DPR-K115")

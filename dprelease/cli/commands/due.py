@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from dprelease.cli.options import Json
+from dprelease.cli.views import say, say_json, text_table
+from dprelease.errors import CheckFailed, SpecError
 
 __all__ = ["due_command"]
 
@@ -24,9 +26,6 @@ def due_command(
 ) -> None:
     """Periods of every schedule that are not published; exits with 7 where one is due, late, left open or lost."""
     from datetime import UTC
-
-    from dprelease.cli.views import say, say_json
-    from dprelease.errors import CheckFailed, SpecError
 
     now = datetime.now(UTC)
     schedules, problems = _told(specs or [], project, now)
@@ -56,7 +55,6 @@ def _told(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str
     """The facts of every schedule, and the problems of specs that cannot be read."""
     import os
 
-    from dprelease.errors import SpecError
     from dprelease.release.project import Project
     from dprelease.release.records.status import policy_accounts
     from dprelease.release.schedule.due import due_facts, find_scheduled, read_scheduled, same_name
@@ -91,7 +89,6 @@ def _told(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str
 
 def _invalid(project: Any, path: Path, scheduled: Any, facts: Mapping[str, Any]) -> list[Any]:
     """The problems because of which nothing of a spec can be released, whatever is due: as `validate` has them."""
-    from dprelease.errors import SpecError
     from dprelease.spec.period import EXAMPLES
 
     schedule = scheduled.schedule
@@ -116,8 +113,6 @@ def _last_chances(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _lines(facts: Mapping[str, Any], now: datetime) -> list[str]:
-    from dprelease.cli.views import columns
-
     kind, first = facts["period"], facts["first"]
     head = f"{facts['spec']}: {facts['release']}, every {kind}"
     codes = ", ".join(dict.fromkeys(facts["invalid"]))
@@ -135,7 +130,7 @@ def _lines(facts: Mapping[str, Any], now: datetime) -> list[str]:
     for each in facts["revisions"]:
         name = f"{each['period']} revision {each['revision']}"
         rows.append([_state(each), name, *_times(each, facts["timezone"], now), each["blocked"]])
-    table = columns(["state", kind, "due", "data kept until", "why"], rows) if rows else ""
+    table = text_table(["state", kind, "due", "data kept until", "why"], rows) if rows else ""
     ends = f" to {facts['last']}" if facts["last"] else ""
     lines = [f"  {line}" for line in table.splitlines()]
     return [f"{head} from {first}{ends}; {counts or 'none is over'}", *wrong, *lines]

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from dprelease.cli.views import say
+
 __all__ = ["init_command"]
 
 
 def init_command(folder: Annotated[Path, typer.Argument(help="A new or empty folder.")]) -> None:
     """Write a project to start from: spec, policy, reference tables, made-up data, pipeline."""
-    from dprelease.cli.views import say
     from dprelease.starter import create_project
 
     written = create_project(folder)

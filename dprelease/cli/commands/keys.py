@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dprelease.cli.options import Json
+from dprelease.cli.views import say, say_json
 
 __all__ = ["keys_app"]
 
@@ -21,7 +22,6 @@ def new(
     as_json: Json = False,
 ) -> None:
     """Make an Ed25519 key pair; never overwrites a file."""
-    from dprelease.cli.views import say, say_json
     from dprelease.signature import new_key_files
     from dprelease.spec.text.names import NAME_RULE, QUERY_NAME
 
@@ -43,7 +43,6 @@ def show(
     path: Annotated[Path, typer.Argument(help="The file of a private key, or its .pub file.")], as_json: Json = False
 ) -> None:
     """The public key of a file, its fingerprint, and the line for the policy."""
-    from dprelease.cli.views import say_json
     from dprelease.signature import read_public
 
     facts = _facts(read_public(path), "")
@@ -59,8 +58,6 @@ def _facts(public: Any, name: str) -> dict[str, str]:
 
 
 def _print(facts: dict[str, str]) -> None:
-    from dprelease.cli.views import say
-
     say(f"key          {facts['key']}")
     say(f"fingerprint  {facts['fingerprint']}")
     say("\nthe line for `approvals: approvers:` in policy.yaml, with the role that the data owner gives:")

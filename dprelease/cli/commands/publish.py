@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dprelease.cli.options import Folder, Json
+from dprelease.cli.views import complain_of, say, say_json
 
 __all__ = ["publish_command"]
 
@@ -21,7 +22,6 @@ def publish_command(
     as_json: Json = False,
 ) -> None:
     """Render a measured release again from the ledger: free, byte-identical, or with another look."""
-    from dprelease.cli.views import complain_of, say, say_json
     from dprelease.release.project import Project
     from dprelease.release.publishing.rendering import publish_again
 

@@ -1,15 +1,30 @@
-"""``dprelease run``: releases a spec or a frozen plan, or all that is due."""
+"""``dprelease run``: releases a spec or a frozen plan, or all that is due; ends a release that is not to be finished.
+
+Progress is shown on a terminal and is quiet in a pipe; one summary comes at the end.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dprelease.cli.options import Json, Period
+from dprelease.cli.views import complain, complain_of, say, say_json
+from dprelease.errors import BrokenPromiseError, CheckFailed, DpReleaseError, Locked, OrchestratorError
 
-__all__ = ["run_command"]
+if TYPE_CHECKING:
+    from dprelease.release.publishing.rendering import Outcome
+    from dprelease.release.run import Progress, Request
+    from dprelease.release.schedule.due_runs import Turn
+
+__all__ = ["run_all_due", "run_command"]
 
 
 def run_command(
@@ -45,7 +60,6 @@ def run_command(
     as_json: Json = False,
 ) -> None:
     """Plan, reserve the budget, measure every step once, publish. The same command resumes after any crash."""
-    from dprelease.cli.views.run import give_up_release, run_all_due, run_release
     from dprelease.noise import SAMPLERS
     from dprelease.release.run import Request
 
@@ -62,10 +76,10 @@ def run_command(
             raise typer.BadParameter("not together with --due", param_hint="--sampler")
         if period or synthetic or restate or accept_changed_data or as_planned or revision or early or give_up:
             raise typer.BadParameter("only together with --direct and --json", param_hint="--due")
-        run_all_due(target, direct=direct, as_json=as_json)
+        run_all_due(target, partial(_executed, direct=direct), as_json=as_json)
         return
     if give_up:
-        give_up_release(target, give_up, period, as_json=as_json)
+        _give_up(target, give_up, period, as_json=as_json)
         return
     request = Request(
         target=str(target.resolve()),
@@ -78,4 +92,150 @@ def run_command(
         early=early,
         sampler=chosen,
     )
-    run_release(request, direct=direct, as_json=as_json)
+    outcome = _executed(request, direct=direct)
+    if as_json:
+        say_json(outcome.model_dump(mode="json"))
+    else:
+        _report(outcome, rehearsal=synthetic)
+
+
+def run_all_due(target: Path, execute: Callable[[Request], Outcome], *, as_json: bool) -> None:
+    """Run every period of a schedule that is due, in order, each as if it had been typed: executed to its end.
+
+    One that fails takes no later one with it.
+
+    Raises:
+        CheckFailed: If one of them failed; each was told before.
+    """
+    from dprelease.release.schedule.due_runs import Turn, agenda, not_begun, stays_charged, try_in_order
+
+    listed = agenda(target, datetime.now(UTC))
+    if not as_json:
+        for each in listed.left:
+            if each.alarm or each.why == "held":
+                say(f"left {listed.release}/{Turn(each.period, each.revision)}: {each.says}")
+        if not listed.turns:
+            say(f"nothing of {listed.release} is due")
+    done: list[Outcome] = []
+    failed: dict[Turn, DpReleaseError] = {}
+
+    def attempt(turn: Turn) -> bool:
+        try:
+            outcome = execute(turn.request(str(target.resolve())))
+        except (BrokenPromiseError, OrchestratorError):
+            raise  # the next one would fail alike
+        except DpReleaseError as error:
+            complain(error)
+            if isinstance(error, Locked):  # somebody has taken it since: it is theirs
+                return True
+            failed[turn] = error
+            return False
+        done.append(outcome)
+        if not as_json:
+            _report(outcome, rehearsal=False)
+        return True
+
+    stopped, waiting = try_in_order(listed.turns, attempt, partial(stays_charged, target, listed.release))
+    left = [*listed.left, *(not_begun(turn, stopped) for turn in waiting if stopped)]
+    if as_json:
+        say_json(
+            {
+                "release": listed.release,
+                "released": [each.model_dump(mode="json") for each in done],
+                "failed": [
+                    {"period": turn.period, "revision": turn.revision, "code": error.code, "summary": error.summary}
+                    for turn, error in failed.items()
+                ],
+                "left": [{**vars(each)} for each in left],
+            }
+        )
+    if failed:
+        raise CheckFailed(
+            f"{len(failed)} of {len(listed.turns)} release(s) of {listed.release} failed"
+            + (f", and {len(waiting)} were not begun" if waiting else ""),
+            detail=", ".join(f"{turn}: {error.code}" for turn, error in failed.items())
+            + (
+                f"; {stopped} stays charged: no other period is begun before it is finished or ended" if waiting else ""
+            ),
+            hint="`dprelease due` says what is left; the same command tries it again, and pays for nothing twice"
+            + (f"; `dprelease run {target} --period {stopped.period} --give-up REASON` ends it" if stopped else ""),
+            code="DPR-C111",
+        )
+
+
+def _give_up(target: Path, why: str, period: str | None, *, as_json: bool) -> None:
+    """End a release that was begun and is not to be finished; say what it cost."""
+    from dprelease.release.direct import give_up
+
+    ended = give_up(target, why, period)
+    if as_json:
+        say_json(ended)
+        return
+    say(f"gave up {ended['release']}/{ended['period']}: {ended['why']}")
+    for account in ended["accounts"]:
+        say(f"  account  {account['name']}: epsilon {account['after']} with it, {account['before']} before; charged")
+
+
+def _executed(request: Request, *, direct: bool) -> Outcome:
+    """Run a request to its end, in this process alone or through Prefect."""
+    with _progress() as show:
+        if direct:
+            from dprelease.release.direct import run_directly
+
+            return run_directly(request, show)
+        from dprelease.flows import api_in_use, execute
+
+        if api := api_in_use():
+            sys.stderr.write(f"Prefect API: {api}\n")
+        return execute(request, show)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A bar on a terminal; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda label, done, total: bar.update(task, description=label, completed=done, total=total or None)
+
+
+def _report(outcome: Outcome, *, rehearsal: bool) -> None:
+    name = f"{outcome.release}/{outcome.period}" + (f" revision {outcome.revision}" if outcome.revision else "")
+    if rehearsal:
+        say(f"rehearsed {name} on made-up rows; nothing was read, nothing was spent")
+    elif outcome.state == "exists":
+        say(f"{name} exists: nothing drawn, nothing spent")
+    else:
+        say(f"published {name}: {outcome.drawn} steps drawn, {outcome.reused} reused")
+    say(f"  bundle   {outcome.folder}")
+    say(f"  cost     epsilon {outcome.epsilon} at delta {outcome.delta}")
+    if outcome.unprotected:
+        say(f"  beside   {outcome.unprotected}")
+    if outcome.revision:
+        say(f"  account  nothing: planned revision {outcome.revision} of {outcome.revisions}, paid with the first one")
+    elif outcome.revisions:
+        say(f"  planned  {outcome.revisions} revision(s) of this period; the accounts were charged for them as well")
+    for account in outcome.accounts:
+        window = f", {account.window}" if account.window else ""
+        say(
+            f"  account  {account.name}{window} ({account.composition}): epsilon {account.after} spent with this "
+            f"release, {account.before} before; {account.left} left of {account.cap} at delta {account.delta}"
+        )
+    if outcome.note:
+        say(f"  note     {outcome.note}")
+    if outcome.warning:
+        complain_of(outcome.warning)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dprelease.cli.options import Json
+from dprelease.cli.views import complain_of, say, say_json
 
 if TYPE_CHECKING:
     from dprelease.flows.deployment import Kept, Registered
@@ -23,7 +24,6 @@ def schedule_command(
     as_json: Json = False,
 ) -> None:
     """Register a Prefect deployment for each spec, with its cron; says what is new and what has changed."""
-    from dprelease.cli.views import complain_of, say, say_json
     from dprelease.flows import api_in_use, exposed
     from dprelease.flows import schedule as register
 
@@ -49,7 +49,6 @@ def serve_command(
     ] = None,
 ) -> None:
     """Register the specs, and run here what their schedules start, until Ctrl-C."""
-    from dprelease.cli.views import complain_of, say
     from dprelease.flows import api_in_use, exposed
     from dprelease.flows import serve as run
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dprelease.cli.options import Json, Period
+from dprelease.cli.views import say, say_json, warn
 
 __all__ = ["validate_command"]
 
@@ -16,7 +17,6 @@ def validate_command(
     spec: Annotated[Path, typer.Argument(help="A spec file.")], period: Period = None, as_json: Json = False
 ) -> None:
     """Check a spec and its references; every problem at once, with line and column."""
-    from dprelease.cli.views import say, say_json, warn
     from dprelease.release.planning import open_target
 
     target = open_target(spec, period)

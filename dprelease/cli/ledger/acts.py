@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dprelease.cli.asking import refusal
-from dprelease.cli.options import Folder, Json, Why, Yes
+from dprelease.cli.options import Folder, Json, Why, Yes, open_project, require_yes
+from dprelease.cli.views import say, say_json
+from dprelease.errors import LedgerError, UnsupportedEvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
     from dprelease.ledger.tables.incident import Correction, IncidentOutcome
     from dprelease.plan.document import Account
     from dprelease.privacy.event import Composed
-    from dprelease.release.project import Project
 
-__all__ = ["create", "incident", "open_account", "recover", "unlock"]
+__all__ = ["create_ledger", "incident", "open_account", "recover_ledger", "unlock"]
 
-
+_UNCONFIRMED = "DPR-L118"
 _RECOVERY = """\
 what recovery does: it raises every balance to what the anchors know, charges what the published bundles cost that the
 ledger lacks, ends every release that is open or lost (what it cost stays charged; it can be released again with
@@ -35,24 +35,7 @@ ledger lacks, ends every release that is open or lost (what it cost stays charge
 mended"""
 
 
-def _confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
-    """Ask on a terminal.
-
-    Raises:
-        LedgerError: If there is none, or the answer is no (DPR-L118); nothing was done.
-    """
-    from dprelease.errors import LedgerError
-
-    if yes:
-        return
-    refused = refusal(question, "done", "read what it will do", nobody=as_json)
-    if refused is not None:
-        raise LedgerError(refused[0], hint=refused[1], code="DPR-L118")
-
-
 def _said(why: str) -> str:
-    from dprelease.errors import LedgerError
-
     if not why.strip():
         raise LedgerError("a reason is missing", hint="say it with --why TEXT; it is kept for ever", code="DPR-L119")
     return why.strip()
@@ -60,7 +43,7 @@ def _said(why: str) -> str:
 
 def open_account(
     account: Annotated[str, typer.Argument(help="An account of the policy.")],
-    project: Folder = Path(),
+    folder: Folder = Path(),
     why: Why = "",
     series: Annotated[
         list[Path] | None, typer.Option(help="Of a pld account: a frozen plan; once for each kind of release.")
@@ -71,25 +54,21 @@ def open_account(
     as_json: Json = False,
 ) -> None:
     """Record an account as policy.yaml has it; a pld account with every release that it will ever have."""
-    from dprelease.cli.views import say, say_json
-    from dprelease.errors import LedgerError
-    from dprelease.release.project import Project
     from dprelease.release.records.status import policy_accounts
 
     plans, times = series or [], releases or []
     if len(plans) != len(times):
         raise typer.BadParameter("give --releases N once for each --series PLAN", param_hint="--series")
-    opened_project = Project.find(project)
-    accounts = policy_accounts(opened_project)
+    project, ledger = open_project(folder)
+    accounts = policy_accounts(project)
     if account not in accounts:
         known = ", ".join(sorted(accounts)) or "none"
         raise LedgerError(
             f"the policy has no account {account}",
-            hint=f"it has: {known}; whoever keeps {opened_project.settings.policy} can add one",
+            hint=f"it has: {known}; whoever keeps {project.settings.policy} can add one",
             code="DPR-L115",
         )
     kinds = _series(accounts[account], plans, times)
-    ledger = opened_project.open_ledger()
     ledger.open_account(accounts[account], _said(why), kinds, "dprelease ledger open")
     body = next(entry for entry in reversed(list(ledger.entries())) if entry.kind == "open")
     if as_json:
@@ -101,7 +80,6 @@ def open_account(
 
 def _series(account: Account, plans: Sequence[Path], times: Sequence[int]) -> list[tuple[Composed, int]]:
     """What each of these frozen plans costs the account, and how often."""
-    from dprelease.errors import LedgerError
     from dprelease.release.planning import open_target
 
     kinds = []
@@ -122,15 +100,11 @@ def _series(account: Account, plans: Sequence[Path], times: Sequence[int]) -> li
 
 def unlock(
     release: Annotated[str, typer.Argument(help="NAME/PERIOD.")],
-    project: Folder = Path(),
+    folder: Folder = Path(),
     yes: Yes = False,
 ) -> None:
     """Show who holds the lock of a release, ask, and end that."""
-    from dprelease.cli.views import say
-    from dprelease.errors import LedgerError
-    from dprelease.release.project import Project
-
-    ledger = Project.find(project).open_ledger()
+    _, ledger = open_project(folder)
     name, _, period = release.partition("/")
     held = [each for each in ledger.holders() if (each.release, each.period) == (name, period)]
     if not held:
@@ -144,13 +118,13 @@ def unlock(
         )
         if holder.alive:
             say("ending it is safe: what it has measured is kept, and `dprelease run` goes on from there")
-        _confirm("End it?", yes=yes)
+        require_yes("End it?", LedgerError, _UNCONFIRMED, yes=yes)
         ledger.break_lock(holder)
         say(f"the lock of {release} is free")
 
 
-def recover(
-    project: Folder = Path(),
+def recover_ledger(
+    folder: Folder = Path(),
     why: Why = "",
     gone: Annotated[
         list[str] | None, typer.Option("--gone", metavar="HOST", help="Is gone for good, with its anchors.")
@@ -158,15 +132,12 @@ def recover(
     yes: Yes = False,
 ) -> None:
     """Make a ledger usable that its anchors or bundles contradict, or that was moved; it only ever adds spend."""
-    from dprelease.cli.views import say
-    from dprelease.release.project import Project
-    from dprelease.release.publishing.published import told_apart
-    from dprelease.release.records.recovering import recover as recovered
+    from dprelease.release.publishing.published import bundle_findings
+    from dprelease.release.records.recovering import recover_from_bundles
 
     reason = _said(why)
-    found = Project.find(project)
-    ledger = found.open_ledger()
-    wrong = [*ledger.check(), *told_apart(ledger, found.releases)]
+    project, ledger = open_project(folder)
+    wrong = [*ledger.check(), *bundle_findings(ledger, project.releases)]
     if not wrong:
         say("nothing is wrong; nothing was written")
         return
@@ -174,34 +145,32 @@ def recover(
     for line in wrong:
         say(f"  {line}")
     say(_RECOVERY)
-    _confirm("Recover?", yes=yes)
-    done, errata = recovered(ledger, found.releases, reason, gone or (), "dprelease ledger recover")
+    require_yes("Recover?", LedgerError, _UNCONFIRMED, yes=yes)
+    done, errata = recover_from_bundles(ledger, project.releases, reason, gone or (), "dprelease ledger recover")
     for line in done or ("nothing that recovery is for; nothing was written",):
         say(f"  {line}")
     for path in errata:
         say(f"  erratum {path}")
 
 
-def create(
-    project: Folder = Path(),
+def create_ledger(
+    folder: Folder = Path(),
     role: Annotated[str, typer.Option(help="The role that releases with it: it may only read and add.")] = "",
 ) -> None:
     """Make the tables of a ledger on PostgreSQL; run it as their owner, once."""
-    from dprelease.cli.views import say
-    from dprelease.errors import LedgerError
     from dprelease.release.project import Project
 
-    found = Project.find(project)
-    url = found.ledger_url(os.environ)
+    project = Project.find(folder)
+    url = project.ledger_url(os.environ)
     if not url.startswith("postgresql:"):
         raise LedgerError(
             "this ledger is a file, which the first reservation makes",
             hint="`ledger create` is for `ledger: postgresql://...` in dprelease.yaml",
             code="DPR-L143",
         )
-    from dprelease.ledger.stores.postgres import create_ledger as make
+    from dprelease.ledger.stores.postgres import create_postgres_ledger
 
-    make(url, role or None)
+    create_postgres_ledger(url, role or None)
     say("the tables are there" + (f"; role {role} may read them and add to them" if role else ""))
 
 
@@ -220,7 +189,7 @@ def _factor(text: str, *, unprotected: bool, erratum: str) -> Fraction:
 
 
 def incident(
-    project: Folder = Path(),
+    folder: Folder = Path(),
     why: Why = "",
     mechanism: Annotated[str, typer.Option(help="Only draws of this mechanism, as plans name it.")] = "",
     package: Annotated[str, typer.Option(help="Only releases that ran with this package, such as numpy.")] = "",
@@ -235,7 +204,6 @@ def incident(
 ) -> None:
     """Record that draws were faulty: charge what they really cost, and write errata beside their bundles."""
     from dprelease.ledger.model.fault import ERRATA, Fault
-    from dprelease.release.project import Project
 
     if version and not package:
         raise typer.BadParameter("--version is of a --package", param_hint="--version")
@@ -252,15 +220,14 @@ def incident(
         factor=_factor(factor, unprotected=unprotected, erratum=erratum),
         erratum=erratum,
     )
-    _record(Project.find(project), fault, dry_run=dry_run, yes=yes, as_json=as_json)
+    _record(folder, fault, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _record(project: Project, fault: Fault, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def _record(folder: Path, fault: Fault, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Show what would change, ask, record it, and write the errata."""
-    from dprelease.cli.views import say, say_json
     from dprelease.release.records.errata import errata, write_errata
 
-    ledger = project.open_ledger()
+    project, ledger = open_project(folder)
     outcome = ledger.incident(fault, dry=True)
     if not as_json:
         for line in _change_lines(outcome):
@@ -270,7 +237,7 @@ def _record(project: Project, fault: Fault, *, dry_run: bool, yes: bool, as_json
             say_json({"dry_run": True, **_facts(outcome)})
         return
     if outcome.changed:
-        _confirm("Record it? It cannot be taken back.", yes=yes, as_json=as_json)
+        require_yes("Record it? It cannot be taken back.", LedgerError, _UNCONFIRMED, yes=yes, nobody=as_json)
         outcome = ledger.incident(fault, command="dprelease ledger incident")
     paths = write_errata(project.releases, errata(outcome.recorded))
     if as_json:
@@ -304,7 +271,6 @@ def _change_facts(change: Correction) -> dict[str, Any]:
 
 def _cost(events: Any, delta: Fraction) -> str:
     """By the best accountant, for people."""
-    from dprelease.errors import UnsupportedEvent
     from dprelease.ledger.model.fault import is_unprotected
     from dprelease.privacy.accountants import smallest
     from dprelease.privacy.accountants.reveals import total_reveal

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dprelease.cli.ledger.acts import create, incident, open_account, recover, unlock
-from dprelease.cli.options import Folder, Json
+from dprelease.cli.ledger.acts import create_ledger, incident, open_account, recover_ledger, unlock
+from dprelease.cli.options import Folder, Json, open_project
+from dprelease.cli.views import complain_of, json_text, say, say_json, text_table
+from dprelease.errors import CheckFailed, LedgerError
 
 __all__ = ["ledger_app"]
 
@@ -18,8 +20,8 @@ ledger_app = typer.Typer(
 )
 ledger_app.command("open")(open_account)
 ledger_app.command()(unlock)
-ledger_app.command()(recover)
-ledger_app.command()(create)
+ledger_app.command("recover")(recover_ledger)
+ledger_app.command("create")(create_ledger)
 ledger_app.command()(incident)
 
 _KINDS = ("open", "reserve", "source", "measure", "close", "void", "refuse", "anchor", "recover", "incident")
@@ -50,14 +52,12 @@ _HINT = "do not release from it; restore the newest backup that passes this chec
 
 
 @ledger_app.command()
-def status(project: Folder = Path(), as_json: Json = False) -> None:
+def status(folder: Folder = Path(), as_json: Json = False) -> None:
     """Spent, reserved and left per account and window, open releases, locks and incidents."""
-    from dprelease.cli.views import columns, say, say_json
-    from dprelease.release.project import Project
     from dprelease.release.records.status import policy_accounts, status_facts
 
-    found = Project.find(project)
-    facts = status_facts(found.open_ledger(), policy_accounts(found))
+    project, ledger = open_project(folder)
+    facts = status_facts(ledger, policy_accounts(project))
     if as_json:
         say_json(facts)
         return
@@ -69,11 +69,11 @@ def status(project: Folder = Path(), as_json: Json = False) -> None:
     if facts["open"]:
         rows = [[each["release"], _publication(each), each["since"], each["plan"]] for each in facts["open"]]
         say("\nopen releases")
-        say(columns(["release", "period", "since", "plan"], rows))
+        say(text_table(["release", "period", "since", "plan"], rows))
     if facts["locks"]:
         rows = [_lock_row(each) for each in facts["locks"]]
         say("\nlocks")
-        say(columns(["release", "period", "held by", "since", "doing"], rows))
+        say(text_table(["release", "period", "held by", "since", "doing"], rows))
 
 
 def _publication(release: Mapping[str, Any]) -> str:
@@ -88,7 +88,6 @@ def _lock_row(lock: Mapping[str, Any]) -> list[str]:
 
 
 def _account_lines(account: Mapping[str, Any]) -> list[str]:
-    from dprelease.cli.views import columns
     from dprelease.release.records.status import APART
 
     order = f" at order {account['order']}" if account["order"] else ""
@@ -120,7 +119,7 @@ def _account_lines(account: Mapping[str, Any]) -> list[str]:
             f"  {together}had it been fixed in advance (grants nothing), at delta {account['delta']}; the plain sum of "
             f"the plans is epsilon {plain['epsilon']} at delta {plain['delta']}:"
         )
-        table = columns(["accountant", "epsilon"], list(map(list, account["hypothetical"].items())), frozenset({1}))
+        table = text_table(["accountant", "epsilon"], list(map(list, account["hypothetical"].items())), frozenset({1}))
         lines += [f"    {line}" for line in table.splitlines()]
     return lines
 
@@ -144,7 +143,7 @@ def _amounts(facts: Mapping[str, Any]) -> str:
 
 @ledger_app.command()
 def log(
-    project: Folder = Path(),
+    folder: Folder = Path(),
     account: Annotated[str, typer.Option(help="Only entries that open, charge or correct it.")] = "",
     release: Annotated[str, typer.Option(help="Only entries of NAME, or of NAME/PERIOD.")] = "",
     kind: Annotated[str, typer.Option(help=f"Only entries of one kind: {', '.join(_KINDS)}.")] = "",
@@ -153,37 +152,30 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Entries in order; with --json their full bodies."""
-    from dprelease.cli.views import columns, say, say_json
-    from dprelease.release.project import Project
     from dprelease.release.records.status import log_lines
 
     if kind and kind not in _KINDS:
         raise typer.BadParameter(f"there are: {', '.join(_KINDS)}", param_hint="--kind")
-    lines = log_lines(Project.find(project).open_ledger(), account, release, kind, since, last)
+    lines = log_lines(open_project(folder)[1], account, release, kind, since, last)
     if as_json:
         say_json({"entries": lines})
         return
     rows = [[str(each["sequence"]), each["at"], each["kind"], each["what"], each["hash"][:12]] for each in lines]
-    say(columns(["entry", "at", "kind", "what", "hash"], rows, right=frozenset({0})))
+    say(text_table(["entry", "at", "kind", "what", "hash"], rows, right=frozenset({0})))
 
 
-@ledger_app.command()
-def check(project: Folder = Path(), as_json: Json = False) -> None:
+@ledger_app.command("check")
+def check_ledger(folder: Folder = Path(), as_json: Json = False) -> None:
     """Chain, anchors, published bundles, measurements and sums; exits with 7 where something does not hold."""
-    from dprelease.cli.views import complain_of, say, say_json
-    from dprelease.errors import CheckFailed
     from dprelease.release.check import rounded_releases
     from dprelease.release.data.public_content import published_sources
-    from dprelease.release.project import Project
-    from dprelease.release.publishing.published import told_apart
+    from dprelease.release.publishing.published import bundle_findings
 
-    found = Project.find(project)
-    ledger = found.open_ledger()
-    findings = [*ledger.check(), *told_apart(ledger, found.releases)]
+    project, ledger = open_project(folder)
+    findings = [*ledger.check(), *bundle_findings(ledger, project.releases)]
     if not findings:  # of a ledger that is not sound nothing can be read with certainty
-        findings = [
-            *published_sources(ledger, found.folder, found.confidential, found.source_key, found.settings.releases)
-        ]
+        releases = project.settings.releases
+        findings = [*published_sources(ledger, project.folder, project.confidential, project.source_key, releases)]
     hints = advice(findings)
     warnings = ledger.warnings(every=True) if not findings else ()
     rounded = () if findings else rounded_releases(ledger)
@@ -213,26 +205,21 @@ def advice(findings: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(hints))
 
 
-@ledger_app.command()
-def export(
-    project: Folder = Path(),
+@ledger_app.command("export")
+def export_ledger(
+    folder: Folder = Path(),
     account: Annotated[str, typer.Option(help="Only this account.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write it there, and not on standard output.")] = None,
 ) -> None:
     """Everything charged, as JSON with the events in dp_accounting's form, so that strangers can recompute it."""
-    import json
+    from dprelease.release.records.export import export
 
-    from dprelease.cli.views import say, say_json
-    from dprelease.errors import LedgerError
-    from dprelease.release.project import Project
-    from dprelease.release.records.export import export as exported
-
-    facts = exported(Project.find(project).open_ledger(), account)
+    facts = export(open_project(folder)[1], account)
     if out is None:
         say_json(facts)
         return
     try:
-        out.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        out.write_text(json_text(facts), encoding="utf-8")
     except OSError as error:
         raise LedgerError(
             f"cannot write {out}: {error.strerror or type(error).__name__}",

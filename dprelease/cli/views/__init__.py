@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from dprelease.errors import DpReleaseError, Problem
 
-__all__ = ["columns", "complain", "complain_of", "say", "say_json", "warn"]
+__all__ = ["complain", "complain_of", "json_text", "say", "say_json", "text_table", "warn"]
 
 
 def say(text: str = "") -> None:
@@ -18,9 +17,16 @@ def say(text: str = "") -> None:
     sys.stdout.flush()
 
 
+def json_text(value: Any) -> str:
+    """One JSON document for a machine, with the newline at its end."""
+    import json  # no help needs it
+
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
 def say_json(value: Any) -> None:
     """One JSON document for a machine, on standard output."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json_text(value))
 
 
 def complain(error: DpReleaseError) -> None:
@@ -39,7 +45,7 @@ def warn(problems: Sequence[Problem]) -> None:
         sys.stderr.write(f"warning: {problem}\n")
 
 
-def columns(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> str:
     """A plain table: two spaces between columns, numbers to the right where ``right`` says so."""
     table = [list(header), *[list(row) for row in rows]]
     widths = [max(len(row[k]) for row in table) for k in range(len(header))]

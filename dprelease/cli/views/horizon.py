@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dprelease.cli.views import columns, say
+from dprelease.cli.views import say, text_table
 from dprelease.ledger import Charge, Ledger
 from dprelease.ledger.model.admission import require_same
 from dprelease.ledger.model.history import events_digest
@@ -18,7 +18,7 @@ from dprelease.plan.forecast.largest_budget import largest_budget
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Loss, round_up
 from dprelease.release.planning import Target, charges
-from dprelease.release.records.status import APART, UNBOUNDED, draws_of
+from dprelease.release.records.status import APART, UNBOUNDED, charged_draws
 
 __all__ = ["horizon_facts", "print_horizon"]
 
@@ -66,7 +66,7 @@ def _account(tally: Tally, charge: Charge, seen: Horizon) -> dict[str, Any]:
     lines = [line for line in seen.lines if line.capped.purse.account.name == account.name]
     # What a recovery added has no draws, so that nothing could be said of it under another accountant.
     lost = any(account.name in body.added for body in tally.recovered.values())
-    total = {} if lost else in_advance(draws_of(tally, account.name), charge.events, seen.releases, delta)
+    total = {} if lost else in_advance(charged_draws(tally, account.name), charge.events, seen.releases, delta)
     return {
         "name": account.name,
         "composition": account.composition,
@@ -143,7 +143,7 @@ def print_horizon(facts: Mapping[str, Any]) -> None:
     rows = [_row(facts, k) for k in range(1, number + 1)]
     if any(row[-1] for row in rows):
         header.append("")
-    say(columns(header, [row[: len(header)] for row in rows], right=frozenset({0})))
+    say(text_table(header, [row[: len(header)] for row in rows], right=frozenset({0})))
     say()
     say(f"all {number} fit" if facts["fit"] == number else f"{facts['fit']} of {number} fit")
     for account in accounts:
@@ -200,7 +200,7 @@ def _account_lines(account: Mapping[str, Any], number: int) -> list[str]:
 def _budget_line(budget: Mapping[str, Any], number: int) -> str:
     if budget["limit"] is None:
         return f"no largest budget of which {number} fit: {budget['why']}"
-    told = (
+    line = (
         f"the largest budget of which {number} fit: {budget['currency']} {budget['limit']} at delta {budget['delta']}"
     )
-    return told + (f" (stopped by {budget['why']})" if budget["why"] else "")
+    return line + (f" (stopped by {budget['why']})" if budget["why"] else "")

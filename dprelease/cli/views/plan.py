@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.aggregate import Quantity, cells_of
-from dprelease.cli.views import columns, say, say_json, warn
+from dprelease.cli.views import say, say_json, text_table, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
@@ -19,7 +19,7 @@ from dprelease.plan.forecast.other_budgets import WhatIf
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.privacy.budget import round_up
 from dprelease.release.planning import Target, open_target, plans_at
-from dprelease.release.quote import planned, quoted, what_if_facts, window_of
+from dprelease.release.quote import plan_or_solve, quote_plan, what_if_facts, window_of
 
 __all__ = ["show_plan", "workload_rows"]
 
@@ -45,10 +45,10 @@ def show_plan(
         BudgetExceeded: After showing it, if an account could not pay for it.
     """
     target = open_target(spec, period)
-    plan = planned(target, solve=solve, frozen=out is not None)
+    plan = plan_or_solve(target, solve=solve, frozen=out is not None)
     warn(target.loaded.warnings)
     ledger = target.project.open_ledger()
-    quote = quoted(target, plan, ledger)
+    quote = quote_plan(target, plan, ledger)
     warn(quote.warnings)
     frozen, known, accounts = quote.frozen, quote.known, quote.accounts
     tried = plans_at(target, epsilons) if epsilons else ()
@@ -105,7 +105,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     say(f"certified by {plan.certified}; plan {frozen.plan_fingerprint[:16]}\n")
     confidence = f"{float(plan.publish.confidence):.0%} margin"
     header = ["query", "measure", "cells", "mechanism", "scale", "share", confidence, "relative"]
-    say(columns(header, _rows(plan), right=frozenset({2, 4, 5, 6, 7})))
+    say(text_table(header, _rows(plan), right=frozenset({2, 4, 5, 6, 7})))
     for note in sorted({output.why_null for output in plan.outputs if output.why_null}):
         say(f"\n*  {note}")
     say("")
@@ -226,7 +226,7 @@ def _print_comparison(plan: ReleasePlan) -> None:
         for each in _comparison(plan)
     ]
     say("")
-    say(columns(["accountant", "epsilon of this plan", "noise it would need"], rows, right=frozenset({1, 2})))
+    say(text_table(["accountant", "epsilon of this plan", "noise it would need"], rows, right=frozenset({1, 2})))
     try:
         opinions = second_opinion(plan)
     except MissingExtra as error:
@@ -237,7 +237,7 @@ def _print_comparison(plan: ReleasePlan) -> None:
         [each.accountant, each.ours, each.theirs, "agrees" if each.agrees else "DIFFERS", each.rule]
         for each in opinions
     ]
-    say(columns(["accountant", "ours", "theirs", "", "rule"], rows, right=frozenset({1, 2})))
+    say(text_table(["accountant", "ours", "theirs", "", "rule"], rows, right=frozenset({1, 2})))
 
 
 def _print_what_if(plan: ReleasePlan, tried: tuple[WhatIf, ...]) -> None:
@@ -248,7 +248,7 @@ def _print_what_if(plan: ReleasePlan, tried: tuple[WhatIf, ...]) -> None:
         texts = [_told(margin) if margin else "-" for margin in margins]
         rows.append([output.query, output.measure, *texts])
     say(f"\nmargins of error at {float(plan.publish.confidence):.0%}, against the budget")
-    say(columns(header, rows, right=frozenset(range(2, 2 + len(tried)))))
+    say(text_table(header, rows, right=frozenset(range(2, 2 + len(tried)))))
     for each in tried:
         if each.refusal:
             say(f"epsilon {float(each.epsilon):g}: {each.refusal}")

@@ -19,7 +19,7 @@ from dprelease.catalog.table import Table
 from dprelease.engines.duck.cells import cell_columns, cell_text
 from dprelease.engines.duck.computed_columns import INT64
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.duck.units import content, keyed, named, packed, unit_columns, unit_name
+from dprelease.engines.duck.units import keyed, length_prefixed, our_name, row_content, unit_columns, unit_name
 from dprelease.engines.files.decimals import BY
 
 __all__ = ["bounded_cells", "bounded_rows"]
@@ -101,7 +101,7 @@ def _order(some: Any, table: Table, secret: bytes) -> list[Any]:
     if bounds is None or bounds.truncate == "sample":
         return _sampled(some, table, secret)
     turn = ibis.asc if bounds.truncate == "first" else ibis.desc
-    return [*(turn(some[named(table, name)], nulls_first=False) for name in bounds.order_by), *_last(some)]
+    return [*(turn(some[our_name(table, name)], nulls_first=False) for name in bounds.order_by), *_last(some)]
 
 
 def _told_apart(some: Any, table: Table, within: Sequence[str]) -> Any:
@@ -110,14 +110,14 @@ def _told_apart(some: Any, table: Table, within: Sequence[str]) -> Any:
     Without the number equal rows would have one hash, and a sample would keep or drop all of them together. Which of
     them gets which number makes no difference to anything, for they are equal in everything that is known of them.
     """
-    some = some.mutate(whole=content(some, table))
+    some = some.mutate(whole=row_content(some, table))
     # Two numbers can be one double and not one number of steps: then these decide.
     grids = sorted(name for name in some.columns if BY in name)
     return some.mutate(nth=ibis.row_number().over(group_by=[*within, "whole"], order_by=grids or None))
 
 
 def _sampled(some: Any, table: Table, secret: bytes) -> list[Any]:
-    item = some["whole"] + packed([some["nth"].cast("string")])
+    item = some["whole"] + length_prefixed([some["nth"].cast("string")])
     return [ibis.asc(keyed(some, table, secret, item)), *_last(some)]
 
 

@@ -13,10 +13,10 @@ from dprelease.catalog.table import Table
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.errors import BrokenPromiseError
 
-__all__ = ["check_cells", "check_rows"]
+__all__ = ["check_cell_bounds", "check_row_bounds"]
 
 
-def check_rows(stage: Stage, rows: Any, table: Table, unit: str, limit: int) -> None:
+def check_row_bounds(stage: Stage, rows: Any, table: Table, unit: str, limit: int) -> None:
     """Count the rows of every unit of a table, before joins.
 
     Raises:
@@ -27,7 +27,7 @@ def check_rows(stage: Stage, rows: Any, table: Table, unit: str, limit: int) -> 
     _check(stage, counts.aggregate(held=counts["held"].max()), table, {"held": ("max_rows", limit)})
 
 
-def check_cells(stage: Stage, pairs: Any, table: Table, unit: Sequence[str], grouping: Grouping) -> None:
+def check_cell_bounds(stage: Stage, pairs: Any, table: Table, unit: Sequence[str], grouping: Grouping) -> None:
     """Count the cells, the rows per cell and all rows of every unit.
 
     Args:
@@ -49,12 +49,12 @@ def check_cells(stage: Stage, pairs: Any, table: Table, unit: Sequence[str], gro
     counts = pairs.group_by(list(unit)).aggregate(
         cells=pairs.count(), most=pairs["held"].max(), held=pairs["held"].sum().cast("int64")
     )
-    found = counts.aggregate(**{name: counts[name].max() for name in limits})
-    _check(stage, found, table, declared)
+    largest = counts.aggregate(**{name: counts[name].max() for name in limits})
+    _check(stage, largest, table, declared)
 
 
-def _check(stage: Stage, found: Any, table: Table, limits: dict[str, tuple[str, int]]) -> None:
-    (row,) = stage.read(found).to_pylist()
+def _check(stage: Stage, largest: Any, table: Table, limits: dict[str, tuple[str, int]]) -> None:
+    (row,) = stage.read(largest).to_pylist()
     for name, (bound, limit) in limits.items():
         if row[name] is not None and row[name] > limit:
             raise BrokenPromiseError(

@@ -15,10 +15,10 @@ from dprelease.catalog.cells import zero_keys
 from dprelease.catalog.table import Column, Key, Table, Zeros
 from dprelease.engines.duck.computed_columns import Lend, fits
 from dprelease.engines.duck.grid_steps import clip
-from dprelease.engines.duck.units import canonical, named, packed
+from dprelease.engines.duck.units import length_prefixed, our_name, value_text
 from dprelease.engines.files.rows import ARROW
 
-__all__ = ["cell_columns", "cell_text", "celled", "chosen", "completed", "placed", "positions", "possible"]
+__all__ = ["cell_columns", "cell_text", "celled", "chosen", "completed", "placed", "positions", "without_zeros"]
 
 CELL = "cell"
 
@@ -64,7 +64,7 @@ def completed(rows: Any, table: Table, names: Sequence[str], lend: Lend) -> Any:
     return rows
 
 
-def possible(rows: Any, table: Table, zeros: Zeros | None, lend: Lend) -> Any:
+def without_zeros(rows: Any, table: Table, zeros: Zeros | None, lend: Lend) -> Any:
     """The rows that have none of the impossible combinations of keys; None: there are none."""
     columns = [table.column(name) for name in zeros.columns] if zeros is not None else []
     listed = [each for each in zero_keys(zeros, table) if all(map(fits, each))] if zeros is not None else []
@@ -77,7 +77,7 @@ def possible(rows: Any, table: Table, zeros: Zeros | None, lend: Lend) -> Any:
 
 def _value(rows: Any, table: Table, column: Column) -> Any:
     """What a row has in a key column; a null is the key that the column declares for nulls."""
-    value = rows[named(table, column.name)]
+    value = rows[our_name(table, column.name)]
     return value if column.null is None else ibis.coalesce(value, ibis.literal(column.null, type=value.type()))
 
 
@@ -121,11 +121,11 @@ def cell_text(rows: Any, table: Table, grouping: Grouping) -> Any:
     """A cell as a text that no other cell of the grouping has: its position, or its values."""
     if not grouping.private:
         return rows[CELL].cast("string")
-    return packed([canonical(rows[f"k{at}"], table.column(name).type) for at, name in enumerate(grouping.by)])
+    return length_prefixed([value_text(rows[f"k{at}"], table.column(name).type) for at, name in enumerate(grouping.by)])
 
 
 def chosen(answer: Any, table: Table, grouping: Grouping, keys: Sequence[tuple[Key, ...]], lend: Lend) -> Any:
-    """Of rows with private keys those with one of the given keys, with their position among these as the cell."""
+    """The rows whose private keys are one of the given keys, with its position among these as the cell."""
     columns = {
         f"s{at}": pa.array([key[at] for key in keys], ARROW[table.column(name).type])
         for at, name in enumerate(grouping.by)

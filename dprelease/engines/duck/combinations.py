@@ -18,15 +18,15 @@ import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
-from dprelease.engines.duck.bounds_check import check_cells
-from dprelease.engines.duck.cells import placed, positions, possible
-from dprelease.engines.duck.pipeline import Asked, looked_at
+from dprelease.engines.duck.bounds_check import check_cell_bounds
+from dprelease.engines.duck.cells import placed, positions, without_zeros
+from dprelease.engines.duck.pipeline import PassQuery, looked_at
 from dprelease.engines.duck.query import dense
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_columns
 from dprelease.noise.exact import Exact
 
-__all__ = ["combined", "counted", "key_columns", "suits"]
+__all__ = ["cell_counts", "combined", "counted_columns", "suits"]
 
 HELD = "held"  # the number of rows of a combination; without such a column every row stands for itself
 _MOST = 5_000_000  # combinations; of more of them the rows are kept as they are
@@ -34,20 +34,20 @@ _FITS = 2**62  # the longest number of a combination, before a remainder is take
 _PRIME = 2**31 - 1
 
 
-def suits(asked: Asked) -> bool:
+def suits(asked: PassQuery) -> bool:
     """Whether what is asked are numbers of complete rows, of which no bound of the query leaves any out."""
     grouping = asked.grouping
     unbounded = grouping.max_groups is None and grouping.max_rows_per_group is None
     return bool(grouping.complete) and unbounded and all(item == Quantity(kind="rows") for item in asked.quantities)
 
 
-def key_columns(grouping: Grouping) -> tuple[str, ...]:
+def counted_columns(grouping: Grouping) -> tuple[str, ...]:
     """The columns that a row needs a key in to be counted, with those of ``by``, in order of their names."""
     return tuple(sorted({*grouping.complete, *grouping.by}))
 
 
-def combined(stage: Stage, lasting: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
-    """The rows that count, as positions ``p<i>`` among the keys of the i-th of :func:`key_columns`.
+def combined(stage: Stage, lasting: Stage, asked: PassQuery, tables: Sequence[Any]) -> Any:
+    """The rows that count, as positions ``p<i>`` among the keys of the i-th of :func:`counted_columns`.
 
     Combinations with their number of rows where these are few, else the rows themselves: which of the two decides how
     long a count takes and nothing else.
@@ -61,20 +61,20 @@ def combined(stage: Stage, lasting: Stage, asked: Asked, tables: Sequence[Any]) 
     Raises:
         BrokenPromiseError: If the bounded rows of some unit are more than declared; it tells no number.
     """
-    table, names, unit = asked.table, key_columns(asked.grouping), unit_columns(asked.table)
+    table, names, unit = asked.table, counted_columns(asked.grouping), unit_columns(asked.table)
     sizes = [table.column(name).cells for name in names]
-    rows = possible(looked_at(stage, asked, tables), table, asked.zeros, stage.lend)
+    rows = without_zeros(looked_at(stage, asked, tables), table, asked.zeros, stage.lend)
     rows = placed(rows, table, names, stage.lend)
     places = {f"p{at}": rows[f"d{at}"].cast(_narrow(size)) for at, size in enumerate(sizes)}
     kept = stage.keep(rows.select(*unit, **places))
     if unit:  # what is counted is made of the very rows that are checked here
-        check_cells(stage, kept.group_by(unit).aggregate(held=kept.count()), table, unit, asked.grouping)
+        check_cell_bounds(stage, kept.group_by(unit).aggregate(held=kept.count()), table, unit, asked.grouping)
     if _repeat(stage, kept, sizes):
         return lasting.keep(kept.group_by(list(places)).aggregate(**{HELD: kept.count()}))
     return lasting.keep(kept.select(*places))
 
 
-def counted(stage: Stage, asked: Asked, kept: Any, within: CellSlice | None = None) -> tuple[Exact, ...]:
+def cell_counts(stage: Stage, asked: PassQuery, kept: Any, within: CellSlice | None = None) -> tuple[Exact, ...]:
     """One box per quantity: the number of rows in every cell, from what :func:`combined` kept.
 
     With ``within`` only rows in its nodes are grouped, and only their cells are there: what that takes of memory grows
@@ -83,7 +83,7 @@ def counted(stage: Stage, asked: Asked, kept: Any, within: CellSlice | None = No
     The engine groups by the small columns themselves, which it does in half the time that a number of the cell takes;
     that number is made of what it answers: below 10^9, for a grouping has no more cells.
     """
-    names, grouping = key_columns(asked.grouping), asked.grouping
+    names, grouping = counted_columns(asked.grouping), asked.grouping
     places = [f"p{names.index(name)}" for name in grouping.by]
     kept = kept if within is None else _inside(stage, kept, places[0], within.nodes)
     number = kept[HELD].sum() if HELD in kept.columns else kept.count()
@@ -108,7 +108,7 @@ def _inside(stage: Stage, kept: Any, place: str, nodes: Sequence[int]) -> Any:
     return kept.semi_join(lent, kept[place].cast("int64") == lent.node)
 
 
-def _of_nodes(answer: Any, cell: npt.NDArray[np.int64], asked: Asked, nodes: Sequence[int]) -> Exact:
+def _of_nodes(answer: Any, cell: npt.NDArray[np.int64], asked: PassQuery, nodes: Sequence[int]) -> Exact:
     """The cells of these nodes alone, from the numbers of cells among all."""
     each = asked.table.cells(asked.grouping.by) // asked.table.column(asked.grouping.by[0]).cells
     node, rest = np.divmod(cell, each)

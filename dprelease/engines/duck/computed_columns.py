@@ -14,10 +14,10 @@ from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.table import Binned, Column, Key, Mapped, Range, Table
 from dprelease.engines.declared import types
 from dprelease.engines.duck.expressions import to_ibis
-from dprelease.engines.duck.units import named
+from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.rows import ARROW
 
-__all__ = ["INT64", "derived", "evaluated", "fits"]
+__all__ = ["INT64", "evaluated", "fits", "with_derived"]
 
 INT64 = 2**63 - 1
 Lend = Callable[[Any], Any]  # an Arrow table to an Ibis table
@@ -25,10 +25,10 @@ Lend = Callable[[Any], Any]  # an Arrow table to an Ibis table
 
 def evaluated(text: str, rows: Any, table: Table) -> Any:
     """An expression over the columns of a table, in the row's own terms; null where it has no value."""
-    return to_ibis(parse(text, types(table)), lambda name: rows[named(table, name)])
+    return to_ibis(parse(text, types(table)), lambda name: rows[our_name(table, name)])
 
 
-def derived(rows: Any, table: Table, wanted: frozenset[str], lend: Lend) -> Any:
+def with_derived(rows: Any, table: Table, wanted: frozenset[str], lend: Lend) -> Any:
     """Add the wanted derived columns, in the order of their declaration, so that they may feed each other.
 
     Args:
@@ -40,9 +40,9 @@ def derived(rows: Any, table: Table, wanted: frozenset[str], lend: Lend) -> Any:
     for column in table.columns:
         if column.name not in wanted or column.derivation is None:
             continue
-        name, how = named(table, column.name), column.derivation
+        name, how = our_name(table, column.name), column.derivation
         if isinstance(how, Binned):
-            rows = rows.mutate(**{name: _binned(rows[named(table, how.of)], table.column(how.of), how)})
+            rows = rows.mutate(**{name: _binned(rows[our_name(table, how.of)], table.column(how.of), how)})
         elif isinstance(how, Mapped):
             rows = _mapped(rows, table, column, how, lend)
         else:
@@ -83,7 +83,7 @@ def _double_from(edge: Fraction) -> float:
 
 def _mapped(rows: Any, table: Table, column: Column, how: Mapped, lend: Lend) -> Any:
     """A left join with the listed values, each of them once: no row is doubled."""
-    name, of = named(table, column.name), table.column(how.of)
+    name, of = our_name(table, column.name), table.column(how.of)
     pairs: dict[Key, Key] = {}
     for value, key in how.pairs:
         if fits(value):
@@ -93,12 +93,14 @@ def _mapped(rows: Any, table: Table, column: Column, how: Mapped, lend: Lend) ->
         f"{name}_to": pa.array(list(pairs.values()), ARROW[column.type]),
     }
     lent = lend(pa.table(listed))
-    value = rows[named(table, how.of)]
+    value = rows[our_name(table, how.of)]
     joined = rows.left_join(lent, value == lent[f"{name}_of"])
     found = joined[f"{name}_to"]
     if how.otherwise is not None:
         rest = ibis.literal(how.otherwise, type=found.type())
-        found = ibis.coalesce(found, ibis.ifelse(joined[named(table, how.of)].isnull(), ibis.null(found.type()), rest))
+        found = ibis.coalesce(
+            found, ibis.ifelse(joined[our_name(table, how.of)].isnull(), ibis.null(found.type()), rest)
+        )
     return joined.mutate(**{name: found}).drop(f"{name}_of", f"{name}_to")
 
 

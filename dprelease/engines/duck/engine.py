@@ -15,20 +15,20 @@ import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.duck.bounding import bounded_rows
-from dprelease.engines.duck.bounds_check import check_rows
-from dprelease.engines.duck.combinations import combined, counted, key_columns, suits
-from dprelease.engines.duck.pipeline import Asked, answers, occurring
+from dprelease.engines.duck.bounds_check import check_row_bounds
+from dprelease.engines.duck.combinations import cell_counts, combined, counted_columns, suits
+from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.duck.units import ALONE, UNIT, named, unit_name
+from dprelease.engines.duck.units import ALONE, UNIT, our_name, unit_name
 from dprelease.engines.files.decimals import Grids, grid_name, grids_read
 from dprelease.engines.files.fingerprint import Watch, present
 from dprelease.engines.files.rows import ARROW, in_period, typed_with_steps
-from dprelease.engines.files.source import check, files, own_columns, read, stored_columns
-from dprelease.engines.refuse import refuse, refuse_within, require_secret
+from dprelease.engines.files.source import checked_headers, files, own_columns, stored_blocks, stored_columns
+from dprelease.engines.refuse import refuse_uncomputable, refuse_within, require_secret
 from dprelease.errors import EngineError, Unsupported
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
@@ -83,7 +83,7 @@ class DuckDBEngine:
         self._lock = Lock()
         self._loaded: dict[tuple[str, tuple[Any, ...]], str] = {}
         self._bounds: dict[tuple[str, int | None, bytes], Any] = {}
-        self._combinations: dict[Any, tuple[Mapping[str, ReferenceTable], Any]] = {}
+        self._combinations: dict[Any, tuple[References, Any]] = {}
         self._numbers = count(1)
         self._backend: Any = scrubbed("starting DuckDB", locked_connection)
         self._lasting = Stage(self._backend, self._numbers)
@@ -94,17 +94,13 @@ class DuckDBEngine:
 
     def describe(self, table: Table) -> None:
         """Check the files of a table and the names in them; see :class:`dprelease.engines.base.Engine`."""
-        check(table, files(table.source, self._folder, self._environment))
+        checked_headers(table, files(table.source, self._folder, self._environment))
 
     def check(
-        self,
-        catalog: Catalog,
-        grouping: Grouping,
-        quantities: Sequence[Quantity],
-        references: Mapping[str, ReferenceTable],
+        self, catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], references: References
     ) -> None:
         """Refuse what cannot be computed; see :class:`dprelease.engines.base.Engine`."""
-        refuse(catalog, grouping, quantities, references)
+        refuse_uncomputable(catalog, grouping, quantities, references)
 
     def present(self, table: Table) -> None:
         """Check that the files can be read; see :class:`dprelease.engines.base.Engine`."""
@@ -126,7 +122,7 @@ class DuckDBEngine:
         catalog: Catalog,
         grouping: Grouping,
         quantities: Sequence[Quantity],
-        references: Mapping[str, ReferenceTable],
+        references: References,
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
@@ -138,27 +134,25 @@ class DuckDBEngine:
         require_secret(catalog.tables[grouping.table], secret)
         if not quantities:
             return ()
-        asked = Asked(catalog, grouping, tuple(quantities), references, secret)
+        asked = PassQuery(catalog, grouping, tuple(quantities), references, secret)
         if within is not None:
             refuse_within(catalog, grouping, within, counts=suits(asked))
         if suits(asked):
             return self._scrubbed(
-                asked, lambda stage, rows: counted(stage, asked, self._combined(stage, asked, rows), within)
+                asked, lambda stage, rows: cell_counts(stage, asked, self._combined(stage, asked, rows), within)
             )
         return self._scrubbed(asked, lambda stage, tables: answers(stage, asked, tables, keys))
 
-    def units_by_key(
-        self, catalog: Catalog, grouping: Grouping, references: Mapping[str, ReferenceTable], secret: bytes
-    ) -> ExactKeys:
+    def units_by_key(self, catalog: Catalog, grouping: Grouping, references: References, secret: bytes) -> ExactKeys:
         """The keys that occur, boxed; see :class:`dprelease.engines.base.Engine`."""
         if not grouping.private:
             raise Unsupported("keys that are public are not selected", code="DPR-E213")
         self.check(catalog, grouping, (), references)
         require_secret(catalog.tables[grouping.table], secret)
-        asked = Asked(catalog, grouping, (), references, secret)
+        asked = PassQuery(catalog, grouping, (), references, secret)
         return self._scrubbed(asked, lambda stage, tables: occurring(stage, asked, tables))
 
-    def _scrubbed(self, asked: Asked, action: Callable[[Stage, Sequence[Any]], Result]) -> Result:
+    def _scrubbed(self, asked: PassQuery, action: Callable[[Stage, Sequence[Any]], Result]) -> Result:
         """Load and bound what is asked for, then answer from it; no word of a driver gets out."""
         table = asked.table
         doing = f"table {table.name!r}, aggregating by ({', '.join(asked.grouping.by)})"
@@ -176,7 +170,7 @@ class DuckDBEngine:
 
             return scrubbed(doing, act)
 
-    def _bounded(self, table: Table, limit: int | None, asked: Asked) -> Any:
+    def _bounded(self, table: Table, limit: int | None, asked: PassQuery) -> Any:
         """The loaded rows of a table, at most ``limit`` of each unit; checked, and kept for later batches."""
         name = self._load(table, grids_read(asked.catalog, table))
         identity = (name, limit, b"" if limit is None else asked.secret)
@@ -187,19 +181,19 @@ class DuckDBEngine:
                 if limit is None:
                     return rows
                 kept = bounded_rows(self._lasting, rows, table, asked.secret, limit)
-                check_rows(self._lasting, kept, table, unit_name(table), limit)
+                check_row_bounds(self._lasting, kept, table, unit_name(table), limit)
                 return kept
 
             self._bounds[identity] = scrubbed(f"table {table.name!r}, bounding its rows", bound)
         return self._bounds[identity]
 
-    def _combined(self, stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
+    def _combined(self, stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> Any:
         """What the rows that count have for keys; kept for the other tables of a workload, the latest few of them.
 
         A loaded or bounded table has a name of its own, so that equal expressions are equal rows as declared; but
         public references are given anew with every call.
         """
-        place = (*(rows.op() for rows in tables), asked.grouping.where, key_columns(asked.grouping), asked.zeros)
+        place = (*(rows.op() for rows in tables), asked.grouping.where, counted_columns(asked.grouping), asked.zeros)
         known = self._combinations.pop(place, None)
         if known is not None and known[0] != dict(asked.references):
             self._lasting.forget(known[1])
@@ -230,7 +224,7 @@ class DuckDBEngine:
         identity = (table.fingerprint(), tuple(grids.items()))
         if identity not in self._loaded:
             paths = files(table.source, self._folder, self._environment)
-            headers = check(table, paths)
+            headers = checked_headers(table, paths)
             name = self._name()
             scrubbed(f"table {table.name!r}, loading", lambda: self._fill(name, table, grids, paths, headers))
             self._loaded[identity] = name
@@ -241,16 +235,16 @@ class DuckDBEngine:
     ) -> None:
         """All files of a table, typed block by block, into a DuckDB table; no half of one is left behind."""
         own, number, whole = own_columns(table), count(1), False
-        names = [UNIT if column not in table.columns else named(table, column.name) for column in own] or ["none"]
+        names = [UNIT if column not in table.columns else our_name(table, column.name) for column in own] or ["none"]
         kinds = [ARROW[column.type] for column in own] or [pa.bool_()]
         alone = [ALONE] if table.null_id == "unit" and table.unit_id is not None else []
-        steps = [grid_name(named(table, each), step) for each, found in grids.items() for step in found]
+        steps = [grid_name(our_name(table, each), step) for each, of_column in grids.items() for step in of_column]
         whole_numbers = [*steps, *alone]
         schema = pa.schema([*zip(names, kinds, strict=True), *((each, pa.int64()) for each in whole_numbers)])
         self._backend.create_table(name, schema=ibis.Schema.from_pyarrow(schema))
         try:
             for path, header in zip(paths, headers, strict=True):
-                for block in read(table, path, header):
+                for block in stored_blocks(table, path, header):
                     arrays = _of_period(table, block, grids)
                     if table.unit_id is not None:
                         arrays = _of_units(arrays, names.index(unit_name(table)), table, number)
@@ -274,7 +268,7 @@ def _of_period(table: Table, block: Sequence[Any], grids: Grids) -> list[Any]:
     Before anything else looks at the rows of a unit; a table without columns of its own has one of nulls.
     """
     stored = stored_columns(table)
-    found = [
+    columns = [
         typed_with_steps(
             column,
             raw,
@@ -285,11 +279,11 @@ def _of_period(table: Table, block: Sequence[Any], grids: Grids) -> list[Any]:
         for column, raw in zip(stored, block, strict=False)
     ]
     if table.time is not None:
-        inside = in_period(table.time, found[[column.name for column in stored].index(table.time.column)][0])
-        found = [[array.filter(inside) for array in arrays] for arrays in found]
-    rows = len(found[0][0] if found else block[0])
-    values = [arrays[0] for arrays in found[: len(own_columns(table))]] or [pa.nulls(rows, pa.bool_())]
-    return [*values, *(steps for arrays in found for steps in arrays[1:])]
+        inside = in_period(table.time, columns[[column.name for column in stored].index(table.time.column)][0])
+        columns = [[array.filter(inside) for array in arrays] for arrays in columns]
+    rows = len(columns[0][0] if columns else block[0])
+    values = [arrays[0] for arrays in columns[: len(own_columns(table))]] or [pa.nulls(rows, pa.bool_())]
+    return [*values, *(steps for arrays in columns for steps in arrays[1:])]
 
 
 def _of_units(arrays: list[Any], at: int, table: Table, number: count[int]) -> list[Any]:

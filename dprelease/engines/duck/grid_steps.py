@@ -10,7 +10,7 @@ import ibis
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
-from dprelease.engines.duck.units import named
+from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.decimals import MOST, grid_name
 
 __all__ = ["MOST", "clip", "squared", "steps"]
@@ -28,7 +28,7 @@ def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
     that a computed decimal that is less than 2^-50 of itself below a half counts as that half.
     """
     column = table.column(str(quantity.column))
-    low, high, name = quantity.low, quantity.high, named(table, column.name)
+    low, high, name = quantity.low, quantity.high, our_name(table, column.name)
     if (known := grid_name(name, quantity.step)) in rows.columns:
         return clip(rows[known], low, high)
     value = rows[name]

@@ -10,34 +10,34 @@ import numpy as np
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity, left_out_of
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.reference import References, ReferenceTable
 from dprelease.catalog.table import Catalog, Join, Key, PrivateJoin, Table, Zeros
 from dprelease.engines.declared import needed, read_by
 from dprelease.engines.duck.bounding import bounded_cells
-from dprelease.engines.duck.bounds_check import check_cells
-from dprelease.engines.duck.cells import CELL, cell_columns, celled, chosen, completed, positions, possible
-from dprelease.engines.duck.computed_columns import Lend, derived, evaluated
-from dprelease.engines.duck.query import dense, grid_counts, paired, summed, totals
+from dprelease.engines.duck.bounds_check import check_cell_bounds
+from dprelease.engines.duck.cells import CELL, cell_columns, celled, chosen, completed, positions, without_zeros
+from dprelease.engines.duck.computed_columns import Lend, evaluated, with_derived
+from dprelease.engines.duck.query import cell_totals, dense, grid_counts, paired, summed
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.duck.units import named, unit_columns, unit_name, unit_text
+from dprelease.engines.duck.units import our_name, unit_columns, unit_name, unit_text
 from dprelease.engines.files.decimals import grid_name
 from dprelease.engines.files.rows import _as_texts, join_keys, typed_with_steps
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
-__all__ = ["Asked", "answers", "looked_at", "occurring", "privately_joined", "publicly_joined"]
+__all__ = ["PassQuery", "answers", "looked_at", "occurring", "privately_joined", "publicly_joined"]
 
 Keys = Sequence[tuple[Key, ...]]
 Named = Mapping[str, Quantity]
 
 
 @dataclass(frozen=True, repr=False)
-class Asked:
+class PassQuery:
     """What one pass is to answer; the secret in it is not shown."""
 
     catalog: Catalog
     grouping: Grouping
     quantities: tuple[Quantity, ...]
-    references: Mapping[str, ReferenceTable]
+    references: References
     secret: bytes
 
     @property
@@ -63,10 +63,10 @@ class Asked:
     def columns(self, asked: Named, rows: Any) -> list[str]:
         """Our names of the columns that some quantities look at; of those of steps where the rows have them."""
         names = {item.column for item in asked.values() if item.column is not None}
-        found = [named(self.table, name) for name in sorted(read_by(self.table, names, _conditions(asked.values())))]
+        read = [our_name(self.table, name) for name in sorted(read_by(self.table, names, _conditions(asked.values())))]
         measured = [item for item in asked.values() if item.kind in ("sum", "square", "quantile")]
-        grids = [grid_name(named(self.table, str(item.column)), item.step) for item in measured]
-        return [*found, *(name for name in dict.fromkeys(grids) if name in rows.columns)]
+        grids = [grid_name(our_name(self.table, str(item.column)), item.step) for item in measured]
+        return [*read, *(name for name in dict.fromkeys(grids) if name in rows.columns)]
 
 
 def _conditions(quantities: Iterable[Quantity]) -> list[str | None]:
@@ -76,7 +76,7 @@ def _conditions(quantities: Iterable[Quantity]) -> list[str | None]:
 _SUMS = ("rows", "nonnull", "balance", "sum", "square", "units")
 
 
-def answers(stage: Stage, asked: Asked, tables: Sequence[Any], keys: Keys | None) -> tuple[Any, ...]:
+def answers(stage: Stage, asked: PassQuery, tables: Sequence[Any], keys: Keys | None) -> tuple[Any, ...]:
     """One box per quantity.
 
     Args:
@@ -100,20 +100,20 @@ def answers(stage: Stage, asked: Asked, tables: Sequence[Any], keys: Keys | None
             boxes |= _boxes(asked, answer, sums, keys)
         rows = _in_cells(stage, asked, rows, keys)
     if distinct:
-        answer = stage.read(totals(rows, asked.table, distinct, [CELL]))
+        answer = stage.read(cell_totals(rows, asked.table, distinct, [CELL]))
         boxes |= _boxes(asked, answer, distinct, keys)
     boxes |= _histograms(stage, asked, rows, quantiles, keys)
     return tuple(boxes[f"q{at}"] for at in range(len(asked.quantities)))
 
 
-def occurring(stage: Stage, asked: Asked, tables: Sequence[Any]) -> ExactKeys:
+def occurring(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> ExactKeys:
     """The private keys that occur, in the order of their texts, with the number of units that have each of them."""
     rows = _rows(stage, asked, tables)
     if asked.table.unit_id is not None:
         _, rows = _bounded(stage, asked, rows, {})
-    found = stage.read(rows.group_by(cell_columns(asked.grouping)).aggregate(held=rows.count()))
-    parts = [found.column(name).to_pylist() for name in cell_columns(asked.grouping)]
-    held = sorted(zip(zip(*parts, strict=True), found.column("held").to_pylist(), strict=True), key=_texts)
+    held_by_key = stage.read(rows.group_by(cell_columns(asked.grouping)).aggregate(held=rows.count()))
+    parts = [held_by_key.column(name).to_pylist() for name in cell_columns(asked.grouping)]
+    held = sorted(zip(zip(*parts, strict=True), held_by_key.column("held").to_pylist(), strict=True), key=_texts)
     return ExactKeys([key for key, _ in held], np.array([number for _, number in held], dtype=np.int64))
 
 
@@ -121,16 +121,16 @@ def _texts(held: tuple[tuple[Key, ...], int]) -> tuple[str, ...]:
     return tuple(str(part).lower() if isinstance(part, bool) else str(part) for part in held[0])
 
 
-def _rows(stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
+def _rows(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> Any:
     """The rows that are looked at, joined and derived, with their cells; nothing of the query is bounded yet."""
     table, grouping = asked.table, asked.grouping
     rows = looked_at(stage, asked, tables)
     rows = completed(rows, table, [name for name in grouping.complete if name not in grouping.by], stage.lend)
-    rows = possible(rows, table, asked.zeros, stage.lend)
+    rows = without_zeros(rows, table, asked.zeros, stage.lend)
     return celled(rows, table, grouping, asked.excluded, stage.lend)
 
 
-def looked_at(stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
+def looked_at(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> Any:
     """The rows that ``where`` keeps, joined and derived, wherever they fall; arguments as for :func:`answers`."""
     table, grouping = asked.table, asked.grouping
     rows = tables[0]
@@ -147,13 +147,13 @@ def looked_at(stage: Stage, asked: Asked, tables: Sequence[Any]) -> Any:
     return rows
 
 
-def _widened(stage: Stage, asked: Asked, rows: Any, table: Table, wanted: frozenset[str]) -> Any:
+def _widened(stage: Stage, asked: PassQuery, rows: Any, table: Table, wanted: frozenset[str]) -> Any:
     """Rows with the wanted columns of public joins and derivations."""
     rows = publicly_joined(rows, table, wanted, asked.references, stage.lend)
-    return derived(rows, table, wanted, stage.lend)
+    return with_derived(rows, table, wanted, stage.lend)
 
 
-def _bounded(stage: Stage, asked: Asked, rows: Any, by_row: Named) -> tuple[Any, Any]:
+def _bounded(stage: Stage, asked: PassQuery, rows: Any, by_row: Named) -> tuple[Any, Any]:
     """The bounded rows, kept where something is asked of each, and one row per unit and cell; both are checked.
 
     Whatever is handed on is made of the pairs, or of the very rows that they were counted from.
@@ -164,26 +164,26 @@ def _bounded(stage: Stage, asked: Asked, rows: Any, by_row: Named) -> tuple[Any,
     rows = bounded_cells(stage, rows, table, grouping, asked.secret, wanted)
     rows = stage.keep(rows) if by_row else rows
     pairs = stage.keep(paired(rows, table, sums, [*unit, *cells]))
-    check_cells(stage, pairs, table, unit, grouping)
+    check_cell_bounds(stage, pairs, table, unit, grouping)
     return rows, pairs
 
 
-def _in_cells(stage: Stage, asked: Asked, rows: Any, keys: Keys | None) -> Any:
+def _in_cells(stage: Stage, asked: PassQuery, rows: Any, keys: Keys | None) -> Any:
     """Rows with the number of their cell; those outside the chosen keys are dropped."""
     return rows if keys is None else chosen(rows, asked.table, asked.grouping, keys, stage.lend)
 
 
-def _cells(asked: Asked, keys: Keys | None) -> int:
+def _cells(asked: PassQuery, keys: Keys | None) -> int:
     return asked.table.cells(asked.grouping.by) - len(asked.excluded) if keys is None else len(keys)
 
 
-def _boxes(asked: Asked, answer: Any, names: Iterable[str], keys: Keys | None) -> dict[str, Exact]:
+def _boxes(asked: PassQuery, answer: Any, names: Iterable[str], keys: Keys | None) -> dict[str, Exact]:
     at = positions(answer.column(CELL).to_numpy(), asked.excluded)
     return {name: Exact(dense(answer, name, at, _cells(asked, keys))) for name in names}
 
 
 def _histograms(
-    stage: Stage, asked: Asked, rows: Any, quantiles: Named, keys: Keys | None
+    stage: Stage, asked: PassQuery, rows: Any, quantiles: Named, keys: Keys | None
 ) -> dict[str, ExactHistogram]:
     """One box per quantile; several of one column share theirs."""
     boxes: dict[Quantity, ExactHistogram] = {}
@@ -202,14 +202,12 @@ def _alike(quantity: Quantity) -> Quantity:
     return quantity.model_copy(update={"at": None})
 
 
-def publicly_joined(
-    rows: Any, table: Table, wanted: frozenset[str], references: Mapping[str, ReferenceTable], lend: Lend
-) -> Any:
+def publicly_joined(rows: Any, table: Table, wanted: frozenset[str], references: References, lend: Lend) -> Any:
     """Left joins with the references that add something wanted; their keys are unique, so no row is doubled."""
     for at, join in enumerate(table.joins):
         if wanted & set(join.add):
             public = lend(_reference_table(table, join, references[join.reference], at))
-            matching = rows[named(table, join.on)] == public[f"r{at}"]
+            matching = rows[our_name(table, join.on)] == public[f"r{at}"]
             rows = rows.left_join(public, matching).drop(f"r{at}")
     return rows
 
@@ -219,9 +217,9 @@ def _reference_table(table: Table, join: Join, public: ReferenceTable, at: int) 
     columns = {f"r{at}": join_keys(table, join, public)}
     for name in join.add:
         column = table.column(name)
-        found = typed_with_steps(column, _as_texts(public.columns[name]), (), column.grids)
-        ours = named(table, name)
-        columns |= dict(zip([ours, *(grid_name(ours, step) for step in column.grids)], found, strict=True))
+        arrays = typed_with_steps(column, _as_texts(public.columns[name]), (), column.grids)
+        ours = our_name(table, name)
+        columns |= dict(zip([ours, *(grid_name(ours, step) for step in column.grids)], arrays, strict=True))
     return pa.table(columns)
 
 
@@ -242,10 +240,10 @@ def privately_joined(rows: Any, table: Table, join: PrivateJoin, other: Table, m
     left, right = rows[unit_name(table)], matches[unit_name(other)]
     if left.type() != right.type():
         left, right = unit_text(rows, table), unit_text(matches, other)
-    added = {named(table, name): matches[named(other, name)] for name in join.add}
+    added = {our_name(table, name): matches[our_name(other, name)] for name in join.add}
     for name in join.add:
         for step in table.column(name).grids:
-            if (theirs := grid_name(named(other, name), step)) in matches.columns:
-                added[grid_name(named(table, name), step)] = matches[theirs]
+            if (theirs := grid_name(our_name(other, name), step)) in matches.columns:
+                added[grid_name(our_name(table, name), step)] = matches[theirs]
     lent = matches.select(**{place: right}, **added)
     return rows.left_join(lent, left == lent[place]).drop(place)

@@ -15,14 +15,14 @@ from dprelease.catalog.table import Table
 from dprelease.engines.duck.cells import CELL
 from dprelease.engines.duck.computed_columns import evaluated
 from dprelease.engines.duck.grid_steps import MOST, clip, squared, steps
-from dprelease.engines.duck.units import named
+from dprelease.engines.duck.units import our_name
 
-__all__ = ["dense", "grid_counts", "paired", "summed", "totals"]
+__all__ = ["cell_totals", "dense", "grid_counts", "paired", "summed"]
 
 Integers = npt.NDArray[np.int64]
 
 
-def totals(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:
+def cell_totals(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:
     """One row per group with the exact total of every quantity, where every row is a unit of its own.
 
     Args:
@@ -31,8 +31,8 @@ def totals(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: 
         quantities: Name to what is totalled; no quantile.
         within: The columns that make a group.
     """
-    found = {name: _clamped(_total(rows, table, item, units=False)) for name, item in quantities.items()}
-    return rows.group_by(list(within)).aggregate(**found)
+    sums = {name: _clamped(_total(rows, table, item, units=False)) for name, item in quantities.items()}
+    return rows.group_by(list(within)).aggregate(**sums)
 
 
 def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:
@@ -48,7 +48,7 @@ def summed(pairs: Any, names: Sequence[str]) -> Any:
 
 def grid_counts(rows: Any, table: Table, quantity: Quantity) -> Any:
     """How many rows of a cell have a clipped grid value: columns ``cell``, ``value`` and ``count``."""
-    value = rows[named(table, str(quantity.column))]
+    value = rows[our_name(table, str(quantity.column))]
     present = value.notnull() if quantity.where is None else value.notnull() & _holds(rows, table, quantity)
     picked = rows.filter(present).mutate(value=steps(rows, table, quantity).cast("int64"))
     return picked.group_by([CELL, "value"]).aggregate(count=picked.count())
@@ -80,7 +80,7 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
     held = _times(rows.count(where=holds), once)
     if quantity.column is None:
         return held
-    value = rows[named(table, quantity.column)]
+    value = rows[our_name(table, quantity.column)]
     if quantity.kind == "distinct":
         return value.nunique(where=holds)
     present = value.count(where=holds)

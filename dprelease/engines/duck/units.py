@@ -18,21 +18,21 @@ from dprelease.engines.declared import id_column
 __all__ = [
     "ALONE",
     "UNIT",
-    "canonical",
-    "content",
     "keyed",
-    "named",
-    "packed",
+    "length_prefixed",
+    "our_name",
+    "row_content",
     "unit_columns",
     "unit_name",
     "unit_text",
+    "value_text",
 ]
 
 UNIT = "unit"  # the id where it is no declared column
 ALONE = "alone"  # 0, or the number that keeps a row without an id apart from every other row
 
 
-def named(table: Table, name: str) -> str:
+def our_name(table: Table, name: str) -> str:
     """The name of ours for a declared column: its place, so that no name of a spec meets an identifier rule."""
     return f"c{[column.name for column in table.columns].index(name)}"
 
@@ -40,7 +40,7 @@ def named(table: Table, name: str) -> str:
 def unit_name(table: Table) -> str:
     """The name of ours for the unit id."""
     declared = any(column.name == table.unit_id for column in table.columns)
-    return named(table, str(table.unit_id)) if declared else UNIT
+    return our_name(table, str(table.unit_id)) if declared else UNIT
 
 
 def unit_columns(table: Table) -> list[str]:
@@ -53,7 +53,7 @@ def unit_columns(table: Table) -> list[str]:
     return [unit_name(table), *([ALONE] if table.null_id == "unit" else [])]
 
 
-def canonical(value: Any, kind: ColumnType) -> Any:
+def value_text(value: Any, kind: ColumnType) -> Any:
     """The one text of a typed value: equal where the values are, different where they differ, null for null."""
     return value if kind in ("text", "date", "timestamp") else value.cast("string")
 
@@ -61,10 +61,10 @@ def canonical(value: Any, kind: ColumnType) -> Any:
 def unit_text(rows: Any, table: Table) -> Any:
     """The canonical text of the ids of a table with units."""
     column = id_column(table)
-    return canonical(rows[unit_name(table)], "text" if column is None else column.type)
+    return value_text(rows[unit_name(table)], "text" if column is None else column.type)
 
 
-def packed(texts: Sequence[Any]) -> Any:
+def length_prefixed(texts: Sequence[Any]) -> Any:
     """Several texts as one, without ambiguity: each with its length before it, a null as a dash.
 
     Reading from the left, a dash or the digits up to a colon say where the next text ends; so no two different
@@ -76,15 +76,15 @@ def packed(texts: Sequence[Any]) -> Any:
     return whole
 
 
-def content(rows: Any, table: Table) -> Any:
+def row_content(rows: Any, table: Table) -> Any:
     """Everything that is known of a row, as one text: the id, the columns of the source, and what a private join lent.
 
     What public joins and derivations add is a function of these, so rows of equal content are interchangeable.
     """
     taken = [column for column in table.columns if column.in_source or column.lent_by is not None]
-    places = [(named(table, column.name), column.type) for column in taken]
-    texts = [canonical(rows[name], kind) for name, kind in places if name in rows.columns]
-    return packed([*([rows[UNIT]] if UNIT in rows.columns else []), *texts])
+    places = [(our_name(table, column.name), column.type) for column in taken]
+    texts = [value_text(rows[name], kind) for name, kind in places if name in rows.columns]
+    return length_prefixed([*([rows[UNIT]] if UNIT in rows.columns else []), *texts])
 
 
 def keyed(rows: Any, table: Table, secret: bytes, item: Any) -> Any:
@@ -96,5 +96,5 @@ def keyed(rows: Any, table: Table, secret: bytes, item: Any) -> Any:
         secret: Makes the order unpredictable to whoever writes the rows; its bytes enter as hexadecimal digits.
         item: A text.
     """
-    whole = ibis.literal(secret.hex()) + packed([unit_text(rows, table)]) + item
+    whole = ibis.literal(secret.hex()) + length_prefixed([unit_text(rows, table)]) + item
     return whole.hexdigest("sha256").substr(0, 16)

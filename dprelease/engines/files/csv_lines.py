@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["LONGEST", "blocks", "fields", "header", "split"]
+__all__ = ["LONGEST", "column_blocks", "csv_header", "line_fields", "split_lines"]
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -31,35 +31,35 @@ _NEWLINE, _RETURN, _QUOTE, _COMMA = 10, 13, 34, 44
 _FIELD = re.compile(rb'(?:"([^"]*+(?:""[^"]*+)*+)"|([^",][^,]*+|))(,|\Z)')
 
 
-def fields(line: bytes) -> list[bytes] | None:
+def line_fields(line: bytes) -> list[bytes] | None:
     """The fields of one line without its line end, or None if it does not parse.
 
-    >>> fields(b'a,"b,""c",'), fields(b'a,"b'), fields(b'"a"b')
+    >>> line_fields(b'a,"b,""c",'), line_fields(b'a,"b'), line_fields(b'"a"b')
     ([b'a', b'b,"c', b''], None, None)
     """
-    found: list[bytes] = []
+    fields: list[bytes] = []
     at, more = 0, True
     while more:
         match = _FIELD.match(line, at)
         if match is None:
             return None
         quoted, plain, separator = match.groups()
-        found.append(plain if quoted is None else quoted.replace(b'""', b'"'))
+        fields.append(plain if quoted is None else quoted.replace(b'""', b'"'))
         at, more = match.end(), separator == b","
-    return found
+    return fields
 
 
-def header(path: Path) -> list[str] | None:
+def csv_header(path: Path) -> list[str] | None:
     """The names in the first line, or None where there is no line that can be a header."""
     with path.open("rb") as file:
         line = file.readline(1 << 20)
     line = line.removeprefix(_MARK).removesuffix(b"\n").removesuffix(b"\r")
     # A carriage return inside: lines end in CR alone, so that the "header" is the whole file.
-    names = None if not line or len(line) >= (1 << 20) - 3 or b"\r" in line else fields(line)
+    names = None if not line or len(line) >= (1 << 20) - 3 or b"\r" in line else line_fields(line)
     return None if names is None else [name.decode("utf-8", "replace") for name in names]
 
 
-def blocks(path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK) -> Iterator[list[Any]]:
+def column_blocks(path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK) -> Iterator[list[Any]]:
     """The wanted columns as Arrow arrays of bytes, a block of lines at a time.
 
     Args:
@@ -75,18 +75,18 @@ def blocks(path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK) ->
             data = carry + chunk
             cut = data.rfind(b"\n") + 1
             if cut:
-                yield split(data[:cut], width, wanted)
+                yield split_lines(data[:cut], width, wanted)
             # What is cut off here belongs to a line that is too long already, and stays too long.
             carry = data[cut : cut + LONGEST + 2]
         if carry:
-            yield split(carry + b"\n", width, wanted)
+            yield split_lines(carry + b"\n", width, wanted)
 
 
-def split(block: bytes, width: int, wanted: Sequence[int]) -> list[Any]:
+def split_lines(block: bytes, width: int, wanted: Sequence[int]) -> list[Any]:
     """Whole lines to Arrow arrays of bytes, one per wanted column; rows that do not parse come last, as nulls.
 
     Positions of newlines, commas and quotes give every field of every well-formed line at once. Lines with
-    quotes inside a field are left to :func:`fields`.
+    quotes inside a field are left to :func:`line_fields`.
     """
     data = np.frombuffer(block, dtype=np.uint8)
     newlines = np.flatnonzero(data == _NEWLINE)
@@ -95,7 +95,7 @@ def split(block: bytes, width: int, wanted: Sequence[int]) -> list[Any]:
     rows = (stops > starts) & (stops - starts <= LONGEST)
     begin, finish, last, hard = _fields(data, newlines, starts, stops)
     whole = rows & ~hard & (np.diff(last, prepend=-1) == width)
-    parsed = [fields(block[starts[at] : stops[at]]) for at in np.flatnonzero(rows & hard)]
+    parsed = [line_fields(block[starts[at] : stops[at]]) for at in np.flatnonzero(rows & hard)]
     easy = [row for row in parsed if row is not None and len(row) == width]
     nulls = int(np.count_nonzero(stops > starts) - np.count_nonzero(whole)) - len(easy)
     first = last[whole] - (width - 1)

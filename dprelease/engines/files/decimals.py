@@ -48,12 +48,12 @@ def grids_read(catalog: Catalog, table: Table) -> Grids:
         if column.name == name
         for step in column.grids
     }
-    found = {}
+    grids = {}
     for column in table.columns:
         if column.in_source and column.type == "decimal":
             more = sorted(step for name, step in lent if name == column.name)
-            found[column.name] = tuple(dict.fromkeys((*column.grids, *more)))
-    return found
+            grids[column.name] = tuple(dict.fromkeys((*column.grids, *more)))
+    return grids
 
 
 def grid_name(name: str, step: Fraction) -> str:
@@ -84,7 +84,7 @@ def on_grid(column: Column, values: Any, step: Fraction, texts: Texts) -> Any:
         size = np.abs(numbers * float(step.denominator) / float(step.numerator))
         near = np.abs(size - np.floor(size) - 0.5) <= size * _LOST
         odd = known & (~np.isfinite(size) | (size >= _SURE) | near)
-        found = np.where(odd, 0.0, np.floor(size + 0.5)).astype(np.int64) * np.sign(numbers).astype(np.int64)
+        steps = np.where(odd, 0.0, np.floor(size + 0.5)).astype(np.int64) * np.sign(numbers).astype(np.int64)
     at = np.flatnonzero(odd)
     if len(at):
         known_steps: dict[str, int] = {}
@@ -92,8 +92,8 @@ def on_grid(column: Column, values: Any, step: Fraction, texts: Texts) -> Any:
             if text is not None:
                 if text not in known_steps:
                     known_steps[text] = exact_steps(text, column, step)
-                found[place] = known_steps[text]
-    return pa.array(found, pa.int64(), mask=~known)
+                steps[place] = known_steps[text]
+    return pa.array(steps, pa.int64(), mask=~known)
 
 
 def exact_steps(text: str, column: Column, step: Fraction) -> int:
@@ -116,7 +116,7 @@ def exact_steps(text: str, column: Column, step: Fraction) -> int:
         for limit, beyond in ((column.range.low, -1), (column.range.high, 1)):
             scaled = exact.multiply(number, Decimal(limit.denominator))
             if exact.compare(scaled, Decimal(limit.numerator)) == beyond:
-                return rounded(limit / step)
+                return rounded_steps(limit / step)
     # floor(|x| d / n + 1/2) as a quotient of whole numbers of some decimal place
     above = exact.add(exact.multiply(exact.abs(number), Decimal(2 * step.denominator)), Decimal(step.numerator))
     whole = exact.divide_int(above, Decimal(2 * step.numerator))
@@ -124,7 +124,7 @@ def exact_steps(text: str, column: Column, step: Fraction) -> int:
     return -size if number < 0 else size
 
 
-def rounded(steps: Fraction) -> int:
+def rounded_steps(steps: Fraction) -> int:
     """A rational number of steps as a whole one, halves away from zero."""
     size = min(MOST, (2 * abs(steps.numerator) + steps.denominator) // (2 * steps.denominator))
     return -size if steps < 0 else size

@@ -38,7 +38,6 @@ __all__ = [
     "Look",
     "Watch",
     "fingerprint_of",
-    "fingerprints",
     "hashed",
     "no_rows",
     "present",
@@ -77,28 +76,6 @@ class Hashed:
     look: Look
     settled: bool
     digest: str
-
-
-def fingerprints(
-    source: Source, folder: Path, environment: Mapping[str, str], key: bytes, account: str = ""
-) -> tuple[str, ...]:
-    """The fingerprint of every file of a source, sorted.
-
-    A file without any row of data (nothing, a header alone, a Parquet file of no rows) gets one that depends on the
-    account too: such files may well be equal under two accounts, and nothing shows that they are empty.
-
-    Args:
-        source: What names the files.
-        folder: What they are relative to.
-        environment: What ``${env:NAME}`` may name.
-        key: 32 secret bytes.
-        account: The account of the table that they belong to.
-
-    Raises:
-        Unavailable: If a file is gone, cannot be read, or is written to meanwhile; only its class is told.
-    """
-    paths = files(source, folder, environment)
-    return tuple(sorted(hashed(path, source, key, account, None).digest for path in paths))
 
 
 def present(table: Table, folder: Path, environment: Mapping[str, str]) -> None:
@@ -143,8 +120,8 @@ def hashed(path: Path, source: Source, key: bytes, account: str, known: Hashed |
 
 
 def _look(file: int) -> Look:
-    found = os.fstat(file)
-    return Look(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    facts = os.fstat(file)
+    return Look(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 def fingerprint_of(data: BinaryIO, key: bytes) -> str:
@@ -256,28 +233,28 @@ class Watch:
 
     def _hashed(self, table: Table, key: bytes, old: Mapping[Path, Hashed]) -> dict[Path, Hashed]:
         paths = files(table.source, self._folder, self._environment)
-        found = {path: hashed(path, table.source, key, table.account, old.get(path)) for path in paths}
-        _require_different(table, found)
-        return found
+        new = {path: hashed(path, table.source, key, table.account, old.get(path)) for path in paths}
+        _require_different(table, new)
+        return new
 
     def _looks(self, table: Table) -> dict[Path, Look]:
         def looks() -> dict[Path, Look]:
-            found = {}
+            by_path = {}
             for path in files(table.source, self._folder, self._environment):
                 with path.open("rb", buffering=0) as file:
-                    found[path] = _look(file.fileno())
-            return found
+                    by_path[path] = _look(file.fileno())
+            return by_path
 
         return scrubbed(f"table {table.name!r}, looking at its files", looks)
 
 
-def _require_different(table: Table, found: Mapping[Path, Hashed]) -> None:
+def _require_different(table: Table, hashes: Mapping[Path, Hashed]) -> None:
     first: dict[str, int] = {}
-    for at, (path, each) in enumerate(found.items(), start=1):
+    for at, (path, each) in enumerate(hashes.items(), start=1):
         before = first.setdefault(each.digest, at)
         if before != at and not (each.look.size <= _SMALL and no_rows(table.source, path.read_bytes())):
             raise TableMismatch(
-                f"table {table.name!r}: files {before} and {at} of {len(found)} of {table.source.file!r}, sorted by "
+                f"table {table.name!r}: files {before} and {at} of {len(hashes)} of {table.source.file!r}, sorted by "
                 "name, are equal, byte for byte",
                 detail="where one is a copy of the other, every row of it would count twice; a charge that was made "
                 "for it stays",

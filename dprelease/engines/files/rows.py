@@ -84,8 +84,8 @@ def typed_with_steps(
     if not _has_text(stored.type):
         return [pa.nulls(len(stored), ARROW[column.type]), *(pa.nulls(len(stored), pa.int64()) for _ in grids)]
     encoded = stored.dictionary_encode()
-    found = _read(column, _texts(encoded.dictionary, column.type), nulls, grids)
-    return [each.take(encoded.indices) for each in found]
+    arrays = _read(column, _texts(encoded.dictionary, column.type), nulls, grids)
+    return [each.take(encoded.indices) for each in arrays]
 
 
 def _with_steps(column: Column, values: Any, grids: Sequence[Fraction], texts: Texts) -> list[Any]:
@@ -95,8 +95,8 @@ def _with_steps(column: Column, values: Any, grids: Sequence[Fraction], texts: T
 
 
 def _at(array: Any, at: npt.NDArray[np.int64]) -> list[Any]:
-    found: list[Any] = array.take(pa.array(at)).to_pylist()
-    return found
+    values: list[Any] = array.take(pa.array(at)).to_pylist()
+    return values
 
 
 def in_period(time: TimeFilter, moments: Any) -> Any:
@@ -192,8 +192,8 @@ def _read(column: Column, texts: Any, nulls: Sequence[str], grids: Sequence[Frac
     encoded = texts.dictionary_encode()
     words = _without(encoded.dictionary, pa.array(nulls, pa.string()))
     meanings = _meanings(column, words, frozenset(nulls))
-    found = _with_steps(column, meanings, grids, lambda at: _at(words, at))
-    return [each.take(encoded.indices) for each in found]
+    arrays = _with_steps(column, meanings, grids, lambda at: _at(words, at))
+    return [each.take(encoded.indices) for each in arrays]
 
 
 def _meanings(column: Column, words: Any, nulls: frozenset[str]) -> Any:

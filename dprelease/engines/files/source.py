@@ -18,7 +18,7 @@ from dprelease.engines.declared import id_column
 from dprelease.engines.files import csv_lines as csvfile
 from dprelease.errors import TableMismatch, Unavailable
 
-__all__ = ["check", "files", "own_columns", "read", "stored_columns"]
+__all__ = ["checked_headers", "files", "own_columns", "stored_blocks", "stored_columns"]
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
 _MAGIC = re.compile(r"[*?[]")
@@ -97,9 +97,9 @@ def _matches(pattern: str, folder: Path) -> tuple[Path, ...]:
         return ()
     if (folder / pattern).is_file():
         return (folder / pattern,)
-    found = sorted({folder / name for name in glob(pattern, root_dir=folder, recursive=True)})  # `**/**` finds twice
+    paths = sorted({folder / name for name in glob(pattern, root_dir=folder, recursive=True)})  # `**/**` finds twice
     _require_access(pattern, folder)
-    return tuple(path for path in found if path.is_file())
+    return tuple(path for path in paths if path.is_file())
 
 
 def _twice(paths: Sequence[Path]) -> tuple[int, int] | None:
@@ -110,8 +110,8 @@ def _twice(paths: Sequence[Path]) -> tuple[int, int] | None:
     """
     first: dict[tuple[int, int], int] = {}
     for at, path in enumerate(paths, start=1):
-        found = path.stat()
-        if (before := first.setdefault((found.st_dev, found.st_ino), at)) != at:
+        facts = path.stat()
+        if (before := first.setdefault((facts.st_dev, facts.st_ino), at)) != at:
             return before, at
     return None
 
@@ -157,7 +157,7 @@ def _require_access(pattern: str, folder: Path) -> None:
                     os.scandir(place).close()
 
 
-def check(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...], ...]:
+def checked_headers(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...], ...]:
     """The column names of every file, after checking that the declared ones are there, each once.
 
     Raises:
@@ -199,13 +199,13 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
 
 def _names(source: Source, path: Path) -> tuple[str, ...] | None:
     if source.format == "csv":
-        found = csvfile.header(path)
-        return None if found is None else tuple(found)
+        names = csvfile.csv_header(path)
+        return None if names is None else tuple(names)
     with pq.ParquetFile(path) as file:
         return tuple(file.schema_arrow.names)
 
 
-def read(table: Table, path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
+def stored_blocks(table: Table, path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
     """The source columns of a table as stored, block by block: a list of Arrow arrays of equal length.
 
     A CSV column is text; a Parquet column has the type that it was written with. A table that declares no
@@ -213,7 +213,7 @@ def read(table: Table, path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
     """
     wanted = [column.name for column in stored_columns(table)] or list(names[:1])
     if table.source.format == "csv":
-        yield from csvfile.blocks(path, len(names), [names.index(name) for name in wanted])
+        yield from csvfile.column_blocks(path, len(names), [names.index(name) for name in wanted])
         return
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):

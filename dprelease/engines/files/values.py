@@ -37,10 +37,10 @@ def read_integer(text: str) -> int | None:
     >>> read_integer("15400.0"), read_integer("1.5e1"), read_integer("15400.5"), read_integer("9" * 400) == BEYOND
     (15400, 15, None, True)
     """
-    found = _NUMBER.fullmatch(text.strip(BLANKS))
-    if not found:
+    match = _NUMBER.fullmatch(text.strip(BLANKS))
+    if not match:
         return None
-    sign, whole, tail, bare, minus, power = found.groups(default="")
+    sign, whole, tail, bare, minus, power = match.groups(default="")
     digits = (whole + tail + bare).lstrip("0")
     if not digits:
         return 0
@@ -89,10 +89,10 @@ def read_timestamp(text: str) -> str | None:
     >>> read_timestamp("2024-03-07 05:06"), read_timestamp("2024-03-07T06:06:00.500+01:00")
     ('2024-03-07T05:06:00', '2024-03-07T05:06:00.5')
     """
-    found = _TIMESTAMP.fullmatch(text.strip(BLANKS))
-    if not found:
+    match = _TIMESTAMP.fullmatch(text.strip(BLANKS))
+    if not match:
         return None
-    day, clock, seconds, fraction, sign, hours, minutes = found.groups(default="")
+    day, clock, seconds, fraction, sign, hours, minutes = match.groups(default="")
     try:
         moment = datetime.fromisoformat(f"{day}T{clock}:{seconds or '00'}")
         if sign:
@@ -112,13 +112,8 @@ def _exists(text: str, parse: Callable[[str], object]) -> bool:
     return True
 
 
-def read_text(text: str) -> str:
-    """The text itself, character by character."""
-    return text
-
-
 READ: Mapping[ColumnType, Callable[[str], Scalar | None]] = {
-    "text": read_text,
+    "text": str,
     "integer": read_integer,
     "decimal": read_decimal,
     "boolean": read_boolean,

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from dprelease import __version__
 from dprelease.errors import LedgerError
 from dprelease.ledger.model.balance import Actor
+from dprelease.version import __version__
 
 __all__ = ["cannot_use", "forgotten_by_children", "make_folder", "require_owner", "this_process", "utc_now", "utc_text"]
 

@@ -24,7 +24,7 @@ from dprelease.ledger.stores.postgres_connect import CREATE, Address, Session, p
 from dprelease.ledger.stores.postgres_lock import AdvisoryLock, end, key, session_holders
 from dprelease.ledger.stores.postgres_schema import APPLICATION, VERSION, findings, grants, statements
 
-__all__ = ["PostgresStore", "create_ledger"]
+__all__ = ["PostgresStore", "create_postgres_ledger"]
 
 _WRITERS, _MAKERS = key("writers"), key("makers")
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -265,7 +265,7 @@ def look(session: Session, place: str) -> str | None:
     return str(name)
 
 
-def create_ledger(url: str, role: str | None = None) -> None:
+def create_postgres_ledger(url: str, role: str | None = None) -> None:
     """Make a ledger in a database, and let a role use it; each is done once, so saying it again is safe.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.filters import Composition
 from dprelease.privacy.unit import Neighboring
@@ -16,7 +16,7 @@ from dprelease.spec.period import Per, windows
 __all__ = ["Account", "AccountLosses", "Composition", "Parallel", "Window"]
 
 
-class Window(Value):
+class Window(GrownValue):
     """A cap on what may be spent on the rows of one stretch of time, beside the lifetime cap of an account.
 
     Attributes:
@@ -27,16 +27,11 @@ class Window(Value):
         type: How it is read.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("column", "type")
     per: Literal["day", "week", "month", "quarter", "year"]
     cap: Budget
     column: str | None = None
     type: Literal["date", "timestamp"] | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Plans and entries that were made before there were these fields keep their text.
-        written: dict[str, Any] = plain(self)
-        return {name: each for name, each in written.items() if each is not None or name not in ("column", "type")}
 
     @property
     def time(self) -> tuple[str, str] | None:
@@ -58,7 +53,7 @@ class Parallel(Value):
     type: Literal["date", "timestamp"]
 
 
-class Account(Value):
+class Account(GrownValue):
     """What the data owner's policy says of an account.
 
     Attributes:
@@ -75,6 +70,7 @@ class Account(Value):
         parallel: Where a unit has its rows in one stretch of time; None: releases about any time add up.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("order", "window", "nests", "parallel")
     name: str
     unit: str
     neighboring: Neighboring
@@ -85,15 +81,6 @@ class Account(Value):
     window: Window | None = None
     nests: dict[str, int] = {}
     parallel: Parallel | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Plans that were made before there were these fields keep their fingerprints.
-        written: dict[str, Any] = plain(self)
-        for name in ("order", "window", "nests", "parallel"):
-            if not written[name]:
-                del written[name]
-        return written
 
     @property
     def stretch(self) -> Per | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog, Column
 from dprelease.formats import USUAL, FormatName
@@ -74,6 +74,7 @@ class PlannedQuery(Grouping):
         ranges: Which sums along an ordered column it has instead of the counts of the cells.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = (*Grouping.LATER, "workload", "ranges")
     name: str
     title: str
     measures: dict[str, AnyMeasure]
@@ -85,13 +86,6 @@ class PlannedQuery(Grouping):
     goal: Goal = Goal(share=Fraction(1))
     workload: str | None = None
     ranges: PlannedRanges | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Queries keep the text, and plans the fingerprint, that they had before there were these fields."""
-        fields: dict[str, Any] = written(self)
-        later = ("complete", "zeros", "workload", "ranges")
-        return {name: each for name, each in fields.items() if each or name not in later}
 
 
 class Output(Value):
@@ -135,7 +129,7 @@ class Naive(Value):
     charged: str
 
 
-class Publish(Value):
+class Publish(GrownValue):
     """How the tables are shown.
 
     Attributes:
@@ -152,6 +146,7 @@ class Publish(Value):
             selected them, which are texts from the data, and not where they are declared.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("intervals", "layout", "csv_formulas")
     formats: tuple[FormatName, ...] = USUAL
     confidence: Fraction = Fraction(95, 100)
     unreliable_above: Fraction | None = None
@@ -159,13 +154,6 @@ class Publish(Value):
     intervals: Literal["nearest"] | None = None
     layout: Literal[1, 2] = 1
     csv_formulas: Literal["escape", "keep"] | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Plans from before there were these keep the text and the fingerprint that they had."""
-        fields: dict[str, Any] = written(self)
-        usual = {"intervals": None, "layout": 1, "csv_formulas": None}
-        return {name: each for name, each in fields.items() if name not in usual or each != usual[name]}
 
 
 class Derived(Value):
@@ -176,7 +164,7 @@ class Derived(Value):
     sql: str
 
 
-class ReleasePlan(Value):
+class ReleasePlan(GrownValue):
     """Everything that will happen, complete enough to run, publish and verify without the spec.
 
     The order of ``steps`` is the order in which they run; ``certified`` is the smallest total loss that an
@@ -184,6 +172,7 @@ class ReleasePlan(Value):
     budget is left, where it is. ``allocation`` says what the shares of the goals weigh: errors, or (None) the budget.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation")
     format: Literal[1] = 1
     release: ReleaseInfo
     spec_fingerprint: str
@@ -206,13 +195,6 @@ class ReleasePlan(Value):
     workloads: tuple[Workload, ...] = ()
     invariants: tuple[Invariant, ...] = ()
     allocation: Literal["least_error"] | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Plans that use none of these keep the text and the fingerprint that they had before."""
-        fields: dict[str, Any] = written(self)
-        later = ("workloads", "invariants", "allocation")
-        return {name: each for name, each in fields.items() if each or name not in later}
 
     @property
     def measured(self) -> tuple[Measured, ...]:
@@ -339,7 +321,7 @@ class FrozenPlan(Value):
     approvals: tuple[Approval, ...] = ()
 
 
-class ReleaseInfo(Value):
+class ReleaseInfo(GrownValue):
     """What is released: its identity in the ledger is (name, period).
 
     Attributes:
@@ -354,6 +336,7 @@ class ReleaseInfo(Value):
         restatement: How many publications of the same question this one replaces; 0: it is the first one.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("revisions", "revision", "restatement")
     name: str
     period: str
     title: str = ""
@@ -369,12 +352,3 @@ class ReleaseInfo(Value):
         if self.revision > self.revisions:
             raise ValueError("a revision that was not planned")
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Plans that were made before there were these fields keep their fingerprints.
-        written: dict[str, Any] = plain(self)
-        for name in ("revisions", "revision", "restatement"):
-            if not written[name]:
-                del written[name]
-        return written

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import ClassVar
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.residual import Residual
@@ -17,8 +17,6 @@ from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Answer", "Feed", "Selecting", "Step"]
-
-_LATER = ("residual", "pieces", "factor")
 
 
 class Answer(Value):
@@ -43,7 +41,7 @@ class Selecting(Value):
     delta: Fraction = Field(gt=0, lt=1)
 
 
-class Step(Value):
+class Step(GrownValue):
     """One draw: a bounded aggregate, the mechanism that hides it, and what that costs.
 
     A joint step hides several quantities of the same cells with one vector of noise per cell.
@@ -71,6 +69,7 @@ class Step(Value):
             sensitivity and the scale are in steps of their lattice.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("residual", "pieces", "factor")
     id: str
     answers: tuple[Answer, ...]
     aggregate: BoundedAggregate
@@ -86,12 +85,6 @@ class Step(Value):
     residual: Residual | None = None
     pieces: int | None = Field(default=None, ge=2)
     factor: Factor | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_later_fields(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Steps without them keep the text, and plans the fingerprint, that they had before there were these fields."""
-        fields: dict[str, Any] = written(self)
-        return {name: each for name, each in fields.items() if each is not None or name not in _LATER}
 
     @property
     def parts(self) -> tuple[Quantity, ...]:

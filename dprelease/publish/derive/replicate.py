@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import PlanError
-from dprelease.estimate.workloads.zeros import estimated, possible
+from dprelease.estimate.workloads.zeros import estimated, possible_cells
 from dprelease.measures import Noisy
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
@@ -169,5 +169,5 @@ def errors_again(
         tables = estimated(design, values)
         for name, errors in found.items():
             place = workload.place(name)
-            errors.append(tables[place][:, possible(design, place[1])].reshape(-1))
+            errors.append(tables[place][:, possible_cells(design, place[1])].reshape(-1))
     return {name: np.concatenate(errors) for name, errors in found.items()}

@@ -1,4 +1,4 @@
-"""The page over all releases of a project: ``releases/index.html``. Pure; ``publishing.overview`` reads and writes."""
+"""The page over all releases of a project: ``releases/index.html``. Pure; ``publishing.published`` reads and writes."""
 
 from __future__ import annotations
 

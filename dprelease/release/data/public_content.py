@@ -127,22 +127,22 @@ def published_sources(
         key_file: The file of the key of the ledger's hashes.
         releases: The folder of the bundles, as the project has it.
     """
-    known, hashes, found = _Known(ledger, key_file), _Hashes(confidential), []
-    told: dict[tuple[str, str], bool] = {}  # those of a series share their references
+    known, hashes, findings = _Known(ledger, key_file), _Hashes(confidential), []
+    confidential_marks: dict[tuple[str, str], bool] = {}  # those of a series share their references
     for each in ledger.reservations():
         plan = ledger.plan_of(each) if each.state in ("open", "closed") else None
         for _, reference in () if plan is None else sorted(plan.catalog.references.items()):
             mark = reference.file, reference.sha256
-            if mark not in told:
+            if mark not in confidential_marks:
                 data = _pinned(folder, reference)
-                told[mark] = (
+                confidential_marks[mark] = (
                     hashes.has(reference.sha256)
                     if data is None
                     else any(_same(file.path, data) for file in confidential.values()) or bool(known.as_what(data))
                 )
-            if told[mark]:
-                found.append(_finding(each, reference, releases))
-    return tuple(found)
+            if confidential_marks[mark]:
+                findings.append(_finding(each, reference, releases))
+    return tuple(findings)
 
 
 def _finding(taken: Reservation, reference: Reference, releases: str) -> str:

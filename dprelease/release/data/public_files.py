@@ -137,7 +137,7 @@ def _pattern(source: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _matches(pattern: str, folder: Path) -> list[Path]:
-    """As the engine looks for files; a name is also taken as it is."""
+    """The files that a pattern leads to, as the engine looks for them; a name is also taken as it is."""
     named = [folder / pattern] if (folder / pattern).is_file() else []
     return [*named, *(folder / name for name in sorted(glob(pattern, root_dir=folder, recursive=True)))]
 

@@ -17,7 +17,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.same_question import question, restated
 from dprelease.release.data.sources import SourceKey
 
-__all__ = ["data_told", "nothing_to_restate", "replacement"]
+__all__ = ["changed_data_note", "nothing_to_restate", "replacement"]
 
 Tables = Mapping[str, tuple[str, ...]]
 Hashed = Callable[[], tuple[SourceKey, Tables]]
@@ -74,7 +74,7 @@ def _records(ledger: Ledger, past: Sequence[Reservation]) -> dict[int, list[Sour
     return wanted
 
 
-def data_told(ledger: Ledger, known: Reservation, hashed: Hashed) -> str:
+def changed_data_note(ledger: Ledger, known: Reservation, hashed: Hashed) -> str:
     """What to say of the files as they are now beside those that a release was measured from; empty: they are the same.
 
     Never an error: a release that is there is there, whatever became of its data.

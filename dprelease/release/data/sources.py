@@ -24,16 +24,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from dprelease.catalog.table import Catalog, Table
 from dprelease.engines import Engine
 from dprelease.engines.files.fingerprint import KEY_BYTES
 from dprelease.errors import BrokenPromiseError, LedgerError
 from dprelease.failpoints import hit
+from dprelease.ledger import Ledger
+from dprelease.ledger.model.reservation import SourcesRead
+from dprelease.plan.document import ReleasePlan
 from dprelease.regular import sync_folder
 
-__all__ = ["Pinned", "Record", "Records", "SourceKey", "Sources", "read_by"]
+__all__ = ["Pinned", "RunSources", "SourceKey", "confidential_tables", "fingerprints", "source_key", "tables_read"]
 
 Identity = tuple[str, str, str]
 
@@ -41,46 +44,6 @@ _ID = b"dprelease source key\0"
 _WAYS_OUT = (
     "`--accept-changed-data REASON`, which the report will show, or `--give-up`, which ends it with what it cost"
 )
-
-
-class Record(Protocol):
-    """What the ledger last recorded of a release's sources."""
-
-    @property
-    def tables(self) -> Mapping[str, tuple[str, ...]]:
-        """Fingerprints of the files of each table."""
-        ...
-
-    @property
-    def key(self) -> str:
-        """Which key they were made with."""
-        ...
-
-
-class Records(Protocol):
-    """What is asked of a ledger here."""
-
-    def sourced(self, release: str, period: str, plan: str) -> Record | None:
-        """What was last recorded for a reservation; None before its first read."""
-        ...
-
-    def require_readable(
-        self, tables: Mapping[str, tuple[str, ...]] | None, accounts: Mapping[str, str], key_id: str, *, accepted: bool
-    ) -> None:
-        """Refuse what ``source`` would refuse, before anything is charged; without tables another key alone."""
-        ...
-
-    def source(
-        self,
-        release: str,
-        period: str,
-        plan: str,
-        tables: Mapping[str, tuple[str, ...]],
-        key_id: str,
-        accepted: str = "",
-    ) -> None:
-        """Record what is about to be read, durably; it refuses a source that belongs to another account."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -126,15 +89,15 @@ class SourceKey:
                     code="DPR-L154",
                 )
         try:
-            found = _read(path)
-            if found is None:
+            secret = _read(path)
+            if secret is None:
                 _make(path)
-                found = _read(path)
+                secret = _read(path)
         except OSError as error:
             raise _unusable(path, error.strerror or type(error).__name__) from error
-        if found is None:
+        if secret is None:
             raise _unusable(path, "it vanished as soon as it was made")
-        return cls(found, str(path))
+        return cls(secret, str(path))
 
 
 def _unusable(path: Path, why: str, hint: str = "") -> LedgerError:
@@ -161,13 +124,13 @@ def _read(path: Path) -> bytes | None:
     return secret
 
 
-def _check(path: Path, found: os.stat_result, folder: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check(path: Path, facts: os.stat_result, folder: os.stat_result) -> None:
+    if not stat.S_ISREG(facts.st_mode):
         raise _unusable(path, "it is no file")
-    if found.st_uid != os.geteuid():
-        raise _unusable(path, f"it belongs to user {found.st_uid}, and this process is user {os.geteuid()}")
-    if found.st_mode & 0o077:
-        raise _unusable(path, f"others can reach it (mode {stat.S_IMODE(found.st_mode):04o})", f"chmod 600 {path}")
+    if facts.st_uid != os.geteuid():
+        raise _unusable(path, f"it belongs to user {facts.st_uid}, and this process is user {os.geteuid()}")
+    if facts.st_mode & 0o077:
+        raise _unusable(path, f"others can reach it (mode {stat.S_IMODE(facts.st_mode):04o})", f"chmod 600 {path}")
     if folder.st_mode & 0o022:
         why = f"others can replace it (mode {stat.S_IMODE(folder.st_mode):04o} of its folder)"
         raise _unusable(path, why, f"chmod 700 {path.parent}")
@@ -192,9 +155,26 @@ def _make(path: Path) -> None:
     sync_folder(folder)
 
 
-def read_by(catalog: Catalog, table: str) -> tuple[str, ...]:
+def tables_read(catalog: Catalog, table: str) -> tuple[str, ...]:
     """The confidential tables that a pass over ``table`` reads: itself and those that it joins."""
     return (table, *dict.fromkeys(join.table for join in catalog.tables[table].private_joins if join.table != table))
+
+
+def confidential_tables(plan: ReleasePlan) -> dict[str, Table]:
+    """The tables that the passes of a plan read, by name, in the order of the catalog."""
+    used = {name for each in plan.measured for name in tables_read(plan.catalog, each.aggregate.table)}
+    return {name: table for name, table in plan.catalog.tables.items() if name in used}
+
+
+def fingerprints(engine: Engine, tables: Mapping[str, Table], key: SourceKey) -> dict[str, tuple[str, ...]]:
+    """The keyed hashes of the files of each table as they are now; raises as ``Engine.fingerprint``."""
+    return {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+
+
+def source_key(path: Path, releases: Path, ledger: Ledger) -> SourceKey:
+    """The key in a file, which lies neither among releases nor beside their ledger; see :meth:`SourceKey.of`."""
+    apart = [releases, *([ledger.folder] if ledger.folder else [])]
+    return SourceKey.of(path, apart)
 
 
 @dataclass(frozen=True)
@@ -215,7 +195,8 @@ class Pinned:
             Unavailable: If one cannot be read now.
             EngineError: If one was written to after its rows were read.
         """
-        changed = [n for n in names if self.engine.fingerprint(self.tables[n], self.key.secret) != self.files[n]]
+        now = fingerprints(self.engine, {name: self.tables[name] for name in names}, self.key)
+        changed = [name for name, files in now.items() if files != self.files[name]]
         if changed:
             raise _changed(self.release, changed)
 
@@ -232,7 +213,7 @@ class Pinned:
         self.check(listed)
 
 
-class Sources:
+class RunSources:
     """The sources of one run, from its reservation to its first read.
 
     Attributes:
@@ -244,7 +225,7 @@ class Sources:
         self.begun = False
 
     def look(
-        self, ledger: Records, tables: Mapping[str, Table], engine: Engine, key: SourceKey, accept: str = ""
+        self, ledger: Ledger, tables: Mapping[str, Table], engine: Engine, key: SourceKey, accept: str = ""
     ) -> None:
         """Before a release is charged: the key is the ledger's, and no other account has paid for a file.
 
@@ -269,12 +250,12 @@ class Sources:
             engine.present(table)
         accounts = {name: table.account for name, table in tables.items()}
         ledger.require_readable(None, accounts, key.id, accepted=bool(accept))  # before an hour of hashing
-        hashes = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        hashes = fingerprints(engine, tables, key)
         ledger.require_readable(hashes, accounts, key.id, accepted=bool(accept))
 
     def pin(
         self,
-        ledger: Records,
+        ledger: Ledger,
         identity: Identity,
         tables: Mapping[str, Table],
         engine: Engine,
@@ -303,7 +284,7 @@ class Sources:
         if recorded is not None and recorded.key != key.id and not accept:
             raise _another_key(release, recorded.key, key)  # before an hour of hashing
         self.begun = True
-        hashes = {name: engine.fingerprint(table, key.secret) for name, table in tables.items()}
+        hashes = fingerprints(engine, tables, key)
         hit("source.read")
         if recorded is None:
             self._first(ledger, identity, hashes, key, accept)
@@ -322,20 +303,20 @@ class Sources:
         return Pinned(engine, dict(tables), key, hashes, release)
 
     def _first(
-        self, ledger: Records, identity: Identity, found: Mapping[str, tuple[str, ...]], key: SourceKey, accept: str
+        self, ledger: Ledger, identity: Identity, hashes: Mapping[str, tuple[str, ...]], key: SourceKey, accept: str
     ) -> None:
         """Record what is read for the first time; with a reason where the ledger knows another key."""
         try:
-            ledger.source(*identity, found, key.id)
+            ledger.source(*identity, hashes, key.id)
         except LedgerError as error:
             if not accept or error.code != "DPR-L151":
                 raise
-            ledger.source(*identity, found, key.id, accepted=accept)
+            ledger.source(*identity, hashes, key.id, accepted=accept)
 
 
-def _differing(recorded: Record, found: Mapping[str, tuple[str, ...]]) -> list[str]:
-    names = sorted({*recorded.tables, *found})
-    return [name for name in names if tuple(recorded.tables.get(name, ("none",))) != found.get(name)]
+def _differing(recorded: SourcesRead, hashes: Mapping[str, tuple[str, ...]]) -> list[str]:
+    names = sorted({*recorded.tables, *hashes})
+    return [name for name in names if tuple(recorded.tables.get(name, ("none",))) != hashes.get(name)]
 
 
 def _changed(release: str, tables: Iterable[str]) -> LedgerError:

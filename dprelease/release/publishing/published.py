@@ -1,10 +1,14 @@
-"""The bundles of a project, held against its ledger: what was published and is not in the ledger was lost from it."""
+"""The bundles of a project: held against its ledger, and listed on a page.
+
+What was published and is not in the ledger was lost from it. ``releases/index.html`` is made again after each release.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,12 +17,17 @@ from typing import Any
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger import Ledger, PublishedBundle
-from dprelease.plan.document import Head
-from dprelease.publish import folder_for, set_aside
-from dprelease.publish.manifest import MANIFEST_FILE
-from dprelease.regular import LARGEST_MANIFEST, read_regular
+from dprelease.plan.document import Head, ReleasePlan
+from dprelease.publish import Facts, folder_for, set_aside
+from dprelease.publish.manifest import MANIFEST_FILE, Manifest
+from dprelease.publish.site.releases import Listed, releases_page
+from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, read_regular, replace_file
 
-__all__ = ["Shelf", "make_way", "refused", "require_accounted", "shelf_of", "told_apart"]
+__all__ = ["OVERVIEW", "Shelf", "bundle_findings", "make_way", "require_accounted", "shelf_of", "write_overview"]
+
+OVERVIEW = "index.html"
+_LISTED_BY = ("facts.json", "plan.json")
+_TIMES = 5
 
 
 @dataclass(frozen=True)
@@ -40,19 +49,22 @@ def shelf_of(releases: Path) -> Shelf:
     One look at a file for each bundle, and its manifest is read once in the life of a process. Bundles that lie
     elsewhere, on another host or taken away, cannot be asked.
     """
-    found, unreadable = [], []
-    for path in sorted(releases.glob(f"*/*/{MANIFEST_FILE}")):
-        folder = path.parent
-        if any(part.startswith(".") for part in folder.relative_to(releases).parts):
-            continue
+    bundles, unreadable = [], []
+    for path in _manifests(releases):
         try:
             said = _read(path)
         except (OSError, ValueError, RecursionError):
-            unreadable.append(str(folder))
+            unreadable.append(str(path.parent))
             continue
         if said is not None:
-            found.append(said)
-    return Shelf(tuple(found), tuple(unreadable))
+            bundles.append(said)
+    return Shelf(tuple(bundles), tuple(unreadable))
+
+
+def _manifests(releases: Path) -> list[Path]:
+    """The manifests in a folder of releases, sorted; not those of folders that are being written."""
+    paths = sorted(releases.glob(f"*/*/{MANIFEST_FILE}"))
+    return [each for each in paths if not any(part.startswith(".") for part in each.relative_to(releases).parts)]
 
 
 def _read(path: Path) -> PublishedBundle | None:
@@ -69,20 +81,20 @@ def _said(path: str, inode: int, changed: int, size: int) -> PublishedBundle | N
         ValueError: It is no manifest.
     """
     data = read_regular(Path(path), LARGEST_MANIFEST)
-    found = json.loads(data)
-    if not isinstance(found, dict):
+    manifest = json.loads(data)
+    if not isinstance(manifest, dict):
         raise ValueError("no manifest")
-    if found.get("rehearsal") is True:
+    if manifest.get("rehearsal") is True:
         return None
-    ledger: Any = found.get("ledger")
+    ledger: Any = manifest.get("ledger")
     if not isinstance(ledger, dict):
         raise ValueError("no manifest")
     try:
         return PublishedBundle(
             folder=os.path.dirname(path),
-            release=found["release"],
-            period=found["period"],
-            plan=found["plan_fingerprint"],
+            release=manifest["release"],
+            period=manifest["period"],
+            plan=manifest["plan_fingerprint"],
             entry=Head(sequence=ledger["sequence"], hash=ledger["hash"]),
             ledger=ledger.get("id", ""),
             manifest=sha256(data),
@@ -112,7 +124,7 @@ def require_accounted(ledger: Ledger, releases: Path, release: str, period: str)
         _require_none(shelf)
     missing = ledger.lacks(shelf.found)
     if missing:
-        raise refused(missing, ledger.id)
+        raise _charge_missing(missing, ledger.id)
     folder = str(folder_for(releases, release, period))
     if folder in shelf.unreadable and ledger.find(release, period) is None:
         raise LedgerError(
@@ -156,7 +168,7 @@ def make_way(ledger: Ledger, folder: Path, entry: str, plan: str) -> None:
         return  # whoever writes looks at it
     missing = ledger.lacks([there]) if there is not None else ()
     if missing:
-        raise refused(missing, ledger.id)
+        raise _charge_missing(missing, ledger.id)
     if there is not None and there.plan == plan and there.entry.hash != entry:
         raise LedgerError(
             f"{folder} holds another answer to this very plan, charged by entry {there.entry.sequence}",
@@ -167,7 +179,7 @@ def make_way(ledger: Ledger, folder: Path, entry: str, plan: str) -> None:
     set_aside(folder, entry)
 
 
-def refused(missing: Iterable[PublishedBundle], ledger: str) -> LedgerError:
+def _charge_missing(missing: Iterable[PublishedBundle], ledger: str) -> LedgerError:
     """The error for bundles whose charge is not in a ledger.
 
     Args:
@@ -196,7 +208,7 @@ def refused(missing: Iterable[PublishedBundle], ledger: str) -> LedgerError:
     )
 
 
-def told_apart(ledger: Ledger, releases: Path) -> list[str]:
+def bundle_findings(ledger: Ledger, releases: Path) -> list[str]:
     """One finding for each bundle whose charge is not in a ledger, as the check of a ledger prints them.
 
     It names the erratum that a recovery would write beside the bundle.
@@ -226,3 +238,80 @@ def _id(ledger: Ledger) -> str:
         return ledger.id
     except LedgerError:  # which the check has said
         return ""
+
+
+def write_overview(releases: Path) -> str:
+    """Write the page in one step; it reads manifest, facts and plan of each ``releases/<name>/<period>``.
+
+    A bundle that is broken is listed as unreadable. Nothing is raised, for a release is complete without this page.
+    Two processes that end at the same time may each miss the bundle of the other: whoever wrote looks again, and
+    writes again where there is something new, so that the last one has seen all.
+
+    Args:
+        releases: The folder of a project's bundles, or that of its rehearsals.
+
+    Returns:
+        Why it could not be written, to be shown as a warning; empty when it was.
+    """
+    try:
+        for _ in range(_TIMES):
+            seen = _bundles(releases)
+            _replace(releases / OVERVIEW, _page(releases, seen))
+            if _bundles(releases) == seen:
+                break
+    except OSError as error:
+        return f"{releases / OVERVIEW} could not be written: {error.strerror or type(error).__name__}"
+    except Exception as error:  # what somebody put there must not undo a release that is complete
+        return f"{releases / OVERVIEW} could not be made: {type(error).__name__}"
+    return ""
+
+
+def _bundles(releases: Path) -> dict[Path, int]:
+    """Folders that have a manifest, and when it was written."""
+    times = {}
+    for path in _manifests(releases):
+        with suppress(FileNotFoundError):  # replaced at this very moment; it is looked at again
+            if path.is_file():
+                times[path.parent] = path.stat().st_mtime_ns
+    return times
+
+
+def _page(releases: Path, bundles: dict[Path, int]) -> bytes:
+    listed, unreadable = [], []
+    for path in bundles:
+        name = path.relative_to(releases).as_posix()
+        try:
+            listed.append(_listed(path, name))
+        except Exception:  # whatever is wrong with it
+            unreadable.append(name)
+    return releases_page(listed, unreadable)
+
+
+def _listed(path: Path, name: str) -> Listed:
+    """A bundle, if what is read of it is what its manifest says.
+
+    Raises:
+        ValueError: It is not, or it cannot be read.
+    """
+    if path.is_symlink() or path.parent.is_symlink():
+        raise ValueError("a link")
+    manifest = Manifest.from_canonical(read_regular(path / MANIFEST_FILE, LARGEST_MANIFEST))
+    facts, plan = (_sound(path, each, manifest) for each in _LISTED_BY)
+    listed = Listed(name, manifest, Facts.from_canonical(facts), ReleasePlan.from_canonical(plan))
+    same = listed.facts.plan_fingerprint == manifest.plan_fingerprint and listed.facts.signer == manifest.signer
+    if not same or listed.facts.rehearsal != manifest.rehearsal:
+        raise ValueError("of another release")
+    return listed
+
+
+def _sound(path: Path, name: str, manifest: Manifest) -> bytes:
+    data = read_regular(path / name, LARGEST_PLAN)
+    if sha256(data) != manifest.files[name].sha256:
+        raise ValueError("changed")
+    return data
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write the page, unless it is there already."""
+    if not (path.is_file() and not path.is_symlink() and path.read_bytes() == data):
+        replace_file(path, data)

@@ -32,12 +32,11 @@ from dprelease.publish import (
 )
 from dprelease.release.planning import Target, plan_release
 from dprelease.release.project import Project
-from dprelease.release.publishing.overview import write_overview
-from dprelease.release.publishing.published import make_way
+from dprelease.release.publishing.published import make_way, write_overview
 from dprelease.release.revisions import payer_of
 from dprelease.signature import PrivateKey
 
-__all__ = ["AccountLine", "Outcome", "facts_of", "looks_of", "outcome", "publish_again", "rendered", "tuned_told"]
+__all__ = ["AccountLine", "Outcome", "facts_of", "looks_of", "outcome", "publish_again", "rendered", "tuning_note"]
 
 
 class AccountLine(Value):
@@ -108,7 +107,7 @@ def rendered(
     pieces = plan.pieces
     for step in plan.measured:
         parts = pieces.get(step.id, ())
-        found: dict[str, Measurement] = {}
+        answers: dict[str, Measurement] = {}
         for name in [piece.id(step.id) for piece in parts] or [step.id]:
             stored = ledger.stored(StepKey(*identity, name))
             if stored is None:
@@ -117,8 +116,8 @@ def rendered(
                     hint="`dprelease run` with its spec resumes it",
                     code="DPR-L111",
                 )
-            found[name] = stored
-        measurements[step.id] = assembled(step, parts, found) if parts else found[step.id]
+            answers[name] = stored
+        measurements[step.id] = assembled(step, parts, answers) if parts else answers[step.id]
     if rehearsal:
         key = None
     facts = facts_of(ledger, reservation, plan, rehearsal=rehearsal)
@@ -167,7 +166,7 @@ def outcome(
     )
 
 
-def tuned_told(looks: Sequence[Looked]) -> str:
+def tuning_note(looks: Sequence[Looked]) -> str:
     """What to say of data that a plan was tuned on; empty: nobody looked at them."""
     if not looks:
         return ""

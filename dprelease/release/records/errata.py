@@ -26,15 +26,15 @@ from dprelease.publish.accounting.semantics import semantics
 from dprelease.regular import replace_file
 from dprelease.release.records.status import UNBOUNDED
 
-__all__ = ["FORMAT", "errata", "erratum_path", "write_errata"]
+__all__ = ["FORMAT", "errata", "write_beside", "write_errata"]
 
 FORMAT = "dprelease-erratum/1"
 
 
-def errata(found: Iterable[Recorded]) -> tuple[dict[str, Any], ...]:
+def errata(recorded: Iterable[Recorded]) -> tuple[dict[str, Any], ...]:
     """One erratum for each release and entry, all accounts of it together."""
     grouped: dict[tuple[int, int], list[Recorded]] = {}
-    for each in found:
+    for each in recorded:
         grouped.setdefault((each.entry.sequence, each.taken.sequence), []).append(each)
     return tuple(_facts(group) for group in grouped.values())
 
@@ -112,40 +112,48 @@ def _read(each: Recorded, spent: Spent | None) -> dict[str, str] | None:
         return {"epsilon": UNBOUNDED, "delta": round_up(delta)}
 
 
-def erratum_path(releases: Path, facts: Mapping[str, Any], ending: str) -> Path:
-    """Beside the bundle, named by the entry: ``releases/survey/2024.erratum-17.json``."""
-    folder = folder_for(releases, facts["release"], facts["period"])
-    return folder.with_name(f"{folder.name}.erratum-{facts['incident']['entry']}{ending}")
-
-
-def write_errata(releases: Path, found: Iterable[Mapping[str, Any]]) -> tuple[Path, ...]:
+def write_errata(releases: Path, every: Iterable[Mapping[str, Any]]) -> tuple[Path, ...]:
     """Write those that are missing or differ, beside bundles that are there; returns the paths of all.
 
     Raises:
-        PublishError: One cannot be written.
+        PublishError: One cannot be written (DPR-W210).
     """
-    paths = []
-    for facts in found:
-        if not folder_for(releases, facts["release"], facts["period"]).is_dir():
-            continue
-        for ending, text in ((".json", dumps(dict(facts)) + "\n"), (".md", _words(facts))):
-            path = erratum_path(releases, facts, ending)
-            _write(path, text.encode())
-            paths.append(path)
+    hint = "the incident is in the ledger; the same command writes the errata again"
+    beside = [(folder_for(releases, facts["release"], facts["period"]), facts) for facts in every]
+    return tuple(
+        path
+        for bundle, facts in beside
+        if bundle.is_dir()
+        for path in write_beside(bundle, facts["incident"]["entry"], facts, _words(facts), hint)
+    )
+
+
+def write_beside(bundle: Path, entry: int, facts: Mapping[str, Any], words: str, hint: str) -> tuple[Path, ...]:
+    """Write an erratum in two forms, named by its entry: ``releases/survey/2024.erratum-17.json`` and ``.md``.
+
+    Args:
+        bundle: The folder of the bundle that it is about.
+        entry: The number of the ledger's entry.
+        facts: What a machine reads.
+        words: What a person reads.
+        hint: What to do where it cannot be written.
+
+    Returns:
+        The paths of both; what has these bytes already is left as it is.
+
+    Raises:
+        PublishError: One cannot be written (DPR-W210).
+    """
+    texts = {".json": dumps(dict(facts)) + "\n", ".md": words}
+    paths = {bundle.with_name(f"{bundle.name}.erratum-{entry}{ending}"): text for ending, text in texts.items()}
+    for path, text in paths.items():
+        try:
+            if not (path.is_file() and path.read_bytes() == text.encode()):
+                replace_file(path, text.encode())
+        except OSError as error:
+            what = f"cannot write {path}: {error.strerror or type(error).__name__}"
+            raise PublishError(what, hint=hint, code="DPR-W210") from error
     return tuple(paths)
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        if path.is_file() and path.read_bytes() == data:
-            return
-        replace_file(path, data)
-    except OSError as error:
-        raise PublishError(
-            f"cannot write {path}: {error.strerror or type(error).__name__}",
-            hint="the incident is in the ledger; the same command writes the errata again",
-            code="DPR-W210",
-        ) from error
 
 
 def _words(facts: Mapping[str, Any]) -> str:
@@ -172,8 +180,8 @@ def _words(facts: Mapping[str, Any]) -> str:
         lines += [f"Claimed: epsilon {claimed['epsilon']} at delta {claimed['delta']}.", ""]
     for each in facts.get("groups", ()):
         loss = each["loss"]
-        told = f"epsilon {loss['epsilon']} at delta {loss['delta']}" if loss else "no bound is proved"
-        lines.append(f"- A group of {each['size']} at once: {told}, whatever the report says.")
+        claim = f"epsilon {loss['epsilon']} at delta {loss['delta']}" if loss else "no bound is proved"
+        lines.append(f"- A group of {each['size']} at once: {claim}, whatever the report says.")
     for name, account in facts["accounts"].items():
         really, before, after = account["really"], account["before"], account["after"]
         lines.append(f"- Account {name}: really epsilon {really['epsilon']} at delta {really['delta']}.")

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dprelease.canonical import dumps
-from dprelease.errors import DpReleaseError, PublishError
+from dprelease.errors import DpReleaseError
 from dprelease.ledger import Charge, Evidence, Ledger, PublishedBundle
 from dprelease.ledger.model.entry import LedgerEntry, Recovered
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import loss_facts
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish import check_bundle
-from dprelease.regular import LARGEST_PLAN, read_regular, replace_file
+from dprelease.regular import LARGEST_PLAN, read_regular
 from dprelease.release.publishing.published import shelf_of
+from dprelease.release.records.errata import write_beside
 
-__all__ = ["FORMAT", "evidence_of", "recover"]
+__all__ = ["FORMAT", "evidence_of", "recover_from_bundles"]
 
 FORMAT = "dprelease-erratum-lost/1"
 _BELIEVED = ("manifest", "signature", "plan", "facts")
 
 
-def recover(
+def recover_from_bundles(
     ledger: Ledger, releases: Path, why: str, gone: Sequence[str] = (), command: str = ""
 ) -> tuple[tuple[str, ...], tuple[Path, ...]]:
     """Make a ledger usable, with what its anchors and the bundles of its project know.
@@ -78,19 +78,16 @@ def _charges(plan: ReleasePlan) -> tuple[Charge, ...]:
     return tuple(charge for charge in every if charge.events.events)
 
 
-def _write_errata(ledger: Ledger, found: Sequence[PublishedBundle]) -> tuple[Path, ...]:
+def _write_errata(ledger: Ledger, published: Sequence[PublishedBundle]) -> tuple[Path, ...]:
     """One for each bundle whose charge a recovery took the place of, in two forms; those that are there are kept."""
-    bundles = {each.entry: each for each in found}
-    paths = []
+    bundles = {each.entry: each for each in published}
+    hint = "the ledger is recovered; make room or correct the permissions, the bundle says the same without it"
+    paths: list[Path] = []
     for entry in ledger.entries(admitted=False):  # other hosts may still have to be asked
         body = entry.facts() if entry.kind == "recover" else None
         if isinstance(body, Recovered) and body.bundle in bundles:
             facts = _erratum(bundles[body.bundle], entry, body)
-            folder = Path(bundles[body.bundle].folder)
-            for ending, text in ((".json", dumps(facts) + "\n"), (".md", _words(facts))):
-                path = folder.with_name(f"{folder.name}.erratum-{entry.sequence}{ending}")
-                _write(path, text.encode())
-                paths.append(path)
+            paths += write_beside(Path(bundles[body.bundle].folder), entry.sequence, facts, _words(facts), hint)
     return tuple(paths)
 
 
@@ -123,15 +120,3 @@ def _words(facts: dict[str, Any]) -> str:
         "numbers are unchanged, and are never drawn again. What the bundle says of its accounts before and after it is "
         "what the lost entries said.\n"
     )
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        if not (path.is_file() and path.read_bytes() == data):
-            replace_file(path, data)
-    except OSError as error:
-        raise PublishError(
-            f"cannot write {path}: {error.strerror or type(error).__name__}",
-            hint="the ledger is recovered; make room or correct the permissions, the bundle says the same without it",
-            code="DPR-W210",
-        ) from error

@@ -25,9 +25,8 @@ from dprelease.release.project import Project, account_of
 __all__ = [
     "APART",
     "UNBOUNDED",
-    "account_status",
     "accounts_of",
-    "draws_of",
+    "charged_draws",
     "log_lines",
     "policy_accounts",
     "status_facts",
@@ -41,11 +40,6 @@ _MOST = 10**9  # releases that are looked for; nobody will make more
 def policy_accounts(project: Project) -> dict[str, Account]:
     """The accounts of the policy, by name."""
     return {name: account_of(name, account) for name, account in project.policy.accounts.items()}
-
-
-def account_status(project: Project, ledger: Ledger) -> list[dict[str, Any]]:
-    """Every account of the policy and of the ledger; see `status_facts`."""
-    return accounts_of(ledger.tally(), policy_accounts(project))
 
 
 def status_facts(ledger: Ledger, policy: Mapping[str, Account]) -> dict[str, Any]:
@@ -198,14 +192,14 @@ def _plain_sum(releases: list[TalliedRelease]) -> dict[str, Any]:
     }
 
 
-def draws_of(tally: Tally, name: str) -> Composed:
+def charged_draws(tally: Tally, name: str) -> Composed:
     """Everything that stands charged to an account, equal releases as one repeated event."""
     counted = Counter(taken.parts[name].digest for taken in _parts(tally, name))
     return Composed(events=tuple(Repeated(event=tally.draws[digest], count=n) for digest, n in counted.items()))
 
 
 def _hypothetical(tally: Tally, name: str, delta: Fraction) -> dict[str, str]:
-    draws = draws_of(tally, name)
+    draws = charged_draws(tally, name)
     shown = {}
     for kind, accountant in ACCOUNTANTS.items() if draws.events else ():
         try:
@@ -235,8 +229,8 @@ def _fits(terms: Terms, stand: Stand, last: TalliedRelease | None, account: Acco
     if account.window is not None:
         totals = [within_one(stand.balance.windows, name) for name in part.windows]
         checked += [(total, account.window.cap) for total in totals]
-    found = [_times(terms, spent.plus, part.spent, cap) for spent, cap in checked]
-    numbers = [number for number in found if number is not None]
+    counts = [_times(terms, spent.plus, part.spent, cap) for spent, cap in checked]
+    numbers = [number for number in counts if number is not None]
     return min(numbers) if numbers else None
 
 
@@ -277,11 +271,11 @@ def _windows(terms: Terms, stand: Stand, releases: list[TalliedRelease], account
     return shown
 
 
-def _raised(found: Tally, name: str) -> list[dict[str, Any]]:
+def _raised(tally: Tally, name: str) -> list[dict[str, Any]]:
     """Every opening that allows more than the one before it."""
     shown = []
-    for at, body in found.opened.items():
-        before = found.opened.get(body.replaces) if body.account == name and body.replaces else None
+    for at, body in tally.opened.items():
+        before = tally.opened.get(body.replaces) if body.account == name and body.replaces else None
         if before is None:
             continue
         caps: list[tuple[str, Budget, Budget | None]] = [("lifetime", before.cap, body.cap)]
@@ -289,8 +283,8 @@ def _raised(found: Tally, name: str) -> list[dict[str, Any]]:
             caps.append(("window", before.window.cap, body.window.cap if body.window else None))
         for what, then, now in caps:
             if now is None or _allows_more(then, now):
-                told = {"entry": at, "at": body.at, "why": body.why, "cap": what, "from": budget_facts(then)}
-                shown.append({**told, "to": budget_facts(now) if now else None})
+                change = {"entry": at, "at": body.at, "why": body.why, "cap": what, "from": budget_facts(then)}
+                shown.append({**change, "to": budget_facts(now) if now else None})
     return shown
 
 
@@ -299,7 +293,7 @@ def _allows_more(then: Budget, now: Budget) -> bool:
     return not same or now.limit > then.limit or now.delta > then.delta
 
 
-def _recovered(found: Tally, terms: Terms, name: str, delta: Fraction) -> list[dict[str, Any]]:
+def _recovered(tally: Tally, terms: Terms, name: str, delta: Fraction) -> list[dict[str, Any]]:
     """Spend that a recovery added: it stands charged, and nobody knows its draws."""
     return [
         {
@@ -309,7 +303,7 @@ def _recovered(found: Tally, terms: Terms, name: str, delta: Fraction) -> list[d
             "epsilon": _text(_epsilon(terms, body.added[name], delta)),
             "delta": round_up(delta),
         }
-        for at, body in found.recovered.items()
+        for at, body in tally.recovered.items()
         if name in body.added and terms.composition != "pld"
     ]
 

@@ -2,6 +2,9 @@
 
 A scheduler that was stopped, or never set up, knows nothing of what it missed. The ledger has every release that was
 begun, and the calendar has every period that there was; what is missing is the difference.
+
+In all functions ``reservations`` are those of one release that were not given back, in the order of the ledger, and
+``now`` has a time zone.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from dprelease.spec.fields.schedule import Scheduled, ScheduleSpec, read_schedul
 from dprelease.spec.period import Per, is_a, periods, span
 
 __all__ = [
+    "PeriodStatus",
     "Revision",
-    "Slot",
     "State",
     "at_work",
     "coverage",
@@ -41,7 +44,7 @@ State = Literal["published", "open", "given_up", "waiting", "due", "late", "lost
 
 
 @dataclass(frozen=True)
-class Slot:
+class PeriodStatus:
     """One period of a schedule.
 
     Attributes:
@@ -74,18 +77,12 @@ def first_period(kind: Per, reservations: Iterable[Reservation]) -> str | None:
 
 def coverage(
     schedule: ScheduleSpec, first: str, reservations: Iterable[Reservation], now: datetime
-) -> tuple[Slot, ...]:
+) -> tuple[PeriodStatus, ...]:
     """Every period from the first one to the present or the last one, each in one state; and whatever is open.
 
     A period of a later day that was released by hand is none of them. What the ledger says goes before what the clock
     or the author says: a period that was released early is published, and one that was begun is not skipped. What was
     begun and not finished is listed although a spec that was changed has no such period any more.
-
-    Args:
-        schedule: The release's schedule.
-        first: The first period.
-        reservations: All of this release that were not given back, in the order of the ledger.
-        now: With a time zone.
 
     Raises:
         PlanError: If the first period is none of the schedule's kind.
@@ -110,13 +107,13 @@ def coverage(
 
 def _slot(
     schedule: ScheduleSpec, period: str, end: date, taken: Sequence[Reservation], now: datetime, *, passed: bool
-) -> Slot:
+) -> PeriodStatus:
     due, gone = schedule.complete(end), schedule.gone(end)
     why = "" if taken else _passed_over(schedule, period, end, now, passed=passed)
     state: State = "skipped" if why else _begun(taken) if taken else _never_begun(due, gone, now, passed=passed)
     waits = state in ("open", "due", "late") and gone is not None and now < gone
     last_chance = waits and gone is not None and gone <= schedule.next_tick(now)
-    return Slot(period, state, due, gone, passed, last_chance, why)
+    return PeriodStatus(period, state, due, gone, passed, last_chance, why)
 
 
 def _passed_over(schedule: ScheduleSpec, period: str, end: date, now: datetime, *, passed: bool) -> str:
@@ -175,14 +172,8 @@ def late_revisions(
 ) -> tuple[Revision, ...]:
     """The planned revisions that can be begun; the earliest period first.
 
-    How many there are was charged with the first publication, and is a fact of its plan; when they are due is what the
-    spec says now. None is due of a period that the author skips.
-
-    Args:
-        schedule: The release's schedule.
-        reservations: All of this release that were not given back, in the order of the ledger.
-        planned: The number of revisions in the plan of a first publication.
-        now: With a time zone.
+    How many there are was charged with the first publication, and is a fact of its plan, which ``planned`` reads; when
+    they are due is what the spec says now. None is due of a period that the author skips.
     """
     known: defaultdict[str, list[Reservation]] = defaultdict(list)
     for each in reservations:
@@ -237,10 +228,10 @@ def find_scheduled(project: Project) -> tuple[dict[Path, Scheduled], tuple[Probl
     return alone, (*problems, *twice.values())
 
 
-def same_name(found: Mapping[Path, Scheduled]) -> dict[str, Problem]:
+def same_name(scheduled: Mapping[Path, Scheduled]) -> dict[str, Problem]:
     """By name, what is wrong with several specs of one project that all release under it."""
     files: defaultdict[str, list[str]] = defaultdict(list)
-    for path, each in found.items():
+    for path, each in scheduled.items():
         files[each.name].append(str(path))
     return {
         name: Problem(
@@ -259,13 +250,7 @@ def due_facts(scheduled: Scheduled, ledger: Ledger, policy: Mapping[str, Account
 
     ``alarm`` says whether somebody has to do something: a period is due, late or lost, or was begun and is left to
     itself, or nobody can say which one is the first. ``blocked`` says what is in the way of a period: who holds its
-    lock, or which accounts cannot pay for another release like the last one.
-
-    Args:
-        scheduled: The release.
-        ledger: Its project's ledger.
-        policy: The accounts of the policy, by name.
-        now: With a time zone.
+    lock, or which accounts of the policy cannot pay for another release like the last one.
     """
     every = [each for each in ledger.reservations() if each.release == scheduled.name]
     kind = scheduled.schedule.period
@@ -312,7 +297,7 @@ def in_words(holder: Holder) -> str:
     return f"process {holder.process} on {holder.host} since {holder.since}, doing: {holder.doing}"
 
 
-def _slot_facts(slot: Slot, holder: Holder | None, short: str, now: datetime) -> dict[str, Any]:
+def _slot_facts(slot: PeriodStatus, holder: Holder | None, short: str, now: datetime) -> dict[str, Any]:
     blocked = ""
     if slot.state in ("due", "late"):
         blocked = short

@@ -23,8 +23,8 @@ from dprelease.release.project import Project
 from dprelease.release.revisions import revisions_of
 from dprelease.release.run import Request
 from dprelease.release.schedule.due import (
+    PeriodStatus,
     Revision,
-    Slot,
     at_work,
     coverage,
     first_period,
@@ -124,17 +124,9 @@ def turns(
     most: int = 0,
     planned: Callable[[Reservation], int] = lambda base: 0,
 ) -> Agenda:
-    """The same, as a function of what the ledger has.
+    """The same, as a function of what the ledger has (see ``schedule.due``) and of the locks that live processes hold.
 
     First what was begun and left, then periods that are due, then revisions; each the earliest first.
-
-    Args:
-        scheduled: The release.
-        reservations: All of this release that were not given back, in the order of the ledger.
-        held: By period, the lock that a live process holds.
-        now: With a time zone.
-        most: At most so many turns; 0: all.
-        planned: The number of revisions in the plan of a first publication.
 
     Raises:
         PlanError: If nobody can say which period is the first.
@@ -210,13 +202,13 @@ def not_begun(turn: Turn, after: Turn) -> Left:
     return Left(turn.period, turn.revision, "stopped", says, alarm=True)
 
 
-def _is_ours(scheduled: Scheduled, slot: Slot) -> bool:
+def _is_ours(scheduled: Scheduled, slot: PeriodStatus) -> bool:
     """Whether the spec, as it is now, could be run for the period."""
     last = scheduled.schedule.last
     return is_a(scheduled.schedule.period, slot.period) and (last is None or slot.period <= last)
 
 
-def _left(scheduled: Scheduled, slot: Slot, revision: int, held: Mapping[str, Holder]) -> Left | None:
+def _left(scheduled: Scheduled, slot: PeriodStatus, revision: int, held: Mapping[str, Holder]) -> Left | None:
     period = slot.period
     if slot.state in ("open", "due", "late"):
         if period in held:

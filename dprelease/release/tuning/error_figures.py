@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dprelease.estimate import PublishedMeasure
 
-__all__ = ["SIZES", "Errors", "Sums"]
+__all__ = ["SIZES", "ErrorSums", "Errors"]
 
 Floats = npt.NDArray[np.float64]
 SIZES = ("0", "1-9", "10-99", "100-999", "1,000+")
@@ -52,7 +52,7 @@ class Errors:
     standard_error: float | None
 
 
-class Sums:
+class ErrorSums:
     """Sums of errors by size class, over tables and repetitions."""
 
     def __init__(self) -> None:

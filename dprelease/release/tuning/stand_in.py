@@ -21,12 +21,12 @@ from dprelease.engines import Engine
 from dprelease.errors import LedgerError, Problem, SpecError, Where
 from dprelease.ledger.tables.sources import require_unpaid
 from dprelease.plan.document import ReleasePlan
-from dprelease.release.data.sources import SourceKey
+from dprelease.release.data.sources import SourceKey, fingerprints, source_key
 from dprelease.release.project import Project
 from dprelease.release.publishing.published import require_accounted
 from dprelease.release.rehearsal import Rehearsal
 
-__all__ = ["StandIn", "require_outside", "require_told", "stand_in"]
+__all__ = ["StandIn", "require_consent", "require_outside", "stand_in"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class StandIn:
         Raises:
             LedgerError: One was written to meanwhile (DPR-L172).
         """
-        changed = [name for name, files in self.files.items() if _of(self.engine, self.tables[name], self.key) != files]
+        now = fingerprints(self.engine, self.tables, self.key)
+        changed = [name for name, files in self.files.items() if now[name] != files]
         if changed:
             raise LedgerError(
                 f"the files of table {changed[0]!r} were written to while they were compared",
@@ -54,13 +55,13 @@ class StandIn:
             )
 
 
-def require_told(told: bool) -> None:
+def require_consent(allowed: bool) -> None:
     """Refuse to look at data without a word that they may be seen.
 
     Raises:
         SpecError: Nobody said so (DPR-S020).
     """
-    if not told:
+    if not allowed:
         raise SpecError(
             [
                 Problem(
@@ -103,8 +104,7 @@ def stand_in(project: Project, plan: ReleasePlan, tables: Mapping[str, Table], e
     require_accounted(ledger, project.releases, plan.release.name, plan.release.period)
     read = [body for body in ledger.files_read() if body.reservation]
     # Made by the first that reads; one that is made now would recognise nothing of what was read before.
-    apart = [project.releases, *([ledger.folder] if ledger.folder else [])]
-    key = SourceKey.of(project.source_key, apart) if project.source_key.exists() or not read else None
+    key = source_key(project.source_key, project.releases, ledger) if project.source_key.exists() or not read else None
     if key is None or any(fact.key != key.id for fact in read):
         raise LedgerError(
             "whether an account has paid for these data cannot be told: the ledger knows files by another key",
@@ -112,11 +112,7 @@ def stand_in(project: Project, plan: ReleasePlan, tables: Mapping[str, Table], e
             hint="put that file back from a backup; or compare in a project of its own, with stand-in data",
             code="DPR-L171",
         )
-    files = {name: _of(engine, table, key) for name, table in tables.items()}
+    files = fingerprints(engine, tables, key)
     require_unpaid(read, files, key.id)
     ledger.look(plan, files, key.id, "dprelease utility")
     return StandIn(engine, tables, key, files)
-
-
-def _of(engine: Engine, table: Table, key: SourceKey) -> tuple[str, ...]:
-    return engine.fingerprint(table, key.secret)

@@ -8,8 +8,8 @@ what would be published without noise.
 **It is no release and has no guarantee.** A comparison with the truth is a function of the truth that no noise hides:
 two runs on data that differ in one person can differ in every figure. So it never touches data that an account has paid
 for, charges nothing, commits nothing, keeps no answer, and its figures are confidential. Exact values exist in
-:func:`compare` alone, as in ``draw``; nothing of them is logged, cached or handed on but sums of errors over the cells
-of a table and size class, and the errors of this module tell no value.
+:func:`compare_with_truth` alone, as in ``draw``; nothing of them is logged, cached or handed on but sums of errors over
+the cells of a table and size class, and the errors of this module tell no value.
 
 The truth is what the plan asks for without its noise: after the declared bounds and clips, and before values were
 rounded to a grid, so that a grid that is too coarse shows as what it is. What bounds and clips leave out of the data is
@@ -29,10 +29,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.catalog.aggregate import Quantity
-from dprelease.catalog.reference import ReferenceTable
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.reference import References
 from dprelease.catalog.residual import Residual
-from dprelease.catalog.table import Catalog, Table
+from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines import Engine, engine_for
 from dprelease.errors import BrokenPromiseError, DpReleaseError
 from dprelease.estimate import PublishedMeasure
@@ -44,22 +44,23 @@ from dprelease.noise.truth import true_factor, true_numbers, true_quantile, true
 from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.explain.rounding import is_rounded
 from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
-from dprelease.release.data.sources import Pinned
-from dprelease.release.draw import Source, draw
+from dprelease.release.data.sources import Pinned, confidential_tables
+from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.planning import open_target, plan_release
 from dprelease.release.project import reference_tables
 from dprelease.release.rehearsal import Rehearsal
-from dprelease.release.tuning.error_figures import Errors, Sums
-from dprelease.release.tuning.listening import Box, Keys, Listening
-from dprelease.release.tuning.stand_in import require_outside, require_told, stand_in
+from dprelease.release.tuning.error_figures import Errors, ErrorSums
+from dprelease.release.tuning.stand_in import require_consent, require_outside, stand_in
 
-__all__ = ["WATERMARK", "Utility", "compare", "utility"]
+__all__ = ["WATERMARK", "Utility", "compare_with_truth", "utility"]
 
 WATERMARK = "CONFIDENTIAL: compares with the truth - not a release"
 
 _PARTS = 10**10  # of a clip, without rounding
 
 Floats = npt.NDArray[np.float64]
+Box = Exact | ExactHistogram
+Keys = tuple[tuple[Key, ...], ...] | None
 Shown = Callable[[int, int], None]
 
 
@@ -114,7 +115,7 @@ def utility(
             written to meanwhile (DPR-L172).
         DpReleaseError: Whatever planning and the engine raise; none of it holds a value.
     """
-    require_told(allowed or synthetic)
+    require_consent(allowed or synthetic)
     target = open_target(path, period)
     require_outside(target.project, out)
     plan = plan_release(target)
@@ -123,12 +124,14 @@ def utility(
         rehearsal = Rehearsal.begin() if synthetic else None
         if rehearsal:
             opened.callback(rehearsal.close)
-        folder, tables = rehearsal.folder if rehearsal else target.project.folder, _tables(plan, rehearsal)
+        folder, tables = rehearsal.folder if rehearsal else target.project.folder, confidential_tables(plan)
+        tables = rehearsal.tables(plan, tables) if rehearsal else tables
         engine = opened.enter_context(closing(engine_for(tables.values())(folder, os.environ)))
         for table in tables.values():
             engine.describe(table)
+        catalog = plan.catalog.model_copy(update={"tables": {**plan.catalog.tables, **tables}})
         files = None if rehearsal else stand_in(target.project, plan, tables, engine)
-        found = compare(plan, _catalog(plan, tables), references, engine, repeat, show)
+        errors = compare_with_truth(plan, catalog, references, engine, repeat, show)
         if files is not None:
             files.require_same()
     return Utility(
@@ -137,7 +140,7 @@ def utility(
         repeat=repeat,
         confidence=plan.publish.confidence,
         synthetic=synthetic,
-        errors=found,
+        errors=errors,
         left_out=(
             *(f"{query.name}: a list of keys has no numbers" for query in plan.queries if query.ranking is not None),
             *(f"{each.name}: made of published tables by SQL" for each in plan.derive),
@@ -145,21 +148,10 @@ def utility(
     )
 
 
-def _tables(plan: ReleasePlan, rehearsal: Rehearsal | None) -> dict[str, Table]:
-    used = {batch.table for batch in plan.batches()}
-    used |= {join.table for name in used for join in plan.catalog.tables[name].private_joins}
-    tables = {name: table for name, table in plan.catalog.tables.items() if name in used}
-    return rehearsal.tables(plan, tables) if rehearsal else tables
-
-
-def _catalog(plan: ReleasePlan, tables: Mapping[str, Table]) -> Catalog:
-    return plan.catalog.model_copy(update={"tables": {**plan.catalog.tables, **tables}})
-
-
-def compare(
+def compare_with_truth(
     plan: ReleasePlan,
     catalog: Catalog,
-    references: Mapping[str, ReferenceTable],
+    references: References,
     engine: Engine,
     repeat: int,
     show: Shown = lambda done, total: None,
@@ -181,16 +173,16 @@ def compare(
         DpReleaseError: Errors of the engine, which hold no data.
         BrokenPromiseError: For anything else, by class only: its own text may hold a value.
     """
-    listening, ledger = Listening(engine), _Forgetting(os.urandom(32))
-    source = Source(catalog, references, cast(Engine, listening), cast(Pinned, _Unpinned()))
-    sums: dict[tuple[str, str], Sums] = {}
+    listening, ledger = _Listening(engine), _Forgetting(os.urandom(32))
+    source = DataSource(catalog, references, cast(Engine, listening), cast(Pinned, _Unpinned()))
+    sums: dict[tuple[str, str], ErrorSums] = {}
     unexpected = ""
     try:
         for done in range(repeat):
             drawn = {
                 measured.step: measured
                 for batch in plan.batches(whole=True)
-                for measured in draw(batch, source, cast(Ledger, ledger), ("utility", "", ""))
+                for measured in draw_batch(batch, source, cast(Ledger, ledger), ("utility", "", ""))
             }
             inputs = inputs_of(plan, drawn)
             published = queries_as_tables(plan, inputs)
@@ -204,7 +196,7 @@ def compare(
                 for shown, known in zip(noisy.measures, true.measures, strict=True):
                     values = np.rint(known.value) if query.workload or query.ranges else known.value
                     size = np.rint(values) if rows is None or _counts(shown) else rows
-                    found = sums.setdefault((_label(plan, query), shown.name), Sums())
+                    found = sums.setdefault((_label(plan, query), shown.name), ErrorSums())
                     found.add(query.name, shown, values, size)
             listening.forget_chosen()
             show(done + 1, repeat)
@@ -250,8 +242,8 @@ def _exact_inputs(
     plan: ReleasePlan,
     inputs: Inputs,
     drawn: Mapping[str, Measurement],
-    source: Source,
-    listening: Listening,
+    source: DataSource,
+    listening: _Listening,
     secret: bytes,
 ) -> Inputs:
     """What the steps would have measured without noise and rounding, over the keys that were chosen with it."""
@@ -313,7 +305,7 @@ def _counted(box: Box, residual: Residual | None) -> npt.NDArray[np.int64]:
 
 
 def _rows(
-    query: PlannedQuery, measures: Sequence[PublishedMeasure], source: Source, secret: bytes, keys: Keys
+    query: PlannedQuery, measures: Sequence[PublishedMeasure], source: DataSource, secret: bytes, keys: Keys
 ) -> Floats | None:
     """The true rows of every cell, where a measure is no count: they are then what its size class is about."""
     if query.workload is not None or all(map(_counts, measures)):
@@ -358,3 +350,40 @@ class _Forgetting:
     def secret(self, release: str, period: str, plan: str) -> bytes:
         """The same bytes in all repetitions."""
         return self.key
+
+
+class _Listening:
+    """An engine that reads once: it keeps the boxes which it has handed out, unopened, and hands them out again."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._boxes: dict[tuple[Grouping, Keys, Quantity], Box] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def aggregate(
+        self,
+        catalog: Catalog,
+        grouping: Grouping,
+        quantities: Sequence[Quantity],
+        references: References,
+        secret: bytes,
+        keys: Sequence[tuple[Key, ...]] | None = None,
+        within: None = None,
+    ) -> tuple[Box, ...]:
+        """What the engine gives; the rows are read once, for every step is measured as a whole."""
+        chosen = None if keys is None else tuple(keys)
+        missing = [each for each in quantities if (grouping, chosen, each) not in self._boxes]
+        if missing:
+            exact = self._engine.aggregate(catalog, grouping, missing, references, secret=secret, keys=keys)
+            self._boxes.update({(grouping, chosen, each): box for each, box in zip(missing, exact, strict=True)})
+        return tuple(self._boxes[grouping, chosen, each] for each in quantities)
+
+    def box(self, grouping: Grouping, keys: Keys, quantity: Quantity) -> Box:
+        """A box that was handed out."""
+        return self._boxes[grouping, keys, quantity]
+
+    def forget_chosen(self) -> None:
+        """Drop the boxes over keys that noise chose: it chooses others next time."""
+        self._boxes = {key: box for key, box in self._boxes.items() if key[1] is None}

@@ -101,7 +101,7 @@ class ColumnSpec(SpecValue):
     measured_in: Text = Field("", description="The unit of measurement, such as USD.")
 
     @model_serializer(mode="wrap")
-    def _without_unsaid(self, written: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+    def _step_as_before(self, written: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         """A step that is left out is not written; in a fingerprint it is the 1 that it was when it had a default.
 
         So a spec without one keeps its fingerprint, and finds the releases that were planned from it. A decimal whose

@@ -13,12 +13,14 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationInfo,
     WithJsonSchema,
+    model_serializer,
     model_validator,
 )
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.formats import USUAL, FormatName
 from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
@@ -127,10 +129,10 @@ def _budget(value: Any) -> Any:
     return value if isinstance(value, Budget) else BudgetSpec.model_validate(value).model_dump()
 
 
-class PrivacySpec(SpecValue):
+class PrivacySpec(SpecValue, GrownValue):
     """Who is protected, how two neighbouring tables differ, and what may be spent."""
 
-    LATER: ClassVar[Mapping[str, Any]] = {"allocation": "shares"}
+    LATER: ClassVar[tuple[str, ...]] = ("allocation",)
     unit: Annotated[PrivacyUnit, BeforeValidator(_unit, json_schema_input_type=UnitSpec)]
     neighboring: Neighboring = Field(
         Neighboring.ADD_REMOVE, strict=False, description="Neighbours differ by one unit more, or by one replaced."
@@ -179,10 +181,10 @@ class UnreliableSpec(SpecValue):
     show: Literal["flag", "blank"] = Field("flag", description="Published with a flag, or left blank.")
 
 
-class PublishSpec(SpecValue):
+class PublishSpec(SpecValue, GrownValue):
     """How the tables are written."""
 
-    LATER: ClassVar[Mapping[str, Any]] = {"csv_formulas": None}
+    LATER: ClassVar[tuple[str, ...]] = ("csv_formulas",)
     formats: tuple[FormatName, ...] = Field(USUAL, min_length=1)
     confidence: Confidence = Field(Fraction(95, 100), description="Of the margins beside every number.")
     unreliable: UnreliableSpec | None = Field(
@@ -211,7 +213,6 @@ def _post(value: Any, info: ValidationInfo) -> Any:
 class ReleaseSpec(SpecValue):
     """A release: what to publish, about whom, and how much privacy it may cost."""
 
-    LATER: ClassVar[Mapping[str, Any]] = {"hierarchies": {}, "postprocess": (), "invariants": ()}
     dprelease: Version = Field(description="Version of this format: 1.")
     release: ReleaseHead
     privacy: PrivacySpec
@@ -229,6 +230,15 @@ class ReleaseSpec(SpecValue):
     publish: PublishSpec = Field(PublishSpec(), json_schema_extra=_no_default)
     # It says when, never what: another hour changes no fingerprint, and leaves open releases as they are.
     schedule: ScheduleSpec | None = Field(None, exclude=True, description="When each period is released.")
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Specs without workloads keep the fingerprint that they had before there were any."""
+        fields: dict[str, Any] = written(self)
+        for name in ("hierarchies", "postprocess", "invariants"):
+            if not getattr(self, name):
+                del fields[name]
+        return fields
 
     @property
     def revisions(self) -> int:

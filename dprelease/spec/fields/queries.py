@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticKnownError
 
+from dprelease.canonical import GrownValue
 from dprelease.measures import MEASURES, AskedMeasure, Measure
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import (
@@ -193,13 +194,13 @@ def _table_or_top(schema: JsonDict) -> None:
     schema["anyOf"] = [{"required": ["measures"]}, {"required": ["top_k", "k"]}, {"required": ["marginals"]}]
 
 
-class QuerySpec(SpecValue):
+class QuerySpec(SpecValue, GrownValue):
     """One published table: the full cross product of the keys of `by`, empty cells too; or the most frequent keys.
 
     With `marginals` it is a workload: many tables of counts, planned, measured and reconciled as one.
     """
 
-    LATER: ClassVar[Mapping[str, Any]] = dict.fromkeys(("marginals", "levels", "shares", "ranges"))
+    LATER: ClassVar[tuple[str, ...]] = ("marginals", "levels", "shares", "ranges")
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_table_or_top)
     title: Text = Field("", description="What a reader sees above the table.")
     table: Filled = Field(description="A name under `tables`.")

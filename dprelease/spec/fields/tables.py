@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -15,6 +14,7 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
+from dprelease.canonical import GrownValue
 from dprelease.catalog.table import SOURCE_FORMATS
 from dprelease.spec.fields.columns import ColumnSpec
 from dprelease.spec.fields.value import SpecValue
@@ -90,10 +90,10 @@ def _unit_id(value: Any) -> Any:
     return None if value == "none" else value
 
 
-class TableSpec(SpecValue):
+class TableSpec(SpecValue, GrownValue):
     """One confidential table."""
 
-    LATER: ClassVar[Mapping[str, Any]] = {"time": None}
+    LATER: ClassVar[tuple[str, ...]] = ("time",)
     account: Filled = Field(description="The account of policy.yaml that pays.")
     source: SourceSpec
     unit_id: Annotated[
