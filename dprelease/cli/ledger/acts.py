@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dprelease.plan.document import Account
     from dprelease.privacy.event import Composed
 
-__all__ = ["create_ledger", "incident", "open_account", "recover_ledger", "unlock"]
+__all__ = ["create_ledger", "incident", "open_account", "recover", "unlock"]
 
 _UNCONFIRMED = "DPR-L118"
 _RECOVERY = """\
@@ -123,7 +123,7 @@ def unlock(
         say(f"the lock of {release} is free")
 
 
-def recover_ledger(
+def recover(
     folder: Folder = Path(),
     why: Why = "",
     gone: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dprelease.cli.ledger.acts import create_ledger, incident, open_account, recover_ledger, unlock
+from dprelease.cli.ledger.acts import create_ledger, incident, open_account, recover, unlock
 from dprelease.cli.options import Folder, Json, open_project
 from dprelease.cli.views import complain_of, json_text, say, say_json, text_table
 from dprelease.errors import CheckFailed, LedgerError
@@ -20,7 +20,7 @@ ledger_app = typer.Typer(
 )
 ledger_app.command("open")(open_account)
 ledger_app.command()(unlock)
-ledger_app.command("recover")(recover_ledger)
+ledger_app.command("recover")(recover)
 ledger_app.command("create")(create_ledger)
 ledger_app.command()(incident)
 
