@@ -107,11 +107,6 @@ class Project:
         return self.folder / self.settings.prefect_home
 
     @property
-    def anchors(self) -> tuple[Path, ...]:
-        """The files that the ledger's head is copied to; none where the project wants none."""
-        return tuple(self.folder / anchor for anchor in self.settings.anchors)
-
-    @property
     def source_key(self) -> Path:
         """The file of the key that sources are fingerprinted with."""
         return self.folder / self.settings.source_key
