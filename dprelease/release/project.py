@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dprelease.canonical import fingerprint, sha256
-from dprelease.catalog.reference import References, RefusedFile, read_reference
+from dprelease.catalog.reference import References, read_reference
 from dprelease.catalog.table import Catalog
 from dprelease.errors import LedgerError, PlanError, Problem, SpecError, TableMismatch, Where
 from dprelease.ledger import schemes
@@ -107,11 +107,6 @@ class Project:
         return self.folder / self.settings.prefect_home
 
     @property
-    def anchors(self) -> tuple[Path, ...]:
-        """The files that the ledger's head is copied to; none where the project wants none."""
-        return tuple(self.folder / anchor for anchor in self.settings.anchors)
-
-    @property
     def source_key(self) -> Path:
         """The file of the key that sources are fingerprinted with."""
         return self.folder / self.settings.source_key
@@ -155,19 +150,15 @@ class Project:
         """The files that are there and that a spec of the project reads as a source."""
         return confidential_files(self.folder, (self.releases, self.prefect_home), os.environ)
 
-    def reference_bytes(self, loaded: Loaded) -> dict[str, bytes | RefusedFile | None]:
-        """The bytes of every public reference that the spec names, or why it is none; None where it cannot be read.
+    def resolve(self, loaded: Loaded) -> tuple[Catalog, str]:
+        """The catalog of a spec, and the fingerprint of the spec with the content of its public references.
 
-        ``resolve`` reports what is wrong, located, beside every other problem.
+        A reference that cannot be read is reported by ``resolve``, located, beside every other problem.
         """
         needed = references_needed(loaded.spec)
         apart = self.confidential if needed else {}
-        files = {name: self.folder / loaded.spec.references[name].file for name in needed}
-        return {name: read_reference_file(path, apart) for name, path in files.items()}
-
-    def resolve(self, loaded: Loaded) -> tuple[Catalog, str]:
-        """The catalog of a spec, and the fingerprint of the spec with the content of its references."""
-        files = self.reference_bytes(loaded)
+        paths = {name: self.folder / loaded.spec.references[name].file for name in needed}
+        files = {name: read_reference_file(path, apart) for name, path in paths.items()}
         catalog = resolve(loaded, files)
         pinned = {name: sha256(data) for name, data in files.items() if isinstance(data, bytes)}
         return catalog, fingerprint({"references": pinned, "spec": loaded.fingerprint})

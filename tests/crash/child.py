@@ -101,7 +101,7 @@ def _die() -> None:
 
 def _note_answers(orders: Orders) -> None:
     product: Any = importlib.import_module("dprelease.release.run")
-    draw, batches = product.draw, itertools.count(1)
+    draw, batches = product.draw_batch, itertools.count(1)
 
     def noting(batch: Any, *rest: Any, **named: Any) -> Any:
         answers = draw(batch, *rest, **named)
@@ -113,7 +113,7 @@ def _note_answers(orders: Orders) -> None:
             _die()
         return answers
 
-    product.draw = noting
+    product.draw_batch = noting
 
 
 def _watch_points(orders: Orders) -> None:

@@ -250,7 +250,7 @@ def test_an_error_of_a_run_keeps_no_frame_that_saw_a_row(
             raise fault() from None
 
     spec = small_project(tmp_path, SMALL, rows=60)
-    monkeypatch.setattr("dprelease.release.run.draw", read)
+    monkeypatch.setattr("dprelease.release.run.draw_batch", read)
     with pytest.raises(kind) as failed:
         dp.run(spec)
 

@@ -198,7 +198,7 @@ def test_the_latest_few_are_kept(engine: DuckDBEngine, monkeypatch: pytest.Monke
 
 def test_too_many_rows_of_a_unit_are_a_broken_promise_here_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duckdb, "bounded_rows", lambda stage, rows, *_: rows)
-    monkeypatch.setattr(duckdb, "check_rows", lambda *_: None)
+    monkeypatch.setattr(duckdb, "check_row_bounds", lambda *_: None)
     engine = DuckDBEngine(folder, {})
     with pytest.raises(BrokenPromiseError, match="max_rows after joins"):
         ask(engine, of_units(200), ("sex",))

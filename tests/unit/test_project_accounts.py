@@ -152,11 +152,11 @@ def test_accounts_of_every_composition_plan(composition: str) -> None:
 def test_files_of_a_project_start_at_its_folder() -> None:
     made = project(settings=PROJECT + "anchors: [a/head.json, /mnt/b.json]\nsource_key: k\n")
 
-    assert made.anchors == (Path("/somewhere/a/head.json"), Path("/mnt/b.json"))
+    assert made.settings.anchors == ("a/head.json", "/mnt/b.json")
     assert made.source_key == Path("/somewhere/k")
-    assert project().anchors == (Path("/somewhere/state-anchor/head.json"),)
+    assert project().settings.anchors == ("state-anchor/head.json",)
     assert project().source_key == Path("/somewhere/state-key/source.key")
-    assert project(settings=PROJECT + "anchors: []\n").anchors == ()
+    assert project(settings=PROJECT + "anchors: []\n").settings.anchors == ()
 
 
 @pytest.mark.parametrize(

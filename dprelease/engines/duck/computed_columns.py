@@ -13,7 +13,7 @@ import pyarrow as pa
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.table import Binned, Column, Key, Mapped, Range, Table
 from dprelease.engines.declared import types
-from dprelease.engines.duck.expressions import to_ibis
+from dprelease.engines.duck.expressions import double, to_ibis
 from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.rows import ARROW
 
@@ -116,7 +116,7 @@ def _within(column: Column, value: Any) -> Any:
     if column.type == "decimal":
         value = value.cast("float64")
         # Minus zero plus zero is zero.
-        value = ibis.ifelse(value.isnan() | value.isinf(), ibis.null("float64"), value + _double(0.0))
+        value = ibis.ifelse(value.isnan() | value.isinf(), ibis.null("float64"), value + double(0.0))
     if column.range is None:
         return value
     low, high = _limits(column, column.range)
@@ -128,12 +128,7 @@ def _within(column: Column, value: Any) -> Any:
 def _limits(column: Column, within: Range) -> tuple[Any, Any]:
     """The ends of a range as the column's type holds them; those of an integer are whole and fit in 64 bits."""
     if column.type == "decimal":
-        return _double(float(within.low)), _double(float(within.high))
+        return double(float(within.low)), double(float(within.high))
     ends = (ceil(within.low), floor(within.high))
     low, high = (ibis.literal(min(max(end, -INT64), INT64), type="int64") for end in ends)
     return low, high
-
-
-def _double(number: float) -> Any:
-    """A double as the engine reads its digits; a bare literal would be a decimal there, and may round twice."""
-    return ibis.literal(repr(number)).cast("float64")

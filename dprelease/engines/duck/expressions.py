@@ -28,7 +28,7 @@ from dprelease.catalog.expressions.expression import (
 )
 from dprelease.catalog.table import ColumnType
 
-__all__ = ["to_ibis"]
+__all__ = ["double", "to_ibis"]
 
 _IBIS: dict[ColumnType, str] = {
     "text": "string",
@@ -93,22 +93,22 @@ def _loose(node: Node, column: Column) -> Any:
     if node.kind not in _ARITHMETIC:
         return _value(node, column)
     if node.kind == "negative":
-        return _double(0.0) - _loose(node.parts[0], column)
+        return double(0.0) - _loose(node.parts[0], column)
     left = _loose(node.parts[0], column)
     if node.kind != "/":
         return _ARITHMETIC[node.kind](left, _loose(node.parts[1], column))
     right = _loose(node.parts[1], column)
-    return left / ibis.ifelse((right.abs() <= _double(_LARGEST)) & (right != _double(0.0)), right, _null("decimal"))
+    return left / ibis.ifelse((right.abs() <= double(_LARGEST)) & (right != double(0.0)), right, _null("decimal"))
 
 
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"+": add, "-": sub, "*": mul, "/": truediv, "negative": sub}
 
 
 def _finite(value: Any) -> Any:
-    return ibis.ifelse(value.abs() <= _double(_LARGEST), value + _double(0.0), _null("decimal"))
+    return ibis.ifelse(value.abs() <= double(_LARGEST), value + double(0.0), _null("decimal"))
 
 
-def _double(value: float) -> Any:
+def double(value: float) -> Any:
     """A double constant, from its shortest digits: a bare number would be a decimal in some engines."""
     return ibis.literal(repr(value)).cast("float64")
 
@@ -121,7 +121,7 @@ def _literal(node: Node) -> Any:
     if node.value is None:
         return _null(node.type)
     if isinstance(node.value, float):
-        return _double(node.value)
+        return double(node.value)
     return ibis.literal(node.value, type=_IBIS[node.type])
 
 
@@ -145,7 +145,7 @@ def _absolute(node: Node, value: Any) -> Any:
 
 def _in_range(value: Any) -> Any:
     """Doubles that are within 64 bits when they are rounded in any way, else null."""
-    return ibis.ifelse(value.between(_double(-(2.0**63)), _double(_WIDEST)), value, _null("decimal"))
+    return ibis.ifelse(value.between(double(-(2.0**63)), double(_WIDEST)), value, _null("decimal"))
 
 
 def _substring(node: Node, text: Any) -> Any:

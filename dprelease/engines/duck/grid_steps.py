@@ -10,12 +10,11 @@ import ibis
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
+from dprelease.engines.duck.computed_columns import INT64
 from dprelease.engines.duck.units import our_name
 from dprelease.engines.files.decimals import MOST, grid_name
 
 __all__ = ["MOST", "clip", "squared", "steps"]
-
-_INT64 = 2**63 - 1
 
 
 def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
@@ -37,7 +36,7 @@ def steps(rows: Any, table: Table, quantity: Quantity) -> Any:
     if column.type == "integer":
         # Nothing outside these limits lands inside the clip, and the limits keep the product small.
         least, most = floor(low * quantity.step), ceil(high * quantity.step)
-        value = clip(value, max(min(least, _INT64), -_INT64), max(min(most, _INT64), -_INT64))
+        value = clip(value, max(min(least, INT64), -INT64), max(min(most, INT64), -INT64))
     ratio = Fraction(quantity.step)
     scaled = value.cast("float64") * _double(ratio.denominator) / _double(ratio.numerator)
     if column.type == "decimal":

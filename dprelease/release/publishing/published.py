@@ -35,11 +35,11 @@ class Shelf:
     """The bundles in a folder of releases, but for rehearsals.
 
     Attributes:
-        found: What their manifests say, by folder.
+        bundles: What their manifests say, by folder.
         unreadable: Folders whose manifest cannot be read.
     """
 
-    found: tuple[PublishedBundle, ...] = ()
+    bundles: tuple[PublishedBundle, ...] = ()
     unreadable: tuple[str, ...] = ()
 
 
@@ -122,7 +122,7 @@ def require_accounted(ledger: Ledger, releases: Path, release: str, period: str)
     shelf = shelf_of(releases)  # before the ledger: what is published meanwhile has its entry already
     if not ledger.exists:
         _require_none(shelf)
-    missing = ledger.lacks(shelf.found)
+    missing = ledger.lacks(shelf.bundles)
     if missing:
         raise _charge_missing(missing, ledger.id)
     folder = str(folder_for(releases, release, period))
@@ -138,7 +138,7 @@ def require_accounted(ledger: Ledger, releases: Path, release: str, period: str)
 
 def _require_none(shelf: Shelf) -> None:
     """Refuse to begin a ledger where releases were published: the one that charged them must be somewhere."""
-    for each in shelf.found:
+    for each in shelf.bundles:
         raise LedgerError(
             f"{each.folder} was released, and the ledger that was charged for it is not there",
             detail="a new ledger would spend again what that one has spent",
@@ -215,7 +215,7 @@ def bundle_findings(ledger: Ledger, releases: Path) -> list[str]:
     """
     shelf = shelf_of(releases)
     try:
-        missing, known = ledger.lacks(shelf.found, admitted=False), _id(ledger)
+        missing, known = ledger.lacks(shelf.bundles, admitted=False), _id(ledger)
     except Corrupt:
         return []  # the check of the ledger has said so
     return [

@@ -42,7 +42,7 @@ def recover_from_bundles(
         LedgerError: As of ``ledger.recovery``.
         PublishError: An erratum cannot be written (DPR-W210).
     """
-    bundles = shelf_of(releases).found
+    bundles = shelf_of(releases).bundles
     missing = {each.folder for each in ledger.lacks(bundles, admitted=False)}
     evidence = [evidence_of(each) if each.folder in missing else Evidence(each) for each in bundles]
     done = ledger.recover(why, command, published=evidence, gone=gone)
