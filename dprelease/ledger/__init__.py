@@ -7,8 +7,8 @@ it in the table; the conformance tests then run on it.
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     ledger = open_ledger("sqlite:///state/ledger.db", Path(folder))
-...     ledger.standing(["people"]), ledger.find("census", "2024"), ledger.check()
-(Standing(accounts={}), None, ())
+...     ledger.heads(["people"]), ledger.find("census", "2024"), ledger.check()
+({}, None, ())
 """
 
 from __future__ import annotations

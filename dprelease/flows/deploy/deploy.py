@@ -18,6 +18,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterState,
     FlowRunFilterStateName,
 )
+from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.deployments.runner import RunnerDeployment
@@ -162,24 +163,28 @@ def _schedules(schedules: Sequence[Any]) -> list[str]:
     return found
 
 
+def _runs_in(states: Sequence[str], deployment: str, client: SyncPrefectClient) -> list[FlowRun]:
+    """The runs of a deployment that are in one of these states, by name, the newest first."""
+    return client.read_flow_runs(
+        deployment_filter=DeploymentFilter(name=DeploymentFilterName(any_=[deployment])),
+        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(name=FlowRunFilterStateName(any_=list(states)))),
+        sort=FlowRunSort.EXPECTED_START_TIME_DESC,
+        limit=_MISSED,
+    )
+
+
 def _pass_over_late(deployment: str) -> None:
     """Cancel the runs that nobody ran in time, but for the last: that one releases what all of them would have."""
-    of = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
-    late = FlowRunFilter(state=FlowRunFilterState(name=FlowRunFilterStateName(any_=["Late"])))
-    newest_first = FlowRunSort.EXPECTED_START_TIME_DESC
     with get_client(sync_client=True) as client:
-        missed = client.read_flow_runs(deployment_filter=of, flow_run_filter=late, sort=newest_first, limit=_MISSED)
-        for run in missed[1:]:
+        for run in _runs_in(["Late"], deployment, client)[1:]:
             client.set_flow_run_state(run.id, Cancelled(message="passed over: a later run does the same"), force=True)
 
 
 def _tell_hanging(deployment: str, told: Callable[[str], None]) -> None:
     """Name the runs that were left in a state that nobody will end, for their process was killed."""
-    of = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
-    begun = FlowRunFilter(state=FlowRunFilterState(name=FlowRunFilterStateName(any_=list(UNFINISHED))))
     with get_client(sync_client=True) as client:
-        found = client.read_flow_runs(deployment_filter=of, flow_run_filter=begun, limit=_MISSED)
-    runs = [(str(run.id), run.state.name or "", run.state.timestamp) for run in found if run.state is not None]
+        begun = _runs_in(UNFINISHED, deployment, client)
+    runs = [(str(run.id), run.state.name or "", run.state.timestamp) for run in begun if run.state is not None]
     for line in hanging(deployment, runs, datetime.now(UTC)):
         told(line)
 

@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError
-from dprelease.ledger.audit.memo import Memo, is_canonical, totals_of
-from dprelease.ledger.audit.plain_entries import PlainEntry, plain_entry
+from dprelease.ledger.audit.memo import Memo, PlainEntry, is_canonical, plain_entry, totals_of
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
 from dprelease.ledger.model.entry import (
     AccountChange,
@@ -70,15 +69,12 @@ class Contents(Protocol):
 
     def plan(self, digest: str) -> Planned:
         """Bytes that are a plan; ``ValidationError`` where they are none."""
-        ...
 
     def events(self, digest: str) -> Composed:
         """Bytes that are draws."""
-        ...
 
     def cells(self, digest: str) -> int | None:
         """How many numbers the measurement has that is kept as this; None where that is not to be told."""
-        ...
 
 
 @dataclass

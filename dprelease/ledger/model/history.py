@@ -189,14 +189,11 @@ def replay(entries: Iterable[LedgerEntry], contents: Contents, state: State | No
     """
     stands = state or State()
     for entry in entries:
-        stands = _step(stands, entry, contents)
+        if entry.kind in ("measure", "close", "refuse", "source"):
+            stands = replace(stands, head=entry.head)
+        else:
+            stands = behind(stands, entry.head, entry.facts(), contents)
     return stands
-
-
-def _step(state: State, entry: LedgerEntry, contents: Contents) -> State:
-    if entry.kind in ("measure", "close", "refuse", "source"):
-        return replace(state, head=entry.head)
-    return behind(state, entry.head, entry.facts(), contents)
 
 
 def behind(state: State, head: Head, body: Body, contents: Contents) -> State:

@@ -316,21 +316,20 @@ def with_plan(rows: Transaction, reservation: Reservation) -> Reservation:
     if reservation.state == "lost":
         return reservation
     read = sources(rows, reservation.sequence)
-    return reservation.model_copy(
-        update={"plan": plan_text(rows, reservation), "accepted": read.accepted if read else ()}
-    )
+    text = plan_text(rows, reservation.sequence, reservation.plan_fingerprint)
+    return reservation.model_copy(update={"plan": text, "accepted": read.accepted if read else ()})
 
 
-def plan_text(rows: Transaction, reservation: Reservation) -> str:
+def plan_text(rows: Transaction, sequence: int, mark: str) -> str:
     """The canonical JSON of the plan of a reservation, checked against its fingerprint.
 
     Raises:
         Corrupt: It is missing or altered.
     """
-    body = at(rows, reservation.sequence).facts()
+    body = at(rows, sequence).facts()
     if isinstance(body, Reserved) and body.plan:  # an entry of an older schema
         return body.plan
-    return kept_bytes(rows, reservation.plan_fingerprint).decode()
+    return kept_bytes(rows, mark).decode()
 
 
 def sources(rows: Transaction, reservation: int) -> SourcesRead | None:
