@@ -101,17 +101,17 @@ def products_in(places: Sequence[Path]) -> tuple[Product, ...]:
     from dprelease.release.project import Project
     from dprelease.release.schedule.due import find_scheduled
 
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for place in places:
         path = place.resolve()
         if not path.is_dir():
-            found[path] = None
+            paths[path] = None
             continue
         scheduled, problems = find_scheduled(Project.find(path))
         if problems:
             raise SpecError(problems)
-        found |= dict.fromkeys(each.resolve() for each in scheduled if each.resolve().is_relative_to(path))
-    return tuple(product_of(path) for path in found)
+        paths |= dict.fromkeys(each.resolve() for each in scheduled if each.resolve().is_relative_to(path))
+    return tuple(product_of(path) for path in paths)
 
 
 def is_product(project: Project, target: Path) -> bool:

@@ -41,6 +41,8 @@ __all__ = ["UNFINISHED", "hanging", "register", "run_deployments"]
 _AT_ONCE = 4  # runs, each a process of its own
 _AGAIN = 5.0  # seconds
 _MISSED = 200  # late runs that are looked at, the most that Prefect lists at once
+UNFINISHED = ("Submitting", "Pending", "Running", "Retrying", "AwaitingRetry", "Cancelling")
+_LONG = timedelta(minutes=10)
 _SILENT = (httpx.TransportError, PrefectHTTPStatusError)  # a server that is gone, or is starting
 
 
@@ -137,30 +139,30 @@ def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
         return None
 
 
-def _changes(found: DeploymentResponse, wanted: RunnerDeployment) -> tuple[str, ...]:
+def _changes(registered: DeploymentResponse, wanted: RunnerDeployment) -> tuple[str, ...]:
     """What is not as it is wanted, in words."""
     compared = {
-        "spec": (found.version, wanted.version),
-        "schedule": (_schedules(found.schedules), _schedules(wanted.schedules or ())),
-        "parameters": (found.parameters, wanted.model_dump(mode="json")["parameters"]),
-        "description": (found.description, wanted.description),
-        "tags": (sorted(found.tags), sorted(wanted.tags)),
-        "work pool": (found.work_pool_name, wanted.work_pool_name),
-        "environment": (found.job_variables or {}, wanted.job_variables or {}),
-        "pull steps": (found.pull_steps or [], []),
-        "entry point": (found.entrypoint, wanted.entrypoint),
+        "spec": (registered.version, wanted.version),
+        "schedule": (_schedules(registered.schedules), _schedules(wanted.schedules or ())),
+        "parameters": (registered.parameters, wanted.model_dump(mode="json")["parameters"]),
+        "description": (registered.description, wanted.description),
+        "tags": (sorted(registered.tags), sorted(wanted.tags)),
+        "work pool": (registered.work_pool_name, wanted.work_pool_name),
+        "environment": (registered.job_variables or {}, wanted.job_variables or {}),
+        "pull steps": (registered.pull_steps or [], []),
+        "entry point": (registered.entrypoint, wanted.entrypoint),
     }
     return tuple(name for name, (is_now, shall_be) in compared.items() if is_now != shall_be)
 
 
 def _schedules(schedules: Sequence[Any]) -> list[str]:
     """``0 6 5 * * Europe/Paris``, or ``every 20 s``."""
-    found = []
+    texts = []
     for each in schedules:
         when = each.schedule
         every = getattr(when, "interval", None)
-        found.append(f"every {every.total_seconds():g} s" if every else f"{when.cron} {when.timezone}")
-    return found
+        texts.append(f"every {every.total_seconds():g} s" if every else f"{when.cron} {when.timezone}")
+    return texts
 
 
 def _runs_in(states: Sequence[str], deployment: str, client: SyncPrefectClient) -> list[FlowRun]:
@@ -260,12 +262,6 @@ def run_deployments(products: Sequence[Product], every: float | None, most: int,
         except Exception as error:
             told(f"Prefect's runner ended ({type(error).__name__}); starting another one")
             time.sleep(_AGAIN)
-
-
-UNFINISHED = ("Submitting", "Pending", "Running", "Retrying", "AwaitingRetry", "Cancelling")
-
-
-_LONG = timedelta(minutes=10)
 
 
 def hanging(release: str, runs: Sequence[tuple[str, str, datetime]], now: datetime) -> Iterator[str]:

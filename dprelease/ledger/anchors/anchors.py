@@ -100,8 +100,8 @@ class Anchor:
             LedgerError: The file cannot be read.
         """
         try:
-            found = [AnchorLine.from_bytes(part) for part in self.path.read_bytes().split(b"\n")]
-            lines = [line for line in found if line is not None]
+            parsed = [AnchorLine.from_bytes(part) for part in self.path.read_bytes().split(b"\n")]
+            lines = [line for line in parsed if line is not None]
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -217,11 +217,11 @@ class Anchor:
         parts = data.split(b"\n")
         if not parts[-1]:
             parts.pop()
-        found = [AnchorLine.from_bytes(part) for part in parts]
-        if found and found[-1] is None:
-            found.pop()
-        lines = [line for line in found if line is not None]
-        if len(lines) != len(found) or len({line.ledger for line in lines}) > 1:
+        parsed = [AnchorLine.from_bytes(part) for part in parts]
+        if parsed and parsed[-1] is None:
+            parsed.pop()
+        lines = [line for line in parsed if line is not None]
+        if len(lines) != len(parsed) or len({line.ledger for line in lines}) > 1:
             raise Corrupt(
                 f"the anchor {self.path} is damaged",
                 detail="a line of it is not as it was written, or it was written by two ledgers",

@@ -236,8 +236,8 @@ def assess_charges(
         if past:
             require_same(past.account, account, "opened")
         case = _Case(charge, past, events_digest(charge.events))
-        found, broken = _assess_series(case) if account.composition == "pld" else _assess_sum(case, period)
-        charged.append(found)
+        priced, broken = _assess_series(case) if account.composition == "pld" else _assess_sum(case, period)
+        charged.append(priced)
         refused += broken[:1]
     return tuple(charged), tuple(refused)
 
@@ -286,12 +286,12 @@ def _assess_series(case: _Case) -> tuple[Charged, list[AccountLosses]]:
     caps, loss = (case.charge.cap, account.lifetime), past.loss
     for cap in caps:
         _require_cap(account, cap)
-    told = [
+    losses = [
         AccountLosses(name=account.name, composition="pld", cap=cap, before=loss, after=loss)
         for cap in dict.fromkeys(caps)
     ]
-    over = [facts for facts in told if loss.epsilon > facts.cap.limit or loss.delta > facts.cap.delta]
-    return Charged(facts=told[0], digest=case.digest, spent=Spent()), over
+    over = [facts for facts in losses if loss.epsilon > facts.cap.limit or loss.delta > facts.cap.delta]
+    return Charged(facts=losses[0], digest=case.digest, spent=Spent()), over
 
 
 def out_of_budget(

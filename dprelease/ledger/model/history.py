@@ -93,8 +93,8 @@ class State:
     def marks(self, at: int, touched: Iterable[str], place: int | None = None) -> Marks:
         """Where to find everything behind entry ``at``, which changes the accounts in ``touched``."""
         known = {name: stand.head.sequence for name, stand in self.accounts.items()}
-        told = self.place[0] if self.place else 0
-        return Marks(place=told if place is None else place, heads={**known, **dict.fromkeys(touched, at)})
+        last_place = self.place[0] if self.place else 0
+        return Marks(place=last_place if place is None else place, heads={**known, **dict.fromkeys(touched, at)})
 
 
 def events_digest(events: Composed) -> str:

@@ -245,8 +245,8 @@ def _read(path: Path) -> Holder:
             held = True
     finally:
         os.close(file)
-    told = {name: facts[name] for name in ("host", "process", "since", "doing")}
-    return Holder(release=facts.get("release", ""), period=facts.get("period", ""), **told, alive=held)
+    words = {name: facts[name] for name in ("host", "process", "since", "doing")}
+    return Holder(release=facts.get("release", ""), period=facts.get("period", ""), **words, alive=held)
 
 
 def break_lock(folder: Path, holder: Holder) -> None:

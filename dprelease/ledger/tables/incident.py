@@ -45,16 +45,7 @@ from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.filters import Spent, Terms, series_loss, spent_on
 from dprelease.privacy.periods import counted
 
-__all__ = [
-    "Correction",
-    "IncidentOutcome",
-    "Recorded",
-    "corrections",
-    "one_copy",
-    "record",
-    "recorded",
-    "spent_more",
-]
+__all__ = ["Correction", "IncidentOutcome", "Recorded", "corrections", "one_copy", "record", "recorded", "spent_more"]
 
 
 @dataclass(frozen=True)

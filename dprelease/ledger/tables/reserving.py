@@ -196,7 +196,7 @@ def record_void(write: Write, reservation: Reservation, why: str, at: str, by: A
         BrokenPromiseError: Something was read or measured for it, or it has ended.
     """
     release, period, plan = reservation.release, reservation.period, reservation.plan_fingerprint
-    read = view.sources(write.rows, reservation.sequence) or view.has_measurements(write.rows, reservation)
+    read = view.sources(write.rows, reservation.sequence) or view.measured_steps(write.rows, release, period, plan)
     if reservation.state != "open" or read:
         raise BrokenPromiseError(
             f"{release} {period} cannot be given back: it was read, or noise was drawn for it",

@@ -34,7 +34,6 @@ __all__ = [
     "entries_after",
     "events",
     "find",
-    "has_measurements",
     "hash_at",
     "head",
     "history",
@@ -156,8 +155,8 @@ def place(rows: Transaction, last: Head) -> Placed | None:
 
 def _books(rows: Transaction, sequence: int) -> int:
     body = at(rows, sequence).facts()
-    found = getattr(body, "books", None)
-    return sequence if found is None else int(found)
+    books = getattr(body, "books", None)
+    return sequence if books is None else int(books)
 
 
 def _stand(rows: Transaction, name: str, sequence: int) -> Stand:
@@ -349,11 +348,6 @@ def secret(rows: Transaction, reservation: int) -> bytes | None:
     """The random bytes of an open reservation; None where they were not made yet."""
     secrets = rows.execute("SELECT secret FROM secrets WHERE reservation = ?", (reservation,))
     return bytes(secrets[0][0]) if secrets else None
-
-
-def has_measurements(rows: Transaction, reservation: Reservation) -> bool:
-    """Whether any step of a reservation was measured."""
-    return bool(measured_steps(rows, reservation.release, reservation.period, reservation.plan_fingerprint))
 
 
 def measured_steps(rows: Transaction, release: str, period: str, plan: str) -> frozenset[str]:

@@ -136,5 +136,5 @@ class Seen:
 
 
 def _shown(times: Times) -> str:
-    told = sorted(f"{time[0]} ({time[1]})" if time else "no time" for time in times)
-    return " and ".join(told) or "a time that nobody knows"
+    columns = sorted(f"{time[0]} ({time[1]})" if time else "no time" for time in times)
+    return " and ".join(columns) or "a time that nobody knows"
