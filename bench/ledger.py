@@ -26,6 +26,7 @@ from dprelease.catalog.table import Catalog, Column, Source, Table
 from dprelease.ledger import Charge, StepKey
 from dprelease.ledger.model.admission import assess_charges
 from dprelease.ledger.model.entry import Closed, Reserved, Sourced, StepMeasured
+from dprelease.ledger.model.history import charged_balance
 from dprelease.ledger.model.process import this_process
 from dprelease.ledger.tables.write import Write
 from dprelease.noise import Measurement
@@ -119,7 +120,7 @@ def add(write: Write, like: ReleasePlan, asked: Charge, name: str, *, sourced: b
     )
     write.keep(text.encode())
     write.keep(asked.events.canonical().encode())
-    entry = write.charge(body, {each.facts.name: each for each in charged})
+    entry = write.rebalance(body, {each.facts.name: each for each in charged}, charged_balance)
     write.index_reservation(entry, name, "0", mark, None)
     facts = {"release": name, "period": "0", "plan": mark}
     if sourced:

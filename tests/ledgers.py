@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dprelease.canonical import Value
 from dprelease.catalog.aggregate import BoundedAggregate, Quantity
 from dprelease.catalog.table import Catalog, Column, Source, Table, TimeFilter
 from dprelease.ledger import Charge, Ledger, Reservation, StepKey
@@ -20,13 +21,25 @@ from dprelease.ledger.model.process import utc_now
 from dprelease.ledger.stores.sqlite import SQLiteStore
 from dprelease.ledger.tables import view
 from dprelease.noise import Measurement
-from dprelease.plan.document import Account, Composition, Publish, ReleaseInfo, ReleasePlan, Step
+from dprelease.plan.document import Account, Composition, Head, Publish, ReleaseInfo, ReleasePlan, Step
 from dprelease.privacy.budget import Budget, Loss
-from dprelease.privacy.event import Sensitivity
+from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from dprelease.spec.period import span
 
-__all__ = ["CELLS", "SQLiteLedger", "World", "account", "answer", "charges", "fill", "key", "plan"]
+__all__ = [
+    "CELLS",
+    "SQLiteLedger",
+    "Standing",
+    "World",
+    "account",
+    "answer",
+    "charges",
+    "fill",
+    "key",
+    "plan",
+    "standing_of",
+]
 
 CELLS = 3
 
@@ -180,6 +193,34 @@ class SQLiteLedger(Ledger):
     def __init__(self, path: Path, anchors: Sequence[Path] = (), clock: Callable[[], datetime] = utc_now) -> None:
         super().__init__(SQLiteStore(path, clock), anchors, clock)
         self.path = path
+
+
+class AccountStanding(Value):
+    """The last entry that changed an account, and the draws that stand charged to it."""
+
+    head: Head = Head()
+    charged: tuple[Event, ...] = ()
+
+
+class Standing(Value):
+    """What stands charged, by account."""
+
+    accounts: dict[str, AccountStanding] = {}
+
+    def of(self, account: str) -> AccountStanding:
+        """What stands charged to an account; nothing where the ledger does not know it."""
+        return self.accounts.get(account, AccountStanding())
+
+
+def standing_of(ledger: Ledger, accounts: Sequence[str]) -> Standing:
+    """What stands charged to these accounts, worked out from all entries; unknown ones are left out."""
+    with ledger._reading() as rows:
+        stands = view.whole_state(rows).accounts if rows else {}
+    known = {name: stands[name] for name in accounts if name in stands}
+    charged = {name: tuple(paid.events for paid in stand.charged.values()) for name, stand in known.items()}
+    return Standing(
+        accounts={name: AccountStanding(head=stand.head, charged=charged[name]) for name, stand in known.items()}
+    )
 
 
 class World:

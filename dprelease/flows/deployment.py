@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dprelease.canonical import Value
+from dprelease.errors import OrchestratorError, SpecError
 from dprelease.spec.period import EXAMPLES
 
 if TYPE_CHECKING:
@@ -97,21 +98,20 @@ def products_in(places: Sequence[Path]) -> tuple[Product, ...]:
     Raises:
         SpecError: If one cannot be read, or a spec that was named has no schedule.
     """
-    from dprelease.errors import SpecError
     from dprelease.release.project import Project
     from dprelease.release.schedule.due import find_scheduled
 
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for place in places:
         path = place.resolve()
         if not path.is_dir():
-            found[path] = None
+            paths[path] = None
             continue
         scheduled, problems = find_scheduled(Project.find(path))
         if problems:
             raise SpecError(problems)
-        found |= dict.fromkeys(each.resolve() for each in scheduled if each.resolve().is_relative_to(path))
-    return tuple(product_of(path) for path in found)
+        paths |= dict.fromkeys(each.resolve() for each in scheduled if each.resolve().is_relative_to(path))
+    return tuple(product_of(path) for path in paths)
 
 
 def is_product(project: Project, target: Path) -> bool:
@@ -126,13 +126,11 @@ def is_product(project: Project, target: Path) -> bool:
     path = target.resolve()
     if not target.is_absolute() or not _is_listed(project, path):
         return False
-    nested = any((folder / "dprelease.yaml").is_file() for folder in path.parents if _is_below(folder, project.folder))
+    top = project.folder.resolve()
+    below = (folder for folder in path.parents if folder != top and folder.is_relative_to(top))
+    nested = any((folder / "dprelease.yaml").is_file() for folder in below)
     scheduled, _ = find_scheduled(project)
     return not nested and path in {each.resolve() for each in scheduled}
-
-
-def _is_below(folder: Path, top: Path) -> bool:
-    return folder != top.resolve() and folder.is_relative_to(top.resolve())
 
 
 def _is_listed(project: Project, path: Path) -> bool:
@@ -147,7 +145,6 @@ def product_of(path: Path) -> Product:
         SpecError: If it is wrong, or has no schedule.
         OrchestratorError: If the project does not list it (DPR-O115).
     """
-    from dprelease.errors import OrchestratorError
     from dprelease.release.project import Project
     from dprelease.release.schedule.due import read_scheduled
 
@@ -215,8 +212,6 @@ def kept_plans(product: Product) -> Kept:
 
 
 def _differs(product: Product, period: str, fingerprint: str) -> bool:
-    from dprelease.errors import SpecError
-
     try:
         return product.project.resolve(product.project.load(product.target, period))[1] != fingerprint
     except SpecError:  # a period that the spec cannot be read for any more

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prefect import runtime
 
@@ -16,10 +15,8 @@ from dprelease.flows.concurrency import limit_names, one_at_a_time
 from dprelease.flows.pages import Listener, rename_run
 from dprelease.flows.run_context import RunContext, StepFailed, attempted
 from dprelease.flows.tasks import walk_steps
-
-if TYPE_CHECKING:
-    from dprelease.release.run import Request
-    from dprelease.release.schedule.due_runs import Agenda, Turn
+from dprelease.release.run import Request
+from dprelease.release.schedule.due_runs import Agenda, Turn, agenda, stays_charged, try_in_order
 
 __all__ = ["release_due"]
 
@@ -39,31 +36,24 @@ def release_due(target: str, period: str, most: int, *, synthetic: bool) -> str:
     listener = Listener()
     accounts = [] if synthetic else limit_names(runtime.flow_run.tags)
     if period or synthetic:
-        from dprelease.release.run import Request
-        from dprelease.release.schedule.due_runs import Turn
-
         request = Request(target=target, synthetic=synthetic, period=period or None)
         one = [Turn(period or "rehearsal")]
         with one_at_a_time(accounts):
             return _released(one, lambda turn: request, listener, 0, release=Path(target).stem, doing="one period")
-    from dprelease.release.schedule.due_runs import Turn, stays_charged
-
     if ended := _nothing_to_do(_agenda(target), listener):
         return ended  # asked before any line is waited in: most runs end here
     with one_at_a_time(accounts):
-        agenda = _agenda(target)  # whoever was before us has done some of it
-        if ended := _nothing_to_do(agenda, listener):
+        todo = _agenda(target)  # whoever was before us has done some of it
+        if ended := _nothing_to_do(todo, listener):
             return ended
-        first, last = agenda.turns[0], agenda.turns[: most or None][-1]
-        rename_run(f"{agenda.release}/{first}" + (f" to {last}" if last != first else ""), listener)
-        stays = partial(stays_charged, Path(target), agenda.release)
+        first, last = todo.turns[0], todo.turns[: most or None][-1]
+        rename_run(f"{todo.release}/{first}" + (f" to {last}" if last != first else ""), listener)
+        stays = partial(stays_charged, Path(target), todo.release)
         requested = partial(Turn.request, target=target)
-        return _released(agenda.turns, requested, listener, most, release=agenda.release, charged=stays)
+        return _released(todo.turns, requested, listener, most, release=todo.release, charged=stays)
 
 
 def _agenda(target: str) -> Agenda:
-    from dprelease.release.schedule.due_runs import agenda
-
     # All of it: a turn that fails for ever is the first one of every run, and must not be the only one.
     tell = partial(_tell, Path(target).stem)
     return attempted("what is due", lambda: agenda(Path(target), datetime.now(UTC)), tell)
@@ -107,8 +97,6 @@ def _released(
         doing: What others are told who find the lock.
         charged: Whether one that has failed stays charged: after that no new one is begun.
     """
-    from dprelease.release.schedule.due_runs import try_in_order
-
     done: list[str] = []
     failed: list[str] = []
 

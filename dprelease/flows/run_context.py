@@ -87,11 +87,11 @@ def chunks(batches: Sequence[Batch], threads: int) -> tuple[Chunk, ...]:
     labels = [_label(part) for part in cut]
     again = Counter(labels)
     seen: Counter[str] = Counter()
-    found = []
+    labelled = []
     for label, part in zip(labels, cut, strict=True):
         seen[label] += 1
-        found.append(Chunk(f"{label} #{seen[label]}" if again[label] > 1 else label, tuple(part)))
-    return tuple(found)
+        labelled.append(Chunk(f"{label} #{seen[label]}" if again[label] > 1 else label, tuple(part)))
+    return tuple(labelled)
 
 
 def _units(batches: Sequence[Batch]) -> list[list[Batch]]:

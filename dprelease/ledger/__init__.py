@@ -7,8 +7,8 @@ it in the table; the conformance tests then run on it.
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     ledger = open_ledger("sqlite:///state/ledger.db", Path(folder))
-...     ledger.standing(["people"]), ledger.find("census", "2024"), ledger.check()
-(Standing(accounts={}), None, ())
+...     ledger.heads(["people"]), ledger.find("census", "2024"), ledger.check()
+({}, None, ())
 """
 
 from __future__ import annotations
@@ -56,10 +56,6 @@ __all__ = [
 ]
 
 
-def _sqlite(url: str, folder: Path) -> Store:
-    return SQLiteStore(folder / url.removeprefix("sqlite:///"))
-
-
 def _postgres(url: str, folder: Path) -> Store:
     from dprelease.ledger.stores.postgres import PostgresStore  # a driver that not every installation has
 
@@ -79,7 +75,10 @@ class LedgerKind(NamedTuple):
 
 
 LEDGERS: dict[str, LedgerKind] = {
-    "sqlite": LedgerKind(Scheme(("sqlite:///",), "sqlite:///state/ledger.db"), _sqlite),
+    "sqlite": LedgerKind(
+        Scheme(("sqlite:///",), "sqlite:///state/ledger.db"),
+        lambda url, folder: SQLiteStore(folder / url.removeprefix("sqlite:///")),
+    ),
     "postgresql": LedgerKind(postgres_url.SCHEME, _postgres),
 }
 

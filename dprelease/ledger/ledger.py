@@ -362,7 +362,7 @@ class Ledger(Reader):
         return reservation
 
     def _plan(self, rows: Transaction, reservation: Reservation) -> ReleasePlan:
-        return ReleasePlan.from_canonical(view.plan_text(rows, reservation))
+        return ReleasePlan.from_canonical(view.plan_text(rows, reservation.sequence, reservation.plan_fingerprint))
 
     def _known_steps(self, rows: Transaction, reservation: Reservation) -> Mapping[str, int | None]:
         """How many numbers each measurement of a reservation has: one of a step, or of a piece of one."""

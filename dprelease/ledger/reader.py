@@ -25,7 +25,7 @@ from dprelease.ledger.tables.published import PublishedBundle, bundles_lacking
 from dprelease.ledger.tables.sources import Read, files_read, require_readable
 from dprelease.ledger.tables.windowed import with_named_times
 from dprelease.noise import Measurement
-from dprelease.plan.document import AccountStanding, Head, ReleasePlan, Standing
+from dprelease.plan.document import Head, ReleasePlan
 from dprelease.plan.document.account import AccountLosses
 
 __all__ = ["Reader"]
@@ -94,23 +94,6 @@ class Reader:
             LedgerError: It cannot be done from here.
         """
         self._store.break_lock(holder)
-
-    def standing(self, accounts: Sequence[str]) -> Standing:
-        """Heads and charged events of these accounts; unknown ones are left out. Creates nothing.
-
-        A head is the last entry that opened, charged or gave back to the account.
-        """
-        with self._reading() as rows:
-            stands = view.whole_state(rows).accounts if rows else {}
-        return Standing(
-            accounts={
-                name: AccountStanding(
-                    head=stands[name].head, charged=tuple(paid.events for paid in stands[name].charged.values())
-                )
-                for name in accounts
-                if name in stands
-            }
-        )
 
     def heads(self, accounts: Sequence[str]) -> dict[str, Head]:
         """The last entry that changed each of these accounts; unknown ones are left out. Quick."""

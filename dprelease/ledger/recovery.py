@@ -94,20 +94,22 @@ class _Recovery:
         self.write, self._at, self._by = write, at, by
         self._lost_courses = [known for known in courses if not self._has(known.head)]
         self._published = published
-        told = write.state.place[1] if write.state.place else None
+        place = write.state.place[1] if write.state.place else None
         ids = (
-            [told.ledger]
-            if told
+            [place.ledger]
+            if place
             else [known.ledger for known in courses]
             + [each.published.ledger for each in published if each.published.ledger]
         )
-        self._unproven = bool(told and guard.hosts.moved(told, store.server) and not guard.hosts.proven(told.anchors))
+        self._unproven = bool(
+            place and guard.hosts.moved(place, store.server) and not guard.hosts.proven(place.anchors)
+        )
         self._facts: dict[str, Any] = {
             "ledger": ids[0] if ids else os.urandom(16).hex(),
             "place": store.place,
-            "anchors": guard.named(told),
-            "server": store.server or (told.server if told else ""),
-            "unasked": guard.hosts.unasked(told, store.server, gone),
+            "anchors": guard.named(place),
+            "server": store.server or (place.server if place else ""),
+            "unasked": guard.hosts.unasked(place, store.server, gone),
             "why": why,
             "at": at,
             "by": by,
@@ -126,11 +128,11 @@ class _Recovery:
             said += self._lost(known.releases)
         absent = bundles_lacking(self.write.rows, [each.published for each in self._published])
         lost = {each.entry for each in absent}
-        found = sorted(
+        proofs = sorted(
             (each for each in self._published if each.published.entry in lost),
             key=lambda each: each.published.entry.sequence,
         )
-        for each in found:
+        for each in proofs:
             said += self._take(each)
         if self._facts["unasked"]:
             said.append(f"still to be asked, each by `ledger recover` there: {', '.join(self._facts['unasked'])}")
@@ -300,10 +302,10 @@ def cannot_take(bundle: Evidence) -> LedgerError:
 
 def _was_added(rows: Transaction, known: Head) -> bool:
     """Whether an earlier recovery, which did not come to renewing the anchors, has charged what is lost up to there."""
-    found = [
+    bodies = [
         view.at(rows, row[0]).facts() for row in rows.execute("SELECT sequence FROM entries WHERE kind = 'recover'")
     ]
-    return any(isinstance(body, Recovered) and body.known == known for body in found)
+    return any(isinstance(body, Recovered) and body.known == known for body in bodies)
 
 
 def _given_back_since(rows: Transaction, common: int, known: AnchorKnowledge) -> list[int]:

@@ -25,6 +25,7 @@ from dprelease.errors import BudgetExceeded, MissingExtra
 from dprelease.ledger import Charge, Ledger, StepKey, open_ledger
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
+from tests.ledgers import standing_of
 
 CELLS = 3
 _HUNG = 900  # seconds
@@ -83,7 +84,7 @@ def watch(ledger: Ledger, cap: str) -> None:
     while count < int(cap):
         began = time.monotonic()
         # It raises where the balances are not the sums of the charges, and where the anchors know more.
-        count = len(ledger.standing(["people"]).of("people").charged)
+        count = len(standing_of(ledger, ["people"]).of("people").charged)
         assert len(ledger.reservations()) >= count
         say("saw", count)
         time.sleep(3 * (time.monotonic() - began))  # a quarter of a core: the others are to write meanwhile

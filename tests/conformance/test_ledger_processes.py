@@ -20,7 +20,7 @@ import pytest
 from dprelease.ledger import LEDGERS, Ledger, open_ledger
 from dprelease.plan.document import ReleasePlan
 from tests import postgres as servers
-from tests.ledgers import key, plan
+from tests.ledgers import key, plan, standing_of
 
 WORKER = Path(__file__).with_name("ledger_worker.py")
 
@@ -34,7 +34,7 @@ def url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return "sqlite:///state/ledger.db"
     database = request.getfixturevalue("postgres")
-    importlib.import_module("dprelease.ledger.stores.postgres").create(database.owner, servers.RUNNER)
+    importlib.import_module("dprelease.ledger.stores.postgres").create_ledger(database.owner, servers.RUNNER)
     return str(database.runner)
 
 
@@ -43,7 +43,7 @@ def kinds(ledger: Ledger) -> list[str]:
 
 
 def charged(ledger: Ledger) -> int:
-    return len(ledger.standing(["people"]).of("people").charged)
+    return len(standing_of(ledger, ["people"]).of("people").charged)
 
 
 def _write(made: ReleasePlan, folder: Path) -> str:

@@ -13,12 +13,12 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, StalePlan, UnsupportedEvent
 from dprelease.ledger import LEDGERS, Ledger, StepKey, open_ledger
-from dprelease.plan.document import Head, ReleasePlan, Standing
+from dprelease.plan.document import Head, ReleasePlan
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.filters import account_loss
 from dprelease.privacy.unit import Neighboring
 from tests import postgres as servers
-from tests.ledgers import account, answer, charges, key, plan
+from tests.ledgers import Standing, account, answer, charges, key, plan, standing_of
 
 TWO = {"a": "people", "b": "visits"}
 
@@ -32,7 +32,7 @@ def url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return "sqlite:///state/ledger.db"
     database = request.getfixturevalue("postgres")
-    importlib.import_module("dprelease.ledger.stores.postgres").create(database.owner, servers.RUNNER)
+    importlib.import_module("dprelease.ledger.stores.postgres").create_ledger(database.owner, servers.RUNNER)
     return str(database.runner)
 
 
@@ -49,11 +49,11 @@ def kinds(ledger: Ledger) -> list[str]:
 
 
 def charged(ledger: Ledger, name: str = "people") -> int:
-    return len(ledger.standing([name]).of(name).charged)
+    return len(standing_of(ledger, [name]).of(name).charged)
 
 
 def test_looking_at_a_ledger_that_is_not_there_creates_nothing(ledger: Ledger, tmp_path: Path) -> None:
-    assert ledger.standing(["people"]) == Standing()
+    assert standing_of(ledger, ["people"]) == Standing()
     assert ledger.find("survey", "2024") is None
     assert ledger.stored(StepKey("survey", "2024", "plan", "one")) is None
     assert ledger.measured("survey", "2024", "plan") == frozenset()
@@ -76,7 +76,7 @@ def test_a_reservation_opens_its_account_charges_it_and_is_found_again(ledger: L
     assert (kept.sequence, kept.hash) == (last.sequence, last.hash)
     assert ledger.find("survey", "2024") == kept
     assert ledger.reservations() == (kept.model_copy(update={"plan": ""}),)  # a list is not to hold every plan
-    standing = ledger.standing(["people", "nobody"])
+    standing = standing_of(ledger, ["people", "nobody"])
     assert standing.of("people").head == Head(sequence=last.sequence, hash=last.hash)
     assert standing.of("people").charged == (made.event_of("people"),)
     assert "nobody" not in standing.accounts
@@ -102,7 +102,7 @@ def test_another_plan_for_the_same_release_and_period_is_refused_and_both_are_na
 def test_a_plan_frozen_against_a_head_that_moved_is_stale(ledger: Ledger) -> None:
     first, second = plan(), plan(period="2025")
     ledger.reserve(first, charges(first))
-    seen = {"people": ledger.standing(["people"]).of("people").head}
+    seen = {"people": standing_of(ledger, ["people"]).of("people").head}
     with pytest.raises(StalePlan, match="people moved from entry 0 to 3"):
         ledger.reserve(second, charges(second), {})
     with pytest.raises(StalePlan, match="another ledger"):
@@ -114,7 +114,7 @@ def test_a_plan_frozen_against_a_head_that_moved_is_stale(ledger: Ledger) -> Non
 def test_an_entry_that_charges_nothing_makes_no_plan_stale(ledger: Ledger) -> None:
     first, second, dear = plan(), plan(period="2025"), plan(period="2026", cost="2")
     kept = ledger.reserve(first, charges(first))
-    seen = {"people": ledger.standing(["people"]).of("people").head}
+    seen = {"people": standing_of(ledger, ["people"]).of("people").head}
     ledger.commit(key(kept), answer())
     ledger.close("survey", "2024", kept.plan_fingerprint, "manifest")
     with pytest.raises(BudgetExceeded):
@@ -191,7 +191,7 @@ def test_all_accounts_are_charged_or_none(ledger: Ledger) -> None:
     with pytest.raises(BudgetExceeded, match="account visits") as error:
         ledger.reserve(made, charges(made, [account(), account("visits", epsilon="1/4")]))
     assert "account people" not in str(error.value)
-    assert ledger.standing(["people", "visits"]) == Standing()
+    assert standing_of(ledger, ["people", "visits"]) == Standing()
     kept = ledger.reserve(made, charges(made))
     assert [facts.name for facts in kept.accounts] == ["people", "visits"]
     assert (charged(ledger), charged(ledger, "visits")) == (1, 1)
@@ -310,7 +310,7 @@ def test_a_reservation_is_given_back_only_while_nothing_was_measured(ledger: Led
     assert ledger.find("survey", "2024") is None
     assert ledger.reservations() == ()
     assert charged(ledger) == 0
-    assert ledger.standing(["people"]).of("people").head.sequence == 4
+    assert standing_of(ledger, ["people"]).of("people").head.sequence == 4
     with pytest.raises(BrokenPromiseError, match="DPR-L901"):
         ledger.commit(key(kept), answer())
     with pytest.raises(LedgerError, match="DPR-L130"):

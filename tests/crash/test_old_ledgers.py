@@ -15,7 +15,7 @@ from dprelease.ledger import Ledger, open_ledger
 from dprelease.ledger.stores.sqlite_schema import VERSION
 from dprelease.plan.document import ReleasePlan
 from tests.fixtures.write_ledger import STEPS
-from tests.ledgers import answer, charges, key, plan
+from tests.ledgers import answer, charges, key, plan, standing_of
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 FILES = sorted(FIXTURES.glob("ledger_v*.sql"))
@@ -45,7 +45,7 @@ def test_every_version_before_this_one_is_here() -> None:
 
 def test_it_is_sound(ledger: Ledger) -> None:
     assert ledger.check() == ()
-    assert ledger.standing(["people"]).of("people").head.sequence > 0
+    assert standing_of(ledger, ["people"]).of("people").head.sequence > 0
     assert ledger.check() == ()  # as well when it has been brought to this version
 
 
@@ -80,7 +80,7 @@ def test_its_answers_are_there(ledger: Ledger) -> None:
 
 def test_its_spend_counts(ledger: Ledger) -> None:
     """Three releases stand charged with epsilon 2/10 to people and 1/10 to homes, of 1 each."""
-    standing = ledger.standing(["people", "homes"])
+    standing = standing_of(ledger, ["people", "homes"])
     assert standing.of("people").head == standing.of("homes").head
     for account, left in (("people", "4"), ("homes", "7")):
         more = plan(period=f"more {account}", cost=f"{left}01/1000", steps={"one": account})

@@ -32,7 +32,7 @@ from dprelease.publish import folder_for
 from dprelease.release.records.errata import errata, write_errata
 from dprelease.release.records.export import export
 from dprelease.release.records.status import accounts_of
-from tests.ledgers import SQLiteLedger, account, answer, charges, key, plan
+from tests.ledgers import SQLiteLedger, account, answer, charges, key, plan, standing_of
 
 ONE = Sensitivity.of_one_cell(1)
 WRONG = Fault(why="the sampler was wrong", package="numpy", version="9", factor=Fraction(2))
@@ -156,7 +156,7 @@ def test_releases_that_ran_with_it_are_charged_what_they_really_cost(tmp_path: P
     ledger.incident(WRONG)
     assert spent(ledger) == {"people": "0.8125", "firms": "0.5"}
     assert ledger.check() == ()
-    assert ledger.standing(["people"]).accounts["people"].charged[0].events[0].scale == 4  # type: ignore[union-attr]
+    assert standing_of(ledger, ["people"]).accounts["people"].charged[0].events[0].scale == 4  # type: ignore[union-attr]
 
 
 def test_the_same_incident_again_charges_nothing_and_a_new_one_does(tmp_path: Path) -> None:

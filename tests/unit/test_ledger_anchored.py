@@ -15,7 +15,7 @@ from dprelease.errors import Corrupt, LedgerError
 from dprelease.ledger.anchors.anchors import Anchor
 from dprelease.ledger.model.anchor_lines import AnchorLine
 from dprelease.ledger.model.entry import Anchored
-from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan, standing_of
 
 
 def line(sequence: int, ledger: str = "id", **facts: Any) -> AnchorLine:
@@ -192,7 +192,7 @@ def test_an_anchor_that_cannot_be_written_lets_nothing_be_handed_on(
         lambda: ledger.commit(key(kept), answer()),
         lambda: opened().stored(key(kept)),
         lambda: opened().sourced(kept.release, kept.period, kept.plan_fingerprint),
-        lambda: opened().standing(["people"]),
+        lambda: standing_of(opened(), ["people"]),
     ):
         with pytest.raises(LedgerError, match="DPR-L144"):
             use()
@@ -236,7 +236,7 @@ def test_several_anchors_all_know_and_each_of_them_speaks_up(
         told = each.read_bytes()
         each.write_bytes(b"".join(told.splitlines(keepends=True)[:3]))
         with pytest.raises(Corrupt, match="was rolled back"):
-            opened(*three).standing(["people"])
+            standing_of(opened(*three), ["people"])
         each.write_bytes(told)
 
 
@@ -310,7 +310,7 @@ def test_an_anchor_of_another_ledger_is_refused(path: Path, head: Path, tmp_path
     fill(bare)
     bare.disconnect()
     with pytest.raises(Corrupt, match="DPR-L313"):
-        SQLiteLedger(path, [head]).standing(["people"])
+        standing_of(SQLiteLedger(path, [head]), ["people"])
     made, new = plan(), SQLiteLedger(tmp_path / "new" / "ledger.db", [head])
     with pytest.raises(Corrupt, match="DPR-L305"):
         new.reserve(made, charges(made))
@@ -326,7 +326,7 @@ def test_half_a_beginning_is_gone_on_with(opened: Callable[..., SQLiteLedger], h
     path.unlink()
     ledger = opened()
     with pytest.raises(Corrupt, match="DPR-L305"):
-        ledger.standing(["people"])
+        standing_of(ledger, ["people"])
     assert head.exists()
 
 

@@ -218,12 +218,12 @@ import resource, sys
 from pathlib import Path
 from dprelease.errors import LedgerError
 from dprelease.ledger.anchors.anchors import Anchor
-from dprelease.ledger.model.anchor_lines import Line
+from dprelease.ledger.model.anchor_lines import AnchorLine
 anchor = Anchor(Path(sys.argv[1]))
 size = anchor.path.stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, size + 40))
 try:
-    anchor.write(Line(ledger="id", sequence=2, hash="h"))
+    anchor.write(AnchorLine(ledger="id", sequence=2, hash="h"))
 except LedgerError as error:
     print(error)
 """

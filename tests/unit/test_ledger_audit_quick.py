@@ -14,7 +14,7 @@ from dprelease.canonical import dumps, sha256
 from dprelease.ledger.audit import audit as audit_module
 from dprelease.ledger.audit import memo
 from dprelease.ledger.audit.audit import EntryRow, Index, audit
-from dprelease.ledger.audit.plain_entries import plain_entry
+from dprelease.ledger.audit.memo import plain_entry
 from dprelease.ledger.model.entry import Closed, LedgerEntry, Sourced, StepMeasured
 from dprelease.ledger.model.history import events_digest
 from dprelease.ledger.tables.plans import Planned, Plans

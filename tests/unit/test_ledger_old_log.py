@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import Corrupt
-from tests.ledgers import SQLiteLedger, charges, plan
+from tests.ledgers import SQLiteLedger, charges, plan, standing_of
 
 
 def test_a_log_without_its_ledger_stops_a_new_one_and_recovery_goes_on_once_it_is_set_aside(tmp_path: Path) -> None:
@@ -25,11 +25,11 @@ def test_a_log_without_its_ledger_stops_a_new_one_and_recovery_goes_on_once_it_i
     database.unlink()
     ledger = SQLiteLedger(database, [anchor])
     with pytest.raises(Corrupt, match="is gone"):
-        ledger.standing(["people"])
+        standing_of(ledger, ["people"])
     with pytest.raises(Corrupt, match="is still there"):
         ledger.recover("deleted")
     assert not database.exists()
     shutil.move(log, tmp_path / "old-log")
     assert any("is lost" in line for line in ledger.recover("deleted"))
     assert ledger.check() == ()
-    assert len(ledger.standing(["people"]).of("people").charged) == 1
+    assert len(standing_of(ledger, ["people"]).of("people").charged) == 1

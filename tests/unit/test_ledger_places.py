@@ -20,7 +20,7 @@ import pytest
 from dprelease.errors import DpReleaseError, LedgerError
 from dprelease.ledger.stores.sqlite_schema import VERSION
 from dprelease.ledger.tables import view
-from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan, standing_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -172,7 +172,7 @@ def said(ledger: SQLiteLedger) -> list[str]:
     """What comes of a look, of a reservation and of a check."""
     made = plan(period="2030")
     lines = []
-    for use in (lambda: ledger.standing(["people"]), lambda: ledger.reserve(made, charges(made))):
+    for use in (lambda: standing_of(ledger, ["people"]), lambda: ledger.reserve(made, charges(made))):
         try:
             use()
             lines.append("done")
@@ -227,7 +227,7 @@ def test_root_does_not_write_into_somebody_elses_ledger_either(shared: Path) -> 
     fill(SQLiteLedger(path, [head]))
     given(shared, user)
     ledger, made = SQLiteLedger(path, [head]), plan(period="2030")
-    for use in (lambda: ledger.standing(["people"]), lambda: ledger.reserve(made, charges(made))):
+    for use in (lambda: standing_of(ledger, ["people"]), lambda: ledger.reserve(made, charges(made))):
         with pytest.raises(LedgerError, match=f"belongs to user {user}"):
             use()
 
@@ -295,7 +295,7 @@ def test_a_schema_from_the_future_is_refused_and_left_as_it_is(tmp_path: Path) -
     content, told = path.read_bytes(), head.read_bytes()
     made = plan(period="2030")
     for use in (
-        lambda: ledger.standing(["people"]),
+        lambda: standing_of(ledger, ["people"]),
         lambda: ledger.reserve(made, charges(made)),
         lambda: ledger.commit(key(kept), answer()),
         lambda: ledger.recover("please"),

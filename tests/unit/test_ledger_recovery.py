@@ -16,7 +16,7 @@ from dprelease.ledger.anchors.anchors import Anchor
 from dprelease.ledger.model.entry import Recovered
 from dprelease.ledger.tables import view
 from dprelease.plan.document import ReleasePlan
-from tests.ledgers import SQLiteLedger, World, answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, World, answer, charges, fill, key, plan, standing_of
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def refused(world: World, code: str) -> None:
     """Nothing can be done with it: nothing is read, charged or handed on."""
     made = plan(period="2099")
     for use in (
-        lambda ledger: ledger.standing(["people"]),
+        lambda ledger: standing_of(ledger, ["people"]),
         lambda ledger: ledger.find("survey", "2024"),
         lambda ledger: ledger.reserve(made, charges(made)),
         lambda ledger: ledger.reservations(),
@@ -230,7 +230,7 @@ def test_a_copy_at_another_path_is_refused(world: World) -> None:
     shutil.copy(world.path, copy)
     for bare in (True, False):
         with pytest.raises(LedgerError, match="DPR-L306"):
-            world.ledger(path=copy, bare=bare).standing(["people"])
+            standing_of(world.ledger(path=copy, bare=bare), ["people"])
     linked = world.folder / "link"
     linked.symlink_to(world.path.parent)
     assert world.ledger(path=linked / "ledger.db").check() == ()  # a link is no other place
@@ -253,7 +253,7 @@ def test_a_moved_ledger_is_recovered_and_the_old_one_is_then_behind(world: World
     moved.commit(key(kept), answer())
     moved.close("survey", "2025", kept.plan_fingerprint, "manifest")
     with pytest.raises(Corrupt, match="DPR-L310"):
-        world.ledger().standing(["people"])
+        standing_of(world.ledger(), ["people"])
 
 
 def test_another_ledger_in_its_place_is_refused_and_both_are_charged(world: World) -> None:
@@ -340,7 +340,7 @@ def test_one_of_two_anchors_is_enough(world: World) -> None:
         data = gone.read_bytes()
         gone.unlink()
         with pytest.raises(Corrupt, match="DPR-L31"):
-            world.ledger(*two).standing(["people"])
+            standing_of(world.ledger(*two), ["people"])
         gone.write_bytes(data)
     world.restore()
     two[0].unlink()

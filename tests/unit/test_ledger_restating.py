@@ -15,7 +15,7 @@ from dprelease.ledger.model.balance import Balance
 from dprelease.ledger.model.entry import Reserved
 from dprelease.ledger.tables import view
 from dprelease.plan.document import ReleasePlan
-from tests.ledgers import SQLiteLedger, account, answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, account, answer, charges, fill, key, plan, standing_of
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_plans_and_draws_are_kept_once_however_often_they_are_released(ledger: S
     made = [body for body in bodies if isinstance(body, Reserved)]
     assert {body.plan for body in made} == {""}
     assert len({body.charges[0].digest for body in made}) == 1
-    assert len(ledger.standing(["people"]).of("people").charged) == 5
+    assert len(standing_of(ledger, ["people"]).of("people").charged) == 5
 
 
 def test_a_quote_charges_nothing_and_says_what_a_reservation_would(ledger: SQLiteLedger) -> None:
@@ -265,4 +265,4 @@ def test_a_quote_charges_nothing_and_says_what_a_reservation_would(ledger: SQLit
     assert (charged[0].facts, charged[0].windows) == (kept.accounts[0], kept.windows)
     _, refused = ledger.quote(charges(made), "2025")
     assert [(facts.name, facts.after.epsilon) for facts in refused] == [("people", Fraction(12, 10))]
-    assert ledger.heads(["people", "nobody"]) == {"people": ledger.standing(["people"]).of("people").head}
+    assert ledger.heads(["people", "nobody"]) == {"people": standing_of(ledger, ["people"]).of("people").head}

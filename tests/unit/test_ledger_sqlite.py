@@ -19,7 +19,7 @@ from dprelease.ledger.stores import sqlite, sqlite_schema
 from dprelease.ledger.stores.sqlite import sqlite_error
 from dprelease.ledger.stores.sqlite_schema import VERSION
 from dprelease.ledger.tables.view import require_head
-from tests.ledgers import SQLiteLedger, answer, charges, key, plan
+from tests.ledgers import SQLiteLedger, answer, charges, key, plan, standing_of
 from tests.ledgers import fill as whole
 
 
@@ -194,7 +194,7 @@ def test_a_database_of_something_else_is_refused(ledger: SQLiteLedger, path: Pat
     with raw(path) as connection:
         connection.execute("CREATE TABLE t(x)")
     with pytest.raises(Corrupt, match="DPR-L301"):
-        ledger.standing(["people"])
+        standing_of(ledger, ["people"])
 
 
 def test_a_newer_schema_is_refused(ledger: SQLiteLedger, path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_newer_schema_is_refused(ledger: SQLiteLedger, path: Path) -> None:
     with raw(path) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     made = plan(period="2025")
-    for use in (lambda: ledger.standing(["people"]), lambda: ledger.reserve(made, charges(made))):
+    for use in (lambda: standing_of(ledger, ["people"]), lambda: ledger.reserve(made, charges(made))):
         with pytest.raises(LedgerError, match=r"DPR-L141 .* from a newer dprelease"):
             use()
     (finding,) = ledger.check()
@@ -274,7 +274,7 @@ def test_a_ledger_that_disappears_or_is_replaced_is_noticed(ledger: SQLiteLedger
     assert [each.period for each in ledger.reservations()] == ["2024"]  # no anchor tells that it was rolled back
     path.unlink()
     with pytest.raises(Corrupt, match="has disappeared"):
-        ledger.standing(["people"])
+        standing_of(ledger, ["people"])
     made = plan()
     with pytest.raises(Corrupt, match="has disappeared"):
         ledger.reserve(made, charges(made))
@@ -291,7 +291,7 @@ def test_places_that_cannot_hold_a_ledger_say_why(
     ledger.reserve(made, charges(made))
     monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)
     with pytest.raises(LedgerError, match=r"belongs to user \d+, and this process is user 4000000"):
-        ledger.standing(["people"])
+        standing_of(ledger, ["people"])
 
 
 def test_a_read_only_disk_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError, Corrupt
 from dprelease.ledger.model.history import events_digest
-from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan
+from tests.ledgers import SQLiteLedger, answer, charges, fill, key, plan, standing_of
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_a_broken_head_or_a_gap_stops_every_use_but_the_check(ledger: SQLiteLedg
     with pytest.raises(Corrupt, match="DPR-L302"):
         ledger.reserve(made, charges(made))
     with pytest.raises(Corrupt, match="DPR-L302"):
-        ledger.standing(["people"])
+        standing_of(ledger, ["people"])
     assert ledger.check()
 
 
@@ -198,7 +198,7 @@ def test_a_charge_that_was_altered_is_not_believed(ledger: SQLiteLedger, path: P
     tamper(path, 'UPDATE entries SET body = replace(body, \'"loss":"1/5"\', \'"loss":"1/9"\') WHERE sequence = 3')
     made = plan(period="2025")
     for use in (
-        lambda: ledger.standing(["people"]),
+        lambda: standing_of(ledger, ["people"]),
         lambda: ledger.find("survey", "2024"),
         lambda: ledger.quote(charges(made), "2025"),
         lambda: ledger.reserve(made, charges(made)),
@@ -212,7 +212,7 @@ def test_draws_that_were_altered_are_not_believed(ledger: SQLiteLedger, path: Pa
     fill(ledger)
     tamper(path, f"UPDATE contents SET payload = x'00' WHERE {IS_EVENT}")
     with pytest.raises(Corrupt, match=r"what it keeps as .* was altered"):
-        ledger.standing(["people"])
+        standing_of(ledger, ["people"])
 
 
 def test_a_plan_that_was_altered_is_never_run(ledger: SQLiteLedger, path: Path) -> None:

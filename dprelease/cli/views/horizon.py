@@ -51,8 +51,7 @@ def _purse(tally: Tally, charge: Charge) -> Purse:
     account, stand = charge.account, tally.state.accounts.get(charge.account.name)
     if stand is None:
         return Purse(account, charge.cap)
-    hint = "an account keeps these for ever: use another account name for another promise"
-    require_same(stand.account, account, "opened", hint)
+    require_same(stand.account, account, "opened")
     series = None
     if account.composition == "pld" and stand.loss is not None:
         digest = events_digest(charge.events)

@@ -18,6 +18,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterState,
     FlowRunFilterStateName,
 )
+from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.deployments.runner import RunnerDeployment
@@ -40,6 +41,8 @@ __all__ = ["UNFINISHED", "hanging", "register", "run_deployments"]
 _AT_ONCE = 4  # runs, each a process of its own
 _AGAIN = 5.0  # seconds
 _MISSED = 200  # late runs that are looked at, the most that Prefect lists at once
+UNFINISHED = ("Submitting", "Pending", "Running", "Retrying", "AwaitingRetry", "Cancelling")
+_LONG = timedelta(minutes=10)
 _SILENT = (httpx.TransportError, PrefectHTTPStatusError)  # a server that is gone, or is starting
 
 
@@ -136,50 +139,54 @@ def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
         return None
 
 
-def _changes(found: DeploymentResponse, wanted: RunnerDeployment) -> tuple[str, ...]:
+def _changes(registered: DeploymentResponse, wanted: RunnerDeployment) -> tuple[str, ...]:
     """What is not as it is wanted, in words."""
     compared = {
-        "spec": (found.version, wanted.version),
-        "schedule": (_schedules(found.schedules), _schedules(wanted.schedules or ())),
-        "parameters": (found.parameters, wanted.model_dump(mode="json")["parameters"]),
-        "description": (found.description, wanted.description),
-        "tags": (sorted(found.tags), sorted(wanted.tags)),
-        "work pool": (found.work_pool_name, wanted.work_pool_name),
-        "environment": (found.job_variables or {}, wanted.job_variables or {}),
-        "pull steps": (found.pull_steps or [], []),
-        "entry point": (found.entrypoint, wanted.entrypoint),
+        "spec": (registered.version, wanted.version),
+        "schedule": (_schedules(registered.schedules), _schedules(wanted.schedules or ())),
+        "parameters": (registered.parameters, wanted.model_dump(mode="json")["parameters"]),
+        "description": (registered.description, wanted.description),
+        "tags": (sorted(registered.tags), sorted(wanted.tags)),
+        "work pool": (registered.work_pool_name, wanted.work_pool_name),
+        "environment": (registered.job_variables or {}, wanted.job_variables or {}),
+        "pull steps": (registered.pull_steps or [], []),
+        "entry point": (registered.entrypoint, wanted.entrypoint),
     }
     return tuple(name for name, (is_now, shall_be) in compared.items() if is_now != shall_be)
 
 
 def _schedules(schedules: Sequence[Any]) -> list[str]:
     """``0 6 5 * * Europe/Paris``, or ``every 20 s``."""
-    found = []
+    texts = []
     for each in schedules:
         when = each.schedule
         every = getattr(when, "interval", None)
-        found.append(f"every {every.total_seconds():g} s" if every else f"{when.cron} {when.timezone}")
-    return found
+        texts.append(f"every {every.total_seconds():g} s" if every else f"{when.cron} {when.timezone}")
+    return texts
+
+
+def _runs_in(states: Sequence[str], deployment: str, client: SyncPrefectClient) -> list[FlowRun]:
+    """The runs of a deployment that are in one of these states, by name, the newest first."""
+    return client.read_flow_runs(
+        deployment_filter=DeploymentFilter(name=DeploymentFilterName(any_=[deployment])),
+        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(name=FlowRunFilterStateName(any_=list(states)))),
+        sort=FlowRunSort.EXPECTED_START_TIME_DESC,
+        limit=_MISSED,
+    )
 
 
 def _pass_over_late(deployment: str) -> None:
     """Cancel the runs that nobody ran in time, but for the last: that one releases what all of them would have."""
-    of = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
-    late = FlowRunFilter(state=FlowRunFilterState(name=FlowRunFilterStateName(any_=["Late"])))
-    newest_first = FlowRunSort.EXPECTED_START_TIME_DESC
     with get_client(sync_client=True) as client:
-        missed = client.read_flow_runs(deployment_filter=of, flow_run_filter=late, sort=newest_first, limit=_MISSED)
-        for run in missed[1:]:
+        for run in _runs_in(["Late"], deployment, client)[1:]:
             client.set_flow_run_state(run.id, Cancelled(message="passed over: a later run does the same"), force=True)
 
 
 def _tell_hanging(deployment: str, told: Callable[[str], None]) -> None:
     """Name the runs that were left in a state that nobody will end, for their process was killed."""
-    of = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
-    begun = FlowRunFilter(state=FlowRunFilterState(name=FlowRunFilterStateName(any_=list(UNFINISHED))))
     with get_client(sync_client=True) as client:
-        found = client.read_flow_runs(deployment_filter=of, flow_run_filter=begun, limit=_MISSED)
-    runs = [(str(run.id), run.state.name or "", run.state.timestamp) for run in found if run.state is not None]
+        begun = _runs_in(UNFINISHED, deployment, client)
+    runs = [(str(run.id), run.state.name or "", run.state.timestamp) for run in begun if run.state is not None]
     for line in hanging(deployment, runs, datetime.now(UTC)):
         told(line)
 
@@ -255,12 +262,6 @@ def run_deployments(products: Sequence[Product], every: float | None, most: int,
         except Exception as error:
             told(f"Prefect's runner ended ({type(error).__name__}); starting another one")
             time.sleep(_AGAIN)
-
-
-UNFINISHED = ("Submitting", "Pending", "Running", "Retrying", "AwaitingRetry", "Cancelling")
-
-
-_LONG = timedelta(minutes=10)
 
 
 def hanging(release: str, runs: Sequence[tuple[str, str, datetime]], now: datetime) -> Iterator[str]:

@@ -100,8 +100,8 @@ class Anchor:
             LedgerError: The file cannot be read.
         """
         try:
-            found = [AnchorLine.from_bytes(part) for part in self.path.read_bytes().split(b"\n")]
-            lines = [line for line in found if line is not None]
+            parsed = [AnchorLine.from_bytes(part) for part in self.path.read_bytes().split(b"\n")]
+            lines = [line for line in parsed if line is not None]
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -115,28 +115,22 @@ class Anchor:
             LedgerError: It cannot be written; nothing may be handed on then.
         """
         hit("anchor.begun")
-        try:
-            with self._locked() as file:
-                self._cut_torn(file)
-                for line in lines:
-                    _put(file, line.to_bytes())
-                hit("anchor.written")
-                os.fsync(file)
-        except OSError as error:
-            raise self._unusable(error) from error
+        with self._locked() as file:
+            self._cut_torn(file)
+            for line in lines:
+                _put(file, line.to_bytes())
+            hit("anchor.written")
+            os.fsync(file)
         hit("anchor.synced")
 
     def begin(self, line: AnchorLine) -> AnchorLine:
         """Write a line unless there is one; the line that is there then. Errors as of :meth:`write`."""
-        try:
-            with self._locked() as file:
-                if (known := self.last()) is not None:
-                    return known
-                self._cut_torn(file)
-                _put(file, line.to_bytes())
-                os.fsync(file)
-        except OSError as error:
-            raise self._unusable(error) from error
+        with self._locked() as file:
+            if (known := self.last()) is not None:
+                return known
+            self._cut_torn(file)
+            _put(file, line.to_bytes())
+            os.fsync(file)
         return line
 
     def shorten(self) -> None:
@@ -149,7 +143,7 @@ class Anchor:
                 known = self.all()
                 if known is not None:
                     self._replace(known.to_lines())
-        except (OSError, Corrupt):
+        except (OSError, LedgerError):
             return  # whoever reads it next will say what is wrong
 
     def renew(self, lines: Sequence[AnchorLine]) -> None:
@@ -158,16 +152,13 @@ class Anchor:
         Raises:
             LedgerError: It cannot be written.
         """
-        try:
-            with self._locked() as file:
-                if os.fstat(file).st_size:
-                    number = 1
-                    while (aside := self.path.with_name(f"{self.path.name}.{number}")).exists():
-                        number += 1
-                    os.link(self.path, aside)
-                self._replace(lines)
-        except OSError as error:
-            raise self._unusable(error) from error
+        with self._locked() as file:
+            if os.fstat(file).st_size:
+                number = 1
+                while (aside := self.path.with_name(f"{self.path.name}.{number}")).exists():
+                    number += 1
+                os.link(self.path, aside)
+            self._replace(lines)
 
     def _replace(self, lines: Sequence[AnchorLine]) -> None:
         data = b"".join(line.to_bytes() for line in lines)
@@ -183,26 +174,35 @@ class Anchor:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
+        """The open file with its lock; what the system says of it, here and in the block, is an error of ours."""
+        try:
+            made = not self.path.exists()
+            if made:
+                make_folder(self.path.parent)
+            file = self._lock()
+            try:
+                yield file
+                if made:
+                    sync_folder(self.path.parent)
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _lock(self) -> int:
         # The file may be shortened, and so replaced, while this waits for its lock: then the new one is taken.
-        made = not self.path.exists()
-        if made:
-            make_folder(self.path.parent)
         while True:
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                there = os.fstat(file)
-                try:
-                    same = os.path.samestat(there, self.path.stat())
-                except FileNotFoundError:
-                    same = False
-                if same:
-                    yield file
-                    if made:
-                        sync_folder(self.path.parent)
-                    return
-            finally:
+                if os.path.samestat(os.fstat(file), self.path.stat()):
+                    return file
+            except FileNotFoundError:
+                pass
+            except BaseException:
                 os.close(file)
+                raise
+            os.close(file)
 
     @staticmethod
     def _cut_torn(file: int) -> None:
@@ -217,11 +217,11 @@ class Anchor:
         parts = data.split(b"\n")
         if not parts[-1]:
             parts.pop()
-        found = [AnchorLine.from_bytes(part) for part in parts]
-        if found and found[-1] is None:
-            found.pop()
-        lines = [line for line in found if line is not None]
-        if len(lines) != len(found) or len({line.ledger for line in lines}) > 1:
+        parsed = [AnchorLine.from_bytes(part) for part in parts]
+        if parsed and parsed[-1] is None:
+            parsed.pop()
+        lines = [line for line in parsed if line is not None]
+        if len(lines) != len(parsed) or len({line.ledger for line in lines}) > 1:
             raise Corrupt(
                 f"the anchor {self.path} is damaged",
                 detail="a line of it is not as it was written, or it was written by two ledgers",

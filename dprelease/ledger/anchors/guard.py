@@ -256,9 +256,9 @@ class Guard:
         write.account(partial(Anchored, **facts, why=why, server=server), {}, tells_place=True)
         self._leaving = self._not_listed(place.anchors if place else ())
 
-    def named(self, told: Placed | None) -> tuple[str, ...]:
+    def named(self, place: Placed | None) -> tuple[str, ...]:
         """Its anchors as entries name them: those of this host, and those that other hosts of the same server have."""
-        return self.hosts.named(told.anchors if told else (), self.journal.paths)
+        return self.hosts.named(place.anchors if place else (), self.journal.paths)
 
     def whole(self, write: Write, before: int, looked: Looked) -> AnchorLine | None:
         """What the anchors get of a write; with all balances where one of them lacks an entry from before it.
@@ -358,9 +358,9 @@ def _standing(state: State) -> dict[str, Any]:
     return {"balances": tuple(each.balance for each in stands), "terms": tuple(each.account for each in stands)}
 
 
-def _copied(told: str, found: str) -> LedgerError:
+def _copied(original: str, copy: str) -> LedgerError:
     return LedgerError(
-        f"the ledger {found} is a copy: it was made for {told}",
+        f"the ledger {copy} is a copy: it was made for {original}",
         detail="two copies of a ledger would let the same budget be spent twice",
         hint="use the one in its own place; if it was moved and the old one is gone, `dprelease ledger recover --why "
         "moved`",

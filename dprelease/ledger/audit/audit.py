@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError
-from dprelease.ledger.audit.memo import Memo, is_canonical, totals_of
-from dprelease.ledger.audit.plain_entries import PlainEntry, plain_entry
+from dprelease.ledger.audit.memo import Memo, PlainEntry, is_canonical, plain_entry, totals_of
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
 from dprelease.ledger.model.entry import (
     AccountChange,
@@ -70,15 +69,12 @@ class Contents(Protocol):
 
     def plan(self, digest: str) -> Planned:
         """Bytes that are a plan; ``ValidationError`` where they are none."""
-        ...
 
     def events(self, digest: str) -> Composed:
         """Bytes that are draws."""
-        ...
 
     def cells(self, digest: str) -> int | None:
         """How many numbers the measurement has that is kept as this; None where that is not to be told."""
-        ...
 
 
 @dataclass
@@ -100,7 +96,7 @@ class _Walked:
     contents: Contents
     memo: Memo = field(default_factory=Memo)
     plans: Plans = field(default_factory=Plans)
-    found: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
     state: State = field(default_factory=State)
     reservations: dict[int, _Reservation] = field(default_factory=dict)
     live: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -111,7 +107,7 @@ class _Walked:
     seen: Seen = field(default_factory=Seen)
 
     def say(self, sequence: int, what: str) -> None:
-        self.found.append(f"entry {sequence}: {what}")
+        self.findings.append(f"entry {sequence}: {what}")
 
 
 def audit(lines: Iterable[EntryRow], index: Index, contents: Contents) -> list[str]:
@@ -137,7 +133,7 @@ def audit(lines: Iterable[EntryRow], index: Index, contents: Contents) -> list[s
     for at, problem in walked.seen.left(walked.state.accounts):
         walked.say(at, problem)
     _check_index(walked, index)
-    return walked.found
+    return walked.findings
 
 
 def _walk(walked: _Walked, head: Head, kind: str, text: str) -> None:
@@ -180,7 +176,7 @@ def _check_pointers(walked: _Walked, at: int, body: Body | PlainEntry) -> None:
 
 
 def _check_balances(walked: _Walked, at: int, body: AccountChange) -> None:
-    marks, told = getattr(body, "marks", None), getattr(body, "balances", ())
+    marks, balances = getattr(body, "marks", None), getattr(body, "balances", ())
     if marks is None:
         if walked.state.place is not None:
             walked.say(at, "it does not say what stands behind it")
@@ -189,12 +185,12 @@ def _check_balances(walked: _Walked, at: int, body: AccountChange) -> None:
     place = walked.state.place[0] if walked.state.place else 0
     if (marks.heads, marks.place) != (heads, place):
         walked.say(at, "it does not say where what stands is found")
-    for balance in told:
+    for balance in balances:
         stand = walked.state.accounts.get(balance.account)
         if stand is None or _plain(stand.balance) != _plain(balance):
             walked.say(at, f"the balance of account {balance.account} is not what its charges add up to")
     changed = {name for name, sequence in heads.items() if sequence == at}
-    if changed != {balance.account for balance in told}:
+    if changed != {balance.account for balance in balances}:
         walked.say(at, "it does not carry the balances of the accounts that it changes")
 
 
@@ -254,8 +250,8 @@ def _plan(walked: _Walked, at: int, body: Reserved) -> Planned | None:
     except ValidationError:
         walked.say(at, "its plan cannot be read by this version of dprelease")
         return None
-    told = (body.release, body.period, body.spec_fingerprint)
-    if told != plan.name or (body.plan and sha256(body.plan.encode()) != body.plan_fingerprint):
+    names = (body.release, body.period, body.spec_fingerprint)
+    if names != plan.name or (body.plan and sha256(body.plan.encode()) != body.plan_fingerprint):
         walked.say(at, "its plan is of another release, spec or fingerprint")
     charged = {c.facts.name: events_digest(c.events) if c.events else c.digest for c in body.charges}
     if not plan.fits(charged, body.mended):

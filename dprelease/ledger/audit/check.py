@@ -71,11 +71,9 @@ class _Kept:
         self._cells: dict[str, int] = {}
 
     def plan(self, digest: str) -> Planned:
-        """Bytes that are a plan."""
         return self._planned.get(digest) or self._plans.read(view.kept_bytes(self._rows, digest).decode())
 
     def events(self, digest: str) -> Composed:
-        """Bytes that are draws."""
         return view.events(self._rows, self._events, digest)
 
     def cells(self, digest: str) -> int | None:

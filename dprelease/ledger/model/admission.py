@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError, StalePlan, UnsupportedEvent
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
@@ -70,15 +70,17 @@ def require_plan(plan: ReleasePlan, charges: Sequence[Charge]) -> None:
                 code="DPR-L180",
             )
         if charge.account.name in planned:
-            require_same(planned[charge.account.name], charge.account, "planned", "plan the release again")
+            require_same(planned[charge.account.name], charge.account, "planned")
 
 
-def require_same(then: Account, now: Account, verb: str, hint: str) -> None:
+def require_same(then: Account, now: Account, verb: Literal["planned", "opened"]) -> None:
     """Refuse another unit, relation, composition, kind of window or of stretches than an account had.
 
     Raises:
         LedgerError: Names the account and both.
     """
+    opened = "an account keeps these for ever: use another account name for another promise"
+    hint = "plan the release again" if verb == "planned" else opened
     for what in ("unit", "neighboring", "composition", "selecting", "order", "nests", "parallel"):
         if getattr(then, what) != getattr(now, what):
             raise LedgerError(
@@ -232,11 +234,10 @@ def assess_charges(
     for charge in charges:
         account, past = charge.account, state.accounts.get(charge.account.name)
         if past:
-            hint = "an account keeps these for ever: use another account name for another promise"
-            require_same(past.account, account, "opened", hint)
+            require_same(past.account, account, "opened")
         case = _Case(charge, past, events_digest(charge.events))
-        found, broken = _assess_series(case) if account.composition == "pld" else _assess_sum(case, period)
-        charged.append(found)
+        priced, broken = _assess_series(case) if account.composition == "pld" else _assess_sum(case, period)
+        charged.append(priced)
         refused += broken[:1]
     return tuple(charged), tuple(refused)
 
@@ -285,12 +286,12 @@ def _assess_series(case: _Case) -> tuple[Charged, list[AccountLosses]]:
     caps, loss = (case.charge.cap, account.lifetime), past.loss
     for cap in caps:
         _require_cap(account, cap)
-    told = [
+    losses = [
         AccountLosses(name=account.name, composition="pld", cap=cap, before=loss, after=loss)
         for cap in dict.fromkeys(caps)
     ]
-    over = [facts for facts in told if loss.epsilon > facts.cap.limit or loss.delta > facts.cap.delta]
-    return Charged(facts=told[0], digest=case.digest, spent=Spent()), over
+    over = [facts for facts in losses if loss.epsilon > facts.cap.limit or loss.delta > facts.cap.delta]
+    return Charged(facts=losses[0], digest=case.digest, spent=Spent()), over
 
 
 def out_of_budget(

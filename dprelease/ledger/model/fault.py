@@ -107,8 +107,8 @@ class Fault(Value):
 
     def is_of(self, body: Incident) -> bool:
         """Whether an entry records this very fault, whatever it corrected."""
-        told = (body.why, body.mechanism, body.package, body.version, body.factor, body.erratum)
-        return told == (self.why, self.mechanism, self.package, self.version, self.factor, self.erratum)
+        recorded = (body.why, body.mechanism, body.package, body.version, body.factor, body.erratum)
+        return recorded == (self.why, self.mechanism, self.package, self.version, self.factor, self.erratum)
 
 
 def events_corrected(event: Event, factor: Fraction) -> Event:
@@ -176,11 +176,11 @@ def cost_before(plan: ReleasePlan, account: Account) -> Composed | None:
     if times == 1:
         return None
     copies = 1 + plan.release.revisions
-    found = []
+    events = []
     for step in steps:
         each = _grown_before(step, plan.neighboring, times)
-        found.append(Repeated(event=each, count=copies) if copies > 1 else each)
-    return Composed(events=tuple(found))
+        events.append(Repeated(event=each, count=copies) if copies > 1 else each)
+    return Composed(events=tuple(events))
 
 
 def misstated(plan: ReleasePlan) -> bool:

@@ -93,8 +93,8 @@ class State:
     def marks(self, at: int, touched: Iterable[str], place: int | None = None) -> Marks:
         """Where to find everything behind entry ``at``, which changes the accounts in ``touched``."""
         known = {name: stand.head.sequence for name, stand in self.accounts.items()}
-        told = self.place[0] if self.place else 0
-        return Marks(place=told if place is None else place, heads={**known, **dict.fromkeys(touched, at)})
+        last_place = self.place[0] if self.place else 0
+        return Marks(place=last_place if place is None else place, heads={**known, **dict.fromkeys(touched, at)})
 
 
 def events_digest(events: Composed) -> str:
@@ -189,14 +189,11 @@ def replay(entries: Iterable[LedgerEntry], contents: Contents, state: State | No
     """
     stands = state or State()
     for entry in entries:
-        stands = _step(stands, entry, contents)
+        if entry.kind in ("measure", "close", "refuse", "source"):
+            stands = replace(stands, head=entry.head)
+        else:
+            stands = behind(stands, entry.head, entry.facts(), contents)
     return stands
-
-
-def _step(state: State, entry: LedgerEntry, contents: Contents) -> State:
-    if entry.kind in ("measure", "close", "refuse", "source"):
-        return replace(state, head=entry.head)
-    return behind(state, entry.head, entry.facts(), contents)
 
 
 def behind(state: State, head: Head, body: Body, contents: Contents) -> State:

@@ -194,10 +194,10 @@ def revises(past: Sequence[Past], plan: ReleasePlan, mark: str) -> bool:
     """
     release, number = plan.release, plan.release.revision
     name = f"{release.name} {release.period}"
-    found = current_publication(past)
-    if found is None:
+    publication = current_publication(past)
+    if publication is None:
         raise never_released(name)
-    base, revisions = found
+    base, revisions = publication
     if base.state != "closed":
         raise _unfinished(name, base)
     if base.plan != plan.at_revision(0).fingerprint():

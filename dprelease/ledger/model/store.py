@@ -49,18 +49,15 @@ class Transaction(Protocol):
     @property
     def fresh(self) -> bool:
         """Whether this is the first transaction on its connection: what is there has not been looked at yet."""
-        ...
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement; the rows that it returns, none for a write.
 
         Bytes come back as ``bytes``. A driver's error leaves as it is: the transaction's end translates it.
         """
-        ...
 
     def forget_secret(self, reservation: int) -> None:
         """Remove the key of a reservation that has ended: the one row that a ledger ever loses."""
-        ...
 
 
 class Lock(ABC):
@@ -121,16 +118,13 @@ class Store(Protocol):
     @property
     def place(self) -> str:
         """Where it is, canonical and without a password: ``sqlite:/srv/ledger.db``, ``postgresql:host:5432/name``."""
-        ...
 
     @property
     def server(self) -> str:
         """What the server's data are called until they are restored or fail over; empty: nobody can tell, or a file."""
-        ...
 
     def reading(self) -> AbstractContextManager[Transaction | None]:
         """One snapshot; None where there is no ledger yet."""
-        ...
 
     def writing(self, *, make: bool = False) -> AbstractContextManager[Transaction | None]:
         """One transaction, alone among all writers; durable when the context ends, rolled back by an error.
@@ -138,15 +132,12 @@ class Store(Protocol):
         Args:
             make: Create the ledger where there is none; otherwise None is handed out there.
         """
-        ...
 
     def lock(self, release: str, period: str, doing: str, clock: Callable[[], datetime]) -> Lock:
         """The lock of a release; not taken yet."""
-        ...
 
     def holders(self) -> tuple[Holder, ...]:
         """The locks that are described, held or left behind."""
-        ...
 
     def break_lock(self, holder: Holder) -> None:
         """End the process or session that holds a lock, or remove the words that a dead one left.
@@ -154,24 +145,19 @@ class Store(Protocol):
         Raises:
             LedgerError: If it cannot be done from here, such as a process on another host.
         """
-        ...
 
     def findings(self) -> list[str]:
         """What the database's own checks and a comparison of its tables and rules with fresh ones find."""
-        ...
 
     def after_close(self) -> None:
         """Called when a release is closed: a good moment to fold in a long log. Best effort."""
-        ...
 
     def disconnect(self) -> None:
         """Close idle connections; the store stays usable."""
-        ...
 
     @property
     def folder(self) -> Path | None:
         """The folder that contains the ledger file, or None for a database server."""
-        ...
 
 
 def row_identity(*names: str) -> str:

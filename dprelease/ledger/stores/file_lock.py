@@ -24,7 +24,20 @@ from dprelease.ledger.model.store import Holder, Lock
 __all__ = ["ReleaseLock", "break_lock", "file_holders", "turn"]
 
 
-class ReleaseLock(Lock):
+class _OpenFile:
+    """An open file, or folder, whose lock ends when it is closed."""
+
+    _file: int | None = None
+
+    def forget(self) -> None:
+        """Close it: frees the lock in the process that took it, and changes nothing in a forked child."""
+        file, self._file = self._file, None
+        _HELD.discard(self)
+        if file is not None:
+            os.close(file)
+
+
+class ReleaseLock(_OpenFile, Lock):
     """An ``flock`` on a file beside the ledger, which says who holds it.
 
     So it ends with the process however that dies, and a file left behind locks nothing.
@@ -42,7 +55,6 @@ class ReleaseLock(Lock):
     ) -> None:
         super().__init__(release, period, doing, clock)
         self.path = Path(os.path.abspath(folder)) / f"release-{fingerprint([release, period])[:32]}.lock"
-        self._file: int | None = None
 
     def acquire(self) -> None:
         """Take the lock."""
@@ -74,13 +86,6 @@ class ReleaseLock(Lock):
             # Said aloud, not left to the close: a child forked a moment ago may still hold the same open file.
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self.forget()
-
-    def forget(self) -> None:
-        """Close the file: frees the lock in the process that took it, and changes nothing in a forked child."""
-        file, self._file = self._file, None
-        _HELD.discard(self)
-        if file is not None:
-            os.close(file)
 
     def _holder(self, file: int) -> Locked:
         who = "another process, which has not said yet what it does"
@@ -128,11 +133,11 @@ def turn(folder: Path, patience: float) -> Iterator[bool]:
         mine.leave()
 
 
-class _Turn:
+class _Turn(_OpenFile):
     """One place in the line; ``file`` is the open folder, which this closes."""
 
     def __init__(self, file: int) -> None:
-        self._file: int | None = file
+        self._file = file
         self._mutex = threading.Lock()
         self._waits = self._left = self._mine = False
         _HELD.add(self)
@@ -177,13 +182,6 @@ class _Turn:
             if not self._waits:
                 self._close()
 
-    def forget(self) -> None:
-        """In a forked child: close the folder, which changes nothing for the parent."""
-        file, self._file = self._file, None
-        _HELD.discard(self)
-        if file is not None:
-            os.close(file)
-
     def _close(self) -> None:
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -193,7 +191,7 @@ class _Turn:
 
 
 # A forked child shares the open file, and would keep the lock alive after its parent is gone.
-_HELD: WeakSet[ReleaseLock | _Turn] = WeakSet()
+_HELD: WeakSet[_OpenFile] = WeakSet()
 forgotten_by_children(_HELD)
 
 
@@ -247,8 +245,8 @@ def _read(path: Path) -> Holder:
             held = True
     finally:
         os.close(file)
-    told = {name: facts[name] for name in ("host", "process", "since", "doing")}
-    return Holder(release=facts.get("release", ""), period=facts.get("period", ""), **told, alive=held)
+    words = {name: facts[name] for name in ("host", "process", "since", "doing")}
+    return Holder(release=facts.get("release", ""), period=facts.get("period", ""), **words, alive=held)
 
 
 def break_lock(folder: Path, holder: Holder) -> None:

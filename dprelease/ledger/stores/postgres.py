@@ -190,17 +190,17 @@ class PostgresStore:
                     raise
 
     def _look(self, session: Session) -> bool:
-        found = look(session, self._address.place)
-        if found is None and self._known:
+        ledger = look(session, self._address.place)
+        if ledger is None and self._known:
             raise Corrupt(f"the ledger {self._address.place} has disappeared", hint=RESTORE, code="DPR-L305")
-        name = f"{session.cluster}/{found}"
+        name = f"{session.cluster}/{ledger}"
         if self._known and name != self._known:
             raise Corrupt(f"another ledger is now at {self._address.place}", hint=RESTORE, code="DPR-L305")
-        self._known = name if found is not None else ""
-        self._server = _incarnation(session) if found is not None else ""
-        if session.cluster or found:
-            self._place = f"{self._address.place}#{session.cluster or found}"
-        return found is not None
+        self._known = name if ledger is not None else ""
+        self._server = _incarnation(session) if ledger is not None else ""
+        if session.cluster or ledger:
+            self._place = f"{self._address.place}#{session.cluster or ledger}"
+        return ledger is not None
 
     def _commit(self, session: Session, commit: str) -> None:
         # A COMMIT after a failed statement rolls back and says so without an error.

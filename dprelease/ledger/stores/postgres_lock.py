@@ -122,14 +122,14 @@ def _holder(query: str, application: str) -> Holder | None:
 
 def _held(session: Session) -> Iterator[tuple[int, Holder]]:
     for number, _, query, application in session.ask(_HELD):
-        found = _holder(query, application)
-        if found is not None:
-            yield number, found
+        holder = _holder(query, application)
+        if holder is not None:
+            yield number, holder
 
 
 def session_holders(session: Session) -> tuple[Holder, ...]:
     """Every release lock that is held in the database; one whose holder runs as another role lacks its release."""
-    return tuple(found for _, found in _held(session))
+    return tuple(holder for _, holder in _held(session))
 
 
 def end(session: Session, holder: Holder, place: str) -> None:

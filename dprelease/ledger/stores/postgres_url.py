@@ -27,10 +27,10 @@ def _same(url: str) -> str:
     that ``localhost`` and ``127.0.0.1`` are two places. What is no such URL, or names several servers, comes back as it
     is, to be refused by whoever connects.
     """
-    found = _SERVER.fullmatch(url)
-    if found is None or _NO_CODE.search(url) or "," in found["host"]:
+    parts_of_url = _SERVER.fullmatch(url)
+    if parts_of_url is None or _NO_CODE.search(url) or "," in parts_of_url["host"]:
         return url
-    user, host, port, database, query = found.groups()
+    user, host, port, database, query = parts_of_url.groups()
     text = "postgresql://" + ("" if user is None else ":".join(map(_recoded, user.split(":", 1))) + "@")
     text += f"[{_address(host[1:-1])}]" if host.startswith("[") else _host(host)
     text += f":{_number(port)}" if port else ""

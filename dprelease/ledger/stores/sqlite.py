@@ -89,11 +89,11 @@ class SQLiteStore:
     @contextmanager
     def reading(self) -> Iterator[_Rows | None]:
         """One snapshot."""
-        with self._connections.use() as found:
-            if found is None:
+        with self._connections.use() as used:
+            if used is None:
                 yield None
                 return
-            connection, fresh = found
+            connection, fresh = used
             connection.execute("BEGIN")
             yield _Rows(connection, fresh)
             connection.execute("COMMIT")
@@ -101,11 +101,11 @@ class SQLiteStore:
     @contextmanager
     def writing(self, *, make: bool = False) -> Iterator[_Rows | None]:
         """One immediate transaction."""
-        with self._connections.use(make=make) as found:
-            if found is None:
+        with self._connections.use(make=make) as used:
+            if used is None:
                 yield None
                 return
-            connection, fresh = found
+            connection, fresh = used
             with turn(self.folder, _PATIENCE):
                 connection.execute("BEGIN IMMEDIATE")
                 yield _Rows(connection, fresh)
@@ -125,15 +125,15 @@ class SQLiteStore:
 
     def findings(self) -> list[str]:
         """What SQLite's own checks and a comparison of the schema find."""
-        with self._connections.use() as found:
-            return _findings(found[0]) if found else []
+        with self._connections.use() as used:
+            return _findings(used[0]) if used else []
 
     def after_close(self) -> None:
         """Fold the write-ahead log in: a long one that is damaged loses its tail without a word."""
         # Best effort: while somebody reads, the log simply stays.
-        with self._connections.use() as found:
-            if found is not None:
-                connection = found[0]
+        with self._connections.use() as used:
+            if used is not None:
+                connection = used[0]
                 timeout = connection.execute("PRAGMA busy_timeout").fetchone()[0]
                 connection.execute("PRAGMA busy_timeout = 0")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -145,7 +145,9 @@ class SQLiteStore:
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         at, by = utc_text(self._clock()), this_process("migration")
-        sqlite_schema.migrate(connection, lambda found: record_migration(_Rows(connection), found, self.place, at, by))
+        sqlite_schema.migrate(
+            connection, lambda version: record_migration(_Rows(connection), version, self.place, at, by)
+        )
 
 
 def _findings(connection: sqlite3.Connection) -> list[str]:
@@ -249,21 +251,21 @@ class _Connections:
         _disconnect(self._idle, self._process)
 
     def _there(self, make: bool) -> bool:
-        found = require_owner(self.path)
-        if found is None and self._file is not None:
+        facts = require_owner(self.path)
+        if facts is None and self._file is not None:
             raise Corrupt(f"the ledger {self.path} has disappeared", hint=RESTORE, code="DPR-L305")
-        if found is None and make:
+        if facts is None and make:
             self._make()
-            found = require_owner(self.path)
-        if found is None:
+            facts = require_owner(self.path)
+        if facts is None:
             return False
         if self._process != os.getpid():
             self._inherited.append(self._idle)
             self._idle, self._process = [], os.getpid()
             weakref.finalize(self, _disconnect, self._idle, self._process)
-        if self._file != (found.st_dev, found.st_ino):
+        if self._file != (facts.st_dev, facts.st_ino):
             self.disconnect()
-            self._file = (found.st_dev, found.st_ino)
+            self._file = (facts.st_dev, facts.st_ino)
         return True
 
     def _take(self) -> tuple[sqlite3.Connection, bool]:

@@ -45,16 +45,7 @@ from dprelease.privacy.event import Composed, Event, Repeated
 from dprelease.privacy.filters import Spent, Terms, series_loss, spent_on
 from dprelease.privacy.periods import most_lost
 
-__all__ = [
-    "Correction",
-    "IncidentOutcome",
-    "Recorded",
-    "corrections",
-    "one_copy",
-    "record",
-    "recorded",
-    "spent_more",
-]
+__all__ = ["Correction", "IncidentOutcome", "Recorded", "corrections", "one_copy", "record", "recorded", "spent_more"]
 
 
 @dataclass(frozen=True)
@@ -142,7 +133,7 @@ def corrections(rows: Transaction, fault: Fault) -> tuple[Correction, ...]:
         body = view.at(rows, taken.sequence).facts()
         if not isinstance(body, Reserved) or not _ran(fault, body):
             continue
-        plan = _plan(rows, body)
+        plan = _plan(rows, taken)
         told_wrong = bool(fault.erratum) and misstated(plan)
         for name in todo:
             if fault.erratum and taken.revision and name not in taken.parts:
@@ -157,8 +148,8 @@ def corrections(rows: Transaction, fault: Fault) -> tuple[Correction, ...]:
     return tuple(changed)
 
 
-def _plan(rows: Transaction, body: Reserved) -> ReleasePlan:
-    return ReleasePlan.from_canonical(body.plan or view.kept_bytes(rows, body.plan_fingerprint).decode())
+def _plan(rows: Transaction, taken: TalliedRelease) -> ReleasePlan:
+    return ReleasePlan.from_canonical(view.plan_text(rows, taken.sequence, taken.plan))
 
 
 def _draws(charged: Tally, taken: TalliedRelease, paid: TalliedRelease, account: str) -> Composed:
@@ -286,8 +277,7 @@ def recorded(rows: Transaction, fault: Fault) -> tuple[Recorded, ...]:
                 terms = _terms(rows, balances[each.account])
                 sums = _sums_around(body, by_entry, balances[each.account], terms)
                 now = charged.draws.get(each.digest) or view.events(rows, {}, each.digest)
-                reserved = view.at(rows, taken.sequence).facts() if body.erratum else None
-                plan = _plan(rows, reserved) if isinstance(reserved, Reserved) else None
+                plan = _plan(rows, taken) if body.erratum else None
                 shown.append(Recorded(view.at(rows, at), taken, terms, now, each.spent, *sums, plan))
     return tuple(shown)
 

@@ -12,7 +12,7 @@ from dprelease.ledger.model.admission import assess_charges, require_same
 from dprelease.ledger.model.balance import Actor, Balance
 from dprelease.ledger.model.entry import AccountOpened, Closed, Refused, Reserved, SeriesSlot, Voided
 from dprelease.ledger.model.fault import ERRATA
-from dprelease.ledger.model.history import Stand, State, events_digest, spread_over
+from dprelease.ledger.model.history import Stand, State, charged_balance, events_digest, given_back, spread_over
 from dprelease.ledger.model.lifecycle import Past, replaces, revises
 from dprelease.ledger.model.reservation import Charge, Reservation
 from dprelease.ledger.model.store import Transaction
@@ -30,7 +30,6 @@ __all__ = ["Opening", "is_new", "record_closing", "record_reservation", "record_
 
 
 _NAMED = "the policy names the time by which its windows go"
-_FOR_EVER = "an account keeps these for ever: use another account name for another promise"
 
 
 class Opening:
@@ -53,7 +52,7 @@ class Opening:
         for account in accounts:
             stand = self._write.state.accounts.get(account.name)
             if stand is not None and is_named_now(stand.account, account):
-                require_same(stand.account, account, "opened", _FOR_EVER)
+                require_same(stand.account, account, "opened")
                 kept = stand.account.model_copy(update={"window": account.window})
                 self.record(kept, _NAMED, stand.series, stand.loss)
 
@@ -66,7 +65,7 @@ class Opening:
         """
         stand = self._write.state.accounts.get(account.name)
         if stand is not None:
-            require_same(stand.account, account, "opened", _FOR_EVER)
+            require_same(stand.account, account, "opened")
         known = stand.series if stand is not None else ()
         if (account.composition == "pld") != bool(series or known) or (stand is not None and series):
             raise LedgerError(
@@ -183,7 +182,7 @@ def record_reservation(
     write.keep(plan.canonical().encode())
     for charge in charges:
         write.keep(charge.events.canonical().encode())
-    entry = write.charge(body, {charge.facts.name: charge for charge in charged})
+    entry = write.rebalance(body, {charge.facts.name: charge for charge in charged}, charged_balance)
     hit("reserve.appended")
     write.index_reservation(entry, release, period, mark, facts["restates"])
     hit("reserve.indexed")
@@ -197,7 +196,7 @@ def record_void(write: Write, reservation: Reservation, why: str, at: str, by: A
         BrokenPromiseError: Something was read or measured for it, or it has ended.
     """
     release, period, plan = reservation.release, reservation.period, reservation.plan_fingerprint
-    read = view.sources(write.rows, reservation.sequence) or view.has_measurements(write.rows, reservation)
+    read = view.sources(write.rows, reservation.sequence) or view.measured_steps(write.rows, release, period, plan)
     if reservation.state != "open" or read:
         raise BrokenPromiseError(
             f"{release} {period} cannot be given back: it was read, or noise was drawn for it",
@@ -208,7 +207,7 @@ def record_void(write: Write, reservation: Reservation, why: str, at: str, by: A
     charged = reserved.charges if isinstance(reserved, Reserved) else ()
     charges = {charge.facts.name: write.priced(charge) for charge in charged}
     facts = {"release": release, "period": period, "plan": plan, "reservation": reservation.sequence}
-    entry = write.give_back(partial(Voided, **facts, why=why, at=at, by=by), charges)
+    entry = write.rebalance(partial(Voided, **facts, why=why, at=at, by=by), charges, given_back)
     write.end(reservation.sequence, entry, "void", (release, period, plan))
 
 

@@ -289,4 +289,5 @@ def _same(rows: Transaction, past: Sequence[Reservation], plan: ReleasePlan) -> 
     """Those of the past that asked what this plan asks; of a lost one nobody knows what it asked."""
     wanted = question(plan)
     known = [each for each in past if each.state != "lost"]
-    return [each for each in known if question(ReleasePlan.from_canonical(view.plan_text(rows, each))) == wanted]
+    texts = [view.plan_text(rows, each.sequence, each.plan_fingerprint) for each in known]
+    return [e for e, text in zip(known, texts, strict=True) if question(ReleasePlan.from_canonical(text)) == wanted]

@@ -208,8 +208,8 @@ def _require_sums(tally: Tally) -> None:
             raise _apart(stand)
 
 
-def _near(told: Fraction, found: Fraction) -> bool:
-    return abs(told - found) <= _GRAIN
+def _near(balance: Fraction, total: Fraction) -> bool:
+    return abs(balance - total) <= _GRAIN
 
 
 def _apart(stand: Stand) -> Corrupt:

@@ -34,7 +34,6 @@ __all__ = [
     "entries_after",
     "events",
     "find",
-    "has_measurements",
     "hash_at",
     "head",
     "history",
@@ -156,8 +155,8 @@ def place(rows: Transaction, last: Head) -> Placed | None:
 
 def _books(rows: Transaction, sequence: int) -> int:
     body = at(rows, sequence).facts()
-    found = getattr(body, "books", None)
-    return sequence if found is None else int(found)
+    books = getattr(body, "books", None)
+    return sequence if books is None else int(books)
 
 
 def _stand(rows: Transaction, name: str, sequence: int) -> Stand:
@@ -316,21 +315,20 @@ def with_plan(rows: Transaction, reservation: Reservation) -> Reservation:
     if reservation.state == "lost":
         return reservation
     read = sources(rows, reservation.sequence)
-    return reservation.model_copy(
-        update={"plan": plan_text(rows, reservation), "accepted": read.accepted if read else ()}
-    )
+    text = plan_text(rows, reservation.sequence, reservation.plan_fingerprint)
+    return reservation.model_copy(update={"plan": text, "accepted": read.accepted if read else ()})
 
 
-def plan_text(rows: Transaction, reservation: Reservation) -> str:
+def plan_text(rows: Transaction, sequence: int, mark: str) -> str:
     """The canonical JSON of the plan of a reservation, checked against its fingerprint.
 
     Raises:
         Corrupt: It is missing or altered.
     """
-    body = at(rows, reservation.sequence).facts()
+    body = at(rows, sequence).facts()
     if isinstance(body, Reserved) and body.plan:  # an entry of an older schema
         return body.plan
-    return kept_bytes(rows, reservation.plan_fingerprint).decode()
+    return kept_bytes(rows, mark).decode()
 
 
 def sources(rows: Transaction, reservation: int) -> SourcesRead | None:
@@ -350,11 +348,6 @@ def secret(rows: Transaction, reservation: int) -> bytes | None:
     """The random bytes of an open reservation; None where they were not made yet."""
     secrets = rows.execute("SELECT secret FROM secrets WHERE reservation = ?", (reservation,))
     return bytes(secrets[0][0]) if secrets else None
-
-
-def has_measurements(rows: Transaction, reservation: Reservation) -> bool:
-    """Whether any step of a reservation was measured."""
-    return bool(measured_steps(rows, reservation.release, reservation.period, reservation.plan_fingerprint))
 
 
 def measured_steps(rows: Transaction, release: str, period: str, plan: str) -> frozenset[str]:

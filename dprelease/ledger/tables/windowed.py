@@ -63,9 +63,7 @@ def spread_of(rows: Transaction, account: Account) -> tuple[SpreadCharge, ...]:
 
 
 def _times(rows: Transaction, plans: Plans, at: int, plan: str, account: str) -> Times:
-    body = view.at(rows, at).facts()
-    text = body.plan if isinstance(body, Reserved) and body.plan else view.kept_bytes(rows, plan).decode()
-    return plans.read(text).times.get(account, _UNKNOWN)
+    return plans.read(view.plan_text(rows, at, plan)).times.get(account, _UNKNOWN)
 
 
 def with_named_times(rows: Transaction | None, state: State, accounts: Iterable[Account]) -> State:
@@ -138,5 +136,5 @@ class Seen:
 
 
 def _shown(times: Times) -> str:
-    told = sorted(f"{time[0]} ({time[1]})" if time else "no time" for time in times)
-    return " and ".join(told) or "a time that nobody knows"
+    columns = sorted(f"{time[0]} ({time[1]})" if time else "no time" for time in times)
+    return " and ".join(columns) or "a time that nobody knows"

@@ -12,7 +12,7 @@ from dprelease.errors import Corrupt
 from dprelease.ledger.model.anchor_lines import AnchorLine
 from dprelease.ledger.model.balance import Actor, Balance, Charged, terms_of
 from dprelease.ledger.model.entry import AccountChange, Anchored, Body, LedgerEntry, Placed
-from dprelease.ledger.model.history import Stand, State, charged_balance, given_back
+from dprelease.ledger.model.history import Stand, State
 from dprelease.ledger.model.reservation import StepKey
 from dprelease.ledger.model.store import Transaction, row_identity
 from dprelease.ledger.tables import view
@@ -66,13 +66,16 @@ class Write:
         self._tell(balances, tuple(changed[name].account for name in sorted(changed)))
         return entry
 
-    def charge(self, make: Callable[..., AccountChange], charges: Mapping[str, Charged]) -> LedgerEntry:
-        """The entry of a reservation, which adds these charges to the balances."""
-        return self.account(make, self._with(charges, charged_balance))
-
-    def give_back(self, make: Callable[..., AccountChange], charges: Mapping[str, Charged]) -> LedgerEntry:
-        """The entry that takes these charges off the balances again."""
-        return self.account(make, self._with(charges, given_back))
+    def rebalance(
+        self,
+        make: Callable[..., AccountChange],
+        charges: Mapping[str, Charged],
+        change: Callable[[Balance, Charged], Balance],
+    ) -> LedgerEntry:
+        """An entry that adds charges to the balances (``charged_balance``), or takes them off (``given_back``)."""
+        stands = {name: self.state.accounts[name] for name in charges}
+        changed = {name: replace(stand, balance=change(stand.balance, charges[name])) for name, stand in stands.items()}
+        return self.account(make, changed)
 
     def priced(self, charge: Charged) -> Charged:
         """A charge with what it added to the balance, which entries of older schemas leave to be worked out."""
@@ -110,10 +113,6 @@ class Write:
         self.rows.forget_secret(reservation)
         if release[0]:
             self._tell_release(*release, ended=kind)
-
-    def _with(self, charges: Mapping[str, Charged], change: Callable[[Balance, Charged], Balance]) -> dict[str, Stand]:
-        stands = {name: self.state.accounts[name] for name in charges}
-        return {name: replace(stand, balance=change(stand.balance, charges[name])) for name, stand in stands.items()}
 
     def _append(self, body: Body) -> LedgerEntry:
         entry = LedgerEntry.after(self.state.head, body)

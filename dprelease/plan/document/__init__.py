@@ -1,7 +1,7 @@
 """The plan as a value: what a release measures, publishes and costs."""
 
 from dprelease.plan.document.account import Account, Composition, Parallel, Window
-from dprelease.plan.document.approval import AccountStanding, Head, Standing
+from dprelease.plan.document.approval import Head
 from dprelease.plan.document.batch import Batch
 from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.invariant import Invariant, Measured
@@ -25,7 +25,6 @@ from dprelease.plan.document.workload import PostProcess, Take, Workload
 
 __all__ = [
     "Account",
-    "AccountStanding",
     "Answer",
     "Batch",
     "Choosing",
@@ -50,7 +49,6 @@ __all__ = [
     "ReleaseInfo",
     "ReleasePlan",
     "Selecting",
-    "Standing",
     "Step",
     "Take",
     "Window",

@@ -11,10 +11,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dprelease.canonical import Value
-from dprelease.privacy.event import Event
 from dprelease.signature import NotAKey, PrivateKey, PublicKey
 
-__all__ = ["AccountStanding", "Approval", "Head", "Signed", "Standing", "Statement", "approval_lines", "sign", "stands"]
+__all__ = ["Approval", "Head", "Signed", "Statement", "approval_lines", "sign", "stands"]
 
 PURPOSE = "approval of a plan"
 # What people read in a report is never more than this, whoever wrote the file.
@@ -152,20 +151,3 @@ class Head(Value):
 
     sequence: int = 0
     hash: str = ""
-
-
-class AccountStanding(Value):
-    """One account as the ledger has it: its head, and every event ever charged to it."""
-
-    head: Head = Head()
-    charged: tuple[Event, ...] = ()
-
-
-class Standing(Value):
-    """What has been spent, as a value; an account that the ledger does not know has the empty standing."""
-
-    accounts: dict[str, AccountStanding] = {}
-
-    def of(self, account: str) -> AccountStanding:
-        """The standing of one account."""
-        return self.accounts.get(account, AccountStanding())
