@@ -115,7 +115,7 @@ PARTS = (
     ("dprelease.publish.tables.measured", "estimated", "reconcile"),
     ("dprelease.publish.tables.measured", "adjusted", "nonnegative and integer"),
     ("dprelease.publish.tables.measured", "cell_variances", "variances"),
-    ("dprelease.publish.tables.measured", "workload_table", "tables"),
+    ("dprelease.publish.tables.measured", "table_of_counts", "tables"),
     ("dprelease.publish.bundle.package", "measurement_files", "measurements/"),
     ("dprelease.publish.bundle.package", "registry_yaml", "registry.yaml"),
     ("dprelease.publish.bundle.package", "nist_markdown", "nist-800-226.md"),
