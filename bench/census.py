@@ -115,7 +115,7 @@ PARTS = (
     ("dprelease.publish.measured", "estimated", "reconcile"),
     ("dprelease.publish.measured", "adjusted", "nonnegative and integer"),
     ("dprelease.publish.measured", "cell_variances", "variances"),
-    ("dprelease.publish.measured", "workload_table", "tables"),
+    ("dprelease.publish.measured", "table_of_counts", "tables"),
     ("dprelease.publish.bundle.package", "measurement_files", "measurements/"),
     ("dprelease.publish.bundle.package", "registry_yaml", "registry.yaml"),
     ("dprelease.publish.bundle.package", "nist_markdown", "nist-800-226.md"),

@@ -37,7 +37,7 @@ from dprelease.plan.document import Account, PlannedQuery, ReleasePlan, Step
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.privacy.budget import Budget
 from dprelease.publish.measured import workload_tables
-from dprelease.spec.fields.keys import label_text
+from dprelease.spec.fields.columns import label_text
 from dprelease.spec.load import load
 
 __all__ = ["DATA", "SPEC", "planned", "spec_of"]

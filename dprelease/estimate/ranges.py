@@ -7,7 +7,7 @@ Without a factor F is the identity: the counts themselves were drawn.
 
 >>> factor = Factor(shape=(3,), axis=0, kind="root", grain=1024)
 >>> noisy = factor.matrix @ np.array([5, 0, 2])
->>> np.rint(sums_of(noisy, (3,), 0, factor, "prefixes")), np.rint(sums_of(noisy, (3,), 0, factor, "all"))
+>>> np.rint(line_sums(noisy, (3,), 0, factor, "prefixes")), np.rint(line_sums(noisy, (3,), 0, factor, "all"))
 (array([5., 5., 7.]), array([5., 5., 7., 0., 2., 2.]))
 """
 

@@ -7,7 +7,7 @@ that only a plan has stand in for others, and are in ``PLANNED``.
 
 >>> from fractions import Fraction
 >>> asked = {"n": Count(count="rows"), "age": Quantiles(quantiles="age", at=(Fraction(1, 2), Fraction(9, 10)))}
->>> list(planned(asked))
+>>> list(expand_measures(asked))
 ['n', 'age_q50', 'age_q90']
 """
 

@@ -6,9 +6,10 @@ one month may be replaced by a unit of another one, the sum of two. Proof, with 
 promise: docs/proofs/parallel-periods.md.
 
 >>> sums = {"2024-01": Spent(loss=Fraction(3)), "2024-02": Spent(loss=Fraction(2)), "2024-03": Spent(loss=Fraction(1))}
->>> int(counted(sums, ("2024-03",), Neighboring.ADD_REMOVE).loss), leading(sums, sums, Neighboring.ADD_REMOVE)
+>>> int(most_lost(sums, ("2024-03",), Neighboring.ADD_REMOVE).loss), leading(sums, sums, Neighboring.ADD_REMOVE)
 (1, ('2024-01',))
->>> int(counted(sums, ("2024-03",), Neighboring.REPLACE_ONE).loss), leading(sums, ("2024-03",), Neighboring.REPLACE_ONE)
+>>> march, replaced = ("2024-03",), Neighboring.REPLACE_ONE
+>>> int(most_lost(sums, march, replaced).loss), leading(sums, march, replaced)
 (4, ('2024-03', '2024-01'))
 """
 

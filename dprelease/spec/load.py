@@ -15,10 +15,10 @@ from dprelease.errors import Problem, SpecError, Where
 from dprelease.spec.checks.whole_spec import check_spec, warnings_of
 from dprelease.spec.fields.document import MODELS, ReleaseSpec
 from dprelease.spec.text.advice import NOT_YET
+from dprelease.spec.text.findings import Hidden, remainder
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Places, YamlNode, plain, scalars
 from dprelease.spec.text.numbers import Numeral
-from dprelease.spec.text.prune import Hidden, remainder
 from dprelease.spec.text.template import filled, refused_templates, require_period, written_period
 from dprelease.spec.text.translate import dotted, pattern, problems_of
 from dprelease.spec.text.yaml import read_yaml
@@ -114,7 +114,7 @@ def read_model(
         model: The model of the whole file.
         models: The models of its mappings, by pattern.
         check_names: Finds what crosses fields, in what is left after wrong parts are taken out.
-        stand_ins: See :func:`dprelease.spec.text.prune.remainder`.
+        stand_ins: See :func:`dprelease.spec.text.findings.remainder`.
 
     Raises:
         SpecError: With every problem, in file order.

@@ -18,9 +18,8 @@ from dprelease.spec.fields.approvals import ApprovalsSpec, check_approvals
 from dprelease.spec.fields.document import SpecValue
 from dprelease.spec.ledger_url import Scheme, ledger_text, misplaced
 from dprelease.spec.load import read_model
-from dprelease.spec.text.findings import Findings
+from dprelease.spec.text.findings import Findings, Hidden
 from dprelease.spec.text.nodes import Places
-from dprelease.spec.text.prune import Hidden
 from dprelease.spec.text.scalars import Filled
 
 __all__ = [

@@ -1,10 +1,11 @@
 """The grid of every column: the author's ``step``, or for a decimal without one as fine as costs nothing.
 
 >>> limits = (Fraction(0), Fraction(1))
->>> derived(limits, [limits], PARTS_OF_A_SUM), derived(limits, [limits], PARTS_OF_A_RANK)
+>>> derived_step(limits, [limits], PARTS_OF_A_SUM), derived_step(limits, [limits], PARTS_OF_A_RANK)
 (Fraction(1, 1000000), Fraction(1, 1000))
 >>> income = (Fraction(0), Fraction(500_000))
->>> derived(income, [(Fraction(0), Fraction(60_000))], PARTS_OF_A_SUM), derived(income, [income], PARTS_OF_A_RANK)
+>>> clip = (Fraction(0), Fraction(60_000))
+>>> derived_step(income, [clip], PARTS_OF_A_SUM), derived_step(income, [income], PARTS_OF_A_RANK)
 (Fraction(1, 100), Fraction(1, 1))
 """
 

@@ -169,7 +169,7 @@ def every_pair_of_words_has_its_exact_value(kit: Any) -> None:
     """All pairs of a block's word and a second one: as many accept, refuse and stay open as reals say."""
     width, bits, coin = 2, 5, 4
     for kind, scale in BLOCKED[1:3]:
-        sampler = kit.blocks.Blocks(law_of(kit, kind, scale), width, bits=bits, coin=coin)
+        sampler = kit.blocks.BlockTable(law_of(kit, kind, scale), width, bits=bits, coin=coin)
         found: Counter[Any] = Counter()
         for block, second in product(range(1 << bits), range(1 << 1 + width + coin)):
             found[_one(kit, sampler, block, second)] += 1
@@ -210,7 +210,7 @@ def _coins(kind: str, scale: Fraction, value: int, start: int, coin: int) -> tup
 
 def refused_draws_are_drawn_again(kit: Any) -> None:
     """Three draws, of which the first is refused twice and the last once; every other keeps its place."""
-    sampler = kit.blocks.Blocks(law_of(kit, "laplace", Fraction(5)), 2, bits=6, coin=5)
+    sampler = kit.blocks.BlockTable(law_of(kit, "laplace", Fraction(5)), 2, bits=6, coin=5)
     refused = 31 << 3 | 3 << 1  # offset 3, and a coin of 31 / 32
     kept = [offset << 1 | side for offset, side in ((0, 0), (1, 1), (2, 0))]
     out = np.empty(3, dtype=np.int64)
@@ -222,13 +222,13 @@ def refused_draws_are_drawn_again(kit: Any) -> None:
 def draws_of_any_size_have_their_exact_value(kit: Any) -> None:
     """One at a time, with digits for offset, sign and coin: the values and refusals that whole blocks have."""
     for kind, scale in BLOCKED:
-        sampler = kit.blocks.Blocks(law_of(kit, kind, scale), 2, bits=6, coin=5)
+        sampler = kit.blocks.BlockTable(law_of(kit, kind, scale), 2, bits=6, coin=5)
         for offset, side, coin in product(range(4), (0, 1), range(32)):
             second = coin << 3 | offset << 1 | side
             source = Listed(words=[[20]], digits=[offset, side, coin])
             found = outcome(sampler.integer, source, kit.lookup.Scratch(1))
             assert found == _one(kit, sampler, 20, second)
-    big = kit.blocks.Blocks(kit.cumulative.Decay.laplace(Fraction(2**200)), 192)
+    big = kit.blocks.BlockTable(kit.cumulative.Decay.laplace(Fraction(2**200)), 192)
     source = Listed(words=[[1 << 63]], digits=[5, 1, 0])
     value = big.integer(source, kit.lookup.Scratch(1))
     assert ~value == (int(256 * log(2)) << 192) + 5  # the block where 1 - exp(-y / 256) passes one half
@@ -236,7 +236,7 @@ def draws_of_any_size_have_their_exact_value(kit: Any) -> None:
 
 def coins_are_tossed_to_the_last_digit(kit: Any) -> None:
     for (kind, scale), value in product(BLOCKED, (7, -8, 1, -4)):
-        sampler = kit.blocks.Blocks(law_of(kit, kind, scale), 2)
+        sampler = kit.blocks.BlockTable(law_of(kit, kind, scale), 2)
         start = (value if value >= 0 else ~value) // 4 * 4
         rate = oracle.exponent(kind, scale, value) - oracle.exponent(kind, scale, start)
         for ties in (1, 2, 10):
@@ -258,7 +258,7 @@ def a_quick_yes_is_a_true_yes(kit: Any) -> None:
         ("gaussian", Fraction(2**40), 30),
     ):
         law = law_of(kit, kind, scale)
-        sampler = kit.blocks.Blocks(law, width)
+        sampler = kit.blocks.BlockTable(law, width)
         rng = np.random.default_rng(5)
         for y, offset, side in zip(
             [0, 1, 5, 700, sampler._table.size - 1, sampler._table.size, sampler._table.size + 9] * 8,

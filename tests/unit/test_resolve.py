@@ -9,7 +9,7 @@ import pytest
 from dprelease.catalog.table import Catalog, Join, Range
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.catalog import references_needed, resolve
-from dprelease.spec.fields.keys import MOST_KEYS
+from dprelease.spec.fields.columns import MOST_KEYS
 from dprelease.spec.load import load
 
 from .spec_example import PLACES, SPEC, swapped

@@ -7,7 +7,7 @@ residual b is at the first n - 1 places of the axes of b, and at the last place 
 
 >>> import numpy as np
 >>> table = np.array([[[10.0, 4.0], [6.0, 8.0]]])  # one node, two attributes of two keys
->>> split(table)
+>>> split_residuals(table)
 >>> table[part((0, 1), (0, 1), (2, 2))].tolist(), table[part((0, 1), (), (2, 2))].tolist()
 ([[[2.0]]], [[[28.0]]])
 >>> join(table)

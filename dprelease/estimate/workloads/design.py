@@ -1,7 +1,8 @@
 """What a workload of marginals publishes, and what was drawn for it: the input of the reconciliation.
 
 >>> states = Tree(1, (np.array([0, 0]),))
->>> design = Design((2, 3), states, ((), (0, 1)), (Taken(0, (), True, 9.0), Taken(1, (0, 1), False, 4.0)))
+>>> draws = (WorkloadDraw(0, (), True, 9.0), WorkloadDraw(1, (0, 1), False, 4.0))
+>>> design = Design((2, 3), states, ((), (0, 1)), draws)
 >>> states.sizes, design.shape(1, (0, 1)), design.closure
 ((1, 2), (2, 2, 3), ((), (0,), (1,), (0, 1)))
 """

@@ -38,16 +38,15 @@ from dprelease.spec.checks.keys import check_cell_count, check_length
 from dprelease.spec.checks.ranges import check_range_rows
 from dprelease.spec.checks.workloads import check_workload_cells
 from dprelease.spec.expressions import computed, types_of
+from dprelease.spec.fields.columns import MOST_KEYS, label_key, label_text, named_key, spelled_out
 from dprelease.spec.fields.document import ColumnSpec, QuerySpec, ReferenceKeys, ReleaseSpec, TableSpec, TimeSpec
-from dprelease.spec.fields.keys import MOST_KEYS, label_key, label_text, named_key, spelled_out
 from dprelease.spec.fields.queries import all_key_columns
 from dprelease.spec.load import Loaded
 from dprelease.spec.period import CALENDAR, span
 from dprelease.spec.steps import MeasuredLimits, grid_of, measured_limits
-from dprelease.spec.text.findings import Findings
+from dprelease.spec.text.findings import Findings, Hidden
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Path
-from dprelease.spec.text.prune import Hidden
 from dprelease.spec.text.scalars import day
 
 __all__ = ["left_out", "references_needed", "resolve", "zeros_of"]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Column, Derivation, Hierarchy, Key, Mapped, Table
+from dprelease.spec.fields.columns import label_text
 from dprelease.spec.fields.document import ReleaseSpec
-from dprelease.spec.fields.keys import label_text
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import shown
 from dprelease.spec.text.nodes import Path

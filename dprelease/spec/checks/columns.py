@@ -6,8 +6,8 @@ from fractions import Fraction
 from itertools import pairwise
 
 from dprelease.catalog.table import ColumnType
+from dprelease.spec.fields.columns import MOST_KEYS, label_key, label_text, span_size, spelled_out, type_of
 from dprelease.spec.fields.document import ColumnSpec, KeySpan, ReferenceKeys, ReleaseSpec
-from dprelease.spec.fields.keys import MOST_KEYS, label_key, label_text, span_size, spelled_out, type_of
 from dprelease.spec.steps import Grid
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, did_you_mean, shown

@@ -8,8 +8,8 @@ from dprelease.catalog.expressions.expression import ExpressionError, parse
 from dprelease.catalog.table import ColumnType
 from dprelease.spec.checks.columns import FINEST, NUMBERS, edges_are_sound
 from dprelease.spec.expressions import read_expression, types_of
+from dprelease.spec.fields.columns import named_key
 from dprelease.spec.fields.document import ColumnSpec, TableSpec
-from dprelease.spec.fields.keys import named_key
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path

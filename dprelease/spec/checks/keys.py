@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from dprelease.spec.checks.columns import check_reference, keys_are_sound
+from dprelease.spec.fields.columns import span_size, spelled_out
 from dprelease.spec.fields.document import ColumnSpec, KeySpan, QuerySpec, ReleaseSpec, TableSpec
-from dprelease.spec.fields.keys import span_size, spelled_out
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown
 from dprelease.spec.text.nodes import Path

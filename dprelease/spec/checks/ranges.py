@@ -10,9 +10,8 @@ from dprelease.catalog.factor import MOST_KEYS
 from dprelease.spec.checks.columns import keys_are_sound
 from dprelease.spec.checks.keys import MOST_CELLS, known_cells
 from dprelease.spec.checks.workloads import check_gaussian
-from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys
+from dprelease.spec.fields.columns import ColumnSpec, KeySpan, ReferenceKeys, spelled_out
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
-from dprelease.spec.fields.keys import spelled_out
 from dprelease.spec.fields.queries import RangesSpec, end_columns
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, shown

@@ -23,10 +23,9 @@ from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.schedule import check_schedule
 from dprelease.spec.period import CALENDAR, Per, beyond, span, windows
 from dprelease.spec.steps import COARSE, grid_of, measured_limits
-from dprelease.spec.text.findings import Findings
+from dprelease.spec.text.findings import Findings, Hidden
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, QUERY_NAME, did_you_mean, shown
 from dprelease.spec.text.nodes import Path, Places
-from dprelease.spec.text.prune import Hidden
 
 __all__ = ["check_spec", "check_tables", "check_time", "warnings_of"]
 

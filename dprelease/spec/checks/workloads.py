@@ -8,9 +8,8 @@ from math import prod
 from dprelease.spec.checks.budget import check_pin
 from dprelease.spec.checks.columns import check_reference
 from dprelease.spec.checks.keys import MOST_CELLS, known_cells
-from dprelease.spec.checks.levels import check_levels
+from dprelease.spec.checks.levels import check_levels, check_shares
 from dprelease.spec.checks.measures import check_published_names
-from dprelease.spec.checks.shares import check_shares
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.queries import all_key_columns, levels_of, published_sets
 from dprelease.spec.fields.workloads import TOTAL, Hierarchies, MarginalsSpec

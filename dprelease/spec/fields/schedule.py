@@ -18,10 +18,9 @@ from dprelease.errors import Problem, SpecError
 from dprelease.spec.cron import Cron, Gap, tick_from
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.period import EXAMPLES, Per, beyond, is_a
-from dprelease.spec.text.findings import Findings
+from dprelease.spec.text.findings import Findings, Hidden
 from dprelease.spec.text.names import nearest, shown
 from dprelease.spec.text.nodes import plain
-from dprelease.spec.text.prune import Hidden
 from dprelease.spec.text.scalars import Filled, Period, ReleaseName, kind_of, refuse
 from dprelease.spec.text.translate import problems_of
 from dprelease.spec.text.yaml import read_yaml

@@ -74,7 +74,7 @@ class Constant:
 def read_rational(text: str) -> Fraction:
     """The exact value of digits, with a point, a power of ten or a ``/``.
 
-    >>> rational("0.5"), rational("104/4099")
+    >>> read_rational("0.5"), read_rational("104/4099")
     (Fraction(1, 2), Fraction(104, 4099))
 
     Raises:
