@@ -81,6 +81,7 @@ IS_PLAN = f"digest = '{_PLAN.fingerprint()}'"
 IS_EVENT = f"digest = '{digest_of(_PLAN.event)}'"
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -112,6 +112,7 @@ def caught(kit: Any, part: str) -> str | None:
     return None
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_caught(name: str) -> None:
     assert caught(kit_with(*FAULTS[name]), FAULTS[name][0]) is not None
