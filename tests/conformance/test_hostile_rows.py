@@ -182,7 +182,7 @@ def test_every_hostile_text_means_what_it_means_to_the_reference_engine(kind: st
     assert answers(kind, tmp_path, table) == answers("reference", tmp_path, table)
 
 
-@pytest.mark.thin(first=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 def test_one_hostile_row_moves_no_number_further_than_one_unit(kind: str, null_id: str, tmp_path: Path) -> None:
     """One at a time, before and after the others; of a new unit, and of one that is there: that replaces its rows."""

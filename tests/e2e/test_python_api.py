@@ -94,6 +94,7 @@ print("LOADED", sorted({{"pandas", "matplotlib", "dprelease.api"}} & set(sys.mod
     assert done.stdout.rstrip().endswith("LOADED []")
 
 
+@pytest.mark.slow
 def test_importing_it_loads_nothing_and_a_notebook_loads_no_prefect(tmp_path: Path) -> None:
     spec = small_project(tmp_path / "an office", SMALL, rows=60)
     code = "import sys, dprelease as dp; before = set(sys.modules); print(sorted({'numpy', 'pandas', 'pydantic'} & before));"

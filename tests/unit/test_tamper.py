@@ -107,6 +107,8 @@ CASES: dict[str, tuple[Callable[[Folder], None], set[str], bool]] = {
     "the manifest of another period": (old_manifest, AGAIN | {"files", "facts", "accounting"} | NO_PLAN, True),
 }  # fmt: skip
 
+EVERY = 3  # of so many cases `make test` takes one
+
 
 def folder(files: Mapping[str, bytes], path: Path, signer: PrivateKey | None) -> Folder:
     made = Folder(path / "bundle", signer)
@@ -122,13 +124,18 @@ def failed(at: Folder, key: PrivateKey | None = None) -> set[str]:
     return {check.name for check in checks if check.passed is False}
 
 
-@pytest.mark.thin(every=3)
+@pytest.mark.thin(every=EVERY)
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_named_in_a_bundle_that_is_not_signed(name: str, tmp_path: Path) -> None:
     act, expected, _ = CASES[name]
     at = folder(bundle(), tmp_path, None)
     act(at)
     assert failed(at) == expected
+
+
+def test_every_check_has_a_case_in_every_run() -> None:
+    checks = [expected for _, expected, _ in CASES.values()]
+    assert set().union(*checks[::EVERY]) == set().union(*checks)
 
 
 # What is done to a bundle is found as in the test before; of what a signature adds to it every commit sees a third.
