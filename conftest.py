@@ -8,6 +8,7 @@ with the line that repeats it. ``tests/README.md`` says which command uses which
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -27,6 +28,12 @@ _HOME = tempfile.mkdtemp(prefix="dprelease-tests-")
 os.environ["PREFECT_HOME"] = _HOME  # importing Prefect, as the doctests do, makes this folder
 os.environ["DO_NOT_TRACK"] = "1"
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks

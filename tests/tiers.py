@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 
 import pytest
 from hypothesis import settings
@@ -32,8 +32,8 @@ def steady_examples() -> None:
 def thin_out(items: Iterable[pytest.Item]) -> None:
     """Mark most cases of every test that is marked ``thin`` as slow.
 
-    With ``thin(first=n)`` the first n of them stay in ``make test``, otherwise as many as it takes that every value of
-    every parameter stays there.
+    With ``thin(first=n)`` the first n of them stay in ``make test``, with ``thin(every=n)`` the first one and every
+    n-th after it, otherwise as many as it takes that every value of every parameter stays there.
     """
     grids: dict[str, list[pytest.Function]] = {}
     for item in items:
@@ -42,11 +42,18 @@ def thin_out(items: Iterable[pytest.Item]) -> None:
             grids.setdefault(item.nodeid.split("[")[0], []).append(item)
     for grid in grids.values():
         (mark,) = grid[0].iter_markers("thin")
-        values = [[(name, repr(value)) for name, value in item.callspec.params.items()] for item in grid]
-        kept = set(range(mark.kwargs["first"])) if mark.kwargs else covering(values)
+        kept = chosen(mark, grid)
         for at, item in enumerate(grid):
             if at not in kept:
                 item.add_marker("slow")
+
+
+def chosen(mark: pytest.Mark, grid: Sequence[pytest.Function]) -> Collection[int]:
+    """The places of the cases that stay in ``make test``."""
+    if mark.kwargs:
+        ((rule, number),) = mark.kwargs.items()
+        return {"first": range(number), "every": range(0, len(grid), number)}[rule]
+    return covering([[(name, repr(value)) for name, value in item.callspec.params.items()] for item in grid])
 
 
 def covering(cases: Sequence[Sequence[Hashable]]) -> set[int]:

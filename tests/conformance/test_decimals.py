@@ -120,7 +120,7 @@ NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=None).map(st
 
 @given(st.lists(NUMBERS, min_size=1, max_size=6), st.sampled_from([CENTS, Fraction(1), Fraction(1, 10**6), Fraction(1, 3), Fraction(50)]))  # fmt: skip
 @example(["1" + "0" * 5000 + "e-5000", "5" + "0" * 4999 + "e-5001", "0." + "0" * 5000 + "5e5000"], Fraction(1))
-@settings(deadline=None, max_examples=few(60, 6), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=few(60, 3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_number_is_rounded_as_fractions_are(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], step: Fraction
 ) -> None:

@@ -111,7 +111,7 @@ def check(kind: str, folder: Path, table: Table, by: tuple[str, ...], asked: lis
     assert any(any(each) for each in found if isinstance(each, list))
 
 
-@pytest.mark.thin(first=8)
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("name", KEYED)
 def test_a_derived_column_is_a_key(kind: str, name: str, tmp_path: Path) -> None:
     asked = [Quantity(kind="rows"), Quantity(kind="nonnull", column="d"), Quantity(kind="distinct", column="d")]

@@ -115,7 +115,7 @@ STORED = {
 }
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("stored", STORED)
 def test_hashed_ids_are_as_many_units_as_there_are_hashes(stored: str, kind: str, tmp_path: Path) -> None:
@@ -171,6 +171,7 @@ def test_two_persons_with_one_id_move_twice_what_one_may(kind: str, tmp_path: Pa
     assert sum(each * each for each in change) == 20 <= 4 * claim.l2_squared
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("shapes", [("csv", "parquet"), ("parquet", "csv"), ("csv", "csv"), ("parquet", "parquet")])
 def test_a_private_join_meets_the_very_same_bytes(shapes: tuple[str, str], kind: str, tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ SAME: dict[str, list[pa.Array]] = {
 }  # fmt: skip
 
 
-@pytest.mark.thin
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("name", SAME)
 def test_one_value_is_one_unit_however_it_is_stored(name: str, kind: str, tmp_path: Path) -> None:
@@ -266,6 +267,7 @@ DIFFERENT: dict[str, list[pa.Array]] = {
 }  # fmt: skip
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_different_values_are_different_units(name: str, kind: str, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.thin(first=9)
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_one_hostile_row_leaves_every_other_row_alone(kind: str, name: str, tmp_path: Path) -> None:
     """No hostile row here falls in a cell, so the cells are those of the file without it, wherever it stands."""
@@ -43,6 +43,7 @@ def test_one_hostile_row_leaves_every_other_row_alone(kind: str, name: str, tmp_
         assert people(kind, tmp_path / f"hostile{at}", HEAD + b"".join(rows)) == clean
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name != "empty lines"])
 def test_a_hostile_row_is_one_row(kind: str, name: str, tmp_path: Path) -> None:
     """Without keys it counts once, like every row."""
@@ -65,6 +66,7 @@ def test_order_and_files_do_not_matter(kind: str, tmp_path: Path) -> None:
     assert people(kind, tmp_path / "bom", b"\xef\xbb\xbf" + HEAD + b"".join(rows)) == first
 
 
+@pytest.mark.slow
 def test_columns_may_stand_in_another_order_with_others_between(kind: str, tmp_path: Path) -> None:
     moved = [b",".join((b"junk", *reversed(row.strip().split(b",")))) + b"\n" for row in GOOD]
     clean = people(kind, tmp_path / "clean", HEAD + b"".join(GOOD))

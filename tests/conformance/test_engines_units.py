@@ -126,7 +126,7 @@ BOUNDED = [
 ]
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize(("null_id", "most"), BOUNDED)
 def test_every_quantity_under_every_bound(kind: str, null_id: str, most: int, tmp_path: Path) -> None:
     table = visits(null_id=null_id, bounds=table_bounds()[most])
@@ -143,7 +143,7 @@ def test_every_quantity_under_every_bound(kind: str, null_id: str, most: int, tm
             assert asked(engine, catalog, grouping, quantities()) == expected
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("by", [("page",), ("page", "country"), ("day", "page"), ("topic", "adult")])
 def test_keys_that_occur_and_what_is_in_them(kind: str, by: tuple[str, ...], tmp_path: Path) -> None:
     table = visits(null_id="unit", bounds=TableBounds(max_rows=9))

@@ -162,6 +162,7 @@ def crossed(types: dict[str, ColumnType], draw: Random) -> list[Row]:
     return rows
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("group", ALONE)
 def test_every_step_alone_is_what_it_means(backend: Any, group: str) -> None:
     types, texts = ALONE[group]
@@ -191,6 +192,7 @@ def expressions_of(draw: Random, kinds: Sequence[ColumnType], depth: int) -> Ite
             continue
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("depth", [2, 3, 4])
 def test_steps_in_each_other_are_what_they_mean(backend: Any, depth: int) -> None:
     draw = Random(depth)
@@ -260,7 +262,7 @@ WRITTEN = {
 }  # fmt: skip
 
 
-@pytest.mark.thin
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize(("column", "step"), [(column, step) for column, steps in WRITTEN.items() for step in steps])
 def test_no_text_outgrows_its_limit(column: str, step: str) -> None:
     """The limit on a tree bounds the text that the engine gets: no operand stands more often than was counted."""

@@ -173,6 +173,7 @@ def test_every_hostile_stored_value_stays_in_its_cell(kind: str, tmp_path: Path)
     check_slots(kind, tmp_path, table, len(NATIVE))
 
 
+@pytest.mark.slow
 def test_every_hostile_text_means_what_it_means_to_the_reference_engine(kind: str, tmp_path: Path) -> None:
     table = visits(null_id="unit", bounds=TABLE_BOUNDS)
     write(tmp_path, table, [*good_rows(), *hostile_rows()])
@@ -181,7 +182,7 @@ def test_every_hostile_text_means_what_it_means_to_the_reference_engine(kind: st
     assert answers(kind, tmp_path, table) == answers("reference", tmp_path, table)
 
 
-@pytest.mark.thin(first=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 def test_one_hostile_row_moves_no_number_further_than_one_unit(kind: str, null_id: str, tmp_path: Path) -> None:
     """One at a time, before and after the others; of a new unit, and of one that is there: that replaces its rows."""
@@ -195,7 +196,7 @@ def test_one_hostile_row_moves_no_number_further_than_one_unit(kind: str, null_i
         check(kind, tmp_path / "hostile", table, clean, relation)
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("shape", ["csv", "parquet"])
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 def test_an_empty_table_has_the_shape_of_a_full_one(kind: str, shape: str, null_id: str, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(("rule", "joined"), ASKED)
 def test_a_unit_with_many_rows_moves_no_number_further_than_claimed(
     kind: str, rule: str, joined: bool, folder: Path

@@ -52,6 +52,7 @@ def test_a_server_that_crashes_forgets_nothing_that_it_called_committed(
     require_chain(store)
 
 
+@pytest.mark.slow
 def test_the_next_transaction_after_a_restart_connects_anew(
     ledger: Database, store: PostgresStore, postgres_server: Server
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_connection_that_breaks_in_the_middle_writes_nothing(ledger: Database,
     assert ask(store, "SELECT count(*) FROM entries") == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_forked_child_connects_anew(ledger: Database) -> None:
     (parent, one, first_backend), (child, two, second_backend), (again, three, third_backend) = said(
         start("fork", ledger.runner)

@@ -31,6 +31,7 @@ EVERY = ["reference", *ENGINES]
 ASKS = [Quantity(kind="rows"), Quantity(kind="nonnull", column="tenure"), Quantity(kind="units")]
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize(("ids", "declared"), [(("text", "text"), True), (("text", "text"), False), (("integer", "text"), True), (("integer", "integer"), True)])  # fmt: skip
 def test_rows_without_an_id_meet_no_rows_without_an_id(

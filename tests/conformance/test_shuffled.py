@@ -86,7 +86,7 @@ def everything(kind: str, folder: Path, catalog: Catalog, bound: dict[str, Any])
         return [*found, opened(engine.units_by_key(catalog, private, REFERENCES, SECRET))]
 
 
-@pytest.mark.thin(first=4)
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize(("case", "bound"), [*zip(CASES, (0, 4, 5, 0, 1, 2, 8), strict=True)])
 def test_order_files_and_format_change_no_byte(kind: str, case: str, bound: int, tmp_path: Path) -> None:
     rows, people = made_rows(1500), made_users()

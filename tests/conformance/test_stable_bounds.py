@@ -49,7 +49,7 @@ def random_user(draw: random.Random, user: str) -> list[Any]:
     return [user, draw.choice([1, 2, 3, None]), draw.choice(["2024-02-29", None])]
 
 
-@pytest.mark.thin
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize(("kind", "seed"), [*(("reference", at) for at in range(60)), *product(ENGINES, range(6))])
 def test_one_unit_moves_no_number_further_than_claimed(kind: str, seed: int) -> None:
     """Two tables that differ in all rows of one unit, in both confidential files."""
@@ -103,7 +103,7 @@ def marked(null_id: str, bound: TableBounds | None) -> Catalog:
     return Catalog(tables={"marked": table})
 
 
-@pytest.mark.thin
+@pytest.mark.thin(every=10)
 @pytest.mark.parametrize("rule", range(4))
 @pytest.mark.parametrize(("kind", "bound"), [*(("reference", at) for at in range(9)), *product(ENGINES, (0, 4, 8))])
 def test_the_rows_that_stay_of_a_unit_depend_on_no_other_unit(kind: str, bound: int, rule: int, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.crash.invariants import Inspector
 from tests.crash.nursery import Nursery
 from tests.crash.trace import Operation, record, why_not
 from tests.crash.victim import SMALL, Victim
+from tests.tiers import few
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _lost(nursery: Nursery, recorded: Recorded, cuts: list[tuple[int, int | None
 def test_power_is_lost_at_some_writes(nursery: Nursery, recorded: Recorded) -> None:
     chosen = random.Random(512)
     cuts: list[tuple[int, int | None]] = [
-        (count, chosen.choice((None, 0))) for count in chosen.sample(recorded.cuts, 4)
+        (count, chosen.choice((None, 0))) for count in chosen.sample(recorded.cuts, few(4, 2))
     ]
     assert _lost(nursery, recorded, cuts) == {}
 

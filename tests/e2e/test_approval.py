@@ -127,6 +127,7 @@ def test_a_plan_is_frozen_approved_by_two_and_run(project: Path) -> None:
     assert "nothing drawn" in typed(project, "run", "spec.yaml", "--direct")
 
 
+@pytest.mark.slow
 def test_a_revoked_key_no_longer_counts(project: Path) -> None:
     for name in ("alice", "carol"):
         typed(project, "approve", "plan.json", "--key", f"{name}.key", "--yes")
@@ -207,6 +208,7 @@ def test_an_approval_is_worth_one_charge(project: Path) -> None:
     assert "people" in typed(project, "approve", "next.json", "--key", "bob.key", "--yes", code=3)
 
 
+@pytest.mark.slow
 def test_releases_below_a_figure_need_no_approval(project: Path) -> None:
     write_policy(project, extra="  above: {epsilon: 1, delta: 1e-9}\n")
     dear = SMALL.replace("epsilon: 1,", "epsilon: 1.01,").replace("period: 2024", "period: 2025")

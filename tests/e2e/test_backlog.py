@@ -102,6 +102,7 @@ def test_after_a_failure_that_stays_charged_no_new_period_is_begun(tmp_path: Pat
     assert [each.release for each in books(second).reservations()] == ["survey", "second"]
 
 
+@pytest.mark.slow
 def test_what_is_open_is_gone_on_with_after_such_a_failure(tmp_path: Path, capsys: Any) -> None:
     _, second = project(tmp_path)
     target = open_target(second, "2023-05")

@@ -117,6 +117,7 @@ def test_a_period_that_fails_takes_no_later_one_with_it(tmp_path: Path) -> None:
     assert "--direct" in command(tmp_path, "run", "spec.yaml", "--due", "--direct", "--period", "2020", code=2)
 
 
+@pytest.mark.slow
 def test_a_revision_comes_when_its_time_has_come_and_is_finished_when_it_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_revision_comes_when_its_time_has_come_and_is_finished_when_it_was_kil
     command(tmp_path, "due")
 
 
+@pytest.mark.slow
 def test_a_period_is_not_released_before_its_data_are_complete(tmp_path: Path) -> None:
     spec = small_project(tmp_path, SMALL.replace("period: 2024, ", f"period: {YEAR}, ") + SCHEDULE, rows=50)
     asked = Request(target=str(spec))

@@ -63,6 +63,7 @@ def as_json(said: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_query_that_comes_moves_the_noise_of_the_others(project: Path) -> None:
     more = "  sexes: {table: people, by: [sex], measures: {persons: {count: rows}}}\n"
     (project / "next.yaml").write_text(SPEC.replace(QUERIES, more + QUERIES), encoding="utf-8")
@@ -114,6 +115,7 @@ def test_what_is_nothing_to_compare_is_told(project: Path, given: str, says: str
     assert says in command(project, "diff", "releases/survey/2024", given, code=code)
 
 
+@pytest.mark.slow
 def test_the_commands_and_the_figures_of_the_page_are_true(tmp_path: Path) -> None:
     command(tmp_path, "init", "new")
     folder, page = tmp_path / "new", HOW_TO.read_text(encoding="utf-8")

@@ -56,6 +56,7 @@ def test_a_horizon_is_shown_and_its_budget_fits_so_many_times(project: Path, tmp
         assert told(tmp_path / str(number), "--horizon", "12")["fit"] == fit
 
 
+@pytest.mark.slow
 def test_periods_that_were_released_are_passed_over_and_what_they_cost_is_counted(tmp_path: Path) -> None:
     small_project(tmp_path, MONTHLY)
     before = told(tmp_path, "--horizon", "3")
@@ -89,6 +90,7 @@ def test_a_window_that_fills_up_is_named_and_planning_goes_on(tmp_path: Path) ->
     assert "(stopped by account people, year 2025)" in words
 
 
+@pytest.mark.slow
 def test_periods_of_no_calendar_are_numbered_and_the_number_is_checked(tmp_path: Path) -> None:
     small_project(tmp_path, SMALL.replace("period: 2024", "period: spring"))
     words = command(tmp_path, "plan", "spec.yaml", "--horizon", "2")
@@ -99,6 +101,7 @@ def test_periods_of_no_calendar_are_numbered_and_the_number_is_checked(tmp_path:
         assert "--horizon" in command(tmp_path, "plan", "spec.yaml", "--horizon", wrong, code=2)
 
 
+@pytest.mark.slow
 def test_an_account_of_a_series_says_what_the_series_would_cost(tmp_path: Path) -> None:
     small_project(tmp_path, MONTHLY.replace("epsilon: 1,", "epsilon: 1/2,"))
     (tmp_path / "policy.yaml").write_text(POLICY.replace("composition: zcdp", "composition: pld"))

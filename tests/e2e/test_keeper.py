@@ -46,7 +46,7 @@ def wait(what: str, true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("lasts", ["0", "600"])
 def test_what_a_test_has_started_is_gone_with_it(tmp_path: Path, number: signal.Signals, lasts: str) -> None:

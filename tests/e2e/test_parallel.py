@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.project import POLICY, SPEC, command, small_project
 
 MONTHLY = (
@@ -18,6 +20,7 @@ PARALLEL = POLICY.replace(
 NOT_PROMISED = "a person with rows in 12 months loses up to 12 times that"
 
 
+@pytest.mark.slow
 def test_every_month_has_a_cap_and_every_page_says_what_is_not_promised(tmp_path: Path) -> None:
     assert MONTHLY.count("seen") == PARALLEL.count("seen") == 1
     small_project(tmp_path, MONTHLY, rows=1)

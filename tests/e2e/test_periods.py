@@ -103,6 +103,7 @@ def test_a_period_that_was_begun_is_given_up_by_its_name(project: Path) -> None:
     assert "gave up survey/2024-04" in command(project, *give_up, "2024-04")
 
 
+@pytest.mark.slow
 def test_every_period_can_be_checked_planned_and_rehearsed(project: Path) -> None:
     assert as_json(project, "validate", "spec.yaml", "--period", "2024-Q1")["period"] == "2024-Q1"
     assert as_json(project, "plan", "spec.yaml", "--period", "2030-01")["period"] == "2030-01"

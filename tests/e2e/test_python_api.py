@@ -68,6 +68,7 @@ def test_these_are_the_names() -> None:
         _ = dp.burn  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_plan_is_a_package_and_a_function_whichever_is_used_first() -> None:
     code = "import dprelease as dp; dp.plan; from dprelease.plan import allocate; import dprelease.plan.verify.whole_plan as v;"
     code += "assert dp.plan is __import__('sys').modules['dprelease.plan'] and callable(dp.plan) and v.verify"
@@ -77,7 +78,7 @@ def test_plan_is_a_package_and_a_function_whichever_is_used_first() -> None:
         subprocess.run([sys.executable, "-c", each], check=True)
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("words", ["--help", "plan spec.yaml", "ledger status", "--version"])
 def test_a_command_imports_neither_the_api_nor_pandas(everything: Path, words: str) -> None:
     code = f"""import sys
@@ -93,6 +94,7 @@ print("LOADED", sorted({{"pandas", "matplotlib", "dprelease.api"}} & set(sys.mod
     assert done.stdout.rstrip().endswith("LOADED []")
 
 
+@pytest.mark.slow
 def test_importing_it_loads_nothing_and_a_notebook_loads_no_prefect(tmp_path: Path) -> None:
     spec = small_project(tmp_path / "an office", SMALL, rows=60)
     code = "import sys, dprelease as dp; before = set(sys.modules); print(sorted({'numpy', 'pandas', 'pydantic'} & before));"
@@ -302,6 +304,7 @@ def test_tables_are_joined_by_their_common_keys(release: Release) -> None:
         release.join("income")
 
 
+@pytest.mark.slow
 def test_other_files_give_the_same_table_and_a_release_without_any_says_what_to_do(
     everything: Path, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def test_a_changed_or_missing_file_is_refused_before_anything_is_read(copied: Pa
         dp.open(copied)
 
 
+@pytest.mark.slow
 def test_what_was_changed_with_its_hash_is_found_by_verify_and_gives_no_table(copied: Path) -> None:
     import hashlib
 
@@ -231,6 +232,7 @@ def test_a_rehearsal_says_so_and_spends_nothing(tmp_path: Path) -> None:
     assert dp.spend(tmp_path).accounts["spent"].sum() == 0
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(
     ("fault", "kind"), [(KeyError, KeyError), (MemoryError, EngineError), (lambda: BudgetExceeded("x"), BudgetExceeded)]
 )
@@ -276,6 +278,7 @@ def test_a_project_is_begun_and_planned_by_path_or_text(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_the_command_warns_of_is_warned_of(tmp_path: Path) -> None:
     spec = small_project(tmp_path, SPEC.replace("average: {mean: income, clip: [0, 100000]}", "most: {max: income}"))
     printed = forked(tmp_path, "plan", "spec.yaml").err

@@ -105,6 +105,7 @@ def test_a_changed_spec_cannot_take_a_released_period(tmp_path: Path) -> None:
     assert "another spec" in command(tmp_path, "run", "spec.yaml", "--direct", code=4)
 
 
+@pytest.mark.slow
 def test_an_empty_account_refuses_and_charges_nothing(tmp_path: Path) -> None:
     small_project(tmp_path)
     for k in range(20):

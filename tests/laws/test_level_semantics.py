@@ -157,7 +157,7 @@ def test_the_levels_of_a_catalog() -> None:
     assert recodings(catalog()) == (((main, "block"), "area"), ((main, "block"), "region"), ((main, "x"), "band"))
 
 
-@pytest.mark.thin(first=5)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("case", CASES)
 def test_a_change_within_a_level_moves_just_the_draws_that_are_said_to_depend_on_it(case: str, asking: Asking) -> None:
     asked, quantity, expected = CASES[case]

@@ -82,6 +82,7 @@ def test_laplace_is_its_integral(b: float, shift: float, alpha: str) -> None:
     assert float(shifted_divergence(b, Fraction(shift), Fraction(alpha))) == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("alpha", ["1.5", "2", "7.25"])
 @pytest.mark.parametrize(("sigma", "shift"), [(1.0, 1.0), (3.0, 2.0)])
 def test_gaussian_is_its_integral(sigma: float, shift: float, alpha: str) -> None:

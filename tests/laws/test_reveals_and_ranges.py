@@ -90,7 +90,7 @@ def hold(event: Event, laws: Iterable[Law], deltas: Iterable[Fraction] = DELTAS)
     return tight
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("size", ["1/20", "1/2", "3"])
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 def test_choices_made_one_after_the_other(size: str, rounds: int) -> None:
@@ -107,7 +107,7 @@ LAPLACE = DiscreteLaplace(scale=F(2), sensitivity=Sensitivity.of_shifts((2, 1)))
 GAUSSIAN = DiscreteGaussian(scale=F(3, 2), sensitivity=Sensitivity.of_shifts((1, 1)))
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("beside", [LAPLACE, GAUSSIAN], ids=["laplace", "gaussian"])
 @pytest.mark.parametrize("own", ["0", "1/2", "2"])
 def test_a_reveal_and_a_choice_beside_noise(beside: DiscreteLaplace | DiscreteGaussian, own: str) -> None:

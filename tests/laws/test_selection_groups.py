@@ -109,7 +109,7 @@ def hockey(p: Reals, q: Reals, epsilon: float) -> float:
 CASES: list[tuple[Noise, Fraction]] = [("laplace", F(1)), ("laplace", F(3)), ("gaussian", F(3, 2))]
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize(("noise", "scale"), CASES)
 @pytest.mark.parametrize(("most", "keys"), [(1, 4), (2, 4)])
 @pytest.mark.parametrize("k", [1, 2, 3, 4])

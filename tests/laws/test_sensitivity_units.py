@@ -62,7 +62,7 @@ def allowed(quantity: Quantity, case: Case) -> bool:
     return few and (bounded or quantity in ONCE)
 
 
-@pytest.mark.thin
+@pytest.mark.thin(every=3)
 @each_additive
 def test_no_two_units_differ_by_more_than_claimed_and_some_by_that_much(quantity: Quantity) -> None:
     """And a claim that is off by one step is found: by the brute force, and by the verifier's other route."""

@@ -95,6 +95,7 @@ def planned(event: Event, claimed: dict[str, Fraction]) -> Any:
     )
 
 
+@pytest.mark.thin(every=4)
 @pytest.mark.parametrize("name", MIXES)
 def test_every_accountant_is_confirmed_and_too_small_a_claim_refused(name: str) -> None:
     event = Composed(events=MIXES[name])

@@ -133,6 +133,7 @@ def test_nothing_is_lost_beyond_the_largest_loss_and_nothing_without_draws() -> 
     assert delta_of({}, Fraction(0)) == 0
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("scale", [0.7, 3, 20])
 def test_one_cell_that_moves_by_the_sum_dominates_two(scale: float) -> None:
     """What ``worst`` proves, at every kink and between kinks, on both sides of 0."""

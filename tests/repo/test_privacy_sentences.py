@@ -46,6 +46,7 @@ def known(sentence: str) -> list[tuple[str, re.Match[str]]]:
     return [(name, match) for name, (pattern, _) in KNOWN.items() if (match := re.fullmatch(pattern, sentence))]
 
 
+@pytest.mark.thin(first=3)
 @pytest.mark.parametrize("name", BUNDLES)
 def test_every_sentence_about_privacy_is_in_the_inventory_and_its_numbers_are_true(name: str) -> None:
     at, wrong = truth(plan_named(name)), []

@@ -65,6 +65,7 @@ def planned(folder: Path, *changes: tuple[str, str]) -> ReleasePlan:
     return plan_release(Target(Project.find(folder), folder / "spec.yaml", loaded))
 
 
+@pytest.mark.slow
 def test_the_workloads_of_the_page_are_planned_with_the_shares_that_it_gives(tmp_path: Path) -> None:
     plan = planned(tmp_path, JOINT)
 
@@ -84,6 +85,7 @@ def test_tables_that_need_not_exist_are_refused_with_two_ways_out(tmp_path: Path
         planned(tmp_path)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", ["adult-crosstabs.yaml", "redistricting.yaml"])
 def test_the_two_specs_of_workloads_are_planned_to_the_last_bit_of_their_budget(name: str) -> None:
     plan = plan_text((ROOT / "specs" / name).read_text(encoding="utf-8"), name)

@@ -23,11 +23,13 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_every_yaml_file_loads_and_every_spec_is_planned(path: Path) -> None:
     check_yaml(path.read_text(encoding="utf-8"), _name(path))
 
 
+@pytest.mark.thin(every=4)
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
 def test_every_yaml_block_of_the_documents_loads_and_is_planned(block: Block) -> None:
     try:
@@ -36,7 +38,7 @@ def test_every_yaml_block_of_the_documents_loads_and_is_planned(block: Block) ->
         pytest.skip(str(missing))
 
 
-@pytest.mark.thin(first=4)
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("path", RELEASES, ids=_name)
 def test_a_plan_is_a_function_and_verifies(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -47,6 +49,7 @@ def test_a_plan_is_a_function_and_verifies(path: Path) -> None:
     assert verify(first) == first.loss[first.certified]
 
 
+@pytest.mark.slow
 def test_every_account_of_the_examples_can_pay_for_all_of_them() -> None:
     """Somebody who runs every example in one project is never refused."""
     from dprelease.privacy.filters import account_loss

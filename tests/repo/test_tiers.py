@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -18,9 +19,14 @@ ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 README = (TESTS / "README.md").read_text(encoding="utf-8")
-MODULES = {path.relative_to(TESTS).as_posix(): ast.parse(path.read_text("utf-8")) for path in TESTS.rglob("test_*.py")}
+MODULES = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py"))
 AT_NIGHT = {"e2e/test_workers.py"}  # one test of two minutes; its processes on one ledger are raced by every run
 TWINS = dict(re.findall(r"^\| `([a-z0-9_]+/test_\w+\.py)` \| (.+) \|$", README, re.MULTILINE))
+
+
+@cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse((TESTS / module).read_text(encoding="utf-8"))
 
 
 def marked(node: ast.AST, name: str) -> bool:
@@ -48,19 +54,21 @@ def all_tests(tree: ast.Module) -> set[str]:
 
 def test_the_commands_run_the_tiers() -> None:
     lines = dict(re.findall(r"^([a-z-]+): .*\n((?:\t.+\n)+)", MAKEFILE, re.MULTILINE))
-    assert lines["test"] == '\t$(PYTEST) --hypothesis-profile=fast -m "not slow and not nightly"\n'
-    assert lines["test-all"] == '\t$(PYTEST) --hypothesis-profile=full -m "not nightly"\n'
+    assert lines["test"] == "\t+$(MAKE) -s -j 2 check fast\n"
+    assert lines["fast"] == '\t$(PYTEST) --hypothesis-profile=fast -m "not slow and not nightly"\n'
+    assert lines["test-all"] == "\t+$(MAKE) -s -j 2 check full\n"
+    assert lines["full"] == '\t$(PYTEST) --hypothesis-profile=full -m "not nightly"\n'
     assert lines["nightly"] == '\t$(PYTEST) --hypothesis-profile=nightly -m "nightly or hypothesis"\n'
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
+@pytest.mark.parametrize("module", MODULES)
 def test_every_module_but_one_is_reached_by_test_all(module: str) -> None:
-    tree = MODULES[module]
+    tree = parsed(module)
     assert bool(all_tests(tree) - with_mark(tree, "nightly")) is (module not in AT_NIGHT)
 
 
 def test_every_module_with_slow_tests_names_its_fast_twin() -> None:
-    assert set(TWINS) == {name for name, tree in MODULES.items() if with_mark(tree, "slow")}
+    assert set(TWINS) == {name for name in MODULES if with_mark(parsed(name), "slow")}
 
 
 @pytest.mark.parametrize("module", sorted(TWINS))
@@ -68,7 +76,7 @@ def test_a_fast_twin_is_there_and_fast(module: str) -> None:
     named = re.findall(r"`(\S+?)::(test_\w+)`", TWINS[module])
     assert named
     for path, test in named:
-        tree = MODULES[path]
+        tree = parsed(path)
         assert test in all_tests(tree) - with_mark(tree, "slow") - with_mark(tree, "nightly"), f"{path}::{test}"
 
 

@@ -26,6 +26,7 @@ def ratios(errors: dict[str, dict[Table, Floats]], kind: str, tables: list[Table
     ]
 
 
+@pytest.mark.slow
 def test_tables_of_one_attribute_have_at_most_a_tenth_more_error(errors: dict[str, dict[Table, Floats]]) -> None:
     assert max(ratios(errors, "nonnegative", ONE_WAY)) <= 1.1
     assert max(ratios(errors, "squared", ONE_WAY)) > 1.5

@@ -87,6 +87,7 @@ def quantiles(rows: Sequence[int], at: Fraction, high: int, scale: Fraction, run
     return ExponentialQuantile().draw(ExactHistogram(runs, cell, value, np.ones_like(cell)), at, 0, high, scale)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize(
     ("at", "rows", "row", "high"),

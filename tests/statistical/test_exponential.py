@@ -70,6 +70,7 @@ def quantile_fit(at: Fraction, scale: Fraction, assumed: float) -> float:
     return fit(np.histogram(drawn(at, scale), bins - 0.5)[0], expected)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(("at", "scale"), SETTINGS)
 def test_a_quantile_has_the_stated_law_and_a_wrong_scale_is_seen(at: Fraction, scale: Fraction) -> None:
     assert quantile_fit(at, scale, float(scale)) > ALPHA

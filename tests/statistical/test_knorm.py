@@ -94,6 +94,7 @@ def coordinate_above(ball: Ball, k: int, scale: Fraction) -> Callable[[Integers]
     return lambda at: np.array([law.tail(int(value)) for value in at])
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(("ball", "k", "scale", "part", "error"), CASES)
 def test_the_norm_has_the_stated_law_and_a_wrong_scale_is_seen(
     ball: Ball, k: int, scale: Fraction, part: Fraction, error: Fraction

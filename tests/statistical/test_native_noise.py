@@ -114,6 +114,7 @@ def chances(kind: Kind, scale: Fraction, edges: npt.NDArray[np.int64]) -> npt.ND
     return np.diff([0.0, *below, 1.0])
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize(("size", "wrong"), SIZES)
 @pytest.mark.parametrize(("kind", "scale"), CASES)
 def test_native_noise_has_the_stated_law_and_a_wrong_scale_is_seen(
@@ -142,7 +143,7 @@ def test_noise_of_a_tiny_scale_is_zero(kind: Kind) -> None:
     assert not out.any()
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("scale", [Fraction(5, 2), Fraction(30)])
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_native_noise_and_opendp_have_one_law(kind: Kind, scale: Fraction) -> None:

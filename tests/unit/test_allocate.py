@@ -144,7 +144,7 @@ MIXES = [
 ]
 
 
-@pytest.mark.thin
+@pytest.mark.thin(every=4)
 @pytest.mark.parametrize(("accounting", "noise", "neighboring"), MIXES)
 def test_pins_targets_and_shares_in_one_release(accounting: str, noise: str, neighboring: str) -> None:
     privacy = f"accounting: {accounting}\n  noise: {noise}\n  neighboring: {neighboring}"
@@ -218,6 +218,7 @@ def test_solve_takes_the_cheapest_noise_and_wants_a_target_everywhere() -> None:
         solve(shared, plan_shared)
 
 
+@pytest.mark.slow
 def test_what_if_tabulates_margins_against_the_budget() -> None:
     spec, plan = planner(spec_of(counts(2)))
     tried = what_if(spec, plan, [Fraction(1, 2), Fraction(1), Fraction(2)])

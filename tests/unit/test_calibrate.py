@@ -25,6 +25,7 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
+from tests.tiers import few
 
 F = Fraction
 DELTA = F(1, 10**9)
@@ -79,7 +80,7 @@ def rises(event_at: At, accounting: str, low: Fraction, high: Fraction) -> bool:
 
 @families
 @accountings
-@settings(max_examples=5)
+@settings(max_examples=few(5, 2))
 @given(
     weights=st.lists(st.integers(1, 9), min_size=1, max_size=4),
     epsilon=st.fractions(min_value=F(1, 50), max_value=8, max_denominator=50),
@@ -143,6 +144,7 @@ def test_what_is_fixed_is_paid_first(accounting: str) -> None:
     assert knob < largest_knob(moving, accounting, budget)
 
 
+@pytest.mark.thin(every=2)
 @accountings
 def test_a_budget_below_what_is_fixed_is_too_small(accounting: str) -> None:
     pinned = laplace(1)(F(1, 2))
@@ -165,6 +167,7 @@ def test_where_the_search_starts_does_not_matter(family: str, accounting: str) -
         assert float(largest_knob(event_at, accounting, budget, start=start)) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.thin(every=2)
 @families
 @pytest.mark.parametrize("error", [F(1, 3), F(1001, 1000), F(3)])
 def test_a_rough_event_guides_and_never_decides(family: str, error: Fraction) -> None:
@@ -173,6 +176,7 @@ def test_a_rough_event_guides_and_never_decides(family: str, error: Fraction) ->
     assert CLOSE <= measured_loss("auto", event_at(knob), DELTA) <= 1
 
 
+@pytest.mark.thin(first=1)
 @families
 def test_a_larger_budget_is_less_noise(family: str) -> None:
     event_at = FAMILIES[family](1, 2)

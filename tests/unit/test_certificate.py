@@ -164,7 +164,7 @@ def test_a_rational_is_exact_or_just_above(value: Fraction) -> None:
         assert Fraction(text) == value
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_tagged_and_says_its_language_and_title(case: str) -> None:
     pypdf = pytest.importorskip("pypdf")
@@ -207,6 +207,7 @@ def test_the_bytes_are_the_same_on_repeat_on_other_days_and_in_other_folders(tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_another_plan_has_another_identifier_and_the_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     pypdf = pytest.importorskip("pypdf")

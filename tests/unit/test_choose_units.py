@@ -73,6 +73,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("account", CASES, ids=["zcdp 5", "zcdp 12", "rdp 5", "rdp replaced"])
 def test_what_is_passed_over_would_be_charged_what_the_plan_says(account: Account) -> None:
     plan, other = plan_of(accounts=[account]), plan_of(LAPLACE, accounts=[account])

@@ -73,6 +73,7 @@ def silent(plan: ReleasePlan) -> ReleasePlan:
     return plan.model_copy(update={"catalog": Catalog(tables=tables)})
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize(
     ("column", "measure", "step", "ranks"),
     [
@@ -105,6 +106,7 @@ def test_the_finest_of_several_clips_decides_for_all_queries() -> None:
     assert str(plan_of(both).catalog.tables["people"].column("share").step) == "1/100000000"
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("measure", ["{mean: share}", "{sum: share}", "{variance: share}", "{stddev: share}"])
 def test_a_derived_grid_costs_no_accuracy(measure: str) -> None:
     """Against a grid of a thousandth and the whole numbers of before: never more noise, and mostly a little less."""

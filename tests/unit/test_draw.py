@@ -8,20 +8,24 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
 from dprelease.catalog.cells import CellSlice
+from dprelease.catalog.factor import Factor
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.ledger import Charge, Ledger, StepKey, open_ledger
 from dprelease.noise import Exact, ExactHistogram, ExactKeys, Measurement
+from dprelease.noise.mechanisms.factor import draw_factor
 from dprelease.noise.mechanisms.threshold import least_threshold
 from dprelease.plan.document import Account, Batch, ReleasePlan
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
+from dprelease.release import draw as drawing
 from dprelease.release.data.sources import RunSources, SourceKey
 from dprelease.release.draw import DataSource, draw_batch
 from tests.planned import SPEC, plan_of
@@ -141,6 +145,23 @@ def test_a_joint_step_is_drawn_committed_and_read_back_whole(tmp_path: Path) -> 
     assert measured(plan, ledger, engine) == [values]
     assert engine.calls == 1
     assert ledger.check() == ()
+
+
+def test_ranges_are_drawn_at_the_planned_scale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is handed to the noise of a factor is the step's own scale; that noise has its own tests."""
+    text = WIDE.replace(f"to: {CELLS}", "to: 64").replace(
+        "by: [region, sex],", "by: [region, sex], ranges: {of: sex, which: prefixes},"
+    )
+    plan, handed = plan_of(text), []
+
+    def noted(exact: Exact, factor: Factor, scale: Fraction, *_: object) -> npt.NDArray[np.int64]:
+        handed.append((factor, scale))
+        return draw_factor(exact, factor, scale)
+
+    monkeypatch.setattr(drawing, "draw_factor", noted)
+    (step,) = plan.steps
+    measured(plan, reserved(plan, tmp_path), Zeros())
+    assert handed == [(step.factor, step.scale)]
 
 
 def test_a_measured_step_is_neither_read_nor_drawn_again(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def many(seed: int = 1) -> list[tuple[Any, ...]]:
     return [*rows, *rows[:50], *((None, draw.choice("abcd"), draw.randrange(500)) for _ in range(30))]
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 @pytest.mark.parametrize("truncate", ["sample", "first", "last"])
 def test_the_order_of_rows_and_their_files_play_no_part(null_id: Any, truncate: Any, tmp_path: Path) -> None:
@@ -124,6 +124,7 @@ def test_cells_of_a_unit_are_sampled_by_the_secret(tmp_path: Path) -> None:
     assert found[0] != found[1]
 
 
+@pytest.mark.slow
 def test_first_and_last_put_nulls_and_then_content_at_the_end(tmp_path: Path) -> None:
     write(tmp_path, [("u", "a", 5), ("u", "b", None), ("u", "c", 1), ("u", "d", 5), ("u", "d", 5)])
     for truncate, most, kept in [
@@ -211,6 +212,7 @@ def joined(most: int, kind: Any = "text", **more: Any) -> list[Table]:
     return [visits(columns=(KEY, X, lent), private_joins=(join,), **more), users]
 
 
+@pytest.mark.slow
 def test_private_joins_meet_rows_of_the_same_unit_alone(tmp_path: Path) -> None:
     write(tmp_path, [("1", "a", 1), ("1", "b", 2), ("2", "a", 3), ("3", "c", 4), (None, "d", 5)])
     write(tmp_path, [("1", 10), ("1", 20), ("1", 30), ("2", None), ("9", 7), (None, 8)], name="users", head="user,y")

@@ -109,7 +109,7 @@ def of_units(most: int = 700) -> Table:
     return table(unit_id="who", null_id="unit", bounds=TableBounds(max_rows=most))
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("units", [False, True])
 @pytest.mark.parametrize("setting", [{}, {"_MOST": 0}, {"_FITS": 1000}])
 def test_every_table_is_that_of_a_pass_over_the_rows(
@@ -176,6 +176,7 @@ def test_another_reference_is_looked_at_anew(engine: DuckDBEngine) -> None:
     assert shown(engine) == 2
 
 
+@pytest.mark.slow
 def test_another_secret_is_another_sample(engine: DuckDBEngine) -> None:
     of, catalog = of_units(), Catalog(tables={"people": of_units()})
     asked = Grouping(table="people", by=("race", "sex"), complete=NAMES)
@@ -186,6 +187,7 @@ def test_another_secret_is_another_sample(engine: DuckDBEngine) -> None:
     assert ask(engine, of, ("race", "sex"))[0] not in found[:2]
 
 
+@pytest.mark.slow
 def test_the_latest_few_are_kept(engine: DuckDBEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duckdb, "_KEPT", 2)
     wheres = [f"age <> {age}" for age in range(4)]
@@ -216,6 +218,7 @@ def test_a_failure_on_the_way_leaves_nothing(engine: DuckDBEngine, monkeypatch: 
     assert ask(engine, table(), ("sex",)) == expected
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize(
     "more", [{"complete": ()}, {"max_groups": 2}, {"max_rows_per_group": 2}, {"complete": (), "where": "sex = 1"}]
 )

@@ -141,6 +141,7 @@ OTHER = Table(
 MEET = PrivateJoin(table="u", on="word", max_matches=1, add=("y",))
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize(
     ("code", "made", "grouping", "asked"),
     [

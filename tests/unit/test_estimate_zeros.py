@@ -224,6 +224,7 @@ def test_beside_an_exact_table_what_is_known_already_is_left_out() -> None:
     assert variances[0, (1,)] == pytest.approx(close[0, (1,)], abs=1e-4)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("design", [MIXED, JOINT])
 def test_the_covariance_of_500_draws_is_the_one_that_is_said(design: Design) -> None:
     """Chi-square of whitened sums; a variance that is 20 % off is found out (the last line)."""

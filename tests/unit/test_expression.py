@@ -327,7 +327,7 @@ WIDE = [
 ]
 
 
-@pytest.mark.thin
+@pytest.mark.thin(every=4)
 @pytest.mark.parametrize("text", [*DEEP, *WIDE], ids=lambda text: f"{text[:24]!a}{len(text)}")
 def test_deep_and_wide_ones_are_refused_in_time(text: str) -> None:
     with steps_below(5_000_000), pytest.raises(ExpressionError):

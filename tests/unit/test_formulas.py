@@ -50,6 +50,7 @@ def written(folder: Path, files: Mapping[str, bytes]) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_escaping_is_one_to_one_and_leaves_no_formula(text: str) -> None:
     assert unescaped(escaped(text)) == text

@@ -72,6 +72,7 @@ def test_an_account_of_households_is_charged_what_five_persons_may_show() -> Non
     assert not within(terms_of(HOMES), spent_on(terms_of(HOMES), made.cost_of(HOMES)), HOMES.lifetime)
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(
     ("budget", "told", "true"),
     [
@@ -204,6 +205,7 @@ def tight_of_two(scale: float, delta: float) -> float:
     return high
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("table", ["people", "visits"])
 def test_an_exchange_has_the_reach_that_a_plan_of_replaced_units_has(noise: str, table: str) -> None:

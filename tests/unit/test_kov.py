@@ -150,7 +150,7 @@ MANY = {
 }
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", MANY)
 @pytest.mark.parametrize("delta", ["0.05", "1e-6"])
 def test_the_bound_for_very_many_is_the_same_in_both_directions(name: str, delta: str) -> None:
@@ -162,7 +162,7 @@ def test_the_bound_for_very_many_is_the_same_in_both_directions(name: str, delta
     assert rough == pytest.approx(float(epsilon), rel=1e-4 if name == "nearly equal" else 1e-6)
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("delta", ["0.2", "1e-3", "1e-6", "1e-12"])
 def test_the_bound_for_very_many_against_a_convolution(delta: str) -> None:
     """200 different multiples of 1/2000, convolved one by one: sums of positive floats, right to 1e-12."""
@@ -185,7 +185,7 @@ def test_the_bound_for_very_many_against_a_convolution(delta: str) -> None:
     assert true == pytest.approx(float(F(delta)), rel=1e-5)
 
 
-@pytest.mark.thin
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("delta", ["0.3", "1e-6", "1e-15"])
 @pytest.mark.parametrize(
     "draws",

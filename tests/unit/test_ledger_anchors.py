@@ -229,6 +229,7 @@ except LedgerError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_half_a_line_is_a_full_disk(anchor: Anchor) -> None:
     """`write` then says how much it took, and raises nothing: an anchor that believed it would not be one."""
     anchor.write(line(1))

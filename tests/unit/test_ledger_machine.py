@@ -360,7 +360,7 @@ def run(examples: int, length: int) -> int:
 
 
 def test_any_order_of_events(capsys: pytest.CaptureFixture[str]) -> None:
-    made = run(few(12, 8), 25)
+    made = run(few(12, 5), 25)
     with capsys.disabled():
         print(f"{made} steps of a ledger ", end="")
     assert made > 100

@@ -96,6 +96,7 @@ def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path, room: in
     assert ledger.check() == ()
 
 
+@pytest.mark.slow
 def test_a_full_disk_makes_no_half_a_ledger(tmp_path: Path) -> None:
     path, head = tmp_path / "state" / "ledger.db", tmp_path / "anchors" / "head"
     (line,) = child(_FULL, path, head, 10_000)
@@ -117,7 +118,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.mark.thin(first=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["both", "ledger", "anchor"])
 def test_a_disk_that_fills_up_is_a_clear_error_and_loses_nothing(small: Path, tmp_path: Path, where: str) -> None:
     path = (tmp_path if where == "anchor" else small) / "state" / "ledger.db"

@@ -131,7 +131,7 @@ def not_less(after: Balance, before: Balance) -> bool:
     )
 
 
-@pytest.mark.thin
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
 @pytest.mark.parametrize("how", ["restored", "deleted"])
 def test_no_account_has_less_than_was_charged_to_it(world: World, terms: Account, how: str) -> None:

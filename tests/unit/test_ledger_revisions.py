@@ -286,7 +286,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=few(25), deadline=None)
+@settings(max_examples=few(25, 6), deadline=None)
 @given(operations=OPERATIONS)
 def test_whatever_the_order_no_more_is_drawn_than_was_paid_for(
     operations: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory

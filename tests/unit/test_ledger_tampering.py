@@ -80,6 +80,7 @@ IS_PLAN = f"digest = '{_PLAN.fingerprint()}'"
 IS_EVENT = f"digest = '{events_digest(_PLAN.event)}'"
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -69,6 +69,7 @@ def test_nothing_moves_between_a_plan_and_itself() -> None:
 QUERIES = (ordinary(), areas("share: 2"), areas("budget: {rho: 1/100}"), areas("target: {count: {margin: 60}}"))
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("query", QUERIES, ids=["shared", "workload", "pinned", "target"])
 def test_a_workload_that_comes_moves_others_by_the_factor_between_their_margins(query: str) -> None:
     before, after = census(query), census(query, crosstabs("share: 3"))

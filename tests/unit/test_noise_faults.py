@@ -76,6 +76,9 @@ FAULTS = {
     "the second block of values is added to the first noise": ("draws", "values[start : start + BLOCK], noisy", "values[:len(values[start:start + BLOCK])], noisy"),
 }  # fmt: skip
 
+EVERY = 3
+"""Of so many faults ``make test`` plants one."""
+
 
 def kit_with(part: str, before: str, after: str) -> Any:
     """The modules of native noise with one text replaced, loaded under names of their own."""
@@ -112,9 +115,14 @@ def caught(kit: Any, part: str) -> str | None:
     return None
 
 
+@pytest.mark.thin(every=EVERY)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_caught(name: str) -> None:
     assert caught(kit_with(*FAULTS[name]), FAULTS[name][0]) is not None
+
+
+def test_every_part_has_a_fault_in_every_run() -> None:
+    assert {part for part, _, _ in list(FAULTS.values())[::EVERY]} == set(PARTS)
 
 
 def test_without_a_fault_nothing_is_caught() -> None:

@@ -31,6 +31,7 @@ from tests.unit.native_checks import CHECKS, real_kit
 SCALES = st.fractions(min_value=Fraction(1, 40), max_value=6, max_denominator=5000)
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_native_noise(check: Callable[[Any], None]) -> None:
     check(real_kit())

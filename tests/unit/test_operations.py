@@ -172,6 +172,7 @@ def test_the_process_that_holds_a_lock_is_ended(tmp_path: Path) -> None:
         assert child.wait(timeout=30) != 0
 
 
+@pytest.mark.slow
 def test_a_process_that_has_got_the_number_of_a_dead_holder_is_left_alone(tmp_path: Path) -> None:
     with holding(tmp_path) as child:
         (holder,) = file_holders(tmp_path)

@@ -218,6 +218,7 @@ def _untied() -> dict[str, tuple[ReleasePlan, str]]:
     }
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("name", list(_untied()))
 def test_a_plan_that_says_more_than_it_may_is_neither_verified_nor_charged(name: str, tmp_path: Path) -> None:
     wrong, says = _untied()[name]

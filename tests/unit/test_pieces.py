@@ -196,6 +196,21 @@ def test_pieces_put_together_are_the_whole_draw(kind: str, monkeypatch: pytest.M
     )
 
 
+def test_a_residual_is_drawn_at_the_planned_scale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is handed to the noise of a residual is the step's own scale; that noise has its own tests."""
+    plan = planned(KINDS["residuals"])
+    scales: list[Fraction] = []
+
+    def noted(exact: Exact, residual: Residual, scale: Fraction, *_: object) -> npt.NDArray[np.int64]:
+        scales.append(scale)
+        return true_residual(exact, residual)
+
+    monkeypatch.setattr(drawing, "draw_residual", noted)
+    answers(plan, Zeros(), Nowhere(reserved(plan, tmp_path)), whole=True)  # type: ignore[arg-type]
+    assert sorted(scales) == sorted(step.scale for step in plan.steps if step.residual is not None)
+    assert scales
+
+
 def test_a_cut_residual_is_the_whole_ones_own_numbers_and_its_clamp() -> None:
     whole = Residual(shape=(5, 3, 4), axes=(1, 2), grain=grain_for((5, 3, 4), (1, 2)))
     counts = np.random.default_rng(3).integers(0, 1000, size=(5, 12))

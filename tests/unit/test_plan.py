@@ -135,6 +135,7 @@ def lie(plan: ReleasePlan, **changed: Any) -> ReleasePlan:
     return plan.model_copy(update={"steps": tuple(other if each.id == step.id else each for each in plan.steps)})
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("text", [SPEC, REPLACE])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_a_plan_that_lies_is_refused(mechanism: str, text: str) -> None:

@@ -128,6 +128,7 @@ def test_every_query_with_ranges_has_a_draw_of_its_own() -> None:
     assert "factor" not in facts["plain.rows"]
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("keys", [1, 2, 3, 5, 31, 128, 129, 200])
 def test_the_way_with_the_least_mean_variance_is_taken_and_the_others_are_told(keys: int) -> None:
     made = plan(PREFIXES, age=f"keys: {{from: 1, to: {keys}}}")
@@ -169,6 +170,7 @@ def test_what_is_told_is_what_the_noise_allows_the_worst_sum(relation: str) -> N
     assert verify(made) == made.loss[made.certified]
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("queries", [PREFIXES, ALL])
 def test_a_target_is_met_and_not_by_much_more(queries: str) -> None:
     for more in (

@@ -336,7 +336,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return spec.parent / "releases" / "survey" / "2024"
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", ["manifest.json", "plan.json", "facts.json", "tables/population.csv", "manifest.sig"])
 def test_a_bundle_with_a_huge_file_fails_by_name(bundle: Path, tmp_path: Path, name: str) -> None:
     """6 GB of nothing: never read, though a forged manifest says that it belongs there."""

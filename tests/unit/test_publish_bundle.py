@@ -63,7 +63,7 @@ def test_a_rehearsal_and_a_bundle_without_pages_pass_too(tmp_path: Path) -> None
     assert failed(tmp_path / "a") == failed(tmp_path / "b") == set()
 
 
-@pytest.mark.thin(first=6)
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("name", sorted(published().files))
 def test_a_flipped_byte_is_found_in_every_file(bundle: Path, name: str) -> None:
     data = bytearray((bundle / name).read_bytes())
@@ -146,6 +146,7 @@ def test_a_forged_table_is_held_against_the_plan(bundle: Path) -> None:
     assert failed(bundle) == {"tables", "rendered again"}
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("data", [b"", b"PAR1", b'"', b"a,b\r\n1\r\n", b"\xff"])
 @pytest.mark.parametrize("name", ["tables/income.csv", "tables/income.parquet"])
 def test_a_forged_table_that_cannot_be_read_is_a_failed_check(bundle: Path, name: str, data: bytes) -> None:

@@ -126,6 +126,7 @@ def test_such_a_bundle_passes_its_checks(tmp_path: Path) -> None:
     assert failed(tmp_path / "bundle") == set()
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -145,6 +146,7 @@ def test_rows_that_cannot_be_are_found(tmp_path: Path, name: str, old: bytes, ne
     assert failed(tmp_path / "bundle") == {"tables", "rendered again"}
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("formats", [("csv", "parquet", "html"), ("parquet",), ("csv",)])
 def test_derived_tables_are_made_again(tmp_path: Path, formats: tuple[str, ...]) -> None:
     made = choices(DERIVED)
@@ -153,7 +155,7 @@ def test_derived_tables_are_made_again(tmp_path: Path, formats: tuple[str, ...])
     assert failed(tmp_path / "bundle") == set()
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [

@@ -153,6 +153,7 @@ def test_cells_that_are_left_out_have_no_line() -> None:
     assert len(found) == 6
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize(
     ("name", "step"),
     [

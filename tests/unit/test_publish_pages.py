@@ -241,7 +241,7 @@ def test_a_second_page_never_takes_the_name_of_another_table() -> None:
     assert {"pages/population.2.html", "pages/Population-2.html", "pages/Population-2-2.html"} <= set(made)
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(
     ("rows", "columns", "tables"), [(2_000, 60, 1), (60, 8, 39), (200, 3, 40), (4_100, 9, 2), (1, 1, 400)]
 )

@@ -75,6 +75,7 @@ def entries(spec: Path) -> list[str]:
     return [each.kind for each in ledger.entries()]
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(("fault", "summary", "detail"), FAULTS, ids=[each[0].__name__ for each in FAULTS])
 def test_a_fault_in_publishing_is_told_and_nothing_is_charged(
     fault: Fault, summary: str, detail: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -121,6 +122,7 @@ def test_only_a_run_that_has_rehearsed_reserves() -> None:
     assert calls == {"release/run.py"}
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("most", [rehearsed.MOST_NUMBERS, 20], ids=["whole", "cut"])
 def test_every_shape_is_rehearsed_without_selected_keys_and_with_some(
     most: int, shapes: ReleasePlan, monkeypatch: pytest.MonkeyPatch

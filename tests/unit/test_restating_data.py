@@ -112,6 +112,7 @@ def test_neither_differs_whatever_the_titles_say(spec: Path) -> None:
         assert "publish NAME/PERIOD --look SPEC" in error.hint
 
 
+@pytest.mark.slow
 def test_other_names_and_another_order_measure_the_same(spec: Path) -> None:
     change(spec, "  population: {title", "  people: {title")
     refused(spec)
@@ -135,6 +136,7 @@ def test_a_file_of_another_name_and_place_is_the_same_file(spec: Path) -> None:
     refused(spec)
 
 
+@pytest.mark.slow
 def test_what_is_measured_was_changed(spec: Path) -> None:
     change(spec, "budget: {epsilon: 1,", "budget: {epsilon: 1/2,")
     run(spec, "too dear")
@@ -202,6 +204,7 @@ def test_a_plain_run_says_that_the_files_are_others_and_reads_no_row(
     assert "cannot be told" in gone.note
 
 
+@pytest.mark.slow
 def test_one_that_was_given_up_before_anything_was_read_may_be_asked_again(tmp_path: Path) -> None:
     path = small_project(tmp_path, rows=40)
     ledger = ledger_of(path)

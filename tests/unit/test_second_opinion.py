@@ -150,6 +150,7 @@ def test_the_figure_that_is_right_is_the_least_over_all_orders(scale: int) -> No
     assert float(opinion.theirs) == pytest.approx(true, rel=6e-6, abs=1e-12 / scale)  # six digits
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("factor", [Fraction(1), Fraction(999, 1000), Fraction(9, 10), Fraction(11, 10)])
 @pytest.mark.parametrize("name", MIXES)
 def test_what_is_said_of_the_two_figures_is_true_of_them(name: str, factor: Fraction) -> None:

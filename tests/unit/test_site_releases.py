@@ -73,7 +73,7 @@ def test_the_chart_is_of_the_newest_bundle_of_each_account(tmp_path: Path) -> No
     assert "acs: ε = 3.7 at δ = 10⁻⁸ (at most ε = 8 at δ = 10⁻⁸) for each person, as of ledger entry 9." in found.text
 
 
-@pytest.mark.thin(first=6)
+@pytest.mark.thin(every=5)
 @pytest.mark.parametrize("name", ["manifest.json", "facts.json", "plan.json"])
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b'{"files": {}}', None])
 def test_a_broken_bundle_is_listed_as_unreadable(tmp_path: Path, name: str, data: bytes | None) -> None:

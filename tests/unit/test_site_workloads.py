@@ -66,6 +66,7 @@ def links(path: str, data: bytes) -> set[str]:
 SITES = pytest.mark.parametrize("site", [wide, tall, census])
 
 
+@pytest.mark.thin(first=1)
 @SITES
 def test_no_link_leads_nowhere(site) -> None:  # type: ignore[no-untyped-def]
     made, files = site()
@@ -91,6 +92,7 @@ def test_every_table_is_reached_from_the_index_by_links(site) -> None:  # type: 
     assert max(away[page_path(name)] for name in several) <= 2
 
 
+@pytest.mark.thin(first=1)
 @SITES
 def test_every_page_is_small_and_can_be_read_aloud_without_a_script(site) -> None:  # type: ignore[no-untyped-def]
     _, files = site()

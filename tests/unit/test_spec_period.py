@@ -38,7 +38,7 @@ def test_the_periods_of_one_kind_cut_the_calendar_without_a_gap_or_an_overlap(pe
         assert days_of(name) == members[name], name
 
 
-@pytest.mark.thin(first=3)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("per", get_args(Per))
 def test_a_period_touches_exactly_the_windows_of_its_days(per: Per) -> None:
     for kind in get_args(Per):
@@ -106,7 +106,7 @@ def test_at_the_end_of_the_calendar_the_last_window_is_found() -> None:
     assert windows("9999-12-30", "week") == ("9999-W52",)
 
 
-@pytest.mark.thin(first=3)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("kind", get_args(Per))
 def test_periods_follow_each_other_day_by_day(kind: Per) -> None:
     names = list(dict.fromkeys(name_of(FIRST + at * DAY, kind) for at in range(DAYS)))

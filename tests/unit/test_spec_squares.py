@@ -35,6 +35,7 @@ def spec(
     return SPEC.format(type=kind, low=low, high=high, step=step, measure=measure + clip)
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("measure", ["variance", "stddev"])
 @pytest.mark.parametrize(
     ("low", "high", "fits"),

@@ -134,6 +134,7 @@ def test_a_mapping_nested_32_deep_is_read() -> None:
     assert problems_of("a: " + "[" * depth + "]" * depth) == []
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize(
     "text",
     [

@@ -55,7 +55,7 @@ def test_the_variances_are_those_of_the_estimates(known: tuple[Table, ...]) -> N
         assert telling(found.parts, known) == list(found.parts)
 
 
-@pytest.mark.thin(first=3)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("known", KNOWN[::3])
 @pytest.mark.parametrize("name", ["residuals", "tables"])
 def test_no_shares_are_better(known: tuple[Table, ...], name: str) -> None:
@@ -76,7 +76,7 @@ def test_no_shares_are_better(known: tuple[Table, ...], name: str) -> None:
     assert found.objective >= best * (1 - 2e-2)  # the optimiser stops early, and a draw of nothing it cannot make
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("known", KNOWN[::2])
 @pytest.mark.parametrize(("aim", "replace_one"), [("tables", False), ("cells", False), ("tables", True)])
 def test_what_is_known_never_makes_it_worse(known: tuple[Table, ...], aim: Minimize, replace_one: bool) -> None:

@@ -162,6 +162,7 @@ def optimum(problem: Problem, residual: bool) -> float:
     return float(np.exp(best.fun))
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("case", CASES[1:])
 def test_shares_of_residuals_and_of_tables_are_the_optimum_of_a_general_optimiser(
     case: tuple[tuple[int, ...], Tree, tuple[Axes, ...]],

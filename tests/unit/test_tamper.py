@@ -107,6 +107,8 @@ CASES: dict[str, tuple[Callable[[Folder], None], set[str], bool]] = {
     "the manifest of another period": (old_manifest, AGAIN | {"files", "facts", "accounting"} | NO_PLAN, True),
 }  # fmt: skip
 
+EVERY = 3  # of so many cases `make test` takes one
+
 
 def folder(files: Mapping[str, bytes], path: Path, signer: PrivateKey | None) -> Folder:
     made = Folder(path / "bundle", signer)
@@ -122,6 +124,7 @@ def failed(at: Folder, key: PrivateKey | None = None) -> set[str]:
     return {check.name for check in checks if check.passed is False}
 
 
+@pytest.mark.thin(every=EVERY)
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_named_in_a_bundle_that_is_not_signed(name: str, tmp_path: Path) -> None:
     act, expected, _ = CASES[name]
@@ -130,11 +133,16 @@ def test_it_is_named_in_a_bundle_that_is_not_signed(name: str, tmp_path: Path) -
     assert failed(at) == expected
 
 
+def test_every_check_has_a_case_in_every_run() -> None:
+    checks = [expected for _, expected, _ in CASES.values()]
+    assert set().union(*checks[::EVERY]) == set().union(*checks)
+
+
 # What is done to a bundle is found as in the test before; of what a signature adds to it every commit sees a third.
 SIGNED = [pytest.param(name, marks=[pytest.mark.nightly] if at % 3 else []) for at, name in enumerate(CASES)]
 
 
-@pytest.mark.thin(first=4)
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("name", SIGNED)
 def test_it_is_named_in_a_signed_bundle_and_a_changed_manifest_by_the_signature_as_well(
     name: str, tmp_path: Path
@@ -163,6 +171,7 @@ def test_a_flipped_byte_is_named_in_every_file(tmp_path: Path) -> None:
     assert failed(at, OURS) == set()
 
 
+@pytest.mark.slow
 def test_what_follows_from_the_plan_is_found_even_if_all_is_made_again(tmp_path: Path) -> None:
     """A lower scale at the same loss, and a lower loss at the same scale, in bundles that agree with themselves."""
     plan = made()
@@ -233,7 +242,7 @@ ONLY_SIGNED: dict[str, tuple[Callable[[Folder], None], set[str], set[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.thin(first=4)
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("name", ONLY_SIGNED)
 def test_the_signature_alone_finds_it(name: str, tmp_path: Path) -> None:
     act, without, with_key = ONLY_SIGNED[name]

@@ -75,6 +75,7 @@ def test_no_other_number_has_one() -> None:
     assert "count_unadjusted" not in rows(bundle(moved_plan("[consistent]")), TABLE)[0]
 
 
+@pytest.mark.slow
 def test_what_sql_makes_of_moved_numbers_has_the_interval_of_what_it_makes_of_the_estimates() -> None:
     plan = moved_plan()
     found, women = rows(bundle(plan), "women"), estimates(plan)["areas__state__sex"].value[1::2]
@@ -127,7 +128,7 @@ def test_two_releases_are_compared_by_their_estimates() -> None:
     assert change.after < 0
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize(
     "post", ["[consistent, nonnegative, integer]", "[consistent, nonnegative]", "[consistent, integer]"]
 )
@@ -192,6 +193,7 @@ publish: {formats: [csv, parquet]}
 """
 
 
+@pytest.mark.slow
 def test_attributes_for_search_engines_stand_only_within_what_they_are_about() -> None:
     for path, data in bundle(moved_plan()).items():
         if path.endswith(".html"):
@@ -199,6 +201,7 @@ def test_attributes_for_search_engines_stand_only_within_what_they_are_about() -
             assert ("itemprop=" not in text) or (text.index("itemscope") < text.index("itemprop=")), path
 
 
+@pytest.mark.slow
 def test_how_many_numbers_are_unreliable_is_said_before_they_are_shown() -> None:
     text = bundle(moved_plan(more=", unreliable: {relative_error_above: 1/10}"))["index.html"].decode()
     section = text[text.index('<h2 id="table-population">') :]

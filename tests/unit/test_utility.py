@@ -38,6 +38,7 @@ def sizes_of(counts: Mapping[Any, int], cells: int) -> Counter[str]:
     return +found
 
 
+@pytest.mark.slow
 def test_every_cell_of_a_workload_is_compared_with_its_own_count(tmp_path: Path) -> None:
     spec = small_workloads(tmp_path, spec_of(areas(), budget=HARDLY), rows=700)
     found = utility(spec, allowed=True, repeat=3)
@@ -106,6 +107,7 @@ def test_rows_are_bounded_as_in_a_release(tmp_path: Path) -> None:
     assert all(each.rmse < 10 for each in found.errors)
 
 
+@pytest.mark.slow
 def test_private_keys_and_quantiles_are_compared_over_what_appears(tmp_path: Path) -> None:
     text = SPEC + (
         "  chosen: {table: people, by: [district], keys: private, measures: {persons: {count: rows}}}\n"

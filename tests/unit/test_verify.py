@@ -73,6 +73,7 @@ def refused(plan: ReleasePlan, why: str) -> None:
         verify(plan)
 
 
+@pytest.mark.thin(every=2)
 @pytest.mark.parametrize("accounting", ["auto", *ANY_NOISE])
 def test_a_plan_with_goals_verifies_under_every_accounting(accounting: str) -> None:
     assert verify(goals(accounting)) == goals(accounting).loss[goals(accounting).certified]
@@ -213,6 +214,7 @@ def joint(
     return check
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize("count", [2, 3, 6, 7, 60])
 @pytest.mark.parametrize("rows", [False, True])
 def test_the_gauge_of_many_counts(count: int, rows: bool) -> None:

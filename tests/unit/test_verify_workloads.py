@@ -303,6 +303,7 @@ def _residuals(steps: Iterable[Step]) -> list[Step]:
 EPSILON, RHO = "{epsilon: 1, delta: 1e-9}", "{rho: 1/10, delta: 1e-9}"
 
 
+@pytest.mark.thin(every=3)
 @pytest.mark.parametrize(
     ("relation", "units", "budget"),
     [
@@ -360,6 +361,7 @@ def test_a_plan_of_workloads_is_a_function_and_survives_its_json() -> None:
     assert ReleasePlan.model_validate_json(good().canonical()).canonical() == good().canonical()
 
 
+@pytest.mark.slow
 def test_a_workload_more_leaves_the_draws_of_pinned_ones_as_they_are() -> None:
     """What is pinned costs what it says, whatever stands beside it."""
     alone = plan_of(spec_of(crosstabs("budget: {epsilon: 1/2}"), ordinary()), files=FILES)

@@ -265,7 +265,7 @@ def gaussian_at(epsilon: int) -> tuple[str, str]:
     return BUDGET, f"budget: {{epsilon: {epsilon}, delta: 1e-9}}\n  noise: gaussian"
 
 
-@pytest.mark.thin(first=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "measures",
     [

@@ -87,6 +87,7 @@ def test_the_draws_are_those_without_zeros_and_every_table_is_more_accurate() ->
     assert {each for each in worth if "zeros" not in each} == {each.name for each in plain.considered}
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("minimize", ["tables", "cells", "worst"])
 def test_what_they_are_worth_is_the_root_of_what_is_made_least(minimize: str) -> None:
     text = SPEC.replace(WAYS, f"{WAYS}, minimize: {minimize}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish import Publication, render
+from dprelease.publish import render
 from tests.planned import plan_of
 from tests.unit.publish_example import facts
 from tests.workloads import GEO, areas, ordinary, spec_of
@@ -25,6 +25,8 @@ _ALL = """derive:
     sql: select state, sum(persons) as persons from population group by state
 publish: {formats: [csv, parquet, xlsx, json, sdmx, html]MORE}
 """
+
+_BUNDLES: dict[str, Mapping[str, bytes]] = {}
 
 
 @cache
@@ -49,12 +51,18 @@ def of_the_first_layout(plan: ReleasePlan) -> ReleasePlan:
 
 
 def bundle(plan: ReleasePlan) -> Mapping[str, bytes]:
-    """Its files."""
+    """Its files, rendered once in each process."""
+    fingerprint = plan.fingerprint()
+    if fingerprint not in _BUNDLES:
+        _BUNDLES[fingerprint] = _rendered(plan)
+    return _BUNDLES[fingerprint]
+
+
+def _rendered(plan: ReleasePlan) -> Mapping[str, bytes]:
     told = facts(plan)
     (account,) = told.accounts
     cap = account.cap.model_copy(update={"delta": Fraction(1, 10**5)})
     after = account.after.model_copy(update={"delta": cap.delta})
     account = account.model_copy(update={"name": "census", "cap": cap, "before": after, "after": after})
     told = told.model_copy(update={"accounts": (account,)})
-    made: Publication = render(plan, answers(plan), told)
-    return made.files
+    return render(plan, answers(plan), told).files
