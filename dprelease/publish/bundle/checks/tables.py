@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
-from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded, statuses
+from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import (
     REHEARSAL_COLUMN,
@@ -28,7 +28,7 @@ from dprelease.publish.bundle.checks.opened import Opened, named
 from dprelease.publish.bundle.read_tables import READERS, Columns, Kind, same_texts
 from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
 from dprelease.publish.derive.tables import made_again, outline
-from dprelease.publish.formats.cube import PARTS, parts_of
+from dprelease.publish.formats.cube import PARTS, bare_measure, parts_of
 from dprelease.publish.measured import filed, inputs_of, queries_as_tables
 
 __all__ = ["Published", "published_table", "tables_agree", "values_agree"]
@@ -258,27 +258,12 @@ def _equal(values: Floats, found: Floats, weak: npt.NDArray[np.bool_]) -> bool:
 def _read(plan: ReleasePlan, query: PlannedQuery, cells: Columns) -> PublishedTable:
     """The published values of a query from a file, as far as SQL can use them."""
     kinds, names = key_columns(plan, query), measure_names(plan, query)
-    nothing, no = np.full(cells.rows, np.nan), np.zeros(cells.rows, dtype=bool)
     return PublishedTable(
         name=query.name,
         title=query.title,
         key_columns=kinds,
         keys=tuple(_keys(column, cells.texts[column.name]) for column in kinds),
-        measures=tuple(
-            PublishedMeasure(
-                name=name,
-                measure=query.measures[name],
-                value=cells.values[name],
-                standard_error=nothing,
-                margin=nothing,
-                lower=nothing,
-                upper=nothing,
-                status=statuses(no, no),
-                places=None,
-                integer=False,
-            )
-            for name in names
-        ),
+        measures=tuple(bare_measure(name, query.measures[name], cells.values[name]) for name in names),
         confidence=plan.publish.confidence,
         cells=cells.rows,
     )
