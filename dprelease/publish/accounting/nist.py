@@ -19,7 +19,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.html_text import visible
-from dprelease.publish.numbers import at_most, counted
+from dprelease.publish.numbers import at_most, so_many
 
 __all__ = ["LAYERS", "nist_lines", "nist_markdown"]
 
@@ -34,7 +34,7 @@ OFFICE = "To be answered by the office."
 
 
 @dataclass(frozen=True)
-class Line:
+class AssessmentLine:
     """One question.
 
     Attributes:
@@ -74,7 +74,7 @@ def nist_markdown(content: Content) -> bytes:
     return ("\n\n".join(written) + "\n").encode()
 
 
-def _row(line: Line) -> str:
+def _row(line: AssessmentLine) -> str:
     shown = "; ".join(f"`{each}`" for each in line.evidence) or "none in the bundle"
     return f"| {_plain(line.question)} | **{line.answer}** | {_plain(line.why)} | {shown} |"
 
@@ -85,7 +85,7 @@ def _plain(text: str) -> str:
     return escaped.replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\&", "&amp;")
 
 
-def nist_lines(content: Content) -> tuple[Line, ...]:
+def nist_lines(content: Content) -> tuple[AssessmentLine, ...]:
     """Every line, layer by layer."""
     plan, facts = content.plan, content.facts
     of_layer = {
@@ -98,7 +98,7 @@ def nist_lines(content: Content) -> tuple[Line, ...]:
         BOTTOM: _bottom(plan),
     }
     return tuple(
-        Line(layer, question, answer, why, tuple(map(_field, evidence.split())))
+        AssessmentLine(layer, question, answer, why, tuple(map(_field, evidence.split())))
         for layer, asked in of_layer.items()
         for question, answer, why, evidence in asked
     )
@@ -241,7 +241,7 @@ def _security(facts: Facts) -> Iterator[Asked]:
 
 def _bottom(plan: ReleasePlan) -> Iterator[Asked]:
     yield ("Are the tables and columns listed that were read?", "yes",
-           f"Of {counted(len(plan.catalog.tables), 'table')}.", "plan.json:catalog.tables dpia")  # fmt: skip
+           f"Of {so_many(len(plan.catalog.tables), 'table')}.", "plan.json:catalog.tables dpia")  # fmt: skip
     yield ("Is no exact result kept?", "yes",
            "Exact results are never written; noisy ones are, in the ledger and here.", "dpia")  # fmt: skip
     for question in (

@@ -13,7 +13,7 @@ from dprelease.catalog.table import Column
 from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
 from dprelease.measures import Measure
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import UNADJUSTED, key_text
+from dprelease.publish.base import UNADJUSTED, key_as_text
 
 __all__ = [
     "PARTS",
@@ -153,8 +153,8 @@ def numbered(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
 
 
 def _dimension(column: Column, keys: Sequence[bool | int | str]) -> Dimension:
-    declared = tuple(map(key_text, column.keys)) if column.keys is not None else None
-    codes = coded(keys).mapped(key_text)
+    declared = tuple(map(key_as_text, column.keys)) if column.keys is not None else None
+    codes = coded(keys).mapped(key_as_text)
     return Dimension(name=column.name, codes=codes, declared=declared, labels=dict(column.labels))
 
 
