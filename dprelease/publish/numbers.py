@@ -6,7 +6,7 @@
 ('48,210', '3,130')
 >>> with_margin(-2.0, 55.0, 0)[0]
 '−2'
->>> with_margin(-0.536, 1370.0, None), shown(1.062, 1370.0, None), shown(0.0, 1370.0, None)[0]
+>>> with_margin(-0.536, 1370.0, None), with_margin(1.062, 1370.0, None), with_margin(0.0, 1370.0, None)[0]
 (('−0.536', '1,370'), ('1.06', '1,370'), '0')
 >>> at_most(Fraction(2, 3))
 '0.667'

@@ -81,7 +81,7 @@ def test_any_flipped_byte_of_the_manifest_is_found(bundle: Path, monkeypatch: py
     for name in ("tables_agree", "values_agree"):
         monkeypatch.setattr(f"dprelease.publish.bundle.checks.whole_bundle.{name}", lambda *_: "")
     monkeypatch.setattr(
-        "dprelease.publish.bundle.checks.whole_bundle.compared",
+        "dprelease.publish.bundle.checks.whole_bundle.render_again",
         lambda _: Rendered(frozenset(), (Check("rendered again", None),)),
     )
     whole = (bundle / "manifest.json").read_bytes()

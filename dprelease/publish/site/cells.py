@@ -137,7 +137,7 @@ def _rounded(value: float, place: int) -> str:
 def _between(lower: float, upper: float, margin: float, places: int | None) -> str:
     """Both ends of an interval at the place of the margin's third digit, rounded outward, without zeros at the end.
 
-    >>> _between(0.0, 11.7, 8.3, None), between(0.0, 1234.0, 1000.0, 0)
+    >>> _between(0.0, 11.7, 8.3, None), _between(0.0, 1234.0, 1000.0, 0)
     ('0 to 11.7', '0 to 1,240')
     """
     unit = Decimal(1).scaleb(_place(margin, -places if places is not None else -12))
