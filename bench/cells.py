@@ -33,12 +33,12 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import Answer, Feed, PlannedQuery, Publish, ReleasePlan, Step
 from dprelease.privacy.event import Sensitivity
 from dprelease.publish import check_bundle, render, write
-from dprelease.publish.base import header
-from dprelease.publish.bundle.measurements import measurement_files, read_measurements
+from dprelease.publish.base import table_header
+from dprelease.publish.bundle.measurements import measurement_files, measurements_in
 from dprelease.publish.bundle.read_tables import READERS, Kind
 from dprelease.publish.formats.datapackage import csv_blocks
 from dprelease.publish.formats.parquet import parquet_bytes
-from dprelease.publish.packed import Files, packed, size_of
+from dprelease.publish.packed import Files, pack, size_in
 from tests.unit import publish_example
 
 SIZES = (100_000, 1_000_000, 10_000_000)
@@ -128,7 +128,7 @@ def prepared(what: str, cells: int) -> Timed:
         if what == "measurements":
             return lambda: _size(measurement_files(plan, measured))
         files = measurement_files(plan, measured)
-        return lambda: 0 * len(read_measurements(plan, files))
+        return lambda: 0 * len(measurements_in(plan, files))
     place = tempfile.TemporaryDirectory()
     atexit.register(place.cleanup)
     folder = Path(place.name) / "bundle"
@@ -146,9 +146,9 @@ def prepared(what: str, cells: int) -> Timed:
 
 
 def _of_table(what: str, made: PublishedTable) -> Timed:
-    names = header(made)
+    names = table_header(made)
     if what == "csv":
-        return lambda: size_of(Files({"csv": packed(csv_blocks(names, made))}), "csv")
+        return lambda: size_in(Files({"csv": pack(csv_blocks(names, made))}), "csv")
     if what == "parquet":
         return lambda: len(parquet_bytes(made, {}, rehearsal=False))
     if what == PEER:
@@ -164,17 +164,17 @@ def _pandas(made: PublishedTable) -> int:
     import pandas as pd
 
     frame = {name: pd.Categorical.from_codes(each.codes, each.keys)  # type: ignore[attr-defined]
-             for name, each in zip(header(made), made.keys, strict=False)}  # fmt: skip
+             for name, each in zip(table_header(made), made.keys, strict=False)}  # fmt: skip
     (measure,) = made.measures
     numbers = (measure.value, measure.standard_error, measure.margin, measure.lower, measure.upper, "ok")
-    frame |= dict(zip(header(made)[4:], numbers, strict=True))  # type: ignore[arg-type]
+    frame |= dict(zip(table_header(made)[4:], numbers, strict=True))  # type: ignore[arg-type]
     sink = io.StringIO()
     pd.DataFrame(frame).to_csv(sink, index=False, lineterminator="\r\n")
     return sink.tell()
 
 
 def _size(files: Mapping[str, bytes]) -> int:
-    return sum(size_of(files, path) for path in files)
+    return sum(size_in(files, path) for path in files)
 
 
 def _line(what: str, cells: int) -> None:

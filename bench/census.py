@@ -124,7 +124,7 @@ PARTS = (
     ("dprelease.release.publishing.rendering", "write", "write the bundle"),
     ("dprelease.release.run", "write_overview", "write the overview"),
     ("dprelease.publish.bundle.checks.whole_bundle", "read_bundle", "read and hash the bundle"),
-    ("dprelease.publish.bundle.checks.opened", "read_measurements", "read measurements/"),
+    ("dprelease.publish.bundle.checks.opened", "measurements_in", "read measurements/"),
     ("dprelease.publish.bundle.checks.rendering", "bundle_files", "render"),
     ("dprelease.publish.bundle.checks.whole_bundle", "tables_agree", "check columns and keys"),
     ("dprelease.publish.bundle.checks.whole_bundle", "values_agree", "check values"),

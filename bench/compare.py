@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.publish import release
 from dprelease.noise import Measurement
-from dprelease.publish.bundle.compare import Released, compare
+from dprelease.publish.bundle.compare import Released, compare_releases
 
 
 def _later(measured: dict[str, Measurement], part: float) -> dict[str, Measurement]:
@@ -42,7 +42,7 @@ def main() -> None:
     pair = (Released(plan, measured), Released(plan, _later(measured, asked.moved)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     start = time.perf_counter()
-    found = compare(*pair, Fraction(95, 100))
+    found = compare_releases(*pair, Fraction(95, 100))
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"{asked.tables} tables, {asked.cells} cells with two numbers each, {asked.moved:.1%} of the counts moved")

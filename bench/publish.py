@@ -37,7 +37,7 @@ from dprelease.publish.base import Content
 from dprelease.publish.bundle.measurements import measurement_files
 from dprelease.publish.bundle.package import format_files
 from dprelease.publish.measured import inputs_of, queries_as_tables
-from dprelease.publish.packed import Data, Files, kept, size_of
+from dprelease.publish.packed import Data, Files, kept, size_in
 from tests.unit import publish_example
 
 DEFAULT = ("csv", "parquet", "xlsx", "html")
@@ -106,7 +106,7 @@ def _timed(what: str, run: Callable[[], T]) -> T:
     start = time.perf_counter()
     found = run()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    size = sum(size_of(found, path) for path in found) / 1e6 if isinstance(found, Mapping) else 0
+    size = sum(size_in(found, path) for path in found) / 1e6 if isinstance(found, Mapping) else 0
     print(f"{what:<14}{time.perf_counter() - start:8.1f} s {peak:8.2f} GB" + (f" {size:10.1f} MB" if size else ""))
     return found
 

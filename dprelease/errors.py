@@ -1,28 +1,7 @@
 """What can go wrong, as one tree; every error says what, where, what was expected and what to type next.
 
-::
-
-    DpReleaseError                  code . summary . detail . hint . where             exit
-    |-- SpecError                   the author can fix it; carries every problem at once  2
-    |-- PlanError                                                                         3
-    |   |-- BudgetTooSmall          what was asked, the least that would do
-    |   |-- UnsupportedEvent        an accountant that cannot take an event
-    |   `-- StalePlan               the spec or the ledger moved since the plan was frozen
-    |-- LedgerError                                                                       4
-    |   |-- BudgetExceeded          asked, charged, allowed
-    |   |-- Locked (Retryable)      who holds it, since when, doing what
-    |   `-- Corrupt                 the first entry whose hash does not follow
-    |-- EngineError                 scrubbed: class and code, never the driver's text     5
-    |   |-- Unavailable (Retryable) a source that cannot be reached now
-    |   |-- Unsupported             this engine cannot compute that
-    |   `-- TableMismatch           declared columns beside the found ones
-    |-- PublishError                                                                      6
-    |-- CheckFailed                 verify or ledger check found a difference             7
-    |-- OrchestratorError           Prefect could not be started or lost the run          8
-    |-- MissingExtra                an optional package is not installed                  9
-    `-- BrokenPromiseError          an invariant failed: our bug; nothing was published  70
-        `-- ExactLeakError          somebody tried to look at an un-noised value
-    Retryable                       empty mixin: the only thing that a task retries on
+The classes below stand in the order of the exit codes; each says what it is about, and the one that it comes from says
+with which code a command ends. :class:`Retryable` marks those that a task tries again.
 
 No message ever holds a value read from confidential data.
 """

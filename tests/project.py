@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from dprelease.formats import FORMATS
-from dprelease.publish.bundle.package import lacking
+from dprelease.publish.bundle.package import missing_extras
 from tests.warm import Ended, Warm
 
 __all__ = ["CANARY", "command", "environment", "forked", "installed", "small_project", "start", "writable_formats"]
@@ -57,7 +57,7 @@ PLACES = "district,region\n06-01,06\n06-02,06\n07-01,07\n"
 @cache
 def writable_formats() -> tuple[str, ...]:
     """Every format that can be made on this machine: the certificate wants libraries that a bare system has not."""
-    missing = lacking(FORMATS)
+    missing = missing_extras(FORMATS)
     return tuple(name for name in FORMATS if name not in missing)
 
 

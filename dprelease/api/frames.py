@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from dprelease.catalog.table import Column, Key
-from dprelease.publish.base import REHEARSAL_COLUMN, key_text
-from dprelease.publish.bundle.checks.tables import Published
+from dprelease.publish.base import REHEARSAL_COLUMN, key_as_text
+from dprelease.publish.bundle.checks.tables import ReadTable
 from dprelease.release.records.status import UNBOUNDED
 
 __all__ = ["Shown", "figures", "integers", "key_values", "number", "table_frame"]
@@ -129,13 +129,15 @@ def _typed(column: Column, keys: Sequence[Key]) -> Any:
 
 def _labelled(column: Column, keys: Sequence[Key]) -> pd.Index[Any]:
     """The label of each key, with the key behind it where two have the same one."""
-    words = [column.labels.get(key_text(key), key_text(key)) for key in keys]
+    words = [column.labels.get(key_as_text(key), key_as_text(key)) for key in keys]
     often = Counter(words)
-    labels = [f"{word} ({key_text(key)})" if often[word] > 1 else word for key, word in zip(keys, words, strict=True)]
+    labels = [
+        f"{word} ({key_as_text(key)})" if often[word] > 1 else word for key, word in zip(keys, words, strict=True)
+    ]
     return pd.Index(labels, dtype="string")
 
 
-def table_frame(table: Published, *, labels: bool = False) -> pd.DataFrame:
+def table_frame(table: ReadTable, *, labels: bool = False) -> pd.DataFrame:
     """A published table, with the columns of its file.
 
     Raises:

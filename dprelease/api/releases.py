@@ -20,8 +20,8 @@ from dprelease.noise import Sampler
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import loss_facts, plan_facts, unprotected
 from dprelease.publish import NOTICE, Check
-from dprelease.publish.base import key_columns, measure_names
-from dprelease.publish.bundle.checks.opened import Opened
+from dprelease.publish.base import keys_of_query, measure_names
+from dprelease.publish.bundle.checks.opened import OpenedBundle
 from dprelease.publish.bundle.checks.tables import published_table
 from dprelease.publish.bundle.checks.whole_bundle import check_files
 from dprelease.publish.bundle.package import LOOK_FILE
@@ -50,7 +50,7 @@ class ReleaseTable(Shown):
     title: str
     keys: tuple[str, ...]
     measures: tuple[str, ...]
-    _bundle: Opened
+    _bundle: OpenedBundle
     _plan: ReleasePlan
 
     def to_pandas(self, *, labels: bool = False) -> pd.DataFrame:
@@ -122,7 +122,7 @@ class Release(Shown):
         outcome: How the run ended that published or found it; None of one that was opened.
     """
 
-    _bundle: Opened
+    _bundle: OpenedBundle
     _plan: ReleasePlan
     outcome: Outcome | None = None
 
@@ -155,7 +155,7 @@ class Release(Shown):
         plan = self._plan
         outlines = [outline(plan, each) for each in plan.derive]
         described = [
-            *((each.name, each.title, key_columns(plan, each), measure_names(plan, each)) for each in plan.queries),
+            *((each.name, each.title, keys_of_query(plan, each), measure_names(plan, each)) for each in plan.queries),
             *((t.name, t.title, t.key_columns, tuple(measure.name for measure in t.measures)) for t in outlines),
         ]
         return Tables(
@@ -255,7 +255,7 @@ def open_release(folder: str | os.PathLike[str], *, key: str = "") -> Release:
     return Release(bundle, bundle.shown)
 
 
-def json_of(bundle: Opened, name: str) -> dict[str, Any]:
+def json_of(bundle: OpenedBundle, name: str) -> dict[str, Any]:
     """The content of a JSON file of a bundle.
 
     Raises:

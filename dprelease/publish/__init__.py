@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, CapChange, Facts, Looked, Publication, Restated
 from dprelease.publish.bundle.checks.whole_bundle import SENTENCES, Check, check_bundle
-from dprelease.publish.bundle.compare import Comparison, Released, compare
+from dprelease.publish.bundle.compare import Comparison, Released, compare_releases
 from dprelease.publish.bundle.folder import folder_for, set_aside, write
 from dprelease.publish.bundle.package import check_publishable, render
-from dprelease.publish.derive.sql import check_derive
-from dprelease.publish.derive.tables import check_derived
-from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import published_tables
 from dprelease.publish.rehearsed import rehearse
 
@@ -28,7 +25,6 @@ __all__ = [
     "AccountPoint",
     "CapChange",
     "Check",
-    "Columns",
     "Comparison",
     "Facts",
     "Looked",
@@ -36,10 +32,8 @@ __all__ = [
     "Released",
     "Restated",
     "check_bundle",
-    "check_derive",
-    "check_derived",
     "check_publishable",
-    "compare",
+    "compare_releases",
     "folder_for",
     "published_tables",
     "rehearse",

@@ -36,14 +36,14 @@ __all__ = [
     "Restated",
     "check_header",
     "check_queries",
-    "columns",
-    "header",
-    "key_columns",
-    "key_text",
+    "column_names",
+    "key_as_text",
+    "keys_of_query",
     "measure_names",
     "moves",
     "public_rows",
     "safe_path",
+    "table_header",
     "table_names",
 ]
 
@@ -237,17 +237,17 @@ def moves(plan: ReleasePlan, query: PlannedQuery) -> bool:
     return query.workload is not None and bool({"nonnegative", "integer"} & set(plan.workload(query.workload).post))
 
 
-def columns(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
+def column_names(plan: ReleasePlan, query: PlannedQuery, *, rehearsal: bool = False) -> tuple[str, ...]:
     """The columns of a query's files: its keys, then six for each measure; of a ranking the ranks and the keys.
 
     A number that was moved after it was estimated has a seventh, the estimate.
     """
-    keys = [column.name for column in key_columns(plan, query)]
+    keys = [column.name for column in keys_of_query(plan, query)]
     seventh = plan.publish.layout > 1 and moves(plan, query)
     return _header(keys, [(name, seventh) for name in measure_names(plan, query)], rehearsal)
 
 
-def header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
+def table_header(table: PublishedTable, *, rehearsal: bool = False) -> tuple[str, ...]:
     """The columns of the files of a table, which is as ``measured.filed`` gives it."""
     measures = [(each.name, each.unadjusted is not None) for each in table.measures]
     return _header([each.name for each in table.key_columns], measures, rehearsal)
@@ -261,7 +261,7 @@ def _header(keys: Sequence[str], measures: Sequence[tuple[str, bool]], rehearsal
     return (*found, REHEARSAL_COLUMN) if rehearsal else tuple(found)
 
 
-def key_columns(plan: ReleasePlan, query: PlannedQuery) -> tuple[Column, ...]:
+def keys_of_query(plan: ReleasePlan, query: PlannedQuery) -> tuple[Column, ...]:
     """The key columns of a query's table: those of its ``by``, and the rank before them where it is a ranking."""
     rank = (Column(name=RANK, type="integer"),) if query.ranking is not None else ()
     return (*rank, *plan.keys(query))
@@ -276,7 +276,7 @@ def public_rows(plan: ReleasePlan, query: PlannedQuery) -> Rows | None:
     return full_product(plan.keys(query)).without(left_out_of(query, plan.catalog))
 
 
-def key_text(key: Key) -> str:
+def key_as_text(key: Key) -> str:
     """A key as text: as declared; ``true`` and ``false`` in small letters."""
     return str(key).lower() if isinstance(key, bool) else str(key)
 
@@ -304,9 +304,9 @@ def check_queries(plan: ReleasePlan) -> None:
 
 
 def _check_columns(plan: ReleasePlan, query: PlannedQuery, sound: set[tuple[str, str]]) -> None:
-    names = columns(plan, query, rehearsal=True)
+    names = column_names(plan, query, rehearsal=True)
     check_header(names, f"query {query.name!r}", "measure", hint="rename the measure or the key column")
-    for column in key_columns(plan, query):
+    for column in keys_of_query(plan, query):
         if column.type not in _KEY_TYPES:
             raise PublishError(
                 f"query {query.name!r}: key column {column.name!r} is of type {column.type}",

@@ -15,20 +15,19 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import coded
 from dprelease.plan.document import Publish
-from dprelease.publish.base import key_text
+from dprelease.publish.base import key_as_text
 
 __all__ = [
     "MARK",
     "Texts",
     "constant_texts",
+    "csv_quoted",
     "escaped",
     "escapes",
-    "head_line",
     "key_texts",
     "key_width",
     "line_blocks",
     "number_texts",
-    "quoted",
     "side_by_side",
     "unescaped",
     "unescaped_texts",
@@ -47,16 +46,19 @@ _NUMBER = 400  # bytes of a number, at most: a large one with all its digits
 _PLAIN = (1e-3, 1e9)  # sizes of numbers that Arrow writes as Python does
 _SURE = 2.0**40  # so many steps of a grid; see ``_whole``
 _LARGEST = 2.0**63
+MARK = "'"
+# With their full-width forms, and the spaces that are skipped before them.
+_SIGNS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 
 
-def quoted(text: str) -> str:
+def csv_quoted(text: str) -> str:
     """A text in quotes, as RFC 4180 has it."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def head_line(names: Sequence[str]) -> bytes:
     """The first line of a CSV file: names in quotes where they must be."""
-    plain = (quoted(name) if any(sign in name for sign in ',"\r\n') else name for name in names)
+    plain = (csv_quoted(name) if any(sign in name for sign in ',"\r\n') else name for name in names)
     return f"{','.join(plain)}\r\n".encode()
 
 
@@ -114,14 +116,14 @@ def _data(ended: Any) -> bytes:
 
 def key_texts(column: Column, keys: Sequence[Key], *, escape: bool = False) -> Texts:
     """The keys of a column: text in quotes, everything else bare; ``escape``: with what ``formulas`` puts before it."""
-    text = coded(keys).mapped(key_text)
+    text = coded(keys).mapped(key_as_text)
     text = text.mapped(escaped) if escape else text
-    return word_texts(text.mapped(quoted) if column.type == "text" else text)
+    return word_texts(text.mapped(csv_quoted) if column.type == "text" else text)
 
 
 def key_width(columns: Sequence[Sequence[Key]]) -> int:
     """Bytes of the keys of a row as texts in quotes, at most."""
-    longest = (max((len(key_text(key)) for key in coded(keys).keys), default=0) for keys in columns)
+    longest = (max((len(key_as_text(key)) for key in coded(keys).keys), default=0) for keys in columns)
     return sum(8 * each + 2 for each in longest)  # four bytes for a sign, and twice as many for a quote
 
 
@@ -248,13 +250,6 @@ def written(numbers: Floats, places: int | None) -> Floats:
     if rest.any():
         found[rest] = [float(f"{number:.{places}f}") for number in numbers[rest].tolist()]
     return found
-
-
-MARK = "'"
-
-
-# With their full-width forms, and the spaces that are skipped before them.
-_SIGNS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 
 
 def escapes(publish: Publish, column: Column) -> bool:

@@ -27,6 +27,13 @@ TEXTS = 3
 
 READABLE = ("index.html", "accounting.html", "accounting.json", "registry.yaml", "nist-800-226.md")
 CERTIFICATE = "certificate.pdf"
+_ADDITIVE = (
+    "(ε, δ) bounds every probability by e^ε times the other one plus δ. It does not say that the loss is at most ε but "
+    "for an event of probability δ: the chance of a loss above ε can be many times δ"
+)
+_MARKUP = re.compile(r"<(?:style|script)\b.*?</(?:style|script)>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_BLOCK_ENDS = re.compile(r"</(?:p|li|d[dt]|t[dhr]|h\d|caption|figcaption|summary|title)>", re.IGNORECASE)
+_MARK = "\0"
 
 
 def _how_likely(plan: ReleasePlan) -> str:
@@ -91,11 +98,6 @@ class Found:
     files: tuple[str, ...]
     words: str
 
-
-_ADDITIVE = (
-    "(ε, δ) bounds every probability by e^ε times the other one plus δ. It does not say that the loss is at most ε but "
-    "for an event of probability δ: the chance of a loss above ε can be many times δ"
-)
 
 KNOWN: tuple[Erratum, ...] = (
     Erratum(
@@ -205,11 +207,6 @@ def errata_of(files: Mapping[str, bytes], names: frozenset[str], plan: ReleasePl
             said.setdefault(CERTIFICATE, "")
         if said:
             yield Found(erratum, tuple(said), " ".join(next(iter(said.values())).split()) or erratum.name)
-
-
-_MARKUP = re.compile(r"<(?:style|script)\b.*?</(?:style|script)>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_BLOCK_ENDS = re.compile(r"</(?:p|li|d[dt]|t[dhr]|h\d|caption|figcaption|summary|title)>", re.IGNORECASE)
-_MARK = "\0"
 
 
 @lru_cache(maxsize=16)

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-__all__ = ["inert", "moment_of", "page", "utc", "visible"]
+__all__ = ["inert", "moment_of", "render_page", "utc", "visible"]
 
 # Marks that only give a direction to their neighbours are part of correct Arabic or Hebrew text.
 _HARMLESS = "\u200e\u200f\u061c"
@@ -67,7 +67,7 @@ def moment_of(text: str) -> datetime | None:
         return None
 
 
-def page(template: str, **context: Any) -> bytes:
+def render_page(template: str, **context: Any) -> bytes:
     """A template of this package, filled.
 
     Args:

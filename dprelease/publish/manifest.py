@@ -24,7 +24,7 @@ __all__ = [
     "LedgerFacts",
     "Manifest",
     "fault",
-    "signed",
+    "signature_file",
 ]
 
 MANIFEST_FILE = "manifest.json"
@@ -95,7 +95,7 @@ def statement(manifest: Manifest) -> bytes:
     ).encode()
 
 
-def signed(manifest: Manifest, key: PrivateKey) -> bytes:
+def signature_file(manifest: Manifest, key: PrivateKey) -> bytes:
     """The signature file of a bundle; the same bytes for the same manifest and key.
 
     Args:
@@ -146,7 +146,7 @@ def fault(data: bytes, manifest: Manifest) -> str:
 
 
 def _read(data: bytes) -> tuple[bytes, dict[str, str]] | None:
-    """Payload and signature of an envelope that is written as :func:`signed` writes it; repeated names are not."""
+    """Payload and signature of an envelope that is written as here; repeated names are not."""
     try:
         content: Any = json.loads(data) if len(data) <= _LARGEST else None
         payload = base64.b64decode(content["payload"], validate=True)

@@ -1,12 +1,12 @@
 """Numbers as a person reads them: thousands separated, no more digits than the margin supports.
 
->>> shown(1234.4, 55.3, 0)
+>>> with_margin(1234.4, 55.3, 0)
 ('1,234', '56')
->>> shown(48211.38472, 3120.4, None)
+>>> with_margin(48211.38472, 3120.4, None)
 ('48,210', '3,130')
->>> shown(-2.0, 55.0, 0)[0]
+>>> with_margin(-2.0, 55.0, 0)[0]
 '−2'
->>> shown(-0.536, 1370.0, None), shown(1.062, 1370.0, None), shown(0.0, 1370.0, None)[0]
+>>> with_margin(-0.536, 1370.0, None), with_margin(1.062, 1370.0, None), with_margin(0.0, 1370.0, None)[0]
 (('−0.536', '1,370'), ('1.06', '1,370'), '0')
 >>> at_most(Fraction(2, 3))
 '0.667'
@@ -32,14 +32,14 @@ __all__ = [
     "at_least",
     "at_most",
     "beliefs",
-    "counted",
     "odds_factor",
     "percent",
     "percent_at_most",
     "power_of_ten",
     "round_step",
-    "shown",
+    "so_many",
     "sure_after",
+    "with_margin",
 ]
 
 _DIGITS = 3
@@ -47,7 +47,7 @@ _CONTEXT = Context(prec=400)
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def shown(value: float, margin: float, places: int | None) -> tuple[str, str]:
+def with_margin(value: float, margin: float, places: int | None) -> tuple[str, str]:
     """A value and its margin, both at the place of the margin's third digit; a value that would be 0 there at its own.
 
     Args:
@@ -101,7 +101,7 @@ def round_step(span: float) -> float:
     return next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= span / 5)
 
 
-def counted(number: int, what: str) -> str:
+def so_many(number: int, what: str) -> str:
     """So many of something, in the singular or the plural: ``1 row``, ``2,000 rows``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from dprelease.canonical import sha256
 
-__all__ = ["Data", "Files", "Packed", "blocks_of", "digest_of", "kept", "packed", "size_of"]
+__all__ = ["Data", "Files", "Packed", "blocks_of", "digest_in", "kept", "pack", "size_in"]
 
 _SMALL = 32_000_000  # bytes of a file that stays as it is
 _PART = 4_000_000  # bytes that are compressed together, at least
@@ -46,7 +46,7 @@ class Packed:
 Data = bytes | Packed
 
 
-def packed(blocks: Iterable[bytes]) -> Data:
+def pack(blocks: Iterable[bytes]) -> Data:
     """A file by its bytes, which come some at a time: as bytes where it is small."""
     digest, size = hashlib.sha256(), 0
     plain: list[bytes] = []
@@ -110,12 +110,12 @@ def kept(files: Mapping[str, bytes]) -> Mapping[str, Data]:
     return files._held if isinstance(files, Files) else files
 
 
-def size_of(files: Mapping[str, bytes], path: str) -> int:
+def size_in(files: Mapping[str, bytes], path: str) -> int:
     """The size of a file in bytes."""
     return len(kept(files)[path])
 
 
-def digest_of(files: Mapping[str, bytes], path: str) -> str:
+def digest_in(files: Mapping[str, bytes], path: str) -> str:
     """The SHA-256 of a file, hexadecimal."""
     found = kept(files)[path]
     return found.sha256 if isinstance(found, Packed) else sha256(found)

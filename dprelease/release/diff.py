@@ -14,8 +14,8 @@ from dprelease.errors import PublishError
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.changes import Moved, moved
 from dprelease.plan.explain.differences import union
-from dprelease.publish import Comparison, Released, compare
-from dprelease.publish.bundle.checks.opened import Opened, read_bundle
+from dprelease.publish import Comparison, Released, compare_releases
+from dprelease.publish.bundle.checks.opened import OpenedBundle, read_bundle
 from dprelease.publish.bundle.package import planned_files
 from dprelease.release.planning import open_target, plan_release, read_frozen
 from dprelease.release.project import Project
@@ -93,7 +93,7 @@ def compare_sides(first: DiffSide, second: DiffSide, confidence: Fraction) -> Di
     """
     numbers = None
     if first.released is not None and second.released is not None:
-        numbers = compare(first.released, second.released, confidence)
+        numbers = compare_releases(first.released, second.released, confidence)
     changes = moved(first.plan, second.plan) if numbers is None else numbers.moved
     files = [planned_files(side.plan) for side in (first, second)]
     before, after = (set(each) for each in files)
@@ -108,7 +108,7 @@ def compare_sides(first: DiffSide, second: DiffSide, confidence: Fraction) -> Di
     )
 
 
-def open_bundle(given: str) -> Opened:
+def open_bundle(given: str) -> OpenedBundle:
     """A bundle by its folder, or by NAME/PERIOD of a release of the project in the working folder.
 
     Raises:

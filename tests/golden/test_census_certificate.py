@@ -13,7 +13,7 @@ import pytest
 from dprelease.errors import MissingExtra
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish.accounting.certificate import certificate_files
-from dprelease.publish.accounting.levels import changes, levels
+from dprelease.publish.accounting.levels import attribute_changes, levels
 from dprelease.publish.accounting.report import accounting_page
 from dprelease.publish.base import Content
 from tests.golden import census_plan
@@ -81,7 +81,7 @@ def test_the_allocation_is_the_published_one_in_exact_rationals(name: str) -> No
 @pytest.mark.parametrize("name", FILES)
 def test_all_published_epsilons_are_found_by_attribute_and_level(name: str) -> None:
     ours = {}
-    for change in changes(plan(name)):
+    for change in attribute_changes(plan(name)):
         column, within = change.attribute[1], f", within one {change.within}" if change.within else ""
         assert change.loss is not None
         ours[f"{column} of {name}{within}"] = change.loss.epsilon

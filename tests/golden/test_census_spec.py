@@ -11,7 +11,7 @@ from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
-from dprelease.publish.accounting.levels import changes, levels
+from dprelease.publish.accounting.levels import attribute_changes, levels
 from dprelease.spec.load import load
 from tests.golden.census_plan import FACTS, allocated
 from tests.golden.census_spec import LEVELS, text
@@ -31,7 +31,7 @@ def plan() -> ReleasePlan:
 def epsilons() -> dict[str, float]:
     """By the column of the source that changes, and what it changes within."""
     found = {}
-    for change in changes(plan()):
+    for change in attribute_changes(plan()):
         assert change.loss is not None
         assert change.loss.delta == BUDGET.delta
         within = f" within {change.within}" if change.within else ""
@@ -116,5 +116,7 @@ def test_one_proportion_that_is_wrong_would_be_seen() -> None:
     )
     made = plan_of(wrong, accounts=[CENSUS])
     assert wrong != text()
-    moved = {c.attribute[1]: float(c.loss.epsilon) for c in changes(made) if c.loss is not None and not c.within}
+    moved = {
+        c.attribute[1]: float(c.loss.epsilon) for c in attribute_changes(made) if c.loss is not None and not c.within
+    }
     assert round(moved["hispanic_code"], 2) != PERSONS["published_attribute_epsilon"]["hispanic"]

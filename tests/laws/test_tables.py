@@ -26,7 +26,7 @@ from dprelease.plan.explain.memory import memory_of
 from dprelease.publish import Facts, check_bundle
 from dprelease.publish.base import table_names
 from dprelease.publish.bundle.checks.opened import read_bundle
-from dprelease.publish.bundle.package import bundle_files, lacking, planned_files
+from dprelease.publish.bundle.package import bundle_files, missing_extras, planned_files
 from dprelease.publish.formats import jsonstat
 from dprelease.release import direct
 from dprelease.release.diff import DiffSide, compare_sides, open_side
@@ -74,7 +74,7 @@ def in_formats(plan: ReleasePlan, *formats: str) -> ReleasePlan:
 
 
 def makeable(name: str) -> Format:
-    missing = lacking([name])
+    missing = missing_extras([name])
     if missing:
         pytest.skip(missing[name])
     return FORMATS[name]
@@ -180,7 +180,7 @@ def test_pages_and_the_data_package_say_the_media_types_of_the_table(released: R
 def test_the_index_lists_files_in_the_order_that_it_always_had(released: Released) -> None:
     listed = re.findall(r'<li><a href="([^"]+)">\1</a>: ', (released.folder / "index.html").read_text(encoding="utf-8"))
     order = ["tables/workbook.xlsx", "datapackage.json", "measurements/recipe.json", "accounting.html"]
-    order += ["accounting.json", *([] if lacking(["pdf"]) else ["certificate.pdf"]), "registry.yaml"]
+    order += ["accounting.json", *([] if missing_extras(["pdf"]) else ["certificate.pdf"]), "registry.yaml"]
     assert listed == [*order, "nist-800-226.md", "plan.json", "facts.json", "manifest.json"]
 
 

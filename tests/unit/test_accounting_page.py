@@ -14,7 +14,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish import AccountFacts, published_tables
 from dprelease.publish.accounting.drawings import history_figures
 from dprelease.publish.accounting.report import accounting, accounting_page
-from dprelease.publish.accounting.threat_model import dpia, fields, iso_terms
+from dprelease.publish.accounting.threat_model import dpia, iso_terms, report_fields
 from dprelease.publish.base import AccountPoint, Content, Facts
 from tests.unit.choices_example import choices
 from tests.unit.publish_example import facts, measurements, plan
@@ -47,7 +47,7 @@ def page(charges: int = 5, signer: str = "") -> Outline:
 
 
 def test_every_field_has_a_section_and_is_on_the_page() -> None:
-    rows = fields(plan())
+    rows = report_fields(plan())
     assert [number for number, *_ in rows] == list(range(1, 27))
     ids = {attributes.get("id") for _, attributes in page().tags}
     assert {where for _, _, where, _ in rows} <= ids
@@ -133,7 +133,7 @@ def test_nothing_unknown_is_invented() -> None:
     assert "Region, law" not in told
     for each in (bare.plan, plan()):  # nobody was asked who the controller is; the curator is somebody else
         assert dict(dpia(each))["Controller, in the sense of the law"] == "to be filled in by the controller"
-    assert "curator, contact, intended use, region" in fields(bare.plan)[0][3]
+    assert "curator, contact, intended use, region" in report_fields(bare.plan)[0][3]
 
 
 def test_clipping_has_the_standards_name_only_where_there_is_a_clip() -> None:

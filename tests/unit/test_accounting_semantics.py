@@ -16,7 +16,7 @@ from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Approximate, Composed, KeySelection
 from dprelease.privacy.group import of_event
 from dprelease.privacy.unit import Neighboring
-from dprelease.publish.accounting.guarantee import allocation, meanings, shares, totals, worked_example
+from dprelease.publish.accounting.guarantee import allocation, loss_totals, meanings, shares, worked_example
 from dprelease.publish.accounting.semantics import GROUPS, Meaning, reads, semantics
 from dprelease.publish.numbers import at_least, beliefs
 from tests.planned import SPEC, plan_of
@@ -167,4 +167,4 @@ def test_the_rho_of_a_query_is_the_sum_of_its_draws_exactly() -> None:
     (population, income) = allocation(plan())
     assert (population["rho"], population["share"]) == ("1/800", "1/4")
     assert Fraction(income["rho"]) == 3 * Fraction(1, 3200)
-    assert Fraction(totals(plan())["rho"]) == Fraction(1, 800) + 3 * Fraction(1, 3200)
+    assert Fraction(loss_totals(plan())["rho"]) == Fraction(1, 800) + 3 * Fraction(1, 3200)

@@ -11,7 +11,7 @@ import pytest
 from dprelease.catalog.table import Source
 from dprelease.noise import MECHANISMS, Exact, Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.bundle.compare import Released, compare
+from dprelease.publish.bundle.compare import Released, compare_releases
 from tests.unit import publish_example as example
 
 CONFIDENCE = Fraction(95, 100)
@@ -35,7 +35,7 @@ def names(found: object) -> list[str]:
 
 def test_a_release_differs_from_itself_in_nothing() -> None:
     one = Released(example.plan(), example.measurements())
-    found = compare(one, one, CONFIDENCE)
+    found = compare_releases(one, one, CONFIDENCE)
     assert (found.differences, found.changes) == ((), ())
     assert found.compared == 8 + 3 * 12 - 1  # the mean of a cell with no one in it is blank
     assert found.left_out == 1
@@ -44,27 +44,29 @@ def test_a_release_differs_from_itself_in_nothing() -> None:
 def test_a_number_that_moved_far_is_named_and_one_that_moved_little_is_not() -> None:
     plan = example.plan()
     one = Released(plan, example.measurements())
-    far = compare(one, Released(later(plan), moved("population.rows", 3, 400)), CONFIDENCE)
+    far = compare_releases(one, Released(later(plan), moved("population.rows", 3, 400)), CONFIDENCE)
     (change,) = far.changes
     assert (change.query, change.measure, change.keys) == ("population", "persons", ("2", "2"))
     assert (change.before, change.after) == (3398, 3798)
     assert 78 < change.noise < 400  # two margins of 39, wider because 43 numbers are compared
     assert names(far.differences) == ["period"]
-    near = compare(one, Released(later(plan), moved("population.rows", 3, 60)), CONFIDENCE)
+    near = compare_releases(one, Released(later(plan), moved("population.rows", 3, 60)), CONFIDENCE)
     assert near.changes == ()
 
 
 def test_every_number_that_is_made_of_what_moved_is_judged_by_its_own_margin() -> None:
     one = Released(example.plan(), example.measurements())
     other = Released(later(example.plan()), moved("income.centred", 0, 10**9))
-    assert {(each.measure, each.keys) for each in compare(one, other, CONFIDENCE).changes} == {("average", ("06", "1"))}
+    assert {(each.measure, each.keys) for each in compare_releases(one, other, CONFIDENCE).changes} == {
+        ("average", ("06", "1"))
+    }
 
 
 def test_numbers_of_another_definition_are_told_and_not_compared() -> None:
     plan = example.plan()
     queries = [query.model_copy(update={"where": "income > 0"}) for query in plan.queries[:1]]
     other = Released(later(plan, queries=(*queries, *plan.queries[1:])), moved("population.rows", 3, 4000))
-    found = compare(Released(plan, example.measurements()), other, CONFIDENCE)
+    found = compare_releases(Released(plan, example.measurements()), other, CONFIDENCE)
     assert found.changes == ()
     assert "rows of population" in names(found.differences)
 
@@ -79,9 +81,9 @@ def test_a_table_read_from_another_file_is_the_same_table_and_with_another_range
 
     one = Released(plan, example.measurements())
     april = with_table(source=Source(file="data/april-*.csv", format="csv"))
-    assert names(compare(one, Released(april, example.measurements()), CONFIDENCE).differences) == ["period"]
+    assert names(compare_releases(one, Released(april, example.measurements()), CONFIDENCE).differences) == ["period"]
     other = with_table(columns=(*table.columns[:-1], table.columns[-1].model_copy(update={"range": None})))
-    found = compare(one, Released(other, example.measurements()), CONFIDENCE)
+    found = compare_releases(one, Released(other, example.measurements()), CONFIDENCE)
     assert names(found.differences) == ["period", "definition of table persons"]
     assert found.compared == 0
 
@@ -90,7 +92,7 @@ def test_queries_that_only_one_of_them_has_are_told() -> None:
     plan = example.plan()
     fewer = later(plan, queries=plan.queries[1:])
     one = Released(plan, example.measurements())
-    found = compare(one, Released(fewer, example.measurements()), CONFIDENCE)
+    found = compare_releases(one, Released(fewer, example.measurements()), CONFIDENCE)
     assert ("query population", "published", "") in [(d.what, d.before, d.after) for d in found.differences]
 
 
@@ -114,7 +116,7 @@ def _named(plan: ReleasePlan, draws: list[dict[str, Measurement]], other: Mappin
             name: Measurement(name, each.values + np.eye(1, len(each.values), dtype=np.int64)[0] * other.get(name, 0))
             for name, each in two.items()
         }
-        found += bool(compare(Released(plan, one), Released(plan, changed), CONFIDENCE).changes)
+        found += bool(compare_releases(Released(plan, one), Released(plan, changed), CONFIDENCE).changes)
     return found
 
 
@@ -129,5 +131,5 @@ def test_noise_alone_is_named_at_most_as_often_as_promised_and_a_change_of_four_
 @pytest.mark.parametrize("confidence", [Fraction(1, 2), Fraction(999, 1000)])
 def test_a_higher_confidence_names_less(confidence: Fraction) -> None:
     one = Released(example.plan(), example.measurements())
-    found = compare(one, Released(example.plan(), moved("population.rows", 0, 130)), confidence)
+    found = compare_releases(one, Released(example.plan(), moved("population.rows", 0, 130)), confidence)
     assert bool(found.changes) is (confidence < Fraction(9, 10))

@@ -18,8 +18,8 @@ from dprelease.estimate import PublishedTable
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan, Workload
 from dprelease.publish import published_tables
-from dprelease.publish.base import key_text
-from dprelease.publish.bundle.compare import Change, Released, aligned, compare
+from dprelease.publish.base import key_as_text
+from dprelease.publish.bundle.compare import NumberChange, Released, aligned, compare_releases
 from dprelease.publish.measured import inputs_of, queries_as_tables, workload_tables
 from tests.planned import plan_of
 from tests.unit.choices_example import choices, measured
@@ -50,7 +50,7 @@ ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "c", ""]), st.integers(-2, 
 @such_as([("a", 1, True), ("b", 1, True), ("a", 2, True)], [("a", 1, True), ("c", 0, False)], 1)
 def test_rows_are_aligned_as_a_dictionary_does_it(one: Rows, two: Rows, columns: int) -> None:
     one, two = [row[:columns] for row in one], [row[:columns] for row in two]
-    places = [{tuple(map(key_text, row)): at for at, row in enumerate(rows)} for rows in (one, two)]
+    places = [{tuple(map(key_as_text, row)): at for at, row in enumerate(rows)} for rows in (one, two)]
     expected = [(at, places[1][key]) for key, at in places[0].items() if key in places[1]]
     first, second = aligned(table(one, columns), table(two, columns))
     found = [np.arange(len(rows))[at].tolist() for rows, at in ((one, first), (two, second))]
@@ -78,12 +78,12 @@ def cells(released: Released, confidence: Fraction | None = None) -> dict[Cell, 
         rows = list(zip(*each.keys, strict=True)) if each.keys else [()] * each.cells
         for measure in each.measures:
             for at, keys in enumerate(rows):
-                place = (each.name, measure.name, tuple(map(key_text, keys)))
+                place = (each.name, measure.name, tuple(map(key_as_text, keys)))
                 found[place] = (float(measure.value[at]), float(measure.margin[at]))
     return found
 
 
-def naively(first: Released, second: Released, confidence: Fraction) -> tuple[list[Change], int, int]:
+def naively(first: Released, second: Released, confidence: Fraction) -> tuple[list[NumberChange], int, int]:
     """The changes, how many numbers were compared, and how many could not be."""
     one, two = cells(first), cells(second)
     both = [place for place in one if place in two]
@@ -94,7 +94,7 @@ def naively(first: Released, second: Released, confidence: Fraction) -> tuple[li
     for place in fit:
         (before, margin), (after, other) = one[place], two[place]
         if abs(after - before) > margin + other:
-            changes.append(Change(*place, before, after, margin + other))
+            changes.append(NumberChange(*place, before, after, margin + other))
     changes.sort(key=lambda each: -abs(each.after - each.before) / max(each.noise, 1e-300))
     return changes, len(fit), len(both) - len(fit)
 
@@ -119,7 +119,7 @@ def test_releases_are_compared_as_a_dictionary_of_all_cells_does_it(seed: int) -
     publish = choices().publish.model_copy(update={"unreliable_show": ("flag", "blank")[seed % 2]})
     one, two = (release(chance, far, {"publish": publish}) for far in (0.0, (0.0, 0.3, 1.0)[seed % 3]))
     confidence = Fraction(1, 2) if seed % 4 == 0 else Fraction(99, 100)
-    found = compare(one, two, confidence)
+    found = compare_releases(one, two, confidence)
     changes, compared, left_out = naively(one, two, confidence)
     assert (found.compared, found.left_out) == (compared, left_out)
     assert list(found.changes) == changes
@@ -158,9 +158,9 @@ def test_only_the_tables_that_are_asked_for_are_made(monkeypatch: pytest.MonkeyP
 def test_tables_of_a_workload_are_compared_cell_by_cell() -> None:
     plan = plan_of(spec_of(ordinary(), crosstabs()), {"geo": GEO.encode()})
     one = Released(plan, drawn(plan, 2))
-    assert compare(one, one, Fraction(95, 100)).changes == ()
+    assert compare_releases(one, one, Fraction(95, 100)).changes == ()
     two = Released(plan, drawn(plan, 3))
-    found = compare(one, two, Fraction(95, 100))
+    found = compare_releases(one, two, Fraction(95, 100))
     changes, compared, left_out = naively(one, two, Fraction(95, 100))
     assert (len(found.changes), found.compared, found.left_out) == (len(changes), compared, left_out)
     assert list(found.changes) == changes

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from frictionless import Package, system
 
-from dprelease.publish.base import NOTICE, Content, header
+from dprelease.publish.base import NOTICE, Content, table_header
 from dprelease.publish.formats.datapackage import csv_files, datapackage_files
 from tests.unit.formats_example import HOSTILE, chosen, hostile, plain, whole
 
@@ -105,7 +105,7 @@ def test_keys_read_with_the_descriptor_are_as_declared(tmp_path: Path) -> None:
 def _columns(content: Content) -> Iterator[tuple[list[str], list[str]]]:
     told = described(made(content))
     for resource, table in zip(told["resources"], content.tables, strict=True):
-        yield [field["name"] for field in resource["schema"]["fields"]], list(header(table, rehearsal=content.facts.rehearsal))  # fmt: skip
+        yield [field["name"] for field in resource["schema"]["fields"]], list(table_header(table, rehearsal=content.facts.rehearsal))  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.publish.base import NOTICE, Content, key_text
+from dprelease.publish.base import NOTICE, Content, key_as_text
 from dprelease.publish.formats.jsonstat import jsonstat_files
 from tests.unit.formats_example import HOSTILE, LABELS, chosen, hostile, plain, whole
 
@@ -53,7 +53,7 @@ def test_every_number_is_at_its_place(name: str) -> None:
         assert dataset["id"][-2:] == ["period", "metric"]
         assert len(dataset["value"]) == table.cells * dataset["size"][-1]
         for row in range(table.cells):
-            keys = {column.name: key_text(codes[row]) for column, codes in zip(table.key_columns, table.keys, strict=True)}  # fmt: skip
+            keys = {column.name: key_as_text(codes[row]) for column, codes in zip(table.key_columns, table.keys, strict=True)}  # fmt: skip
             for measure in table.measures:
                 for ending, part in ENDINGS.items():
                     found = at(dataset, "value", **keys, period="2024-03", metric=measure.name + ending)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable, full_product, statuses
 from dprelease.publish import csv_text as lines
-from dprelease.publish.base import header, key_text
+from dprelease.publish.base import key_as_text, table_header
 from dprelease.publish.bundle.read_tables import csv_columns, csv_names
 from dprelease.publish.csv_text import key_texts, number_texts, whole_texts, written
 from dprelease.publish.formats.datapackage import csv_blocks
@@ -69,10 +69,10 @@ def test_whole_numbers_have_all_their_digits(numbers: list[int]) -> None:
 
 def line_by_line(table: PublishedTable) -> Iterator[str]:
     """The CSV file as one would write it cell by cell."""
-    yield ",".join(header(table))
+    yield ",".join(table_header(table))
     for at, keys in enumerate(zip(*table.keys, strict=True)):
         cells = [
-            '"' + key_text(key).replace('"', '""') + '"' if column.type == "text" else key_text(key)
+            '"' + key_as_text(key).replace('"', '""') + '"' if column.type == "text" else key_as_text(key)
             for column, key in zip(table.key_columns, keys, strict=True)
         ]
         for each in table.measures:
@@ -106,9 +106,9 @@ def crosstab(rows: int) -> PublishedTable:
 def test_a_csv_file_is_the_one_that_is_written_cell_by_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     table = crosstab(4000)
     expected = "".join(f"{line}\r\n" for line in line_by_line(table)).encode()
-    assert b"".join(csv_blocks(header(table), table)) == expected
+    assert b"".join(csv_blocks(table_header(table), table)) == expected
     monkeypatch.setattr(lines, "_AT_ONCE", 777)
-    blocks = list(csv_blocks(header(table), table))
+    blocks = list(csv_blocks(table_header(table), table))
     assert b"".join(blocks) == expected
     assert len(blocks) == 1 + -(-table.cells // 777)
 
@@ -117,15 +117,15 @@ def test_long_keys_are_written_in_smaller_blocks(monkeypatch: pytest.MonkeyPatch
     """An Arrow array of strings holds at most 2 GB: the block is as small as the longest keys ask for."""
     monkeypatch.setattr(lines, "_BYTES_AT_ONCE", 100_000)
     table = crosstab(40)
-    sizes = [len(block) for block in csv_blocks(header(table), table)][1:]
+    sizes = [len(block) for block in csv_blocks(table_header(table), table)][1:]
     assert len(sizes) > 1
     assert max(sizes) <= 100_000
 
 
 def test_a_csv_file_is_read_back_as_it_was_written() -> None:
     table = crosstab(400)
-    data = b"".join(csv_blocks(header(table), table))
-    found = csv_columns(data, header(table), {"place": "text", "real": "number", "real_status": "text"})
+    data = b"".join(csv_blocks(table_header(table), table))
+    found = csv_columns(data, table_header(table), {"place": "text", "real": "number", "real_status": "text"})
     rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
     assert found["place"].to_pylist() == [row["place"] for row in rows]
     assert found["real_status"].to_pylist() == [row["real_status"] for row in rows]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pysdmx.io import read_sdmx
 
-from dprelease.publish.base import NOTICE, Content, key_text
+from dprelease.publish.base import NOTICE, Content, key_as_text
 from dprelease.publish.formats.datapackage import csv_files
 from dprelease.publish.formats.sdmx import is_sdmx_period, sdmx_files
 from tests.unit.formats_example import HOSTILE, chosen, hostile, plain, whole
@@ -145,7 +145,7 @@ def test_pysdmx_makes_numbers_of_codes_and_the_file_does_not() -> None:
     content = plain()
     dataset = by_pysdmx(content, "income")
     assert set(dataset.data["STATE"]) == {"6", "8", "12", "36", "48", "50"}
-    declared = {key_text(key) for key in content.tables[1].keys[0]}
+    declared = {key_as_text(key) for key in content.tables[1].keys[0]}
     assert {line["STATE"] for line in lines(content, "income")} == declared == {"06", "08", "12", "36", "48", "50"}
 
 

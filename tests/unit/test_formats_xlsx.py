@@ -20,7 +20,7 @@ from openpyxl.utils.escape import unescape
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.formats import xlsx
 from dprelease.publish.formats.datapackage import csv_files
-from dprelease.publish.formats.workbook import held, sheet_names, table_names
+from dprelease.publish.formats.workbook import held, markup_names, sheet_names
 from dprelease.publish.formats.xlsx import WORKBOOK, sheets_of, xlsx_files
 from tests.unit.formats_example import HOSTILE, LABELS, chosen, hostile, plain, whole
 
@@ -240,7 +240,7 @@ def test_sheet_and_table_names_are_such_that_a_spreadsheet_takes_them() -> None:
     assert len({name.lower() for name in names}) == len(asked)
     assert all(len(name) <= 31 and not set(name) & set("[]:*?/\\'") for name in names)
     assert not {"cover", "contents", "notes", "history"} & {name.lower() for name in names}
-    marked = table_names(asked)
+    marked = markup_names(asked)
     assert len({name.lower() for name in marked}) == len(asked)
     assert all(re.fullmatch(r"table_[A-Za-z0-9._]{1,249}", name) for name in marked)
 

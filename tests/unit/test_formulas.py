@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import check_bundle, render
-from dprelease.publish.bundle.measurements import as_published, measurement_files, read_measurements
+from dprelease.publish.bundle.measurements import as_published, measurement_files, measurements_in
 from dprelease.publish.csv_text import escaped, unescaped
 from dprelease.spec.load import load
 from tests.planned import SPEC, plan_of
@@ -69,7 +69,7 @@ def test_selected_keys_are_escaped_wherever_they_stand_as_csv() -> None:
         found = keys(files[path], "term")
         assert [unescaped(text) for text in found] == [key for (key,) in KEYS]
         assert [unescaped(text) for text in found if text.startswith("'")] == ASKED
-    assert {name: each.digest for name, each in read_measurements(plan, files).items()} == {
+    assert {name: each.digest for name, each in measurements_in(plan, files).items()} == {
         name: each.digest for name, each in as_published(answers()).items()
     }
 

@@ -18,7 +18,7 @@ from dprelease.measures.ratio import PlannedRatio
 from dprelease.noise import MECHANISMS
 from dprelease.plan.document import Publish, ReleasePlan
 from dprelease.plan.verify.form import check_form, outcomes
-from dprelease.publish.numbers import shown
+from dprelease.publish.numbers import with_margin
 from dprelease.spec.load import load
 from tests.planned import plan_of
 from tests.reference_expressions import evaluate
@@ -100,7 +100,7 @@ def test_it_covers_by_the_law_of_the_noise_and_a_margin_too_small_is_found_out(n
 )  # fmt: skip
 def test_a_number_is_shown_as_zero_only_where_it_is(value: float, margin: float, places: int | None, told: str) -> None:
     """Rates of -0.536 and 1.062 were all shown as 0 beside a margin of 1,370."""
-    assert shown(value, margin, places)[0] == told
+    assert with_margin(value, margin, places)[0] == told
 
 
 TYPES: dict[str, ColumnType] = {"x": "integer", "y": "integer", "b": "boolean", "t": "text"}

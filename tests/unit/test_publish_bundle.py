@@ -15,7 +15,7 @@ from dprelease.errors import PublishError
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import plan_facts
 from dprelease.publish import Check, check_bundle, render, write
-from dprelease.publish.bundle.checks.rendering import Compared
+from dprelease.publish.bundle.checks.rendering import Rendered
 from dprelease.publish.bundle.checks.whole_bundle import CHECKS
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_files import published
@@ -81,8 +81,8 @@ def test_any_flipped_byte_of_the_manifest_is_found(bundle: Path, monkeypatch: py
     for name in ("tables_agree", "values_agree"):
         monkeypatch.setattr(f"dprelease.publish.bundle.checks.whole_bundle.{name}", lambda *_: "")
     monkeypatch.setattr(
-        "dprelease.publish.bundle.checks.whole_bundle.compared",
-        lambda _: Compared(frozenset(), (Check("rendered again", None),)),
+        "dprelease.publish.bundle.checks.whole_bundle.render_again",
+        lambda _: Rendered(frozenset(), (Check("rendered again", None),)),
     )
     whole = (bundle / "manifest.json").read_bytes()
     for at in range(0, len(whole), 5):  # in a run of four neither a name nor a digest hides

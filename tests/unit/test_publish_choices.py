@@ -19,9 +19,9 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise import CHOICES, SELECTIONS, Measurement
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import Publication, check_bundle, render, write
-from dprelease.publish.accounting.choices import draw, laws_of_loss
+from dprelease.publish.accounting.choices import draw_row, laws_of_loss
 from dprelease.publish.accounting.glossary import dictionary, not_protected, post_processing, relation
-from dprelease.publish.accounting.glossary import measured as words_of
+from dprelease.publish.accounting.glossary import quantity_words as words_of
 from dprelease.publish.accounting.guide import how_read, selections
 from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts, plan
@@ -226,12 +226,12 @@ def test_every_choice_and_selection_has_words() -> None:
     assert set(CHOICES) <= set(kinds)
     for name in {**CHOICES, **SELECTIONS}:
         step = kinds.get(name, kinds["laplace_threshold"]).model_copy(update={"mechanism": name})
-        assert "_" not in draw(step)["mechanism"]
+        assert "_" not in draw_row(step)["mechanism"]
         assert laws_of_loss(choices(steps=(step,)))
-    assert draw(kinds["laplace_threshold"])["loss"] == "ε = 1.5, δ = 10⁻⁹"
-    assert draw(kinds["laplace_threshold"])["cells"] == "keys chosen"
-    assert draw(kinds["exponential_quantile"])["loss"] == "3 × ε = 0.25"
-    assert draw(kinds["exponential_top_k"])["measured"] == "units, each once, for the 2 keys with most"
+    assert draw_row(kinds["laplace_threshold"])["loss"] == "ε = 1.5, δ = 10⁻⁹"
+    assert draw_row(kinds["laplace_threshold"])["cells"] == "keys chosen"
+    assert draw_row(kinds["exponential_quantile"])["loss"] == "3 × ε = 0.25"
+    assert draw_row(kinds["exponential_top_k"])["measured"] == "units, each once, for the 2 keys with most"
 
 
 @pytest.mark.parametrize(

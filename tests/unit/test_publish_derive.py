@@ -15,8 +15,10 @@ from dprelease.errors import PlanError, PublishError
 from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
 from dprelease.noise.mechanisms.exponential import ScoreLaw
 from dprelease.plan.document import Derived
-from dprelease.publish import Columns, Publication, check_derive, check_publishable, render
+from dprelease.publish import Publication, check_publishable, render
 from dprelease.publish.derive.replicate import noise_of
+from dprelease.publish.derive.sql import check_derive
+from dprelease.publish.derive.terms import Columns
 from tests.unit.choices_example import DERIVED, KEYS, choices, measured
 from tests.unit.publish_example import facts
 

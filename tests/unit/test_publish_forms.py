@@ -17,8 +17,8 @@ from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
 from dprelease.plan.document import Feed, PlannedQuery, ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish import Publication, check_bundle, render, write
-from dprelease.publish.accounting.choices import asked_and_planned, draw, laws_of_loss, other_ways
-from dprelease.publish.accounting.glossary import described, measured, post_processing
+from dprelease.publish.accounting.choices import asked_and_planned, draw_row, laws_of_loss, other_ways
+from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
 from tests.unit.forms_example import CELLS, MEASURES, PERSONS, TRUTH, answers, forms
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
@@ -127,11 +127,11 @@ def test_rounded_squares_are_told() -> None:
     ],
 )
 def test_what_a_step_adds_up_has_words(quantity: Quantity, said: str) -> None:
-    assert measured(quantity) == said
+    assert quantity_words(quantity) == said
 
 
 def test_a_joint_draw_is_one_row_with_its_gauge() -> None:
-    row = draw(forms().step("income.counts"))
+    row = draw_row(forms().step("income.counts"))
     assert row["measured"] == "rows; rows with a value of income"
     assert row["answers"] == "income: persons, earners, total, average, spread, deviation"
     assert (row["mechanism"], row["cells"], row["sensitivity"]) == ("K-norm (counts)", "4 × 2", "gauge 1")
@@ -147,7 +147,7 @@ def test_every_mechanism_has_words() -> None:
     for name in {**MECHANISMS, **JOINT_MECHANISMS}:
         joint = name in JOINT_MECHANISMS
         step = forms().step("income.counts" if joint else "income.sum").model_copy(update={"mechanism": name})
-        assert "_" not in draw(step)["mechanism"]
+        assert "_" not in draw_row(step)["mechanism"]
         assert laws_of_loss(forms(steps=(step,)))
 
 

@@ -22,7 +22,7 @@ from dprelease.publish.bundle.checks import opened as check_opened
 from dprelease.publish.bundle.folder import files_in
 from dprelease.publish.formats import jsonstat, parquet
 from dprelease.publish.formats.cube import keys_repeat
-from dprelease.publish.packed import Files, Packed, blocks_of, digest_of, kept, packed, size_of
+from dprelease.publish.packed import Files, Packed, blocks_of, digest_in, kept, pack, size_in
 from tests.unit import formats_example
 from tests.unit.publish_example import facts, measurements, plan
 
@@ -44,18 +44,18 @@ def asked(*formats: str, **changes: Any) -> ReleasePlan:
 
 
 def test_a_small_file_is_its_bytes_and_a_large_one_is_packed() -> None:
-    assert packed([b"ab", b"", b"c"]) == b"abc"
-    assert packed([]) == b""
+    assert pack([b"ab", b"", b"c"]) == b"abc"
+    assert pack([]) == b""
     blocks = [random_bytes(3_000_000 + at) for at in range(14)]
     whole = b"".join(blocks)
-    found = packed(iter(blocks))
+    found = pack(iter(blocks))
     assert isinstance(found, Packed)
     assert sum(len(part) for _, part in found.parts) < 0.6 * len(whole)
     files = Files({"large": found, "small": b"abc"})
-    assert (size_of(files, "large"), digest_of(files, "large")) == (len(whole), hashlib.sha256(whole).hexdigest())
+    assert (size_in(files, "large"), digest_in(files, "large")) == (len(whole), hashlib.sha256(whole).hexdigest())
     assert files["large"] == b"".join(blocks_of(files, "large")) == whole
-    assert (size_of(files, "small"), list(blocks_of(files, "small"))) == (3, [b"abc"])
-    assert digest_of({"small": b"abc"}, "small") == digest_of(files, "small")
+    assert (size_in(files, "small"), list(blocks_of(files, "small"))) == (3, [b"abc"])
+    assert digest_in({"small": b"abc"}, "small") == digest_in(files, "small")
 
 
 def test_files_are_a_mapping_that_nobody_can_change() -> None:

@@ -19,7 +19,7 @@ from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import render
 from dprelease.publish.base import safe_path
-from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, read_measurements
+from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, measurements_in
 from dprelease.publish.bundle.recipe import variance_of
 from dprelease.publish.measured import published_tables
 from tests.measures import worked_out
@@ -108,7 +108,7 @@ def renamed(made: ReleasePlan, names: Mapping[str, str]) -> ReleasePlan:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_is_written_is_read_back_exactly(name: str) -> None:
     made, found = EXAMPLES[name]
-    assert same(read_measurements(made, files_of(name)), as_published(found))
+    assert same(measurements_in(made, files_of(name)), as_published(found))
 
 
 @pytest.mark.thin(first=2)
@@ -118,7 +118,7 @@ def test_a_bundle_holds_them_and_its_tables_can_be_made_of_them(name: str) -> No
     told = facts(made, accounts=())
     published = render(made, found, told).files
     assert {path: published[path] for path in files_of(name)} == files_of(name)
-    again = render(made, read_measurements(made, published), told)
+    again = render(made, measurements_in(made, published), told)
     assert again.files == published
 
 
@@ -192,7 +192,7 @@ def test_what_is_not_written_so_is_refused_with_the_name_of_its_file(name: str, 
         forged.append(b"\r\n".join([head, second.rpartition(b",")[0] + b"," + last, second, *rest]))
     for text in forged:
         with pytest.raises(CheckFailed, match=path) as caught:
-            read_measurements(made, {**files_of(name), path: text})
+            measurements_in(made, {**files_of(name), path: text})
         assert caught.value.code == "DPR-C110"
 
 
@@ -200,7 +200,7 @@ def test_a_missing_file_is_named() -> None:
     found = files_of("plain")
     del found["measurements/income.total.csv"]
     with pytest.raises(CheckFailed, match=r"measurements/income\.total\.csv: there is no such file"):
-        read_measurements(plan(), found)
+        measurements_in(plan(), found)
 
 
 def test_names_that_are_no_files_or_taken_are_numbered() -> None:
@@ -210,7 +210,7 @@ def test_names_that_are_no_files_or_taken_are_numbered() -> None:
     files = measurement_files(made, found)
     assert set(files) == {RECIPE, *(f"measurements/{name}.csv" for name in ("step-1_", "A", "step-3", "step-1"))}
     assert all(safe_path(path) for path in files)
-    assert same(read_measurements(made, files), found)
+    assert same(measurements_in(made, files), found)
     told = {each["step"]: each["file"] for each in json.loads(files[RECIPE])["steps"]}
     assert told["con"] == "measurements/step-1_.csv"
     assert told["a"] == "measurements/step-3.csv"
@@ -239,14 +239,14 @@ def test_any_selected_text_is_read_back(key: str) -> None:
         "terms.keys": Measurement("terms.keys", np.ones(3, dtype=np.int64), keys=(("a",), (key,), ("z",))),
     }
     files = measurement_files(choices(), found)
-    assert same(read_measurements(choices(), files), found)
+    assert same(measurements_in(choices(), files), found)
 
 
 def test_text_that_no_file_can_hold_is_spelled_out_before_anything_is_made_of_it() -> None:
     odd = Measurement("terms.keys", np.zeros(3, dtype=np.int64), keys=(("a",), ("\udc80",), ("z",)))
     found = as_published({**measured(), "terms.keys": odd})
     assert found["terms.keys"].keys == (("a",), ("\\udc80",), ("z",))
-    assert same(read_measurements(choices(), measurement_files(choices(), found)), found)
+    assert same(measurements_in(choices(), measurement_files(choices(), found)), found)
 
 
 def test_no_selected_keys_leave_a_header() -> None:
@@ -258,7 +258,7 @@ def test_no_selected_keys_leave_a_header() -> None:
     }
     files = measurement_files(choices(), found)
     assert files["measurements/terms.rows.csv"] == b"term,value\r\n"
-    assert same(read_measurements(choices(), files), found)
+    assert same(measurements_in(choices(), files), found)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -20,7 +20,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.publish import published_tables, render
 from dprelease.publish.accounting.glossary import described
 from dprelease.publish.base import Content
-from dprelease.publish.numbers import at_most, odds_factor, percent_at_most, shown, sure_after
+from dprelease.publish.numbers import at_most, odds_factor, percent_at_most, sure_after, with_margin
 from dprelease.publish.site.chart import chart
 from dprelease.publish.site.html import site_files
 from dprelease.publish.site.paging import LARGEST_PAGE
@@ -137,7 +137,7 @@ def test_every_estimate_is_on_the_page_beside_its_margin() -> None:
     for each in published_tables(plan(), measurements()):
         for measure in each.measures:
             for at, status in enumerate(measure.status):
-                value, margin = shown(float(measure.value[at]), float(measure.margin[at]), measure.places)
+                value, margin = with_margin(float(measure.value[at]), float(measure.margin[at]), measure.places)
                 assert status == "blank" or f"{value} ± {margin}" in words
     assert words.count("no estimate") == 2  # the cell, and the sentence that counts it
 
@@ -296,12 +296,12 @@ def test_how_many_pages_there_are_is_not_for_the_noise_to_decide() -> None:
 def test_numbers_have_the_digits_that_their_margin_supports(
     value: float, margin: float, places: int | None, expected: tuple[str, str]
 ) -> None:
-    assert shown(value, margin, places) == expected
+    assert with_margin(value, margin, places) == expected
 
 
 def test_a_margin_is_never_shown_smaller_than_it_is() -> None:
     for margin in (0.123401, 99.91, 1234.5, 7e8 + 1):
-        assert float(shown(0.0, margin, None)[1].replace(",", "")) >= margin
+        assert float(with_margin(0.0, margin, None)[1].replace(",", "")) >= margin
 
 
 def test_losses_are_rounded_up_and_never_reach_certainty() -> None:

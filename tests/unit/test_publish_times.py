@@ -12,7 +12,7 @@ from dprelease.catalog.table import PrivateJoin, TimeFilter
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import check_bundle, render, write
 from dprelease.publish.accounting.guide import how_read
-from dprelease.publish.accounting.report import planned
+from dprelease.publish.accounting.report import planned_accounting
 from dprelease.spec.period import span
 from tests.unit.publish_example import facts, measurements, plan
 from tests.unit.test_publish_pages import Outline
@@ -43,7 +43,7 @@ def test_the_accounting_says_which_rows_were_read_on_its_page_and_to_machines(tm
     published = render(made, measurements(), facts(made))
     assert json.loads(published.files["accounting.json"])["reading"][0] == LINE
     assert LINE in Outline(published.files["accounting.html"].decode()).text
-    assert planned(made, made.fingerprint())["reading"][0] == LINE
+    assert planned_accounting(made, made.fingerprint())["reading"][0] == LINE
     write(published, tmp_path / "bundle")
     assert all(check.passed is not False for check in check_bundle(tmp_path / "bundle"))
 

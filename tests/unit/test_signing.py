@@ -13,7 +13,7 @@ import pytest
 from dprelease.canonical import dumps, sha256
 from dprelease.errors import BrokenPromiseError
 from dprelease.publish import Publication, render
-from dprelease.publish.manifest import PAYLOAD_TYPE, SIGNATURE_FILE, Manifest, fault, signed, statement
+from dprelease.publish.manifest import PAYLOAD_TYPE, SIGNATURE_FILE, Manifest, fault, signature_file, statement
 from dprelease.signature import PrivateKey, PublicKey
 from tests.unit.publish_example import facts, measurements, plan
 
@@ -114,7 +114,7 @@ def test_facts_and_key_must_name_one_signer() -> None:
             render(plan(), measurements(), facts(plan(), signer=named), used)
         assert caught.value.code == "DPR-W108"
     with pytest.raises(ValueError, match="key that it names"):
-        signed(manifest(), PrivateKey.new())
+        signature_file(manifest(), PrivateKey.new())
 
 
 def test_an_approval_is_no_envelope_and_an_envelope_no_approval() -> None:

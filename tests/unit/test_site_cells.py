@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable, Status
 from dprelease.publish.html_text import inert, visible
-from dprelease.publish.numbers import shown
-from dprelease.publish.site.cells import between, rows
+from dprelease.publish.numbers import with_margin
+from dprelease.publish.site.cells import _between, rows
 
 PLACE = Column(name="place", type="text", keys=("a", "b"), labels={"a": "<b>A</b> & Co"})
 
@@ -44,7 +44,7 @@ def test_a_number_is_what_the_slow_way_shows(value: float, margin: float, places
     value = float(round(value)) if places == 0 else round(value * 2) / 2 if places == 1 else value
     made = replace(measure([value], [margin], places), lower=np.array([-1e300]), upper=np.array([1e300]))
     made = replace(made, lower=made.value - margin, upper=made.value + margin)
-    number, beside = shown(value, margin, places)
+    number, beside = with_margin(value, margin, places)
     assert words(rows(table(made), 0, 1)).endswith(f"{number} ± {beside}")
 
 
@@ -59,9 +59,9 @@ def test_the_interval_stands_there_only_where_it_was_cut_and_the_number_is_not_m
 
 
 def test_the_ends_of_an_interval_are_rounded_outward() -> None:
-    assert between(0.001, 1234.1, 999.0, None) == "0 to 1,235"
-    assert between(-0.5, 99.99, 12.3, 0) == "−1 to 100"
-    assert between(0.0, 200_000.0, 100.0, 0) == "0 to 200,000"
+    assert _between(0.001, 1234.1, 999.0, None) == "0 to 1,235"
+    assert _between(-0.5, 99.99, 12.3, 0) == "−1 to 100"
+    assert _between(0.0, 200_000.0, 100.0, 0) == "0 to 200,000"
 
 
 def test_text_of_an_author_is_never_markup() -> None:

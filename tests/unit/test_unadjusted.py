@@ -15,7 +15,7 @@ import pytest
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import check_bundle, published_tables, render
-from dprelease.publish.bundle.compare import Released, compare
+from dprelease.publish.bundle.compare import Released, compare_releases
 from tests.planned import plan_of
 from tests.unit.publish_example import facts
 from tests.unit.unadjusted_example import answers, bundle, moved_plan, of_the_first_layout
@@ -123,7 +123,7 @@ def test_two_releases_are_compared_by_their_estimates() -> None:
     """About 0, numbers that are made non-negative all look alike; their estimates do not."""
     plan = moved_plan()
     other = {name: type(each)(each.step, each.values - 10_000) for name, each in answers(plan).items()}
-    found = compare(Released(plan, answers(plan)), Released(plan, other), plan.publish.confidence)
+    found = compare_releases(Released(plan, answers(plan)), Released(plan, other), plan.publish.confidence)
     change = next(each for each in found.changes if each.query == "areas__region")
     assert change.after < 0
 

@@ -25,23 +25,17 @@ from typing import Any
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.publish.accounting.choices import draw
+from dprelease.publish.accounting.choices import draw_row
 from dprelease.publish.accounting.glossary import said_everywhere
-from dprelease.publish.accounting.guarantee import loss_row, totals
-from dprelease.publish.accounting.levels import NONE, Change, changes, levels
+from dprelease.publish.accounting.guarantee import loss_row, loss_totals
+from dprelease.publish.accounting.levels import NONE, AttributeChange, attribute_changes, levels
 from dprelease.publish.accounting.report import account_row, told_of_plan
-from dprelease.publish.accounting.threat_model import identity
+from dprelease.publish.accounting.threat_model import release_identity
 from dprelease.publish.base import Content, Facts
-from dprelease.publish.html_text import moment_of, page, utc
+from dprelease.publish.html_text import moment_of, render_page, utc
 from dprelease.publish.numbers import at_most, percent
 
-__all__ = [
-    "CERTIFICATE_FILE",
-    "MOST_STEPS",
-    "certificate_files",
-    "certificate_html",
-    "require_weasyprint",
-]
+__all__ = ["certificate_files", "certificate_html", "require_weasyprint"]
 
 CERTIFICATE_FILE = "certificate.pdf"
 MOST_STEPS = 40
@@ -141,7 +135,7 @@ def certificate_html(content: Content) -> bytes:
     words = ACCOUNTANTS[plan.certified].words
     moment = _moment(facts.reserved_at)
     total = _total(plan)
-    return page(
+    return render_page(
         "certificate.html.j2",
         **said_everywhere(content),
         **told_of_plan(plan),
@@ -154,7 +148,7 @@ def certificate_html(content: Content) -> bytes:
         cut=any(figure.startswith("≤") for _, figure, _ in total),
         **_allocation(plan),
         **_changes(plan),
-        steps=[draw(step) for step in plan.steps[:MOST_STEPS]],
+        steps=[draw_row(step) for step in plan.steps[:MOST_STEPS]],
         references=sorted(plan.catalog.references.items()),
         accounts=[account_row(plan, each) for each in (*facts.accounts, *facts.windows)],
         environment=sorted(facts.environment.items()),
@@ -163,14 +157,14 @@ def certificate_html(content: Content) -> bytes:
 
 def _identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
     """Who and what; the signatories have a place of their own."""
-    found = [each for each in identity(plan, facts) if each[0] != "Signatories"]
+    found = [each for each in release_identity(plan, facts) if each[0] != "Signatories"]
     paid = f"; paid by entry {facts.paid_by}" if facts.paid_by else ""
     return [*found, ("Charged", f"{utc(facts.reserved_at)}, ledger entry {facts.ledger_sequence}{paid}")]
 
 
 def _total(plan: ReleasePlan) -> list[tuple[str, str, str]]:
     """What, as a rational, and rounded up."""
-    found, budget = totals(plan), plan.budget
+    found, budget = loss_totals(plan), plan.budget
     rows = [
         ("ε, certified loss of this release", Fraction(found["epsilon"])),
         ("δ, certified with it", Fraction(found["delta"])),
@@ -226,7 +220,7 @@ def _allocation(plan: ReleasePlan) -> dict[str, Any]:
 
 
 def _changes(plan: ReleasePlan) -> dict[str, Any]:
-    found = changes(plan)
+    found = attribute_changes(plan)
     return {
         "changes": [_changed(each) for each in found[:MOST_CHANGES]],
         "changes_in_all": len(found),
@@ -235,7 +229,7 @@ def _changes(plan: ReleasePlan) -> dict[str, Any]:
     }
 
 
-def _changed(each: Change) -> dict[str, str]:
+def _changed(each: AttributeChange) -> dict[str, str]:
     table, column = each.attribute
     return {
         "what": f"{column} of {table}" if each.within is None else f"{column} of {table}, within one {each.within}",

@@ -10,10 +10,10 @@ from dprelease.plan.document import Goal, Output, ReleasePlan, Step
 from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
 from dprelease.privacy.event import Approximate
-from dprelease.publish.accounting.glossary import measured
+from dprelease.publish.accounting.glossary import quantity_words
 from dprelease.publish.numbers import at_most, percent
 
-__all__ = ["asked_and_planned", "draw", "joins", "laws_of_loss", "other_ways"]
+__all__ = ["asked_and_planned", "draw_row", "joins", "laws_of_loss", "other_ways"]
 
 _CHOICE = ("ε = score range / scale", "each choice that one unit can move")
 _RHO, _SELECTION = "ρ = L2² / (2 · scale²)", "a selection of keys"
@@ -67,7 +67,7 @@ def _asked(goal: Goal, total: Fraction, of: str) -> str:
     return f"{part}; no less than its targets need" if goal.targets else part
 
 
-def draw(step: Step) -> dict[str, str]:
+def draw_row(step: Step) -> dict[str, str]:
     """One step as a row of the page: what was added up, how it was hidden, and what that cost."""
     several = f" × {len(step.parts)}" if step.joined else ""
     return {
@@ -84,7 +84,7 @@ def draw(step: Step) -> dict[str, str]:
 
 
 def _what(step: Step) -> str:
-    told = "; ".join(map(measured, step.parts))
+    told = "; ".join(map(quantity_words, step.parts))
     if step.mechanism == "optimal_selection" and step.selecting is not None:
         return f"{told}, for every key that occurs; from {step.selecting.threshold:,} on it appears more often than not"
     if step.selecting is not None:

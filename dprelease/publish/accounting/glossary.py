@@ -27,10 +27,10 @@ __all__ = [
     "compared",
     "described",
     "dictionary",
-    "measured",
     "not_protected",
     "other_delta",
     "post_processing",
+    "quantity_words",
     "relation",
     "said_everywhere",
     "suspicion",
@@ -60,6 +60,7 @@ MOVED = (
     "stands beside it as unadjusted, and the number itself can lie outside of them."
 )
 _MOST_NAMED = 6
+Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the quantities that it is made of
 
 
 def said_everywhere(content: Content) -> dict[str, Any]:
@@ -174,10 +175,10 @@ def _end(query: PlannedQuery, column: str) -> str:
     return ", the first that is added up" if column == f"{query.ranges.of}_from" else ", the last that is added up"
 
 
-def measured(quantity: Quantity) -> str:
+def quantity_words(quantity: Quantity) -> str:
     """What is added up in every cell of a step, before the noise.
 
-    >>> measured(Quantity(kind="sum", column="pay", step=Fraction(1, 100), low=0, high=200, centre=100))
+    >>> quantity_words(Quantity(kind="sum", column="pay", step=Fraction(1, 100), low=0, high=200, centre=100))
     'pay less 1, in steps of 0.01'
     """
     only = f", where {quantity.where}" if quantity.where is not None else ""
@@ -233,9 +234,6 @@ def post_processing(plan: ReleasePlan) -> tuple[str, ...]:
         found.append(f"A number whose margin is more than {percent(above)} % of its size is {done}.")
     found.append("Numbers on the page are rounded for reading; the files hold them in full.")
     return tuple(found)
-
-
-Made = tuple[str, str, tuple[Quantity, ...]]  # query.measure, its kind, and the quantities that it is made of
 
 
 def _made(plan: ReleasePlan) -> Iterator[Made]:

@@ -29,19 +29,14 @@ from dprelease.publish.accounting.semantics import Meaning, semantics
 from dprelease.publish.numbers import at_most, beliefs, odds_factor, percent, percent_at_most, sure_after
 
 __all__ = [
-    "NO_BOUND",
-    "PRIORS",
-    "Chances",
     "allocation",
-    "chances",
-    "chances_facts",
     "chances_told",
-    "exact",
     "factor_text",
     "guarantee",
+    "loss_totals",
     "meanings",
+    "readable",
     "shares",
-    "totals",
     "worked_example",
 ]
 
@@ -51,13 +46,14 @@ _MOST_DIGITS = 60  # of an exact rational on a page
 _MOST_SHARES = 20  # bars
 _MOST_BITS = 2000  # of a denominator, as in an account (``privacy.filters.Spent``)
 _GRAIN = 10**60
+_MOST_DRAWS = 200  # of different draws: from here on the quicker accountant alone
 
 
 def guarantee(plan: ReleasePlan) -> dict[str, Any]:
     """What ``accounting.json`` says of all this; it follows from the plan alone."""
     points = profile_of(plan).points
     return {
-        "totals": totals(plan),
+        "totals": loss_totals(plan),
         "chances": chances_facts(plan),
         "worked_example": [
             {"before_percent": before, "after_at_least_percent": least, "after_at_most_percent": most}
@@ -79,7 +75,7 @@ def worked_example(loss: Loss) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def totals(plan: ReleasePlan) -> dict[str, str]:
+def loss_totals(plan: ReleasePlan) -> dict[str, str]:
     """The certified loss and the sum of rho as rationals: exact, or the next one above that has a readable length."""
     certified = plan.loss[plan.certified]
     spent = spent_on(Terms(composition="zcdp"), plan.event)
@@ -93,7 +89,7 @@ def _rational(value: Fraction) -> str:
     return str(value)
 
 
-def exact(text: str) -> str:
+def readable(text: str) -> str:
     """A rational for the page; empty where it is too long to read."""
     return text if len(text) <= _MOST_DIGITS else ""
 
@@ -236,9 +232,6 @@ def _bar(name: str, share: Fraction, rho: Fraction | None, largest: Fraction) ->
     width = float(100 * share / largest) if largest else 0.0
     told = "" if rho is None else at_most(rho, 4)
     return {"name": name, "share": percent(share), "width": f"{width:.2f}", "rho": told}
-
-
-_MOST_DRAWS = 200  # of different draws: from here on the quicker accountant alone
 
 
 @dataclass(frozen=True)

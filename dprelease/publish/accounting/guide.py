@@ -9,9 +9,20 @@ from fractions import Fraction
 from dprelease.catalog.table import Binned, Computed, Mapped, PrivateJoin, Table, Zeros
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan, Step, Workload
-from dprelease.publish.numbers import at_most, counted
+from dprelease.publish.numbers import at_most, so_many
 
 __all__ = ["after_choices", "how_read", "reconciled", "selections"]
+
+_NONNEGATIVE = (
+    "no number of it is below zero: its tables are the nearest ones to the reconciled ones that keep the totals of "
+    "every level, where distance counts what is known well for more. Small counts come out too large and large ones "
+    "too small by that; margins do not cover it, and the estimates without it follow from the noisy measurements "
+    "beside the tables."
+)
+_WHOLE = (
+    "its numbers were rounded to whole ones that still add up, up or down by chance, each by less than one where it "
+    "was rounded; tables of fewer keys are sums of rounded ones."
+)
 
 
 def how_read(plan: ReleasePlan) -> tuple[str, ...]:
@@ -55,11 +66,11 @@ def _table(table: Table, unit: str) -> Iterator[str]:
             "last": f"the last by {', '.join(table.bounds.order_by)}",
         }[table.bounds.truncate]
         most = table.bounds.max_rows
-        yield f"{table.name}: of one {unit} at most {counted(most, 'row')} count; of more, {kept} stay."
+        yield f"{table.name}: of one {unit} at most {so_many(most, 'row')} count; of more, {kept} stay."
 
 
 def _joined(table: Table, join: PrivateJoin, unit: str) -> str:
-    most = counted(join.max_matches, "row")
+    most = so_many(join.max_matches, "row")
     return f"{table.name}: each row is joined with at most {most} of {join.table} of the same {unit}."
 
 
@@ -68,9 +79,9 @@ def _query(query: PlannedQuery) -> Iterator[str]:
         yield f"{query.name}: only rows where {query.where}."
     bounds = []
     if query.max_groups is not None:
-        bounds.append(f"in at most {counted(query.max_groups, 'cell')}")
+        bounds.append(f"in at most {so_many(query.max_groups, 'cell')}")
     if query.max_rows_per_group is not None:
-        bounds.append(f"with at most {counted(query.max_rows_per_group, 'row')} in each")
+        bounds.append(f"with at most {so_many(query.max_rows_per_group, 'row')} in each")
     if bounds:
         yield f"{query.name}: one unit counts {' and '.join(bounds)}; which ones is decided by a secret key."
 
@@ -125,20 +136,6 @@ def after_choices(plan: ReleasePlan) -> Iterator[str]:
             yield f"{query.name}: rows whose noisy {name} is below {exact_text(limit)}, or unknown, were made blank."
     if plan.derive:
         yield "Derived tables were made of the published numbers; their margins come from 1,000 further draws of noise."
-
-
-_NONNEGATIVE = (
-    "no number of it is below zero: its tables are the nearest ones to the reconciled ones that keep the totals of "
-    "every level, where distance counts what is known well for more. Small counts come out too large and large ones "
-    "too small by that; margins do not cover it, and the estimates without it follow from the noisy measurements "
-    "beside the tables."
-)
-
-
-_WHOLE = (
-    "its numbers were rounded to whole ones that still add up, up or down by chance, each by less than one where it "
-    "was rounded; tables of fewer keys are sums of rounded ones."
-)
 
 
 def reconciled(plan: ReleasePlan) -> Iterator[str]:

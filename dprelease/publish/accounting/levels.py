@@ -47,7 +47,7 @@ from dprelease.privacy.group import in_one_cell, of_event
 from dprelease.publish.accounting.guarantee import allocation
 from dprelease.publish.accounting.semantics import Attribute, attributes, reads, semantics, ways_of_an_exchange
 
-__all__ = ["NONE", "Allocated", "Change", "Level", "changes", "levels", "reads_within", "recodings"]
+__all__ = ["NONE", "Allocated", "AttributeChange", "Level", "attribute_changes", "levels", "reads_within", "recodings"]
 
 Ways = Sequence[tuple[tuple[Event, ...], int]]
 
@@ -139,7 +139,7 @@ def _made_of(table: Table, name: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Change:
+class AttributeChange:
     """What changes of one unit, and what it costs.
 
     Attributes:
@@ -155,7 +155,7 @@ class Change:
     loss: Loss | None
 
 
-def changes(plan: ReleasePlan) -> tuple[Change, ...]:
+def attribute_changes(plan: ReleasePlan) -> tuple[AttributeChange, ...]:
     """Every attribute that some draw depends on, then every attribute within each of its recodings.
 
     Where the author asks for one accountant, it alone speaks; else the smallest bound that is known holds. A change
@@ -173,21 +173,21 @@ def changes(plan: ReleasePlan) -> tuple[Change, ...]:
         if at:
             known = [each for each in (_loss(plan, at, ways), whole.get(attribute)) if each is not None]
             loss = min(known, key=lambda each: (each.delta, each.epsilon), default=None)
-            found.append(Change(attribute, level, len(at), loss))
+            found.append(AttributeChange(attribute, level, len(at), loss))
     return tuple(found)
 
 
-def _by_attribute(plan: ReleasePlan, ways: Ways) -> Iterator[Change]:
+def _by_attribute(plan: ReleasePlan, ways: Ways) -> Iterator[AttributeChange]:
     if plan.accounting == "auto":
         for each in semantics(plan):
             if each.kind == "attribute" and each.attribute is not None and each.draws:
-                yield Change(each.attribute, None, each.draws, each.loss)
+                yield AttributeChange(each.attribute, None, each.draws, each.loss)
         return
     read = [reads(step.aggregate, step.parts, plan.catalog) for step in plan.steps]
     for attribute in attributes(plan.catalog):
         at = [number for number, names in enumerate(read) if attribute in names]
         if at:
-            yield Change(attribute, None, len(at), _loss(plan, at, ways))
+            yield AttributeChange(attribute, None, len(at), _loss(plan, at, ways))
 
 
 def recodings(catalog: Catalog) -> tuple[tuple[Attribute, str], ...]:

@@ -23,7 +23,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, round_up
-from dprelease.publish.accounting.choices import draw, laws_of_loss, other_ways
+from dprelease.publish.accounting.choices import draw_row, laws_of_loss, other_ways
 from dprelease.publish.accounting.glossary import (
     NOT_COVERED,
     not_protected,
@@ -31,12 +31,12 @@ from dprelease.publish.accounting.glossary import (
     relation,
     who_is_protected,
 )
-from dprelease.publish.accounting.guarantee import totals
+from dprelease.publish.accounting.guarantee import loss_totals
 from dprelease.publish.accounting.guide import how_read, selections
 from dprelease.publish.accounting.threat_model import ACTORS, MODEL, SIDE_CHANNELS, apart, series_told, signature_line
 from dprelease.publish.base import NOTICE, Content, Facts
 from dprelease.publish.html_text import utc, visible
-from dprelease.publish.numbers import at_most, counted
+from dprelease.publish.numbers import at_most, so_many
 
 __all__ = ["NOT_STATED", "REGISTRY_FILE", "registry_entry", "registry_yaml"]
 
@@ -143,7 +143,7 @@ def _variant(plan: ReleasePlan) -> dict[str, Any]:
 
 def _variant_name(plan: ReleasePlan) -> str:
     """Zero-concentrated where the budget is a rho and no draw has a delta of its own; pure where delta is 0."""
-    if plan.budget.rho is not None and Fraction(totals(plan)["reveals"]) == 0:
+    if plan.budget.rho is not None and Fraction(loss_totals(plan)["reveals"]) == 0:
         return "Zero-concentrated DP"
     return "Pure DP" if plan.loss[plan.certified].delta == 0 else "Approximate DP"
 
@@ -156,7 +156,7 @@ def _domain(table: Table) -> str:
 
 
 def _loss(plan: ReleasePlan) -> dict[str, Any]:
-    certified, exact, words = plan.loss[plan.certified], totals(plan), ACCOUNTANTS[plan.certified].words
+    certified, exact, words = plan.loss[plan.certified], loss_totals(plan), ACCOUNTANTS[plan.certified].words
     parameters = {"epsilon": _number(certified.epsilon), "delta": _number(certified.delta)}
     if _variant_name(plan) == "Zero-concentrated DP":
         parameters["rho"] = _number(Fraction(exact["rho"]))
@@ -267,10 +267,10 @@ def _implementation(plan: ReleasePlan, facts: Facts) -> dict[str, str]:
 
 
 def _mechanisms(plan: ReleasePlan, facts: Facts) -> list[str]:
-    rows = [draw(step) for step in plan.steps]
+    rows = [draw_row(step) for step in plan.steps]
     kinds = Counter(row["mechanism"] for row in rows)
     made = facts.environment
-    found = [f"{name}: {counted(count, 'draw')}." for name, count in kinds.items()]
+    found = [f"{name}: {so_many(count, 'draw')}." for name, count in kinds.items()]
     if laws := laws_of_loss(plan):
         found.append(f"Loss of a draw: {laws.replace(chr(0xA0), ' ')}.")
     drawn = [

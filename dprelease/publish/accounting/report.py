@@ -13,7 +13,7 @@ from dprelease.plan.explain.facts import budget_facts, invariant_facts, loss_fac
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.filters import account_loss
-from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways
+from dprelease.publish.accounting.choices import asked_and_planned, draw_row, joins, laws_of_loss, other_ways
 from dprelease.publish.accounting.curves import profile_of
 from dprelease.publish.accounting.drawings import history_figures, profile_figure, trade_off_figure
 from dprelease.publish.accounting.error_tables import SIZES, error_facts, error_rows
@@ -34,12 +34,12 @@ from dprelease.publish.accounting.guarantee import (
     NO_BOUND,
     allocation,
     chances_told,
-    exact,
     factor_text,
     guarantee,
+    loss_totals,
     meanings,
+    readable,
     shares,
-    totals,
     worked_example,
 )
 from dprelease.publish.accounting.guide import how_read, selections
@@ -50,24 +50,25 @@ from dprelease.publish.accounting.threat_model import (
     apart,
     apart_facts,
     dpia,
-    fields,
-    identity,
     iso_terms,
+    release_identity,
+    report_fields,
     signature_line,
     surroundings,
 )
 from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
-from dprelease.publish.html_text import page, utc
+from dprelease.publish.html_text import render_page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.signature import PublicKey
 
-__all__ = ["account_row", "accounting_json", "accounting_page", "planned", "told_of_plan"]
+__all__ = ["account_row", "accounting_json", "accounting_page", "planned_accounting", "told_of_plan"]
 
 MOST_ROWS = 500
 MOST_ATTRIBUTES = 60
+_TOLD = ("commit", "tree", "packages", "sampler", "entropy")
 
 
-def planned(plan: ReleasePlan, fingerprint: str) -> dict[str, Any]:
+def planned_accounting(plan: ReleasePlan, fingerprint: str) -> dict[str, Any]:
     """The part of ``accounting.json`` that follows from the plan alone; ``check_bundle`` derives it again.
 
     Args:
@@ -112,7 +113,7 @@ def accounting(content: Content) -> dict[str, Any]:
     """All of ``accounting.json``: what was planned, and what the ledger says of its charge."""
     facts = content.facts
     return {
-        **planned(content.plan, facts.plan_fingerprint),
+        **planned_accounting(content.plan, facts.plan_fingerprint),
         "accounts": [_account(content.plan, each) for each in facts.accounts],
         "windows": [_account(content.plan, each) for each in facts.windows],
         "approvals": [each.model_dump(mode="json") for each in facts.approvals],
@@ -204,11 +205,11 @@ def accounting_json(content: Content) -> bytes:
 def accounting_page(content: Content) -> bytes:
     """The page for whoever answers for the release."""
     plan, facts = content.plan, content.facts
-    return page(
+    return render_page(
         "accounting.html.j2",
         **said_everywhere(content),
         **told_of_plan(plan),
-        identity=identity(plan, facts),
+        identity=release_identity(plan, facts),
         signature=signature_line(facts.signer),
         happened=_events_of_the_ledger(facts),
         most_rows=MOST_ROWS,
@@ -244,7 +245,7 @@ def _promised(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
         "suspicion": suspicion(plan),
         "budget": _budget(plan.budget),
         "exact_totals": [
-            (sign, exact(text)) for sign, text in zip("εδρ", list(totals(plan).values())[:3], strict=True)
+            (sign, readable(text)) for sign, text in zip("εδρ", list(loss_totals(plan).values())[:3], strict=True)
         ],
         "losses": [
             (name, ACCOUNTANTS[name].words.how, at_most(loss.epsilon, 6), at_most(loss.delta), name == plan.certified)
@@ -272,7 +273,7 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "selections": selections(plan),
         "shares": shares(plan),
         "allocation": [_allocated(each) for each in allocation(plan)],
-        "steps": [draw(step) for step in plan.steps[:MOST_ROWS]],
+        "steps": [draw_row(step) for step in plan.steps[:MOST_ROWS]],
         "joins": joins(plan),
         "outputs": asked_and_planned(plan, MOST_ROWS),
         "error_sizes": [f"{size:,}" for size in SIZES],
@@ -292,11 +293,8 @@ def _around(plan: ReleasePlan, facts: Facts) -> dict[str, Any]:
         "environment": sorted({**dict.fromkeys(_TOLD, "not stated"), **facts.environment}.items()),
         "dpia": dpia(plan),
         "iso_terms": iso_terms(plan),
-        "fields": fields(plan),
+        "fields": report_fields(plan),
     }
-
-
-_TOLD = ("commit", "tree", "packages", "sampler", "entropy")
 
 
 def _allocated(each: dict[str, Any]) -> dict[str, str]:

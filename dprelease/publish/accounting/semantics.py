@@ -50,16 +50,7 @@ from dprelease.privacy.event import Composed, Event
 from dprelease.privacy.group import in_one_cell, of_event
 from dprelease.privacy.unit import Neighboring
 
-__all__ = [
-    "GROUPS",
-    "Attribute",
-    "Meaning",
-    "attributes",
-    "reads",
-    "semantics",
-    "steps_of_a_change",
-    "ways_of_an_exchange",
-]
+__all__ = ["Attribute", "Meaning", "attributes", "reads", "semantics", "ways_of_an_exchange"]
 
 Attribute = tuple[str, str]  # a table, and a column of its source
 

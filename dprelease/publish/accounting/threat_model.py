@@ -23,9 +23,9 @@ __all__ = [
     "apart",
     "apart_facts",
     "dpia",
-    "fields",
-    "identity",
     "iso_terms",
+    "release_identity",
+    "report_fields",
     "series_told",
     "signature_line",
     "surroundings",
@@ -85,12 +85,12 @@ def surroundings(plan: ReleasePlan) -> dict[str, Any]:
         "iso_20889": [{"here": here, "term": term} for here, term in iso_terms(plan)],
         "fields": [
             {"number": number, "field": field, "where": where, "not_stated": missing}
-            for number, field, where, missing in fields(plan)
+            for number, field, where, missing in report_fields(plan)
         ],
     }
 
 
-def identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
+def release_identity(plan: ReleasePlan, facts: Facts) -> list[tuple[str, str]]:
     """What the release is, and what nobody wrote down of it."""
     release, restates = plan.release, facts.restates
     before = "nothing: no earlier release of this name and period was replaced"
@@ -186,7 +186,7 @@ def iso_terms(plan: ReleasePlan) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def fields(plan: ReleasePlan) -> tuple[tuple[int, str, str, str], ...]:
+def report_fields(plan: ReleasePlan) -> tuple[tuple[int, str, str, str], ...]:
     """The 26 fields of such a report: number, field, the section of the page that has it, and what is not stated."""
     release = plan.release
     stated = {"curator": release.curator, "contact": release.contact, "intended use": release.intended_use}

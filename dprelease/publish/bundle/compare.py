@@ -27,10 +27,14 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.changes import Moved, moved
 from dprelease.plan.explain.differences import Difference, same_table
-from dprelease.publish.base import key_text, measure_names
+from dprelease.publish.base import key_as_text, measure_names
 from dprelease.publish.measured import Inputs, inputs_of, queries_as_tables
 
-__all__ = ["Change", "Comparison", "Difference", "Places", "Released", "aligned", "compare"]
+__all__ = ["Comparison", "Difference", "NumberChange", "Places", "Released", "aligned", "compare_releases"]
+
+Shared = dict[str, tuple[str, ...]]  # by query the measures that both ask for
+Integers = npt.NDArray[np.int64]
+_LARGEST = 2**62
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Released:
 
 
 @dataclass(frozen=True)
-class Change:
+class NumberChange:
     """A number that moved by more than the noise of both explains.
 
     Attributes:
@@ -75,7 +79,7 @@ class Comparison:
     """
 
     moved: Moved
-    changes: tuple[Change, ...]
+    changes: tuple[NumberChange, ...]
     compared: int
     left_out: int
     confidence: Fraction
@@ -86,7 +90,7 @@ class Comparison:
         return self.moved.differences
 
 
-def compare(first: Released, second: Released, confidence: Fraction) -> Comparison:
+def compare_releases(first: Released, second: Released, confidence: Fraction) -> Comparison:
     """Hold the second release against the first.
 
     Args:
@@ -108,9 +112,6 @@ def compare(first: Released, second: Released, confidence: Fraction) -> Comparis
         left_out=sum(len(pair.fit) for pair in pairs) - compared,
         confidence=confidence,
     )
-
-
-Shared = dict[str, tuple[str, ...]]  # by query the measures that both ask for
 
 
 def _inputs(released: Released) -> Inputs:
@@ -200,7 +201,7 @@ def _numbers(table: PublishedTable, name: str, places: Places) -> tuple[npt.NDAr
     return found.estimate[places], found.margin[places]
 
 
-def _changes(sides: Sides, pairs: Sequence[_Pair], confidence: Fraction) -> Iterator[Change]:
+def _changes(sides: Sides, pairs: Sequence[_Pair], confidence: Fraction) -> Iterator[NumberChange]:
     """The numbers that differ by more than both margins, each of them at this confidence."""
     made: Shared | None = None
     for pair in pairs:
@@ -215,7 +216,7 @@ def _changes(sides: Sides, pairs: Sequence[_Pair], confidence: Fraction) -> Iter
         cells = np.arange(tables[0].cells)[pair.places[0]][far]
         keys = _keys(tables[0], cells)
         for each in zip(keys, before[far].tolist(), after[far].tolist(), noise[far].tolist(), strict=True):
-            yield Change(pair.table, pair.measure, *each)
+            yield NumberChange(pair.table, pair.measure, *each)
 
 
 def _keys(table: PublishedTable, cells: npt.NDArray[np.int64]) -> Sequence[tuple[str, ...]]:
@@ -223,17 +224,11 @@ def _keys(table: PublishedTable, cells: npt.NDArray[np.int64]) -> Sequence[tuple
     if not table.keys:
         return [()] * len(cells)
     columns = [coded(each) for each in table.keys]
-    texts = ([key_text(column.keys[code]) for code in column.codes[cells].tolist()] for column in columns)
+    texts = ([key_as_text(column.keys[code]) for code in column.codes[cells].tolist()] for column in columns)
     return list(zip(*texts, strict=True))
 
 
-Integers = npt.NDArray[np.int64]
-
-
 Places = Integers | slice  # of rows of a table; a slice: all of them, in their order
-
-
-_LARGEST = 2**62
 
 
 def aligned(one: PublishedTable, two: PublishedTable) -> tuple[Places, Places]:
@@ -284,7 +279,7 @@ def _codes(column: Coded[Key], other: Coded[Key]) -> tuple[Integers, Integers, i
     kinds = {type(key) for each in (column, other) for key in each.keys}
     if len(kinds) < 2 and tuple(column.keys) == tuple(other.keys):  # keys of one type have texts of their own
         return column.codes.astype(np.int64), other.codes.astype(np.int64), max(len(column.keys), 1)
-    texts, others = ([key_text(key) for key in each.keys] for each in (column, other))
+    texts, others = ([key_as_text(key) for key in each.keys] for each in (column, other))
     places = {text: at for at, text in enumerate(dict.fromkeys([*texts, *others]))}
     mine, theirs = (np.array([places[text] for text in each], dtype=np.int64) for each in (texts, others))
     return mine[column.codes], theirs[other.codes], max(len(places), 1)

@@ -15,10 +15,10 @@ from dprelease.errors import PublishError
 from dprelease.failpoints import hit
 from dprelease.publish.base import Publication
 from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest
-from dprelease.publish.packed import blocks_of, size_of
+from dprelease.publish.packed import blocks_of, size_in
 from dprelease.regular import LARGEST_MANIFEST, read_regular
 
-__all__ = ["files_in", "folder_for", "manifest_of", "set_aside", "write"]
+__all__ = ["files_in", "folder_for", "set_aside", "write"]
 
 
 def folder_for(releases: Path, release: str, period: str) -> Path:
@@ -80,7 +80,7 @@ def set_aside(folder: Path, entry: str) -> None:
     Raises:
         PublishError: If it cannot be moved (DPR-W204).
     """
-    old = manifest_of(folder)
+    old = _manifest_of(folder)
     if old is None or old.get("rehearsal") or _entry(old) == entry:
         return
     aside = folder.with_name(f"{folder.name}.superseded-{str(old.get('plan_fingerprint'))[:12]}")
@@ -103,7 +103,7 @@ def _check_target(publication: Publication, folder: Path) -> None:
     if not folder.exists() or not any(folder.iterdir()):
         return
     new = Manifest.from_canonical(publication.files[MANIFEST_FILE])
-    old = manifest_of(folder)
+    old = _manifest_of(folder)
     same = old is not None and _identity(old) == _identity(new.model_dump())
     listed = {MANIFEST_FILE, SIGNATURE_FILE, *old["files"]} if old is not None else set()
     if not same or any(path not in listed for path in files_in(folder)):
@@ -126,7 +126,7 @@ def _entry(manifest: Mapping[str, Any]) -> str:
     return str(ledger.get("hash")) if isinstance(ledger, dict) else ""
 
 
-def manifest_of(folder: Path) -> dict[str, Any] | None:
+def _manifest_of(folder: Path) -> dict[str, Any] | None:
     """What lies there as a manifest, whole or not: a damaged bundle may be replaced."""
     try:
         found = json.loads(read_regular(folder / MANIFEST_FILE, LARGEST_MANIFEST))
@@ -153,7 +153,7 @@ def _same(publication: Publication, folder: Path) -> bool:
 
 
 def _same_bytes(publication: Publication, path: str, file: Path) -> bool:
-    if file.stat().st_size != size_of(publication.files, path):
+    if file.stat().st_size != size_in(publication.files, path):
         return False
     with file.open("rb") as found:
         return all(found.read(len(block)) == block for block in blocks_of(publication.files, path))

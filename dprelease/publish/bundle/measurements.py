@@ -23,7 +23,7 @@ from dprelease.publish.bundle.read_tables import Kind, csv_columns
 from dprelease.publish.bundle.recipe import holds, recipe
 from dprelease.publish.csv_text import escapes, key_texts, key_width, line_blocks, unescaped, whole_texts
 from dprelease.publish.measured import held_key
-from dprelease.publish.packed import Files, packed
+from dprelease.publish.packed import Files, pack
 
 __all__ = [
     "RECIPE",
@@ -31,7 +31,7 @@ __all__ = [
     "measurement_columns",
     "measurement_files",
     "measurement_paths",
-    "read_measurements",
+    "measurements_in",
     "recipe_file",
 ]
 
@@ -68,11 +68,11 @@ def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]
         measurements: By step, as :func:`as_published` gives them; of the sizes that the plan says.
     """
     layouts = _layouts(plan)
-    found = {layout.file: packed(_blocks(plan, layout, measurements)) for layout in layouts.values()}
+    found = {layout.file: pack(_blocks(plan, layout, measurements)) for layout in layouts.values()}
     return Files({**found, RECIPE: recipe_file(plan)})
 
 
-def read_measurements(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, Measurement]:
+def measurements_in(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, Measurement]:
     """The measurements of a bundle, by step: the exact inverse of :func:`measurement_files`.
 
     Args:
@@ -111,7 +111,7 @@ def measurement_columns(
 
     Args:
         plan: That was measured.
-        measurements: By step, as :func:`read_measurements` gives them.
+        measurements: By step, as :func:`measurements_in` gives them.
 
     Yields:
         The step's id; its key columns; the keys of its rows; and its columns of numbers by name, each of shape
@@ -152,7 +152,7 @@ class _Layout:
         columns: Its key columns.
         parts: Names of its columns of numbers.
         selection: The step that selected its keys, where one did.
-        shape: As ``recipes.queries.holds``.
+        shape: As ``recipe.holds``.
     """
 
     step: Measured

@@ -21,12 +21,12 @@ from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
 from dprelease.publish.base import Content, Facts, Publication, check_queries, table_names
 from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, measurement_paths
-from dprelease.publish.derive.tables import check_derived, derived_tables, seed_of
+from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
 from dprelease.publish.formats.jsonstat import MOST_ROWS
-from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileFacts, LedgerFacts, Manifest, signed
+from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileFacts, LedgerFacts, Manifest, signature_file
 from dprelease.publish.measured import filed, inputs_of, queries_as_tables
-from dprelease.publish.packed import Data, Files, digest_of, kept, size_of
+from dprelease.publish.packed import Data, Files, digest_in, kept, size_in
 from dprelease.signature import PrivateKey
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "bundle_files",
     "check_publishable",
     "files_beside",
-    "lacking",
+    "missing_extras",
     "planned_files",
     "render",
     "renderers",
@@ -46,9 +46,10 @@ MAKING = "while making "  # begins the note on an error that says what was being
 _MOST_NAMED = 5  # paths in a message
 _LIBRARIES = {name for form in FORMATS.values() for name in form.made_with} - {"zlib"}
 RENDERERS = ("dprelease", "duckdb", "numpy", *sorted(_LIBRARIES))  # whose versions a manifest names
+_ALWAYS = ("accounting.json", "facts.json", "manifest.json", "nist-800-226.md", "plan.json", "registry.yaml", RECIPE)
 
 
-def lacking(formats: Iterable[str]) -> dict[str, str]:
+def missing_extras(formats: Iterable[str]) -> dict[str, str]:
     """The formats among these that cannot be made on this machine, each with what is missing in one sentence."""
     found = {}
     for name in formats:
@@ -63,13 +64,13 @@ def check_publishable(plan: ReleasePlan) -> None:
     """Refuse, before any budget is spent, a plan whose tables could not be made or written.
 
     Raises:
-        PublishError: As of ``base.check_queries`` and ``derive.check_derived``; if no format would hold a large table
+        PublishError: As of ``check_queries`` and ``check_derived_tables``; if no format would hold a large table
             (DPR-W109).
         PlanError: If the SQL of a derived table is not allowed (DPR-P15.).
         MissingExtra: If a format needs a package that is not installed.
     """
     check_queries(plan)
-    check_derived(plan)
+    check_derived_tables(plan)
     _check_held(plan)
     for name in plan.publish.formats:
         _require(FORMATS[name])
@@ -133,7 +134,7 @@ def render(
     files = bundle_files(plan, measurements, facts, look)
     if key is None:
         return Publication(files)
-    signature = signed(Manifest.from_canonical(files[MANIFEST_FILE]), key)
+    signature = signature_file(Manifest.from_canonical(files[MANIFEST_FILE]), key)
     return Publication(Files({**kept(files), SIGNATURE_FILE: signature}))
 
 
@@ -162,7 +163,7 @@ def bundle_files(
         )
     shown = plan if look is None else presented(plan, look)
     check_queries(shown)
-    check_derived(shown)
+    check_derived_tables(shown)
     with _making("the tables"):
         measurements = as_published(measurements)
         shown = type(plan).from_canonical(shown.canonical())  # equal plans, equal bytes: mappings in canonical order
@@ -252,7 +253,7 @@ def _manifest(plan: ReleasePlan, facts: Facts, files: Mapping[str, bytes]) -> Ma
     return Manifest(
         release=plan.release.name,
         period=plan.release.period,
-        files={path: FileFacts(sha256=digest_of(files, path), bytes=size_of(files, path)) for path in files},
+        files={path: FileFacts(sha256=digest_in(files, path), bytes=size_in(files, path)) for path in files},
         plan_fingerprint=facts.plan_fingerprint,
         spec_fingerprint=plan.spec_fingerprint,
         ledger=LedgerFacts.model_validate(facts.ledger),
@@ -272,9 +273,6 @@ def renderers() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed"
     return found
-
-
-_ALWAYS = ("accounting.json", "facts.json", "manifest.json", "nist-800-226.md", "plan.json", "registry.yaml", RECIPE)
 
 
 def planned_files(plan: ReleasePlan) -> tuple[str, ...]:

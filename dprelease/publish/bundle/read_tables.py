@@ -11,13 +11,16 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["READERS", "Columns", "Kind", "csv_columns", "csv_names", "same_texts"]
+__all__ = ["READERS", "FileColumns", "Kind", "csv_columns", "csv_names", "same_texts"]
 
 Floats = npt.NDArray[np.float64]
+Kind = Literal["text", "number", "whole"]
+_HEAD = 1 << 20  # bytes among which the header is
+_BLOCK = 1 << 24  # bytes that are parsed together; no line is longer
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class FileColumns:
     """Some columns of a table.
 
     Attributes:
@@ -40,7 +43,7 @@ def same_texts(one: Any, other: Any) -> bool:
     return bool(pc.all(pc.equal(one, other), min_count=0).as_py())
 
 
-def _read_csv(data: bytes, names: Sequence[str], kinds: Mapping[str, Kind]) -> Columns | None:
+def _read_csv(data: bytes, names: Sequence[str], kinds: Mapping[str, Kind]) -> FileColumns | None:
     counted = kinds or {names[0]: "text"}  # how many rows there are can be told of any column
     try:
         found = csv_columns(data, names, counted)
@@ -49,7 +52,7 @@ def _read_csv(data: bytes, names: Sequence[str], kinds: Mapping[str, Kind]) -> C
     return _columns(found, kinds, len(found[next(iter(counted))]))
 
 
-def _read_parquet(data: bytes, names: Sequence[str], kinds: Mapping[str, Kind]) -> Columns | None:
+def _read_parquet(data: bytes, names: Sequence[str], kinds: Mapping[str, Kind]) -> FileColumns | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -67,7 +70,7 @@ def _read_parquet(data: bytes, names: Sequence[str], kinds: Mapping[str, Kind]) 
     return _columns(found, kinds, file.metadata.num_rows)
 
 
-def _columns(found: Mapping[str, Any], kinds: Mapping[str, Kind], rows: int) -> Columns | None:
+def _columns(found: Mapping[str, Any], kinds: Mapping[str, Kind], rows: int) -> FileColumns | None:
     """The columns; None where a number is written that is none, or a text is missing."""
     texts = {name: found[name] for name, kind in kinds.items() if kind == "text"}
     values: dict[str, Floats] = {}
@@ -78,7 +81,7 @@ def _columns(found: Mapping[str, Any], kinds: Mapping[str, Kind], rows: int) -> 
             return None
     if any(each.null_count for each in texts.values()):
         return None
-    return Columns(rows, texts, values)
+    return FileColumns(rows, texts, values)
 
 
 READERS: Mapping[str, Reader] = {"csv": _read_csv, "parquet": _read_parquet}
@@ -86,14 +89,7 @@ READERS: Mapping[str, Reader] = {"csv": _read_csv, "parquet": _read_parquet}
 cannot be read, has others, or a field is no number or no text."""
 
 
-Kind = Literal["text", "number", "whole"]
-Reader = Callable[[bytes, Sequence[str], Mapping[str, Kind]], "Columns | None"]
-
-
-_HEAD = 1 << 20  # bytes among which the header is
-
-
-_BLOCK = 1 << 24  # bytes that are parsed together; no line is longer
+Reader = Callable[[bytes, Sequence[str], Mapping[str, Kind]], "FileColumns | None"]
 
 
 def csv_names(data: bytes) -> list[str] | None:

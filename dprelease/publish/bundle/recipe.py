@@ -16,7 +16,7 @@ from dprelease.plan.design.workload_design import design_of, lattice
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.budget import round_up
-from dprelease.publish.accounting.glossary import described, measured, post_processing
+from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
 from dprelease.publish.base import measure_names
 from dprelease.publish.measured import TOP_K, step_of_sums
 
@@ -32,6 +32,47 @@ WORDS = {
     "blank": "where one of these holds, no number is published",
 }
 _SLACK = 1 + Fraction(1, 10**12)
+_WORKLOAD_WORDS = (
+    "Divide the numbers of each draw by its divisor: they are then in rows, with the variance that stands beside it. "
+    "For every set b of attributes within a published one: a residual draw of b, centred along the axes of b, is an "
+    "estimate of the centred table of b with its variance v; a table draw of A, added up over A without b and centred, "
+    "is one with v times the number of keys of every attribute that was added up. At every level the estimates of b "
+    "are averaged with weights 1 / v. Along the levels, where every node is the sum of its children, they are fitted "
+    "by least squares with the same weights. A table A is the sum, over all b within it, of the fitted estimates, each "
+    "divided by the number of keys of the attributes of A without b and spread evenly over them."
+)
+_EXACT = (
+    "A draw of variance 0 is an invariant, a table without noise: where it says something of b, it alone counts. Its "
+    "numbers, and their sums, also stay as they are in what is done after that."
+)
+_ZEROS = (
+    "The combinations under `zeros` are impossible: in every table with all of their attributes those numbers are 0. "
+    "With x the numbers of all tables so made, S their covariance and C x those that are to be 0, the tables are x - S "
+    "C' (C S C')^+ C x, and the cells of these combinations have no row."
+)
+_AFTER = {
+    "nonnegative": "Then the tables are moved to the nearest ones without a number below zero that keep the totals.",
+    "integer": "Then they are rounded to whole numbers that still add up; where there is a choice it is made by "
+    "chance, keyed by the fingerprint of the measurements.",
+}
+_BEFORE = (
+    "In the files `{0}_unadjusted` is the number before what is done last here, and `{0}` the one after; standard "
+    "error, margin and interval are about the first."
+)
+_ROOT = (
+    "F has n rows and columns, counted from 0, and no number above its diagonal. With p_k = floor(2^40 C(2k, k) / 4^k) "
+    "and r_m = floor(sqrt(p_0^2 + ... + p_m^2)), the number in row i and column j is "
+    "floor((2 grain p_(i - j) + r_(n - 1 - j)) / (2 r_(n - 1 - j)))."
+)
+_FACTORS = {
+    "root": _ROOT,
+    "matrix": "F is the matrix beside this, row by row.",
+    "counts": "F is the matrix with 1 on its diagonal, and 0 elsewhere.",
+}
+_SUMS = {
+    "prefixes": "Add up x from the first key to each key: these are the numbers of the table.",
+    "all": "Add up x from each key to itself and to every later one: these are the numbers of the table.",
+}
 
 
 def holds(step: Measured) -> str:
@@ -109,7 +150,7 @@ def _step(step: Step, file: str, columns: Sequence[str]) -> dict[str, Any]:
         "file": file,
         "columns": list(columns),
         "holds": holds(step),
-        "parts": [{"what": measured(each), "grid": str(each.grid)} for each in step.parts],
+        "parts": [{"what": quantity_words(each), "grid": str(each.grid)} for each in step.parts],
         "variance": variance_of(step),
     }
 
@@ -146,39 +187,6 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
         "formula": formula,
         "blank": blank,
     }
-
-
-_WORKLOAD_WORDS = (
-    "Divide the numbers of each draw by its divisor: they are then in rows, with the variance that stands beside it. "
-    "For every set b of attributes within a published one: a residual draw of b, centred along the axes of b, is an "
-    "estimate of the centred table of b with its variance v; a table draw of A, added up over A without b and centred, "
-    "is one with v times the number of keys of every attribute that was added up. At every level the estimates of b "
-    "are averaged with weights 1 / v. Along the levels, where every node is the sum of its children, they are fitted "
-    "by least squares with the same weights. A table A is the sum, over all b within it, of the fitted estimates, each "
-    "divided by the number of keys of the attributes of A without b and spread evenly over them."
-)
-
-_EXACT = (
-    "A draw of variance 0 is an invariant, a table without noise: where it says something of b, it alone counts. Its "
-    "numbers, and their sums, also stay as they are in what is done after that."
-)
-
-_ZEROS = (
-    "The combinations under `zeros` are impossible: in every table with all of their attributes those numbers are 0. "
-    "With x the numbers of all tables so made, S their covariance and C x those that are to be 0, the tables are x - S "
-    "C' (C S C')^+ C x, and the cells of these combinations have no row."
-)
-
-_AFTER = {
-    "nonnegative": "Then the tables are moved to the nearest ones without a number below zero that keep the totals.",
-    "integer": "Then they are rounded to whole numbers that still add up; where there is a choice it is made by "
-    "chance, keyed by the fingerprint of the measurements.",
-}
-
-_BEFORE = (
-    "In the files `{0}_unadjusted` is the number before what is done last here, and `{0}` the one after; standard "
-    "error, margin and interval are about the first."
-)
 
 
 def _workload(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
@@ -232,24 +240,6 @@ def _zeros(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
         return {}
     keys = [list(each) for each in zero_keys(zeros, plan.catalog.tables[workload.table])]
     return {"zeros": {"reference": zeros.reference, "attributes": list(zeros.columns), "combinations": keys}}
-
-
-_ROOT = (
-    "F has n rows and columns, counted from 0, and no number above its diagonal. With p_k = floor(2^40 C(2k, k) / 4^k) "
-    "and r_m = floor(sqrt(p_0^2 + ... + p_m^2)), the number in row i and column j is "
-    "floor((2 grain p_(i - j) + r_(n - 1 - j)) / (2 r_(n - 1 - j)))."
-)
-
-
-_FACTORS = {
-    "root": _ROOT,
-    "matrix": "F is the matrix beside this, row by row.",
-    "counts": "F is the matrix with 1 on its diagonal, and 0 elsewhere.",
-}
-_SUMS = {
-    "prefixes": "Add up x from the first key to each key: these are the numbers of the table.",
-    "all": "Add up x from each key to itself and to every later one: these are the numbers of the table.",
-}
 
 
 def _ranges(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dprelease.publish.derive.replicate import again, errors_again
 from dprelease.publish.derive.sql import Derivation
 from dprelease.publish.measured import Inputs, sums_again
 
-__all__ = ["REPLICATES", "Answer", "Database", "Spread", "answer_of", "replicated"]
+__all__ = ["REPLICATES", "Database", "DerivedRows", "Replicates", "answer_of", "replicated"]
 
 Floats = npt.NDArray[np.float64]
 REPLICATES = 1000
@@ -62,7 +62,7 @@ class Database:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class DerivedRows:
     """A derived table without margins: its rows in published order.
 
     Attributes:
@@ -76,14 +76,14 @@ class Answer:
     values: Floats
 
 
-def answer_of(found: Derivation, tables: Sequence[PublishedTable], database: Database) -> Answer:
+def answer_of(found: Derivation, tables: Sequence[PublishedTable], database: Database) -> DerivedRows:
     """Run a query on the published values."""
     made = database.run(found.plain, _loaded(found, tables))
     told: list[tuple[Any, ...]] = _rows(made, [f"i{at}" for at in range(len(found.told_by))])
     keys: list[tuple[Key, ...]] = _rows(made, [f"o{at}" for at, each in enumerate(found.outputs) if each.key])
     values = _numbers(found, made)
     order = _order(found, tables, told)
-    return Answer([told[at] for at in order], [keys[at] for at in order], values[order])
+    return DerivedRows([told[at] for at in order], [keys[at] for at in order], values[order])
 
 
 def _rows(made: Any, names: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -185,7 +185,7 @@ def replicated(
         yield count, made
 
 
-def _places(found: Derivation, answer: Answer) -> Any:
+def _places(found: Derivation, answer: DerivedRows) -> Any:
     """What tells the published rows apart, and their places, as an Arrow table."""
     import pyarrow as pa
 
@@ -194,10 +194,10 @@ def _places(found: Derivation, answer: Answer) -> Any:
     return pa.table({"place": pa.array(np.arange(len(answer.values)), type=pa.int64()), **columns})
 
 
-class Spread:
+class Replicates:
     """How far the replicates of every number are from its value: the largest distances, and the first two moments."""
 
-    def __init__(self, found: Derivation, answer: Answer, confidence: Fraction) -> None:
+    def __init__(self, found: Derivation, answer: DerivedRows, confidence: Fraction) -> None:
         self._found, self._answer = found, answer
         shape = answer.values.shape
         # The k-th smallest of all is the smallest of the (all + 1 - k) largest.

@@ -20,17 +20,21 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from dprelease.publish.derive.terms import Columns, Scope, Term, refuse, term
+from dprelease.publish.derive.terms import Columns, Scope, SqlTerm, sql_error, term
 
-__all__ = ["Derivation", "Output", "check_derive"]
+__all__ = ["Derivation", "OutputColumn", "check_derive"]
 
 LONGEST = 20_000  # characters of one query
 _LEVELS = 80  # of the whole tree
 _NESTED = 25  # levels that are no chain of operators
+_WORDS = {
+    "with_": "with", "order": "order by", "limit": "limit", "having": "having", "distinct": "distinct",
+    "windows": "window", "laterals": "lateral", "qualify": "qualify", "sample": "sample", "offset": "offset",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputColumn:
     """One column of a derived table.
 
     Attributes:
@@ -62,7 +66,7 @@ class Derivation:
     """
 
     tables: tuple[str, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     told_by: tuple[tuple[str, str | None], ...]
     plain: str
     replicated: str
@@ -98,7 +102,7 @@ def check_derive(sql: str, tables: Mapping[str, Columns]) -> Derivation:
     only(select, {"expressions", "from_", "joins", "where", "group"})
     query = _Query(tables)
     if select.args.get("from_") is None:
-        raise refuse("names no table", "write `select ... from NAME`, NAME a query of this spec", "DPR-P151")
+        raise sql_error("names no table", "write `select ... from NAME`, NAME a query of this spec", "DPR-P151")
     _table(select.args["from_"].this, query)
     for join in select.args.get("joins") or ():
         _join(join, query)
@@ -112,8 +116,8 @@ def check_derive(sql: str, tables: Mapping[str, Columns]) -> Derivation:
     for name, found in terms:
         _check_grouping(name, found, summed, {each.sql for each in groups or ()})
     if all(found.column is not None and found.kind != "number" for _, found in terms):
-        raise refuse("publishes no number", "add one: `select state, a / b as rate from NAME`", "DPR-P153")
-    outputs = tuple(Output(name, _key(found, query), found.uses | chosen) for name, found in terms)
+        raise sql_error("publishes no number", "add one: `select state, a / b as rate from NAME`", "DPR-P153")
+    outputs = tuple(OutputColumn(name, _key(found, query), found.uses | chosen) for name, found in terms)
     told = [_told(each, query) for each in groups or ()]
     told = told if summed else [(table, None) for table, _ in query.aliases.values()]
     ids = [each.sql for each in groups or ()] if summed else [f"a{at}.row" for at in range(len(query.aliases))]
@@ -129,7 +133,7 @@ def check_derive(sql: str, tables: Mapping[str, Columns]) -> Derivation:
     )
 
 
-def _sql(query: _Query, shown: Sequence[str], where: Term | None, groups: Sequence[str], replicated: bool) -> str:
+def _sql(query: _Query, shown: Sequence[str], where: SqlTerm | None, groups: Sequence[str], replicated: bool) -> str:
     places = [place for _, place in query.aliases.values()]
     text = " ".join(("select", ", ".join(shown), "from", f"q{places[0]} as a0"))
     for at, (kind, condition) in enumerate(query.joins, start=1):
@@ -146,14 +150,14 @@ def _parsed(sql: str) -> Any:
 
     hint = "write one query such as `select state, a - b as gap from NAME`"
     if len(sql) > LONGEST:
-        raise refuse(f"has {len(sql)} signs, more than {LONGEST}", hint, "DPR-P150")
+        raise sql_error(f"has {len(sql)} signs, more than {LONGEST}", hint, "DPR-P150")
     try:
         found = sqlglot.parse(sql, dialect="duckdb")
     except (SqlglotError, RecursionError):
-        raise refuse("cannot be read as SQL", hint, "DPR-P150") from None
+        raise sql_error("cannot be read as SQL", hint, "DPR-P150") from None
     statements = [each for each in found if each is not None]
     if len(statements) != 1 or type(statements[0]) is not exp.Select:
-        raise refuse("is not one `select`", hint, "DPR-P151")
+        raise sql_error("is not one `select`", hint, "DPR-P151")
     _check_depth(statements[0])
     return statements[0]
 
@@ -170,18 +174,12 @@ def _check_depth(select: Any) -> None:
         node, level, nested = found.pop()
         if level > _LEVELS or nested > _NESTED:
             hint = f"nest at most {_NESTED} levels, and chain at most {_LEVELS} operators"
-            raise refuse("is nested too deeply", hint, "DPR-P151")
+            raise sql_error("is nested too deeply", hint, "DPR-P151")
         for name, value in node.args.items():
             chained = isinstance(node, exp.Binary) and name == "this"
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, exp.Expression):
                     found.append((child, level + 1, nested + (not chained)))
-
-
-_WORDS = {
-    "with_": "with", "order": "order by", "limit": "limit", "having": "having", "distinct": "distinct",
-    "windows": "window", "laterals": "lateral", "qualify": "qualify", "sample": "sample", "offset": "offset",
-}  # fmt: skip
 
 
 def only(node: Any, allowed: set[str]) -> None:
@@ -194,7 +192,7 @@ def only(node: Any, allowed: set[str]) -> None:
     if more:
         what = _WORDS.get(more[0], more[0].strip("_"))
         hint = "take one select with from, join, where and group by; rows come in the order of their keys"
-        raise refuse(f"has `{what}`, which a derived table cannot have", hint, "DPR-P151")
+        raise sql_error(f"has `{what}`, which a derived table cannot have", hint, "DPR-P151")
 
 
 def _table(node: Any, query: _Query) -> str:
@@ -203,16 +201,17 @@ def _table(node: Any, query: _Query) -> str:
 
     if type(node) is not exp.Table or type(node.this) is not exp.Identifier:
         hint = "name a query of this spec; files, functions and queries within queries cannot be read"
-        raise refuse("reads something that is no published table", hint, "DPR-P151")
+        raise sql_error("reads something that is no published table", hint, "DPR-P151")
     only(node, {"this", "alias"})
     name = node.name
     if name not in query.known:
         near = get_close_matches(name, query.known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"the tables are: {', '.join(sorted(query.known)) or 'none'}"
-        raise refuse(f"reads {name!r}, which is no published table", hint, "DPR-P152")
+        raise sql_error(f"reads {name!r}, which is no published table", hint, "DPR-P152")
     alias = node.alias or name
     if alias in query.aliases:
-        raise refuse(f"uses the name {alias!r} for two tables", "give one of them another: `from a as b`", "DPR-P152")
+        hint = "give one of them another: `from a as b`"
+        raise sql_error(f"uses the name {alias!r} for two tables", hint, "DPR-P152")
     if name not in query.tables:
         query.tables.append(name)
     query.aliases[alias] = (name, query.tables.index(name))
@@ -225,7 +224,7 @@ def _join(node: Any, query: _Query) -> None:
     only(node, {"this", "on", "using", "side", "kind"})
     side, kind = str(node.args.get("side") or "").lower(), str(node.args.get("kind") or "").lower()
     if (side, kind) not in {("", ""), ("", "inner"), ("left", ""), ("left", "outer")}:
-        raise refuse("has a join that is neither inner nor left", "write `join` or `left join`", "DPR-P151")
+        raise sql_error("has a join that is neither inner nor left", "write `join` or `left join`", "DPR-P151")
     before = query.scope()
     alias = _table(node.this, query)
     query.maybe |= {alias} if side else set()
@@ -239,12 +238,12 @@ def _join(node: Any, query: _Query) -> None:
         both = query.scope()
         pairs += [(term(left, both), term(right, both)) for left, right in _equalities(node.args["on"])]
     if not pairs:
-        raise refuse("has a join without a condition", "write `join b on a.state = b.state`", "DPR-P151")
+        raise sql_error("has a join without a condition", "write `join b on a.state = b.state`", "DPR-P151")
     for left, right in pairs:
         if left.column is None or right.column is None or "number" in (left.kind, right.kind):
-            raise refuse("joins on something else than keys", "write `on a.state = b.state`, both keys", "DPR-P153")
+            raise sql_error("joins on something else than keys", "write `on a.state = b.state`, both keys", "DPR-P153")
         if left.kind != right.kind:
-            raise refuse("joins keys of two types", "join on columns of the same type", "DPR-P153")
+            raise sql_error("joins keys of two types", "join on columns of the same type", "DPR-P153")
     query.joins.append(("left" if side else "inner", " and ".join(f"{a.sql} = {b.sql}" for a, b in pairs)))
 
 
@@ -256,39 +255,39 @@ def _equalities(node: Any) -> list[tuple[Any, Any]]:
     if type(node) is exp.And:
         return _equalities(node.this) + _equalities(node.expression)
     if type(node) is not exp.EQ:
-        raise refuse("joins on something else than equal keys", "write `on a.state = b.state and ...`", "DPR-P151")
+        raise sql_error("joins on something else than equal keys", "write `on a.state = b.state and ...`", "DPR-P151")
     return [(node.this, node.expression)]
 
 
-def _where(select: Any, scope: Scope) -> Term | None:
+def _where(select: Any, scope: Scope) -> SqlTerm | None:
     if select.args.get("where") is None:
         return None
     found = term(select.args["where"].this, scope)
     if found.kind != "boolean" or found.is_summed:
-        raise refuse("has a `where` that is no condition on rows", "write `where n > 100`", "DPR-P153")
+        raise sql_error("has a `where` that is no condition on rows", "write `where n > 100`", "DPR-P153")
     return found
 
 
-def _groups(select: Any, scope: Scope) -> list[Term] | None:
+def _groups(select: Any, scope: Scope) -> list[SqlTerm] | None:
     if select.args.get("group") is None:
         return None
     only(select.args["group"], {"expressions"})
     found = [term(each, scope) for each in select.args["group"].expressions]
     if any(each.column is None or each.kind == "number" for each in found):
-        raise refuse("groups by something else than keys", "write `group by state`, a key column", "DPR-P153")
+        raise sql_error("groups by something else than keys", "write `group by state`, a key column", "DPR-P153")
     return found
 
 
-def _output(node: Any, scope: Scope) -> tuple[str, Term]:
+def _output(node: Any, scope: Scope) -> tuple[str, SqlTerm]:
     from sqlglot import exp
 
     named = type(node) is exp.Alias
     found = term(node.this if named else node, scope)
     if found.column is None and not named:
-        raise refuse("has a column without a name", "write `... as name`", "DPR-P153")
+        raise sql_error("has a column without a name", "write `... as name`", "DPR-P153")
     if found.column is None and found.kind != "number":
         hint = "publish keys as they are, and numbers: `case when a > b then 1 else 0 end as larger`"
-        raise refuse(f"has a column {node.alias!r} that is no number and no key", hint, "DPR-P153")
+        raise sql_error(f"has a column {node.alias!r} that is no number and no key", hint, "DPR-P153")
     return (node.alias if named else node.name), found
 
 
@@ -296,30 +295,30 @@ def _check_names(names: Sequence[str]) -> None:
     lowered = [name.lower() for name in names]
     twice = next((name for name in names if lowered.count(name.lower()) > 1), None)
     if twice is not None:
-        raise refuse(f"has two columns named {twice!r}", "give one of them another name: `... as name`", "DPR-P153")
+        raise sql_error(f"has two columns named {twice!r}", "give one of them another name: `... as name`", "DPR-P153")
 
 
-def _check_grouping(name: str, found: Term, summed: bool, groups: set[str]) -> None:
+def _check_grouping(name: str, found: SqlTerm, summed: bool, groups: set[str]) -> None:
     if not summed:
         return
     if found.column is not None and found.kind != "number" and found.sql in groups:
         return
     if found.loose - groups:
         hint = "take sum, avg, min, max or count of it, or add the key to `group by`"
-        raise refuse(f"has a column {name!r} that many rows of a group can differ in", hint, "DPR-P153")
+        raise sql_error(f"has a column {name!r} that many rows of a group can differ in", hint, "DPR-P153")
 
 
-def _key(found: Term, query: _Query) -> tuple[str, str] | None:
+def _key(found: SqlTerm, query: _Query) -> tuple[str, str] | None:
     if found.column is None or found.kind == "number":
         return None
     alias, column = found.column
     if alias in query.maybe:
         hint = "take the key of the table that is joined to"
-        raise refuse(f"has the key {column!r} of a left join, which may be missing", hint, "DPR-P153")
+        raise sql_error(f"has the key {column!r} of a left join, which may be missing", hint, "DPR-P153")
     return (query.aliases[alias][0], column)
 
 
-def _told(found: Term, query: _Query) -> tuple[str, str | None]:
+def _told(found: SqlTerm, query: _Query) -> tuple[str, str | None]:
     key = _key(found, query)
     assert key is not None  # noqa: S101 - groups are keys
     return key

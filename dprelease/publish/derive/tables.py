@@ -28,14 +28,14 @@ from dprelease.errors import PublishError
 from dprelease.estimate import PublishedMeasure, PublishedTable, interval, statuses
 from dprelease.noise import Measurement
 from dprelease.plan.document import Derived, ReleasePlan
-from dprelease.publish.base import check_header, header, key_columns, measure_names, moves, safe_path
+from dprelease.publish.base import check_header, keys_of_query, measure_names, moves, safe_path, table_header
 from dprelease.publish.derive.replicate import check_size
-from dprelease.publish.derive.run import Answer, Database, Spread, answer_of, replicated
+from dprelease.publish.derive.run import Database, DerivedRows, Replicates, answer_of, replicated
 from dprelease.publish.derive.sql import Derivation, check_derive
 from dprelease.publish.derive.terms import Columns
 from dprelease.publish.measured import Inputs
 
-__all__ = ["check_derived", "derived_tables", "made_again", "outline", "seed_of"]
+__all__ = ["check_derived_tables", "derived_tables", "made_again", "outline", "seed_of"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,14 +44,14 @@ def _columns_of(plan: ReleasePlan) -> dict[str, Columns]:
     """What the SQL of a derived table can name: every query with its keys and its measures."""
     return {
         query.name: Columns(
-            keys={column.name: column.type for column in key_columns(plan, query)},
+            keys={column.name: column.type for column in keys_of_query(plan, query)},
             numbers=measure_names(plan, query),
         )
         for query in plan.queries
     }
 
 
-def check_derived(plan: ReleasePlan) -> None:
+def check_derived_tables(plan: ReleasePlan) -> None:
     """Refuse derived tables that could not be made or written; it needs no data and spends nothing.
 
     Raises:
@@ -66,7 +66,8 @@ def check_derived(plan: ReleasePlan) -> None:
             raise PublishError(f"two tables are named {derived.name!r}", hint="rename the derived one", code="DPR-W103")
         taken.add(derived.name.lower())
         check_size(plan, check_derive(derived.sql, _columns_of(plan)).tables)
-        names, hint = header(outline(plan, derived), rehearsal=True), "rename the number or the key: `... as name`"
+        names = table_header(outline(plan, derived), rehearsal=True)
+        hint = "rename the number or the key: `... as name`"
         check_header(names, f"derived table {derived.name!r}", "number", hint=hint)
 
 
@@ -97,7 +98,7 @@ def derived_tables(
             answer_of(each, estimates, database) if _of_moved(plan, each) else answer
             for each, answer in zip(read, answers, strict=True)
         ]
-        spreads = [Spread(each, answer, plan.publish.confidence) for each, answer in zip(read, before, strict=True)]
+        spreads = [Replicates(each, answer, plan.publish.confidence) for each, answer in zip(read, before, strict=True)]
         for replicates, made in replicated(plan, estimates, inputs, used, np.random.default_rng(seed)):
             for spread in spreads:
                 spread.add(made, replicates, database)
@@ -123,7 +124,7 @@ def _of_moved(plan: ReleasePlan, found: Derivation) -> bool:
     return plan.publish.layout > 1 and any(moves(plan, query) for query in plan.queries if query.name in found.tables)
 
 
-def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTable]) -> Answer:
+def made_again(plan: ReleasePlan, derived: Derived, tables: Sequence[PublishedTable]) -> DerivedRows:
     """The keys and values of a derived table by the published values alone."""
     with Database() as database:
         return answer_of(check_derive(derived.sql, _columns_of(plan)), tables, database)
@@ -143,7 +144,7 @@ def _key_columns(plan: ReleasePlan, found: Derivation) -> tuple[Column, ...]:
     for output in found.outputs:
         if output.key is not None:
             table, name = output.key
-            column = next(each for each in key_columns(plan, queries[table]) if each.name == name)
+            column = next(each for each in keys_of_query(plan, queries[table]) if each.name == name)
             made.append(column.model_copy(update={"name": output.name}))
     return tuple(made)
 
@@ -152,11 +153,11 @@ def outline(plan: ReleasePlan, derived: Derived) -> PublishedTable:
     """The table without rows: its columns, which the plan alone decides."""
     found = check_derive(derived.sql, _columns_of(plan))
     nothing = np.zeros((0, sum(output.key is None for output in found.outputs)))
-    return _filled(plan, derived, found, Answer([], [], nothing), nothing, nothing, nothing)
+    return _filled(plan, derived, found, DerivedRows([], [], nothing), nothing, nothing, nothing)
 
 
 def _table(
-    plan: ReleasePlan, derived: Derived, found: Derivation, answer: Answer, before: Answer, spread: Spread
+    plan: ReleasePlan, derived: Derived, found: Derivation, answer: DerivedRows, before: DerivedRows, spread: Replicates
 ) -> PublishedTable:
     """The rows of the published numbers, each with what the same row of the estimates has; blank where they have none.
 
@@ -175,7 +176,7 @@ def _filled(
     plan: ReleasePlan,
     derived: Derived,
     found: Derivation,
-    answer: Answer,
+    answer: DerivedRows,
     before: Floats,
     errors: Floats,
     margins: Floats,

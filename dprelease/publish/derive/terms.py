@@ -11,11 +11,12 @@ from typing import Any, Literal
 from dprelease.catalog.table import ColumnType
 from dprelease.errors import PlanError
 
-__all__ = ["Columns", "Kind", "Scope", "Term", "refuse", "term"]
+__all__ = ["Columns", "Kind", "Scope", "SqlTerm", "sql_error", "term"]
 
 Kind = Literal["number", "text", "integer", "boolean", "null"]
 _BENIGN = {"big_int", "typed", "safe", "ignore_nulls"}  # how the parser read it, not what the author asked
 _NONE: frozenset[str] = frozenset()
+_TWO = {"this", "expression"}
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Term:
+class SqlTerm:
     """A part of a query that was read.
 
     Attributes:
@@ -61,12 +62,12 @@ class Scope:
     first: int = 0
 
 
-def refuse(summary: str, hint: str, code: str) -> PlanError:
+def sql_error(summary: str, hint: str, code: str) -> PlanError:
     """The error of a derived table; ``summary`` completes "the SQL ..."."""
     return PlanError(f"the SQL of a derived table {summary}", hint=hint, code=code)
 
 
-def term(node: Any, scope: Scope) -> Term:
+def term(node: Any, scope: Scope) -> SqlTerm:
     """Read an expression.
 
     Raises:
@@ -78,11 +79,11 @@ def term(node: Any, scope: Scope) -> Term:
         name = str(getattr(node, "name", "") or type(node).__name__) if _is_unknown(node) else type(node).__name__
         hint = "use + - * /, comparisons, and/or/not, case, abs, sqrt, ln, exp, round, floor, ceil, least, greatest, "
         hint += "nullif, coalesce; sum, avg, min, max, count"
-        raise refuse(f"has `{name.lower()}`, which is not on the list", hint, "DPR-P151")
+        raise sql_error(f"has `{name.lower()}`, which is not on the list", hint, "DPR-P151")
     allowed, read = found
     more = [name for name, value in node.args.items() if value and name not in allowed | _BENIGN]
     if more:
-        raise refuse(f"has `{more[0]}` in `{type(node).__name__.lower()}`", "leave it out", "DPR-P151")
+        raise sql_error(f"has `{more[0]}` in `{type(node).__name__.lower()}`", "leave it out", "DPR-P151")
     return read(node, lambda inner: term(inner, scope), scope)
 
 
@@ -90,12 +91,12 @@ def _is_unknown(node: Any) -> bool:
     return type(node).__name__ == "Anonymous"
 
 
-Reader = Callable[[Any], Term]  # reads what stands inside
-Read = Callable[[Any, Reader, Scope], Term]
+Reader = Callable[[Any], SqlTerm]  # reads what stands inside
+Read = Callable[[Any, Reader, Scope], SqlTerm]
 
 
-def _joined(sql: str, kind: Kind, *parts: Term) -> Term:
-    return Term(
+def _joined(sql: str, kind: Kind, *parts: SqlTerm) -> SqlTerm:
+    return SqlTerm(
         sql,
         kind,
         None,
@@ -105,33 +106,33 @@ def _joined(sql: str, kind: Kind, *parts: Term) -> Term:
     )
 
 
-def _number(found: Term) -> str:
+def _number(found: SqlTerm) -> str:
     """The text of a number; an integer key counts as one, and null is no number known."""
     if found.kind not in ("number", "integer", "null"):
-        raise refuse(f"calculates with {found.kind}", "calculate with measures and integer keys", "DPR-P153")
+        raise sql_error(f"calculates with {found.kind}", "calculate with measures and integer keys", "DPR-P153")
     return f"cast({found.sql} as double)" if found.kind != "number" else found.sql
 
 
-def _truth(found: Term) -> str:
+def _truth(found: SqlTerm) -> str:
     if found.kind not in ("boolean", "null"):
-        raise refuse(f"takes {found.kind} for true or false", "compare: `n > 100`", "DPR-P153")
+        raise sql_error(f"takes {found.kind} for true or false", "compare: `n > 100`", "DPR-P153")
     return f"cast({found.sql} as boolean)" if found.kind == "null" else found.sql
 
 
-def _alike(parts: list[Term]) -> tuple[list[str], Kind]:
+def _alike(parts: list[SqlTerm]) -> tuple[list[str], Kind]:
     """Texts of values of one kind: numbers where one of them is a number."""
     kinds = {part.kind for part in parts} - {"null"}
     if kinds <= {"number", "integer"} and kinds != {"integer"}:
         return [_number(part) for part in parts], "number"
     if len(kinds) > 1:
-        raise refuse(f"mixes {' and '.join(sorted(kinds))}", "take values of one type", "DPR-P153")
+        raise sql_error(f"mixes {' and '.join(sorted(kinds))}", "take values of one type", "DPR-P153")
     return [part.sql for part in parts], next(iter(kinds))
 
 
-def _column(node: Any, _: Any, scope: Scope) -> Term:
+def _column(node: Any, _: Any, scope: Scope) -> SqlTerm:
     name, table = node.name, node.table
     if table and table not in scope.tables:
-        raise refuse(f"names a table {table!r} that `from` does not", "take the alias that `from` gives", "DPR-P152")
+        raise sql_error(f"names a table {table!r} that `from` does not", "take the alias that `from` gives", "DPR-P152")
     places = [
         (scope.first + at, alias, *found)
         for at, (alias, found) in enumerate(scope.tables.items())
@@ -141,50 +142,50 @@ def _column(node: Any, _: Any, scope: Scope) -> Term:
         names = sorted({each for _, found in scope.tables.values() for each in (*found.keys, *found.numbers)})
         near = get_close_matches(name, names, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"keys and measures are: {', '.join(names)}"
-        raise refuse(f"names {name!r}, which is no key and no measure", hint, "DPR-P152")
+        raise sql_error(f"names {name!r}, which is no key and no measure", hint, "DPR-P152")
     if len(places) > 1 and name not in scope.merged:
-        raise refuse(f"names {name!r}, which two tables have", f"write `{places[0][1]}.{name}`", "DPR-P152")
+        raise sql_error(f"names {name!r}, which two tables have", f"write `{places[0][1]}.{name}`", "DPR-P152")
     at, alias, published, columns = places[0]
     if name in columns.keys:
         kind = columns.keys[name]
         known: Kind = kind if kind in ("integer", "boolean") else "text"
         text = f"a{at}.k{list(columns.keys).index(name)}"
-        return Term(text, known, (alias, name), loose=frozenset({text}))
+        return SqlTerm(text, known, (alias, name), loose=frozenset({text}))
     text = f"a{at}.v{columns.numbers.index(name)}"
-    return Term(text, "number", (alias, name), frozenset({(published, name)}), frozenset({text}))
+    return SqlTerm(text, "number", (alias, name), frozenset({(published, name)}), frozenset({text}))
 
 
-def _literal(node: Any, _: Any, __: Scope) -> Term:
+def _literal(node: Any, _: Any, __: Scope) -> SqlTerm:
     text = str(node.this)
     if node.args.get("is_string"):
         if not text.isprintable():
-            raise refuse("has a text with control signs", "write plain text", "DPR-P151")
-        return Term("'" + text.replace("'", "''") + "'", "text")
+            raise sql_error("has a text with control signs", "write plain text", "DPR-P151")
+        return SqlTerm("'" + text.replace("'", "''") + "'", "text")
     try:
         value = Fraction(text)
         short = len(text) <= 40 and abs(value) < 10**18
     except (ValueError, ZeroDivisionError):
         short = False
     if not short:
-        raise refuse(f"has the number {text[:40]}", "write a number of at most 18 digits", "DPR-P151")
-    return Term(f"cast({text} as double)", "number")
+        raise sql_error(f"has the number {text[:40]}", "write a number of at most 18 digits", "DPR-P151")
+    return SqlTerm(f"cast({text} as double)", "number")
 
 
-def _paren(node: Any, read: Reader, _: Scope) -> Term:
+def _paren(node: Any, read: Reader, _: Scope) -> SqlTerm:
     inner = read(node.this)
     return _joined(f"({inner.sql})", inner.kind, inner)
 
 
-def _parts(node: Any, read: Reader) -> list[Term]:
+def _parts(node: Any, read: Reader) -> list[SqlTerm]:
     """What an operator or a function is about: its one or two arguments, or the first and all others of a list."""
     second = node.args.get("expression")
     return [read(each) for each in (node.this, *([] if second is None else [second]), *node.expressions)]
 
 
-def _form(form: str, text: Callable[[Term], str] = _number, kind: Kind = "number") -> Read:
+def _form(form: str, text: Callable[[SqlTerm], str] = _number, kind: Kind = "number") -> Read:
     """An operator whose parts are all numbers (or conditions), as the text that it becomes."""
 
-    def read_it(node: Any, read: Reader, _: Scope) -> Term:
+    def read_it(node: Any, read: Reader, _: Scope) -> SqlTerm:
         parts = _parts(node, read)
         texts = list(map(text, parts))
         return _joined(form.format(*texts, all=", ".join(texts)), kind, *parts)
@@ -193,7 +194,7 @@ def _form(form: str, text: Callable[[Term], str] = _number, kind: Kind = "number
 
 
 def _comparison(sign: str) -> Read:
-    def read_it(node: Any, read: Reader, _: Scope) -> Term:
+    def read_it(node: Any, read: Reader, _: Scope) -> SqlTerm:
         parts = _parts(node, read)
         (left, right), _kind = _alike(parts)
         return _joined(f"({left} {sign} {right})", "boolean", *parts)
@@ -201,26 +202,26 @@ def _comparison(sign: str) -> Read:
     return read_it
 
 
-def _is_null(node: Any, read: Reader, _: Scope) -> Term:
+def _is_null(node: Any, read: Reader, _: Scope) -> SqlTerm:
     inner, what = _parts(node, read)
     if what.kind != "null":
-        raise refuse("has `is` with something else than null", "write `a is null`, or `a = b`", "DPR-P151")
+        raise sql_error("has `is` with something else than null", "write `a is null`, or `a = b`", "DPR-P151")
     return _joined(f"({inner.sql} is null)", "boolean", inner)
 
 
-def _between(node: Any, read: Reader, _: Scope) -> Term:
+def _between(node: Any, read: Reader, _: Scope) -> SqlTerm:
     parts = [read(node.this), read(node.args["low"]), read(node.args["high"])]
     (value, low, high), _kind = _alike(parts)
     return _joined(f"({value} between {low} and {high})", "boolean", *parts)
 
 
-def _in(node: Any, read: Reader, _: Scope) -> Term:
+def _in(node: Any, read: Reader, _: Scope) -> SqlTerm:
     parts = _parts(node, read)
     (value, *listed), _kind = _alike(parts)
     return _joined(f"({value} in ({', '.join(listed)}))", "boolean", *parts)
 
 
-def _case(node: Any, read: Reader, _: Scope) -> Term:
+def _case(node: Any, read: Reader, _: Scope) -> SqlTerm:
     tests = [read(each.this) for each in node.args["ifs"]]
     values = [read(each.args["true"]) for each in node.args["ifs"]]
     values += [read(node.args["default"])] if node.args.get("default") is not None else []
@@ -230,33 +231,32 @@ def _case(node: Any, read: Reader, _: Scope) -> Term:
     return _joined(f"(case{text} end)", kind, *tests, *values)
 
 
-def _round(node: Any, read: Reader, _: Scope) -> Term:
+def _round(node: Any, read: Reader, _: Scope) -> SqlTerm:
     inner, decimals = read(node.this), node.args.get("decimals")
     places = "0" if decimals is None else str(decimals.this)
     if not places.isdigit() or int(places) > 12:
-        raise refuse("rounds to something else than 0 to 12 decimals", "write `round(a, 2)`", "DPR-P151")
+        raise sql_error("rounds to something else than 0 to 12 decimals", "write `round(a, 2)`", "DPR-P151")
     return _joined(f"round({_number(inner)}, {int(places)})", "number", inner)
 
 
 def _total(name: str) -> Read:
-    def read_it(node: Any, read: Reader, _: Scope) -> Term:
+    def read_it(node: Any, read: Reader, _: Scope) -> SqlTerm:
         if name == "count" and type(node.this).__name__ == "Star":
-            return Term("cast(count(*) as double)", "number", is_summed=True)
+            return SqlTerm("cast(count(*) as double)", "number", is_summed=True)
         inner = read(node.this)
         if inner.is_summed:
-            raise refuse(f"has {name} of a sum", "take a total of rows, not of totals", "DPR-P153")
+            raise sql_error(f"has {name} of a sum", "take a total of rows, not of totals", "DPR-P153")
         text = inner.sql if name == "count" else _number(inner)
-        return Term(f"cast({name}({text}) as double)", "number", None, inner.uses, _NONE, True)
+        return SqlTerm(f"cast({name}({text}) as double)", "number", None, inner.uses, _NONE, True)
 
     return read_it
 
 
-_TWO = {"this", "expression"}
 _READ: dict[str, tuple[set[str], Read]] = {
     "Column": ({"this", "table"}, _column),
     "Literal": ({"this", "is_string"}, _literal),
-    "Boolean": ({"this"}, lambda node, *_: Term("true" if node.this else "false", "boolean")),
-    "Null": (set(), lambda *_: Term("null", "null")),
+    "Boolean": ({"this"}, lambda node, *_: SqlTerm("true" if node.this else "false", "boolean")),
+    "Null": (set(), lambda *_: SqlTerm("null", "null")),
     "Paren": ({"this"}, _paren),
     "Neg": ({"this"}, _form("(- {0})")),
     "Add": (_TWO, _form("({0} + {1})")),

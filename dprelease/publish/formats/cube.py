@@ -11,15 +11,16 @@ import numpy.typing as npt
 
 from dprelease.catalog.table import Column
 from dprelease.estimate import RANK, Coded, PublishedMeasure, PublishedTable, coded, statuses
+from dprelease.measures import Measure
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish.base import UNADJUSTED, key_text
+from dprelease.publish.base import UNADJUSTED, key_as_text
 
 __all__ = [
     "PARTS",
-    "ROW",
     "Cube",
     "Dimension",
     "as_cube",
+    "bare_measure",
     "keys_repeat",
     "numbered",
     "numbers_of",
@@ -27,6 +28,7 @@ __all__ = [
     "suppressed",
 ]
 
+Floats = npt.NDArray[np.float64]
 ROW = "row"
 # The numbers of a measure, by the ending of their column in a CSV file.
 PARTS = {
@@ -75,7 +77,7 @@ def as_cube(table: PublishedTable) -> Cube:
     """
     columns, keys, measures = table.key_columns, table.keys, table.measures
     if not measures and columns and columns[0].name == RANK:
-        measures = (_ranks(np.array(list(keys[0]), dtype=np.float64)),)
+        measures = (bare_measure(RANK, None, np.array(list(keys[0]), dtype=np.float64), whole=True),)
         columns, keys = columns[1:], keys[1:]
     found = [_dimension(column, codes) for column, codes in zip(columns, keys, strict=True)]
     if keys_repeat(table):
@@ -151,22 +153,20 @@ def numbered(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
 
 
 def _dimension(column: Column, keys: Sequence[bool | int | str]) -> Dimension:
-    declared = tuple(map(key_text, column.keys)) if column.keys is not None else None
-    codes = coded(keys).mapped(key_text)
+    declared = tuple(map(key_as_text, column.keys)) if column.keys is not None else None
+    codes = coded(keys).mapped(key_as_text)
     return Dimension(name=column.name, codes=codes, declared=declared, labels=dict(column.labels))
 
 
-def _ranks(ranks: np.ndarray[tuple[int], np.dtype[np.float64]]) -> PublishedMeasure:
-    nothing, no = np.full(ranks.shape, np.nan), np.zeros(ranks.shape, dtype=bool)
-    return PublishedMeasure(
-        name=RANK,
-        measure=None,
-        value=ranks,
-        standard_error=nothing,
-        margin=nothing,
-        lower=nothing,
-        upper=nothing,
-        status=statuses(no, no),
-        places=0,
-        integer=True,
-    )
+def bare_measure(name: str, measure: Measure | None, value: Floats, *, whole: bool = False) -> PublishedMeasure:
+    """Numbers of which nothing else is known: no error, no margin and no interval.
+
+    Args:
+        name: Their name.
+        measure: What they are, where that is known.
+        value: Shape ``(cells,)``.
+        whole: Whether they are whole numbers.
+    """
+    nothing, no = np.full(value.shape, np.nan), np.zeros(value.shape, dtype=bool)
+    rest = (nothing, nothing, nothing, nothing, statuses(no, no), 0 if whole else None, whole)
+    return PublishedMeasure(name, measure, value, *rest)

@@ -20,22 +20,22 @@ from dprelease.formats import FORMATS
 from dprelease.plan.document import Publish
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.glossary import dictionary, relation
-from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, header, key_text
+from dprelease.publish.base import NOTICE, REHEARSAL_COLUMN, UNADJUSTED, Content, key_as_text, table_header
 from dprelease.publish.csv_text import (
     MARK,
     Texts,
     constant_texts,
+    csv_quoted,
     escaped,
     escapes,
     key_texts,
     key_width,
     line_blocks,
     number_texts,
-    quoted,
     word_texts,
 )
 from dprelease.publish.formats.cube import keys_repeat
-from dprelease.publish.packed import Files, digest_of, kept, packed, size_of
+from dprelease.publish.packed import Files, digest_in, kept, pack, size_in
 
 __all__ = ["csv_blocks", "csv_files", "datapackage_files", "package_of", "text_files"]
 
@@ -149,8 +149,8 @@ def _resource(
         "format": "csv",
         "mediatype": FORMATS["csv"].media_type,
         "encoding": "utf-8",
-        "bytes": size_of(files, _path(table)),
-        "hash": f"sha256:{digest_of(files, _path(table))}",
+        "bytes": size_in(files, _path(table)),
+        "hash": f"sha256:{digest_in(files, _path(table))}",
         "dialect": _DIALECT,
         "schema": _schema(content, table, described),
     }
@@ -169,7 +169,7 @@ def _schema(content: Content, table: PublishedTable, described: Mapping[str, str
         "type": "string",
         "constraints": {"required": True, "enum": [NOTICE]},
     }
-    names = header(table, rehearsal=content.facts.rehearsal)
+    names = table_header(table, rehearsal=content.facts.rehearsal)
     unique = table.key_columns and not keys_repeat(table) and not any(map(_has_empty, table.keys))
     keys = [column.name for column in table.key_columns]
     return {
@@ -197,7 +197,7 @@ def _key_field(column: Column, table: PublishedTable, described: Mapping[str, st
         found |= {"trueValues": ["true"], "falseValues": ["false"]}
     empty = _has_empty(table.keys[table.key_columns.index(column)])
     listed = column.keys is not None and len(column.keys) <= _MOST_LISTED
-    texts = [escaped(key_text(key)) if escape else key_text(key) for key in column.keys or ()]
+    texts = [escaped(key_as_text(key)) if escape else key_as_text(key) for key in column.keys or ()]
     enum = {"enum": texts} if listed and column.type == "text" else {}
     if escape:
         found["description"] += _ESCAPED
@@ -235,10 +235,10 @@ def csv_files(content: Content, _: Mapping[str, bytes]) -> Files:
     """``tables/<name>.csv`` for every query and derived table."""
     found = {}
     for table in content.tables:
-        names = header(table, rehearsal=content.facts.rehearsal)
+        names = table_header(table, rehearsal=content.facts.rehearsal)
         publish, notice = content.plan.publish, NOTICE if content.facts.rehearsal else None
         blocks = csv_blocks(names, table, notice=notice, publish=publish)
-        found[f"tables/{table.name}.csv"] = packed(blocks)
+        found[f"tables/{table.name}.csv"] = pack(blocks)
     return Files(found)
 
 
@@ -268,5 +268,5 @@ def csv_blocks(
         ]
         parts += [number_texts(measure.unadjusted, None)] if measure.unadjusted is not None else []
     if notice is not None:
-        parts.append(constant_texts(quoted(notice)))
+        parts.append(constant_texts(csv_quoted(notice)))
     return line_blocks(names, parts, table.cells, key_width(table.keys))

@@ -32,6 +32,7 @@ _WORDS = {
     UNADJUSTED: ": the estimate before it was adjusted",
 }  # fmt: skip
 Number = float | int | None
+Parts = list[tuple[PublishedMeasure, list[str]]]  # measures, with the endings of the numbers that each has
 
 
 def jsonstat_files(content: Content, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -105,9 +106,6 @@ def dataset(content: Content, table: PublishedTable) -> dict[str, Any]:
             }
         },
     }
-
-
-Parts = list[tuple[PublishedMeasure, list[str]]]  # measures, with the endings of the numbers that each has
 
 
 def _parts(content: Content, table: PublishedTable, cube: Cube) -> Parts:

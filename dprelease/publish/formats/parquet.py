@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Coded, PublishedTable, coded
-from dprelease.publish.base import NOTICE, Content, header
+from dprelease.publish.base import NOTICE, Content, table_header
 
 __all__ = ["parquet_bytes", "parquet_files"]
 
@@ -104,7 +104,7 @@ def parquet_bytes(table: PublishedTable, metadata: dict[str, str], *, rehearsal:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names, columns = header(table, rehearsal=rehearsal), list(_columns(table, notice=rehearsal))
+    names, columns = table_header(table, rehearsal=rehearsal), list(_columns(table, notice=rehearsal))
     fields = [pa.field(name, pa.type_for_alias(kind)) for name, (kind, _) in zip(names, columns, strict=True)]
     schema = pa.schema(fields).with_metadata(metadata)
     sink = io.BytesIO()

@@ -26,7 +26,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import NOTICE, Content
 from dprelease.publish.csv_text import Texts, constant_texts, key_width, number_texts, side_by_side, word_texts
 from dprelease.publish.formats.cube import as_cube, numbered, suppressed
-from dprelease.publish.packed import Files, packed
+from dprelease.publish.packed import Files, pack
 
 __all__ = ["is_sdmx_period", "sdmx_blocks", "sdmx_files"]
 
@@ -40,7 +40,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 def sdmx_files(content: Content, _: Mapping[str, bytes]) -> Files:
     """``tables/<name>.sdmx.csv`` for every query and derived table."""
-    return Files({f"tables/{table.name}.sdmx.csv": packed(sdmx_blocks(content, table)) for table in content.tables})
+    return Files({f"tables/{table.name}.sdmx.csv": pack(sdmx_blocks(content, table)) for table in content.tables})
 
 
 def sdmx_blocks(content: Content, table: PublishedTable) -> Iterator[bytes]:

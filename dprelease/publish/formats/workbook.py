@@ -21,13 +21,18 @@ from xlsxwriter.worksheet import Worksheet
 from dprelease.publish.formats.cube import numbered
 from dprelease.publish.html_text import moment_of, visible
 
-__all__ = ["Cell", "Field", "Sheet", "headers", "held", "sheet_names", "table_names", "workbook_bytes"]
+__all__ = ["Cell", "Field", "Sheet", "headers", "held", "markup_names", "sheet_names", "workbook_bytes"]
 
 _ESCAPED = re.compile(r"_(x[0-9A-Fa-f]{4}_)")
 _WIDEST, _NARROWEST, _NUMBER = 50, 10, 14
 _SAMPLED = 1000
 _EPOCH = datetime(1980, 1, 1)
 _NO_CODE = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+Cell = str | float | int
+_LONGEST = 16_000  # a cell holds 32,767 UTF-16 units, and a sign can be two of them
+_LONGEST_HEADER = 200  # of 255
+_LONGEST_NAME = 31
+_RESERVED = ("History",)  # Excel keeps this name for itself
 
 
 class _Streamed(Worksheet):  # type: ignore[misc]
@@ -197,21 +202,6 @@ def _inline(text: str) -> str:
     return f"<t{kept}>{literal}</t>"
 
 
-Cell = str | float | int
-
-
-_LONGEST = 16_000  # a cell holds 32,767 UTF-16 units, and a sign can be two of them
-
-
-_LONGEST_HEADER = 200  # of 255
-
-
-_LONGEST_NAME = 31
-
-
-_RESERVED = ("History",)  # Excel keeps this name for itself
-
-
 @dataclass(frozen=True)
 class Field:
     """One column of a table.
@@ -298,10 +288,10 @@ def sheet_names(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
     return found
 
 
-def table_names(names: Sequence[str]) -> list[str]:
+def markup_names(names: Sequence[str]) -> list[str]:
     """Names of marked-up tables: letters, digits, ``.`` and ``_``, none like the address of a cell, none twice.
 
-    >>> table_names(["visits-by-day", "visits_by_day", "a1"])
+    >>> markup_names(["visits-by-day", "visits_by_day", "a1"])
     ['table_visits_by_day', 'table_visits_by_day_2', 'table_a1']
     """
     return numbered([f"table_{re.sub(r'[^A-Za-z0-9._]', '_', name)}"[:_LONGEST_HEADER] for name in names])

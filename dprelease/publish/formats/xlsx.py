@@ -21,11 +21,11 @@ from dprelease.plan.document import PlannedQuery
 from dprelease.plan.explain.facts import unprotected
 from dprelease.publish.accounting.glossary import MOVED, dictionary, not_protected, post_processing, what_is_hidden
 from dprelease.publish.accounting.guide import how_read
-from dprelease.publish.base import NOTICE, UNADJUSTED, Content, key_text
+from dprelease.publish.base import NOTICE, UNADJUSTED, Content, key_as_text
 from dprelease.publish.formats.cube import numbers_of, suppressed
-from dprelease.publish.formats.workbook import Cell, Field, Sheet, headers, sheet_names, table_names
+from dprelease.publish.formats.workbook import Cell, Field, Sheet, headers, markup_names, sheet_names
 from dprelease.publish.html_text import utc
-from dprelease.publish.numbers import at_most, counted, percent
+from dprelease.publish.numbers import at_most, percent, so_many
 
 __all__ = ["WORKBOOK", "cover", "notes", "sheets_of", "xlsx_files"]
 
@@ -63,7 +63,7 @@ def sheets_of(content: Content, files: Mapping[str, bytes]) -> list[Sheet]:
     tables = _held(content.tables)
     asked = [table.name for table in tables]
     names = sheet_names(asked, taken=(COVER, CONTENTS, NOTES))
-    marked = table_names(asked)
+    marked = markup_names(asked)
     made = [_table(content, table, files, name, mark) for table, name, mark in zip(tables, names, marked, strict=True)]
     notice = [NOTICE] if content.facts.rehearsal else []
     told = notes(content)
@@ -111,7 +111,7 @@ def _left_out(content: Content, files: Mapping[str, bytes]) -> list[str]:
     gone = [table for table in content.tables if table.name not in held]
     lines = [
         f"Not in this workbook, because it is too large for one: {table.title or table.name} "
-        f"({counted(table.cells, 'row')}); "
+        f"({so_many(table.cells, 'row')}); "
         + (f"all of it is in {path}." if (path := _file(table, files)) else "publish it as csv as well to have it.")
         for table in gone[:_MOST_NAMED]
     ]
@@ -144,7 +144,7 @@ def _table(content: Content, table: PublishedTable, files: Mapping[str, bytes], 
     made = [Field(each.header, each.cells or [NO_ESTIMATE], each.decimals) for each in fields[:SHEET_COLUMNS]]
     lines = [
         NOTICE if content.facts.rehearsal else "",
-        f"This sheet has one table with {counted(table.cells, 'row')}, of period {content.plan.release.period}.",
+        f"This sheet has one table with {so_many(table.cells, 'row')}, of period {content.plan.release.period}.",
         f"Estimates with random noise: margin, lower and upper end hold at {percent(table.confidence)} % confidence."
         if table.measures
         else "",
@@ -210,11 +210,11 @@ def _keys(column: Column, keys: Sequence[Key]) -> list[Cell]:
     """Numbers as far as a spreadsheet can hold them, everything else as text; an empty key is said to be one."""
     if column.type == "integer":
         return [int(key) if abs(int(key)) < _EXACT else str(key) for key in keys]
-    return [key_text(key) or "(empty)" for key in keys]
+    return [key_as_text(key) or "(empty)" for key in keys]
 
 
 def _label(column: Column, key: Key) -> str:
-    code = key_text(key)
+    code = key_as_text(key)
     return column.labels.get(code) or code or "(empty)"
 
 

@@ -1,6 +1,6 @@
 """Rows of a table as HTML, made without a template: a release can have hundreds of thousands of them.
 
-Keys and labels go through ``pages.inert``; everything else is made here, of digits and signs.
+Keys and labels go through ``html_text.inert``; everything else is made here, of digits and signs.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.estimate.intervals import was_cut
 from dprelease.estimate.keys import coded
 from dprelease.measures.text import decimal
-from dprelease.publish.base import key_text
+from dprelease.publish.base import key_as_text
 from dprelease.publish.html_text import inert
-from dprelease.publish.numbers import shown
+from dprelease.publish.numbers import with_margin
 
-__all__ = ["between", "key_cell", "rows"]
+__all__ = ["key_cell", "rows"]
 
 Floats = npt.NDArray[np.float64]
 _CONTEXT = Context(prec=400)
-_DIGITS = 3  # of a margin, as in ``numbers.shown``
+_DIGITS = 3  # of a margin, as in ``numbers.with_margin``
 _WHOLE = 2.0**53  # up to here every whole double is that whole number
 _BLANK = '<td class="num">no estimate</td>'
 _WITHHELD = '<td class="num"><span class="flag">withheld: unreliable</span></td>'
@@ -39,8 +39,8 @@ def rows(table: PublishedTable, first: int, last: int) -> Markup:
     """The rows ``first`` to ``last`` (from 0, ``last`` not among them), one line each: header cells, then numbers.
 
     A number is ``<b>value</b> ± margin``, with the interval in brackets where it was cut, and a word where it is
-    unreliable; numbers are rounded as ``numbers.shown`` says. One that was moved after it was estimated never has a ±,
-    but a cell beside it with the estimate and, in brackets, the interval, which is about that.
+    unreliable; numbers are rounded as ``numbers.with_margin`` says. One that was moved after it was estimated never has
+    a ±, but a cell beside it with the estimate and, in brackets, the interval, which is about that.
     """
     parts: list[Sequence[str]] = [
         _keys(column, keys[first:last]) for column, keys in zip(table.key_columns, table.keys, strict=True)
@@ -60,7 +60,7 @@ def rows(table: PublishedTable, first: int, last: int) -> Markup:
 
 def key_cell(column: Column, key: Key) -> str:
     """A key as a header cell: its label, and the code beside it where the two differ."""
-    code = key_text(key)
+    code = key_as_text(key)
     label = column.labels.get(code, code)
     beside = f' <bdi class="code">{inert(code)}</bdi>' if label != code else ""
     return f"{_HEAD}><bdi>{inert(label)}</bdi>{beside}</th>"
@@ -85,15 +85,15 @@ def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
             continue
         if 0 < margin < math.inf and abs(value) < _WHOLE:
             if margin not in margins:
-                margins[margin] = _place(margin, finest), shown(0.0, margin, measure.places)[1]
+                margins[margin] = _place(margin, finest), with_margin(0.0, margin, measure.places)[1]
             place, beside = margins[margin]
             hidden = value and 2 * abs(value) <= 10.0**place  # it would read as 0
-            number = shown(value, margin, measure.places)[0] if hidden else _rounded(value, place)
+            number = with_margin(value, margin, measure.places)[0] if hidden else _rounded(value, place)
         else:
-            number, beside = shown(value, margin, measure.places)
+            number, beside = with_margin(value, margin, measure.places)
         text = f'<td class="num"><b>{number}</b> ± {beside}' if beside else f'<td class="num"><b>{number}</b>'
         if cut:
-            text += f' <span class="cut">({between(lower, upper, margin, measure.places)})</span>'
+            text += f' <span class="cut">({_between(lower, upper, margin, measure.places)})</span>'
         yield f"{text}{_FLAG}</td>" if status == "unreliable" else f"{text}</td>"
 
 
@@ -105,18 +105,18 @@ def _adjusted(measure: PublishedMeasure, before: Floats, first: int, last: int) 
         if math.isnan(value):
             yield (_WITHHELD if status == "unreliable" else _BLANK), _NOTHING
             continue
-        number, _ = shown(value, margin, measure.places)
+        number, _ = with_margin(value, margin, measure.places)
         cell = f'<td class="num"><b>{number}</b>{_FLAG if status == "unreliable" else ""}</td>'
         if math.isnan(estimate):
             yield cell, _NOTHING
             continue
-        told, beside = shown(estimate, margin, None if margin > 0 else measure.places)
-        ends = f" ({between(lower, upper, margin, None)})" if beside and math.isfinite(lower) else ""
+        told, beside = with_margin(estimate, margin, None if margin > 0 else measure.places)
+        ends = f" ({_between(lower, upper, margin, None)})" if beside and math.isfinite(lower) else ""
         yield cell, f'<td class="num"><span class="before">{told}{ends}</span></td>'
 
 
 def _rounded(value: float, place: int) -> str:
-    """What ``numbers.shown`` makes of a value below 2^53 where the last digit is at this place; several times faster.
+    """What ``numbers.with_margin`` makes of a value below 2^53 with its last digit at this place; several times faster.
 
     Both round half to even: it the shortest decimal text of the value, this the value itself. A half-way point between
     the two would be a shorter text. So they differ only where that text is a half-way point, or ends before the place.
@@ -134,10 +134,10 @@ def _rounded(value: float, place: int) -> str:
     return text.replace("-", "−" if text.strip("-0.") else "")
 
 
-def between(lower: float, upper: float, margin: float, places: int | None) -> str:
+def _between(lower: float, upper: float, margin: float, places: int | None) -> str:
     """Both ends of an interval at the place of the margin's third digit, rounded outward, without zeros at the end.
 
-    >>> between(0.0, 11.7, 8.3, None), between(0.0, 1234.0, 1000.0, 0)
+    >>> _between(0.0, 11.7, 8.3, None), _between(0.0, 1234.0, 1000.0, 0)
     ('0 to 11.7', '0 to 1,240')
     """
     unit = Decimal(1).scaleb(_place(margin, -places if places is not None else -12))

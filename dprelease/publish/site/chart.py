@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.measures.text import decimal
-from dprelease.publish.base import key_text
+from dprelease.publish.base import key_as_text
 from dprelease.publish.numbers import power_of_ten, round_step
 
 __all__ = ["Bar", "Chart", "chart"]
@@ -167,7 +167,7 @@ def _notes(cells: int, bars: Sequence[Bar]) -> Iterator[str]:
 
 def _labels(table: PublishedTable, at: int) -> tuple[str, str]:
     words = [
-        column.labels.get(key_text(keys[at]), key_text(keys[at]))
+        column.labels.get(key_as_text(keys[at]), key_as_text(keys[at]))
         for column, keys in zip(table.key_columns, table.keys, strict=True)
     ]
     return (words[0], words[1]) if len(words) == 2 else ("", words[0])

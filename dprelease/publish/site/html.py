@@ -24,9 +24,9 @@ from dprelease.publish.accounting.guarantee import chances_told
 from dprelease.publish.accounting.report import accounting_page
 from dprelease.publish.accounting.threat_model import apart
 from dprelease.publish.base import AccountFacts, Content
-from dprelease.publish.html_text import page
-from dprelease.publish.numbers import at_most, odds_factor, percent, shown
-from dprelease.publish.packed import size_of
+from dprelease.publish.html_text import render_page
+from dprelease.publish.numbers import at_most, odds_factor, percent, with_margin
+from dprelease.publish.packed import size_in
 from dprelease.publish.site.cells import rows
 from dprelease.publish.site.chart import Chart, chart
 from dprelease.publish.site.notes import about_rows, not_in_the_margins
@@ -44,6 +44,27 @@ _MOVED = (
     "stands beside each; the number itself can lie outside of it."
 )
 _RUN = 50  # tables under one heading of the contents, where their keys give too many headings
+# Files of every bundle; these need not be made before the page.
+ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
+_BESIDE = {
+    "measurements/recipe.json": "the noisy measurements themselves, and how every number was made of them",
+    "accounting.json": "the same for programs",
+    "registry.yaml": "an entry for the registry of deployments of differential privacy",
+    "nist-800-226.md": "answers to what NIST SP 800-226 asks",
+    "plan.json": "everything that was decided before the data was read",
+    "facts.json": "what the ledger and the environment said",
+    "manifest.json": "every file with its size and SHA-256",
+}
+# What is listed first, in this order; files of formats that are not named here stand before all else.
+_ORDER = (
+    "tables/workbook.xlsx",
+    "datapackage.json",
+    "measurements/recipe.json",
+    "accounting.html",
+    "accounting.json",
+    "certificate.pdf",
+)
+_SIGNATURE = ("manifest.sig", "the signature over the manifest")
 
 
 @dataclass(frozen=True)
@@ -127,7 +148,7 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         found.update(_own_pages(whole, shared))
     for each in several.values():
         found.update(workload_pages(each, shared))
-    made = page(
+    made = render_page(
         "index.html.j2",
         **shared,
         **_guarantee(content),
@@ -149,7 +170,7 @@ def _own_pages(whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
     listed = whole.pages[:: -(-len(whole.pages) // _MOST_PAGES) or 1]
     found = {}
     for at, here in enumerate(whole.pages):
-        found[here.path] = page(
+        found[here.path] = render_page(
             "table.html.j2",
             **shared,
             section=whole.of_rows(here.first, here.last),
@@ -220,7 +241,7 @@ def _example(measure: PublishedMeasure) -> tuple[str, str, str] | None:
         numbers = measure.value[part].tolist(), measure.margin[part].tolist(), measure.status[part]
         for value, margin, status in zip(*numbers, strict=True):
             if status == "ok" and math.isfinite(margin):
-                return measure.name, *shown(value, margin, measure.places)
+                return measure.name, *with_margin(value, margin, measure.places)
     return None
 
 
@@ -291,35 +312,6 @@ def _groups(tables: Sequence[tuple[PublishedTable, dict[str, Any]]]) -> list[dic
     ]
 
 
-# Files of every bundle; these need not be made before the page.
-ALWAYS = frozenset({"accounting.html", "accounting.json", "facts.json", "manifest.json", "plan.json"})
-
-
-_BESIDE = {
-    "measurements/recipe.json": "the noisy measurements themselves, and how every number was made of them",
-    "accounting.json": "the same for programs",
-    "registry.yaml": "an entry for the registry of deployments of differential privacy",
-    "nist-800-226.md": "answers to what NIST SP 800-226 asks",
-    "plan.json": "everything that was decided before the data was read",
-    "facts.json": "what the ledger and the environment said",
-    "manifest.json": "every file with its size and SHA-256",
-}
-
-
-# What is listed first, in this order; files of formats that are not named here stand before all else.
-_ORDER = (
-    "tables/workbook.xlsx",
-    "datapackage.json",
-    "measurements/recipe.json",
-    "accounting.html",
-    "accounting.json",
-    "certificate.pdf",
-)
-
-
-_SIGNATURE = ("manifest.sig", "the signature over the manifest")
-
-
 @dataclass(frozen=True)
 class Download:
     """A file to link to; ``size`` is empty where it is not known yet."""
@@ -334,7 +326,7 @@ def downloads(name: str, files: Mapping[str, bytes]) -> tuple[Download, ...]:
     """The files of one table, among those made so far."""
     made = ((each, each.path(name)) for each in FORMATS.values() if each.ending)
     return tuple(
-        Download(path, each.label, each.media_type, size(size_of(files, path))) for each, path in made if path in files
+        Download(path, each.label, each.media_type, size(size_in(files, path))) for each, path in made if path in files
     )
 
 

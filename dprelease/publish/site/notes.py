@@ -14,7 +14,7 @@ from dprelease.measures import MEASURES, Measure
 from dprelease.measures.text import exact_text
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.plan.explain.rounding import is_rounded
-from dprelease.publish.numbers import at_most, counted, percent
+from dprelease.publish.numbers import at_most, percent, so_many
 
 __all__ = ["about_rows", "not_in_the_margins"]
 
@@ -92,16 +92,16 @@ def _left_out(plan: ReleasePlan, query: PlannedQuery, table: Table) -> Iterator[
 def _bounded(query: PlannedQuery, table: Table, unit: str) -> Iterator[str]:
     bounds = []
     if table.bounds is not None:
-        bounds.append(f"at most {counted(table.bounds.max_rows, 'row')} of one {unit}")
+        bounds.append(f"at most {so_many(table.bounds.max_rows, 'row')} of one {unit}")
     if query.max_groups is not None:
-        bounds.append(f"one {unit} in at most {counted(query.max_groups, 'cell')}")
+        bounds.append(f"one {unit} in at most {so_many(query.max_groups, 'cell')}")
     if query.max_rows_per_group is not None:
-        bounds.append(f"at most {counted(query.max_rows_per_group, 'row')} of one {unit} in a cell")
+        bounds.append(f"at most {so_many(query.max_rows_per_group, 'row')} of one {unit} in a cell")
     if bounds:
         yield f"Counted are {'; '.join(bounds)}. What one {unit} has beyond that is in no number."
     for join in table.private_joins:
         yield (
-            f"At most {counted(join.max_matches, 'row')} of {join.table} of one {unit} "
+            f"At most {so_many(join.max_matches, 'row')} of {join.table} of one {unit} "
             f"{'is' if join.max_matches == 1 else 'are'} joined to a row; further ones do not count."
         )
 

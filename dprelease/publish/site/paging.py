@@ -22,7 +22,7 @@ from hashlib import sha256
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedTable
 from dprelease.estimate.keys import coded
-from dprelease.publish.base import key_text
+from dprelease.publish.base import key_as_text
 from dprelease.publish.html_text import inert
 from dprelease.publish.site.chart import MOST_BARS
 
@@ -123,7 +123,7 @@ def _width(table: PublishedTable, shown: int) -> int:
 def _widest(column: Column, keys: Sequence[Key]) -> int:
     """Bytes of a header cell, at most; a sign that is written out takes up to eight for each of its own."""
     part = coded(keys)
-    codes = {key_text(part.keys[code]) for code in set(part.codes.tolist())}
+    codes = {key_as_text(part.keys[code]) for code in set(part.codes.tolist())}
     texts = [f"{column.labels[code]}{code}" if code in column.labels else code for code in codes]
     together = "".join(texts)
     longest = max((len(text.encode()) for text in texts), default=0)

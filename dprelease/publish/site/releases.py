@@ -10,7 +10,7 @@ from urllib.parse import quote
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.accounting.drawings import Figure, history_figures
 from dprelease.publish.base import NOTICE, AccountFacts, AccountPoint, Facts
-from dprelease.publish.html_text import page, utc
+from dprelease.publish.html_text import render_page, utc
 from dprelease.publish.manifest import Manifest
 from dprelease.publish.numbers import at_most
 
@@ -47,7 +47,7 @@ def releases_page(listed: Sequence[Listed], unreadable: Sequence[str] = ()) -> b
         for each in reversed(newest)
         if each.facts.restates is not None
     }
-    return page(
+    return render_page(
         "releases.html.j2",
         notice=NOTICE if listed and all(each.facts.rehearsal for each in listed) else "",
         lines=[_line(each, replaced) for each in newest],

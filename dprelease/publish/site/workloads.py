@@ -17,8 +17,8 @@ from typing import Any
 
 from dprelease.estimate import PublishedTable
 from dprelease.plan.document.workload import Workload
-from dprelease.publish.html_text import page
-from dprelease.publish.numbers import counted
+from dprelease.publish.html_text import render_page
+from dprelease.publish.numbers import so_many
 from dprelease.publish.site.paging import Paged, page_path
 
 __all__ = ["Crosstabs", "crosstabs_of", "workload_pages"]
@@ -107,7 +107,7 @@ class Crosstabs:
         """What a reader must know of all of its tables."""
         levels, attributes = self.workload.levels, self.workload.attributes
         at = f", at {len(levels)} levels: {_row(levels)}" if levels else ""
-        found = [f"{counted(len(self.workload.tables), 'table')} of counts, made of {_row(attributes)}{at}."]
+        found = [f"{so_many(len(self.workload.tables), 'table')} of counts, made of {_row(attributes)}{at}."]
         if self.adds:
             also = ", and every place is the sum of the places in it" if levels else ""
             found.append(f"They add up to one another: sums of a table are what its smaller tables say{also}.")
@@ -182,7 +182,7 @@ class Crosstabs:
         return Link(self.paths[name], words or self.words(axes), self.tables[name].cells)
 
     def _branch(self, ways: int, sets: Sequence[Axes], attribute: int | None) -> Branch:
-        heading = counted(ways, "column") if ways else _TOTAL.capitalize()
+        heading = so_many(ways, "column") if ways else _TOTAL.capitalize()
         levels = range(max(1, len(self.workload.levels)))
         lines = tuple((self.words(axes), tuple(self._link(level, axes) for level in levels)) for axes in sets)
         most = _OPEN if attribute is None else _OPEN_WITH_ONE
@@ -205,7 +205,7 @@ def workload_pages(found: Crosstabs, shared: Mapping[str, Any]) -> dict[str, byt
     def made(heading: str, attribute: int | None = None, current: str = "") -> bytes:
         branches = found.branches(attribute)
         words = {"heading": heading, "branches": branches, "current": current, "root": "../"}
-        return page("workload.html.j2", **shared, workload=found, **words)
+        return render_page("workload.html.j2", **shared, workload=found, **words)
 
     pages = {
         found.column_path(at): made(f"Tables with {column}", at, column)

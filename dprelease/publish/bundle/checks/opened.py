@@ -14,13 +14,13 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.presentation import Presentation, presented
 from dprelease.publish.base import Facts, safe_path
-from dprelease.publish.bundle.measurements import read_measurements
+from dprelease.publish.bundle.measurements import measurements_in
 from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest
 from dprelease.publish.measured import inputs_of
 from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, TooLarge, read_regular
 
-__all__ = ["Check", "Opened", "largest", "manifest_of", "named", "read_bundle"]
+__all__ = ["Check", "OpenedBundle", "largest", "read_bundle", "say_which"]
 
 Model = TypeVar("Model", bound=Value)
 _SMALL = 32_000_000  # bytes of a file that is kept
@@ -45,7 +45,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedBundle:
     """What there is to check.
 
     Attributes:
@@ -88,7 +88,7 @@ class Opened:
         if self.plan is None:
             return None, "plan.json cannot be read"
         try:
-            found = read_measurements(self.shown or self.plan, self.sound)  # how keys are written is how it is shown
+            found = measurements_in(self.shown or self.plan, self.sound)  # how keys are written is how it is shown
             inputs_of(self.plan, found)
         except CheckFailed as error:
             return None, error.summary
@@ -108,16 +108,16 @@ def _value(model: type[Model], data: bytes | None) -> Model | None:
     return found if found is not None and (found.canonical() + "\n").encode() == data else None
 
 
-def read_bundle(folder: Path) -> tuple[Opened | None, str]:
+def read_bundle(folder: Path) -> tuple[OpenedBundle | None, str]:
     """What there is to check in a folder; or None, and why its manifest cannot be read."""
-    manifest, why = manifest_of(folder)
+    manifest, why = _manifest_of(folder)
     if manifest is None:
         return None, why
     try:
         signature = _plain(folder, SIGNATURE_FILE, LARGEST_MANIFEST)
     except TooLarge:
         signature = b""  # there is one, and it signs nothing
-    return Opened(folder, manifest, Sound(folder, manifest), signature), ""
+    return OpenedBundle(folder, manifest, Sound(folder, manifest), signature), ""
 
 
 class Sound(Mapping[str, bytes]):
@@ -149,7 +149,7 @@ class Sound(Mapping[str, bytes]):
         return len(self._kept)
 
 
-def manifest_of(folder: Path) -> tuple[Manifest | None, str]:
+def _manifest_of(folder: Path) -> tuple[Manifest | None, str]:
     """The manifest of a folder, or None and why there is none."""
     try:
         data = _plain(folder, MANIFEST_FILE, LARGEST_MANIFEST)
@@ -204,7 +204,7 @@ def _plain(folder: Path, name: str, most: int) -> bytes | None:
         return None
 
 
-def named(names: Sequence[str], what: str) -> str:
+def say_which(names: Sequence[str], what: str) -> str:
     """What is wrong with some files; empty for none."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return f"{what}: {', '.join(names[:5])}{more}" if names else ""

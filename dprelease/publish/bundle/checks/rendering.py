@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from dprelease.formats import FORMATS, Format
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import table_names
-from dprelease.publish.bundle.checks.opened import Check, Opened, named
-from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, lacking, renderers
+from dprelease.publish.bundle.checks.opened import Check, OpenedBundle, say_which
+from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, missing_extras, renderers
 from dprelease.publish.manifest import MANIFEST_FILE, Manifest
-from dprelease.publish.packed import digest_of
+from dprelease.publish.packed import digest_in
 
-__all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Compared", "compared", "versions"]
+__all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Rendered", "render_again", "versions"]
 
 VERSIONS, RENDERED_AGAIN, NOT_COMPARED = "versions", "rendered again", "not compared"
 _TOOL = "dprelease"
@@ -24,7 +24,7 @@ _MISSING = "not installed"
 
 
 @dataclass(frozen=True)
-class Compared:
+class Rendered:
     """How it went.
 
     Attributes:
@@ -36,7 +36,7 @@ class Compared:
     checks: tuple[Check, ...]
 
 
-def versions(bundle: Opened) -> Check:
+def versions(bundle: OpenedBundle) -> Check:
     """Whether the bundle says that it was made with what is installed here; if not, a difference may be due to that."""
     theirs, ours = bundle.manifest.rendered_with, renderers()
     other = [
@@ -44,10 +44,10 @@ def versions(bundle: Opened) -> Check:
         for name in sorted({*theirs, *ours})
         if theirs.get(name) != ours.get(name)
     ]
-    return Check(VERSIONS, None if other else True, named(other, "the bundle says that it was made with"))
+    return Check(VERSIONS, None if other else True, say_which(other, "the bundle says that it was made with"))
 
 
-def compared(bundle: Opened) -> Compared:
+def render_again(bundle: OpenedBundle) -> Rendered:
     """Make every file of a bundle again, and hold it against the one that is there.
 
     Equal bytes are equal whatever made them. Different ones are a difference, unless the manifest says that another
@@ -63,11 +63,11 @@ def compared(bundle: Opened) -> Compared:
         again = bundle_files(plan, measured, facts, bundle.look, bundle.sound)
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
         return _failed(f"the bundle cannot be made again ({type(error).__name__})")
-    return _told(bundle, again, other, lacking(bundle.shown.publish.formats))
+    return _told(bundle, again, other, missing_extras(bundle.shown.publish.formats))
 
 
-def _failed(why: str) -> Compared:
-    return Compared(frozenset(), (Check(RENDERED_AGAIN, False, why),))
+def _failed(why: str) -> Rendered:
+    return Rendered(frozenset(), (Check(RENDERED_AGAIN, False, why),))
 
 
 def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simulated: bool) -> dict[str, str]:
@@ -83,7 +83,9 @@ def _other_versions(theirs: Mapping[str, str], ours: Mapping[str, str], *, simul
     return found
 
 
-def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str], missing: Mapping[str, str]) -> Compared:
+def _told(
+    bundle: OpenedBundle, again: Mapping[str, bytes], other: Mapping[str, str], missing: Mapping[str, str]
+) -> Rendered:
     """Hold the files against each other.
 
     Args:
@@ -99,7 +101,7 @@ def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str], 
         absent = missing.get(form.name, "") if form else ""
         reason = absent or _reason(path, form, other)
         there = path in again and path in bundle.sound  # whose hash is the manifest's
-        if there and digest_of(again, path) == bundle.manifest.files[path].sha256 and not absent:
+        if there and digest_in(again, path) == bundle.manifest.files[path].sha256 and not absent:
             same.add(path)
         elif reason and there:
             unknown[path] = reason
@@ -110,8 +112,8 @@ def _told(bundle: Opened, again: Mapping[str, bytes], other: Mapping[str, str], 
     checks = [_result(len(same), differ, len(unknown))]
     if unknown:
         reasons = "; ".join(dict.fromkeys(unknown.values()))
-        checks.append(Check(NOT_COMPARED, None, f"{named(list(unknown), reasons)}"))
-    return Compared(frozenset(same), tuple(checks))
+        checks.append(Check(NOT_COMPARED, None, f"{say_which(list(unknown), reasons)}"))
+    return Rendered(frozenset(same), tuple(checks))
 
 
 def _makers(plan: ReleasePlan) -> dict[str, Format]:
@@ -136,7 +138,7 @@ def _same_manifest(found: Manifest, again: bytes) -> bool:
 
 def _result(same: int, differ: list[str], unknown: int) -> Check:
     if differ:
-        return Check(RENDERED_AGAIN, False, named(differ, "not what plan, measurements and facts give"))
+        return Check(RENDERED_AGAIN, False, say_which(differ, "not what plan, measurements and facts give"))
     told = f"{same} files have the same bytes"
     return Check(
         RENDERED_AGAIN, True if same else None, f"{told}; {unknown} could not be compared" if unknown else told

@@ -12,33 +12,33 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
-from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded, statuses
+from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, Rows, coded
 from dprelease.plan.document import PlannedQuery, ReleasePlan
 from dprelease.publish.base import (
     REHEARSAL_COLUMN,
     UNADJUSTED,
-    columns,
-    header,
-    key_columns,
-    key_text,
+    column_names,
+    key_as_text,
+    keys_of_query,
     measure_names,
     public_rows,
+    table_header,
 )
-from dprelease.publish.bundle.checks.opened import Opened, named
-from dprelease.publish.bundle.read_tables import READERS, Columns, Kind, same_texts
+from dprelease.publish.bundle.checks.opened import OpenedBundle, say_which
+from dprelease.publish.bundle.read_tables import READERS, FileColumns, Kind, same_texts
 from dprelease.publish.csv_text import escapes, unescaped_texts, word_texts, written
 from dprelease.publish.derive.tables import made_again, outline
-from dprelease.publish.formats.cube import PARTS, parts_of
+from dprelease.publish.formats.cube import PARTS, bare_measure, parts_of
 from dprelease.publish.measured import filed, inputs_of, queries_as_tables
 
-__all__ = ["Published", "published_table", "tables_agree", "values_agree"]
+__all__ = ["ReadTable", "published_table", "tables_agree", "values_agree"]
 
 Floats = npt.NDArray[np.float64]
 Texts = tuple[Any, ...]  # Arrow arrays of strings, one for each key column
 _CLOSE = 1e-9
 
 
-def tables_agree(bundle: Opened) -> str:
+def tables_agree(bundle: OpenedBundle) -> str:
     """What is wrong with the columns and row keys of the tables, and with the values of derived ones; empty: nothing.
 
     Where noise decided the keys, the files of all formats have the same ones, none twice; a derived table is made
@@ -49,12 +49,12 @@ def tables_agree(bundle: Opened) -> str:
         return "plan.json cannot be read"
     wrong = []
     for table in _asked(plan, bundle.manifest.rehearsal):
-        seen: list[Columns] = []
+        seen: list[FileColumns] = []
         kinds: dict[str, Kind] = {column.name: "text" for column in table.kinds}
         for ending in (each for each in READERS if each in plan.publish.formats):
             name = f"tables/{table.name}.{ending}"
             data = bundle.sound.get(name)
-            found = _read_keys(plan, ending, data, table, kinds) if data is not None else None
+            found = _read_keys(plan, ending, data, table.columns, table.kinds, kinds) if data is not None else None
             if found is None or not _rows_hold(table, found):
                 wrong.append(name)
             else:
@@ -62,16 +62,21 @@ def tables_agree(bundle: Opened) -> str:
         if table.rows is None and any(not _same_rows(each, seen[0]) for each in seen[1:]):
             wrong.append(f"tables/{table.name}")
     wrong += [] if wrong else _not_made_again(bundle, plan)
-    return named(wrong, "columns or row keys are not those of the plan")
+    return say_which(wrong, "columns or row keys are not those of the plan")
 
 
-def _read_keys(plan: ReleasePlan, ending: str, data: bytes, table: _Asked, kinds: Mapping[str, Kind]) -> Columns | None:
-    """The keys of a file, as they were before formulas among them were escaped; None where they cannot be read."""
-    found = READERS[ending](data, table.columns, kinds)
-    return None if found is None else _as_keys(plan, ending, found, table.kinds)
-
-
-def _as_keys(plan: ReleasePlan, ending: str, found: Columns, columns: Sequence[Column]) -> Columns | None:
+def _read_keys(
+    plan: ReleasePlan,
+    ending: str,
+    data: bytes,
+    names: Sequence[str],
+    columns: Sequence[Column],
+    kinds: Mapping[str, Kind],
+) -> FileColumns | None:
+    """Columns of a file, keys as they were before formulas among them were escaped; None where they cannot be read."""
+    found = READERS[ending](data, names, kinds)
+    if found is None:
+        return None
     texts = dict(found.texts)
     try:
         for column in columns if ending == "csv" else ():
@@ -82,7 +87,7 @@ def _as_keys(plan: ReleasePlan, ending: str, found: Columns, columns: Sequence[C
     return replace(found, texts=texts)
 
 
-def _same_rows(one: Columns, other: Columns) -> bool:
+def _same_rows(one: FileColumns, other: FileColumns) -> bool:
     return one.rows == other.rows and all(same_texts(one.texts[name], other.texts[name]) for name in one.texts)
 
 
@@ -101,23 +106,23 @@ class _Asked:
 def _asked(plan: ReleasePlan, rehearsal: bool) -> list[_Asked]:
     found = []
     for query in plan.queries:
-        names, kinds = list(columns(plan, query, rehearsal=rehearsal)), key_columns(plan, query)
+        names, kinds = list(column_names(plan, query, rehearsal=rehearsal)), keys_of_query(plan, query)
         ranks = query.ranking.k if query.ranking else None
         found.append(_Asked(query.name, names, kinds, public_rows(plan, query), ranks))
     for derived in plan.derive:
         table = outline(plan, derived)
-        names = list(header(table, rehearsal=rehearsal))
+        names = list(table_header(table, rehearsal=rehearsal))
         found.append(_Asked(derived.name, names, table.key_columns, None, may_repeat=True))
     return found
 
 
-def _rows_hold(table: _Asked, found: Columns) -> bool:
+def _rows_hold(table: _Asked, found: FileColumns) -> bool:
     """Whether the rows are those of the plan; where noise decided, whether each can be, and stands there once."""
     texts = tuple(found.texts[column.name] for column in table.kinds)
     if table.rows is not None:
         if found.rows != len(table.rows):
             return False
-        declared = (word_texts(each.mapped(key_text)) for each in table.rows.columns)
+        declared = (word_texts(each.mapped(key_as_text)) for each in table.rows.columns)
         return all(same_texts(one, each(0, found.rows)) for one, each in zip(texts, declared, strict=True))
     if table.ranks is not None and texts[0].to_pylist() != [str(rank) for rank in range(1, table.ranks + 1)]:
         return False
@@ -130,7 +135,7 @@ def _among(texts: Any, column: Column) -> bool:
     """Whether all keys are declared ones, where there are such."""
     if column.keys is None:
         return True
-    known = set(map(key_text, column.keys))
+    known = set(map(key_as_text, column.keys))
     return all(text in known for text in texts.unique().to_pylist())
 
 
@@ -144,7 +149,7 @@ def _differ(texts: Texts, rows: int) -> bool:
     return bool(pa.table(list(texts), names=names).group_by(names).aggregate([]).num_rows == rows)
 
 
-def _not_made_again(bundle: Opened, plan: ReleasePlan) -> list[str]:
+def _not_made_again(bundle: OpenedBundle, plan: ReleasePlan) -> list[str]:
     """Derived tables whose keys or values are not those that their SQL gives on the tables beside them."""
     wrong = []
     ending = next((each for each in READERS if each in plan.publish.formats), None)
@@ -153,15 +158,15 @@ def _not_made_again(bundle: Opened, plan: ReleasePlan) -> list[str]:
     rehearsal = bundle.manifest.rehearsal
     tables = []
     for query in plan.queries:
-        names = columns(plan, query, rehearsal=rehearsal)
-        kinds, numbers = key_columns(plan, query), measure_names(plan, query)
+        names = column_names(plan, query, rehearsal=rehearsal)
+        kinds, numbers = keys_of_query(plan, query), measure_names(plan, query)
         tables.append(_read(plan, query, _cells(bundle, plan, f"tables/{query.name}.{ending}", names, kinds, numbers)))
     for derived in plan.derive:
         answer, table = made_again(plan, derived, tables), outline(plan, derived)
         numbers = tuple(measure.name for measure in table.measures)
-        names = header(table, rehearsal=rehearsal)
+        names = table_header(table, rehearsal=rehearsal)
         cells = _cells(bundle, plan, f"tables/{derived.name}.{ending}", names, table.key_columns, numbers)
-        keys = [tuple(map(key_text, row)) for row in answer.keys]
+        keys = [tuple(map(key_as_text, row)) for row in answer.keys]
         texts = [cells.texts[column.name].to_pylist() for column in table.key_columns]
         same = keys == (list(zip(*texts, strict=True)) if texts else [()] * cells.rows)
         for at, name in enumerate(numbers):
@@ -173,27 +178,26 @@ def _not_made_again(bundle: Opened, plan: ReleasePlan) -> list[str]:
 
 
 def _cells(
-    bundle: Opened,
+    bundle: OpenedBundle,
     plan: ReleasePlan,
     name: str,
     names: Sequence[str],
     kinds: Sequence[Column],
     numbers: Sequence[str],
-) -> Columns:
+) -> FileColumns:
     """Keys, values and statuses of a table that was read before without a fault."""
     asked: dict[str, Kind] = {column.name: "text" for column in kinds}
     for number in numbers:
         asked |= {number: "number", f"{number}_status": "text"}
     ending = name.rpartition(".")[2]
-    read = READERS[ending](bundle.sound[name], names, asked)
-    found = None if read is None else _as_keys(plan, ending, read, kinds)
+    found = _read_keys(plan, ending, bundle.sound[name], names, kinds, asked)
     if found is None:
         raise ValueError("a number or a status cannot be read")
     return found
 
 
 @dataclass(frozen=True)
-class Published:
+class ReadTable:
     """A table as its CSV or Parquet file has it, with keys as they were declared.
 
     Attributes:
@@ -205,11 +209,11 @@ class Published:
 
     keys: tuple[Column, ...]
     names: tuple[str, ...]
-    columns: Columns
+    columns: FileColumns
     whole: Set[str]
 
 
-def published_table(bundle: Opened, plan: ReleasePlan, name: str) -> Published | None:
+def published_table(bundle: OpenedBundle, plan: ReleasePlan, name: str) -> ReadTable | None:
     """A table of a bundle, from the first of its files that can be read as columns; None where there is none.
 
     Args:
@@ -228,13 +232,13 @@ def published_table(bundle: Opened, plan: ReleasePlan, name: str) -> Published |
     words = {REHEARSAL_COLUMN, *(column.name for column in table.kinds)}
     words |= {f"{each}_status" for each in names if f"{each}_se" in names}
     kinds: dict[str, Kind] = {each: "text" if each in words else "number" for each in table.columns}
-    found = _read_keys(plan, ending, data, table, kinds)
+    found = _read_keys(plan, ending, data, table.columns, table.kinds, kinds)
     if found is None:
         raise ValueError("columns or row keys are not those of the plan")
-    return Published(table.kinds, tuple(table.columns), found, _whole(bundle, name, ending) - words)
+    return ReadTable(table.kinds, tuple(table.columns), found, _whole(bundle, name, ending) - words)
 
 
-def _whole(bundle: Opened, name: str, ending: str) -> Set[str]:
+def _whole(bundle: OpenedBundle, name: str, ending: str) -> Set[str]:
     """The columns that the bundle itself calls whole numbers, keys among them."""
     if ending == "parquet":
         import pyarrow.parquet as pq
@@ -255,30 +259,15 @@ def _equal(values: Floats, found: Floats, weak: npt.NDArray[np.bool_]) -> bool:
     return bool(np.where(none, np.isnan(values) | weak, close | (values == found)).all())
 
 
-def _read(plan: ReleasePlan, query: PlannedQuery, cells: Columns) -> PublishedTable:
+def _read(plan: ReleasePlan, query: PlannedQuery, cells: FileColumns) -> PublishedTable:
     """The published values of a query from a file, as far as SQL can use them."""
-    kinds, names = key_columns(plan, query), measure_names(plan, query)
-    nothing, no = np.full(cells.rows, np.nan), np.zeros(cells.rows, dtype=bool)
+    kinds, names = keys_of_query(plan, query), measure_names(plan, query)
     return PublishedTable(
         name=query.name,
         title=query.title,
         key_columns=kinds,
         keys=tuple(_keys(column, cells.texts[column.name]) for column in kinds),
-        measures=tuple(
-            PublishedMeasure(
-                name=name,
-                measure=query.measures[name],
-                value=cells.values[name],
-                standard_error=nothing,
-                margin=nothing,
-                lower=nothing,
-                upper=nothing,
-                status=statuses(no, no),
-                places=None,
-                integer=False,
-            )
-            for name in names
-        ),
+        measures=tuple(bare_measure(name, query.measures[name], cells.values[name]) for name in names),
         confidence=plan.publish.confidence,
         cells=cells.rows,
     )
@@ -296,7 +285,7 @@ def _keys(column: Column, texts: Any) -> Coded[Key]:
     return Coded(keys, held.indices.to_numpy())
 
 
-def values_agree(bundle: Opened, same: Set[str]) -> str:
+def values_agree(bundle: OpenedBundle, same: Set[str]) -> str:
     """Which tables have a number that is not the one that the measurements give; empty: none.
 
     Numbers are read from CSV and Parquet and compared as numbers, so that this holds whatever library wrote them.
@@ -315,7 +304,7 @@ def values_agree(bundle: Opened, same: Set[str]) -> str:
     unlike = {name for name in names if any(f"tables/{name}.{ending}" not in same for ending in endings)}
     for table in filed(plan, queries_as_tables(plan, inputs_of(plan, measured), unlike)):
         files = {f"tables/{table.name}.{ending}": ending for ending in endings}
-        fields = header(table, rehearsal=bundle.manifest.rehearsal)
+        fields = table_header(table, rehearsal=bundle.manifest.rehearsal)
         kinds: dict[str, Kind] = {}
         for measure in table.measures:
             kinds |= dict.fromkeys((measure.name + ending for ending in parts_of(measure)), "number")
@@ -325,10 +314,10 @@ def values_agree(bundle: Opened, same: Set[str]) -> str:
             found = READERS[files[name]](data, fields, kinds) if data is not None else None
             if found is None or not all(_same_cells(measure, found) for measure in table.measures):
                 wrong.append(name)
-    return named(wrong, "numbers are not those that measurements/ give")
+    return say_which(wrong, "numbers are not those that measurements/ give")
 
 
-def _same_cells(measure: PublishedMeasure, found: Columns) -> bool:
+def _same_cells(measure: PublishedMeasure, found: FileColumns) -> bool:
     """Whether a file has the numbers and statuses of a measure, the numbers to the decimals that files have."""
     status, places = coded(measure.status), measure.places
     words = word_texts(status)(0, len(status))

@@ -19,10 +19,10 @@ from dprelease.plan.explain.same_question import restated
 from dprelease.plan.verify.groups import shown_of
 from dprelease.plan.verify.reach import keys_of_one
 from dprelease.privacy.convert import converted
-from dprelease.publish.accounting.report import planned
+from dprelease.publish.accounting.report import planned_accounting
 from dprelease.publish.accounting.semantics import group_at
-from dprelease.publish.bundle.checks.opened import Check, Opened, largest, named, read_bundle
-from dprelease.publish.bundle.checks.rendering import RENDERED_AGAIN, VERSIONS, compared, versions
+from dprelease.publish.bundle.checks.opened import Check, OpenedBundle, largest, read_bundle, say_which
+from dprelease.publish.bundle.checks.rendering import RENDERED_AGAIN, VERSIONS, render_again, versions
 from dprelease.publish.bundle.checks.tables import tables_agree, values_agree
 from dprelease.publish.bundle.folder import files_in
 from dprelease.publish.errata import TEXTS, errata_of
@@ -68,6 +68,25 @@ _IN_FIGURES = {
 }
 SENTENCES = "sentences"
 _MOST_NAMED = 7
+CHECKS = (
+    "manifest",
+    "files",
+    "nothing else",
+    "signature",
+    "signer",
+    "plan",
+    "facts",
+    "accounting",
+    "tables",
+    "measurements",
+    "values",
+    VERSIONS,
+    RENDERED_AGAIN,
+    SENTENCES,
+)
+_ERRATUM = "key-selection"
+_SUMMED = 1e-3  # of a probability: a wide Gaussian's is bounded by a continuous one's
+_ROUNDED = Fraction(1, 10**9)  # of a figure, where decimal text was rounded up
 
 
 def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...]:
@@ -85,7 +104,7 @@ def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...
     if bundle is None:
         later = tuple(Check(name, False, "the manifest cannot be read") for name in CHECKS[1:])
         return (Check(CHECKS[0], False, why), *later)
-    again = compared(bundle)
+    again = render_again(bundle)
     plain: dict[str, Callable[[], str]] = {
         "files": lambda: _files(bundle),
         "nothing else": lambda: _nothing_else(bundle),
@@ -104,7 +123,7 @@ def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...
     return tuple(found[name] for name in dict.fromkeys((*CHECKS, *found)))
 
 
-def check_files(bundle: Opened, key: PublicKey | None = None) -> tuple[Check, ...]:
+def check_files(bundle: OpenedBundle, key: PublicKey | None = None) -> tuple[Check, ...]:
     """The checks that come before a bundle is read: its files are the manifest's, and signed where it says so.
 
     Nothing is made again, so that this costs no more than reading the files.
@@ -122,24 +141,6 @@ def check_files(bundle: Opened, key: PublicKey | None = None) -> tuple[Check, ..
     )
 
 
-CHECKS = (
-    "manifest",
-    "files",
-    "nothing else",
-    "signature",
-    "signer",
-    "plan",
-    "facts",
-    "accounting",
-    "tables",
-    "measurements",
-    "values",
-    VERSIONS,
-    RENDERED_AGAIN,
-    SENTENCES,
-)
-
-
 def _result(name: str, check: Callable[[], str]) -> Check:
     try:
         detail = check()
@@ -148,20 +149,20 @@ def _result(name: str, check: Callable[[], str]) -> Check:
     return Check(name, not detail, detail)
 
 
-def _files(bundle: Opened) -> str:
+def _files(bundle: OpenedBundle) -> str:
     files = bundle.manifest.files
     long = [name for name, facts in files.items() if facts.bytes > largest(name)]
     changed = [name for name in files if name not in bundle.sound and name not in long]
-    return "; ".join(filter(None, (named(changed, "missing or changed"), named(long, "too large to be read"))))
+    return "; ".join(filter(None, (say_which(changed, "missing or changed"), say_which(long, "too large to be read"))))
 
 
-def _nothing_else(bundle: Opened) -> str:
+def _nothing_else(bundle: OpenedBundle) -> str:
     signature = [SIGNATURE_FILE] if bundle.manifest.signature == SIGNATURE_FILE else []
     known = {MANIFEST_FILE, *signature, *bundle.manifest.files}
-    return named([name for name in files_in(bundle.folder) if name not in known], "not in the manifest")
+    return say_which([name for name in files_in(bundle.folder) if name not in known], "not in the manifest")
 
 
-def _signature(bundle: Opened) -> Check:
+def _signature(bundle: OpenedBundle) -> Check:
     """Whether the key that the manifest names signed this very bundle; an unsigned one says so, and proves nothing."""
     manifest, data = bundle.manifest, bundle.signature
     if manifest.signature != SIGNATURE_FILE:
@@ -174,7 +175,7 @@ def _signature(bundle: Opened) -> Check:
     return Check("signature", not detail, detail or f"by key {PublicKey.from_text(manifest.signer).fingerprint}")
 
 
-def _signer(bundle: Opened, key: PublicKey | None) -> Check:
+def _signer(bundle: OpenedBundle, key: PublicKey | None) -> Check:
     """Whether the bundle is signed by the key that the reader knows."""
     said = bundle.manifest.signer
     if key is None:
@@ -188,7 +189,7 @@ def _signer(bundle: Opened, key: PublicKey | None) -> Check:
     return Check("signer", False, f"the bundle says that it is {told}, and not by key {key.fingerprint}")
 
 
-def _plan_agrees(bundle: Opened) -> str:
+def _plan_agrees(bundle: OpenedBundle) -> str:
     plan, manifest = bundle.plan, bundle.manifest
     if plan is None:
         return "plan.json is missing, changed, or not a whole plan"
@@ -200,7 +201,7 @@ def _plan_agrees(bundle: Opened) -> str:
     return ""
 
 
-def _facts_agree(bundle: Opened) -> str:
+def _facts_agree(bundle: OpenedBundle) -> str:
     """Whether facts.json is about this plan, this manifest and this ledger entry, and its approvals are signed."""
     facts, plan, manifest = bundle.facts, bundle.plan, bundle.manifest
     if facts is None:
@@ -220,14 +221,14 @@ def _facts_agree(bundle: Opened) -> str:
         said["history"] = all(
             each.account in asked and each.sequence <= facts.ledger_sequence for each in facts.history
         )
-    return named([name for name, holds in said.items() if not holds], "facts.json does not fit the bundle in")
+    return say_which([name for name, holds in said.items() if not holds], "facts.json does not fit the bundle in")
 
 
-def _accounting_agrees(bundle: Opened) -> str:
+def _accounting_agrees(bundle: OpenedBundle) -> str:
     found = _json(bundle.sound.get("accounting.json"))
     if found is None or bundle.shown is None:
         return "accounting.json or plan.json cannot be read"
-    said = json.dumps(planned(bundle.shown, bundle.manifest.plan_fingerprint))
+    said = json.dumps(planned_accounting(bundle.shown, bundle.manifest.plan_fingerprint))
     expected = {**json.loads(said), "signature": bundle.manifest.signature}
     compared = expected if _texts(bundle) == TEXTS else _IN_FIGURES & set(expected)
     differ = [name for name in compared if found.get(name) != expected[name]]
@@ -245,17 +246,17 @@ def _accounting_agrees(bundle: Opened) -> str:
     names = [each.get("name") for each in accounts if isinstance(each, dict)] if isinstance(accounts, list) else []
     if sorted(map(str, names)) != sorted(each.name for each in bundle.shown.accounts):
         differ.append("accounts")
-    told = [named(list(dict.fromkeys(differ)), "accounting.json differs from the plan or the manifest in"), *false]
+    told = [say_which(list(dict.fromkeys(differ)), "accounting.json differs from the plan or the manifest in"), *false]
     return "; ".join(filter(None, told))
 
 
-def _texts(bundle: Opened) -> int:
+def _texts(bundle: OpenedBundle) -> int:
     """The wording that the bundle says it was made with; 1: it says none."""
     said = bundle.manifest.rendered_with.get("texts", "1")
     return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 1
 
 
-def _sentences(bundle: Opened) -> Check:
+def _sentences(bundle: OpenedBundle) -> Check:
     """The sentences of the bundle that are known to be false, each with what is true; not run without a plan."""
     plan = bundle.shown
     if plan is None:
@@ -281,15 +282,6 @@ def _json(data: bytes | None) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-_ERRATUM = "key-selection"
-
-
-_SUMMED = 1e-3  # of a probability: a wide Gaussian's is bounded by a continuous one's
-
-
-_ROUNDED = Fraction(1, 10**9)  # of a figure, where decimal text was rounded up
 
 
 def as_written_before(steps: Sequence[Any], plan: ReleasePlan) -> list[Any]:
