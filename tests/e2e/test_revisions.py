@@ -121,6 +121,7 @@ def test_a_revision_takes_the_plan_that_was_published_whatever_the_spec_says_now
     assert plans[0] == plans[1]
 
 
+@pytest.mark.slow
 def test_a_revision_that_was_cut_off_is_gone_on_with_and_reads_one_state_of_the_data(project: Path) -> None:
     run(project)
     late_rows(project, 1000)
@@ -134,6 +135,7 @@ def test_a_revision_that_was_cut_off_is_gone_on_with_and_reads_one_state_of_the_
     assert "sound" in command(project, "ledger", "check")
 
 
+@pytest.mark.slow
 def test_a_revision_is_not_released_before_its_time_but_for_a_reason(project: Path) -> None:
     (project / "spec.yaml").write_text(LATE.replace("[1m, 12m]", "[1m, 90y]"))
     run(project)
@@ -161,6 +163,7 @@ def test_what_cannot_be_revised_says_why(project: Path) -> None:
     assert "sound" in command(project, "ledger", "check")
 
 
+@pytest.mark.slow
 def test_a_horizon_of_revised_releases_is_that_of_twice_as_many_with_one_revision(project: Path) -> None:
     def total(releases: int, revisions: str) -> str:
         (project / "spec.yaml").write_text(

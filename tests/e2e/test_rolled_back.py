@@ -90,6 +90,7 @@ def test_a_lost_release_is_replaced_as_any_other_and_its_bundle_is_kept(project:
     assert "sound" in command(project, "ledger", "check")
 
 
+@pytest.mark.slow
 def test_a_bundle_is_never_replaced_by_one_of_another_entry_whoever_publishes_it(project: Path) -> None:
     """Two hosts share no ledger any more, and still one folder: the second one's answer is not handed out."""
     saved(project, "state", "state-anchor")
@@ -147,6 +148,7 @@ def test_a_rehearsal_and_what_was_given_back_are_told_apart(project: Path) -> No
     assert "nothing drawn" in command(project, "run", "spec.yaml", "--direct")
 
 
+@pytest.mark.slow
 def test_a_bundle_whose_plan_cannot_be_believed_charges_nothing_by_guess(project: Path) -> None:
     saved(project, "state", "state-anchor")
     command(project, "run", "spec.yaml", "--direct")
@@ -166,6 +168,7 @@ def test_a_bundle_whose_plan_cannot_be_believed_charges_nothing_by_guess(project
     assert "sound" in command(project, "ledger", "check")
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("anchors", ["[]", "[elsewhere/head.json]"])
 def test_an_edited_list_of_anchors_lets_no_ledger_be_rolled_back(project: Path, anchors: str) -> None:
     settings = project / "dprelease.yaml"

@@ -6,6 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.project import command, installed, small_project, writable_formats
 
 # Every Python process that begins here lives four hundred days later. What asks the system by itself (`datetime.now`)
@@ -21,6 +23,7 @@ time.gmtime = lambda seconds=None: _utc(time.time() if seconds is None else seco
 """
 
 
+@pytest.mark.slow
 def test_every_file_has_the_same_bytes_on_another_day_in_another_folder(tmp_path: Path) -> None:
     folder = tmp_path / "office"
     spec = small_project(folder)

@@ -65,6 +65,7 @@ def test_only_errors_come_out_and_only_the_look_is_recorded(project: Path) -> No
     assert [each["compared"] for each in large] == [3]  # the cell was seen, and is in the figures alone
 
 
+@pytest.mark.slow
 def test_a_file_is_new_its_owners_and_not_among_the_releases(project: Path) -> None:
     asked = ("utility", "spec.yaml", "--synthetic", "--repeat", "1", "--out")
     command(project, *asked, "figures.txt")
@@ -117,6 +118,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     assert "within margin" in (tmp_path / "new" / "figures.txt").read_text()
 
 
+@pytest.mark.slow
 def test_a_release_of_data_that_its_plan_was_tuned_on_says_so(project: Path) -> None:
     command(project, "utility", "spec.yaml", "--i-can-see-the-data", "--repeat", "1")
     said = command(project, "run", "spec.yaml", "--direct")

@@ -109,7 +109,7 @@ WRONG: list[tuple[str, Change, str]] = [
 ]
 
 
-@pytest.mark.thin(first=12)
+@pytest.mark.thin(first=4)
 @pytest.mark.parametrize(
     ("change", "hint"), [(change, hint) for _, change, hint in WRONG], ids=[name for name, _, _ in WRONG]
 )

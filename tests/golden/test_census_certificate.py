@@ -92,6 +92,7 @@ def test_all_published_epsilons_are_found_by_attribute_and_level(name: str) -> N
     assert ours[f"block of {name}"] >= nested[0]
 
 
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("name", FILES)
 def test_the_certificate_shows_their_rationals(name: str) -> None:
     shown, facts = text(name), FACTS[name]

@@ -212,7 +212,7 @@ def outcomes_of(pieces: Counter[Piece]) -> tuple[int, int]:
     return small, large
 
 
-@pytest.mark.thin(first=2)
+@pytest.mark.thin(first=1)
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 60))])
 def test_no_claim_about_random_unequal_draws_is_below_the_truth(seed: int) -> None:
     choose, checked = random.Random(seed), 0
@@ -285,7 +285,7 @@ def test_far_below_every_likely_loss_delta_is_one_at_once() -> None:
         assert 1 - ACCOUNTANTS["pld"].delta(Composed(events=(wide, boxes)), Fraction(5000 * (shift > 40))) < 1e-9
 
 
-@pytest.mark.thin
+@pytest.mark.thin(first=2)
 @pytest.mark.parametrize("epsilon", ["0", "1/2", "2", "9"])
 def test_continuous_noise_beside_integer_noise(epsilon: str) -> None:
     """Laplace noise reported in 800 intervals is not more lossy than itself; a Gaussian mixes analytic curves."""

@@ -214,7 +214,7 @@ def check(case: Case, asking: Asking, most: int) -> None:
     assert said - seen == set(case.unseen.split())
 
 
-@pytest.mark.thin(first=8)
+@pytest.mark.thin(first=4)
 @pytest.mark.parametrize("case", [case for case in CASES if case.name not in AT_NIGHT], ids=lambda case: case.name)
 def test_every_column_that_changes_an_answer_is_read_and_no_other_is_said_to_be(case: Case, asking: Asking) -> None:
     check(case, asking, 2)

@@ -77,7 +77,7 @@ UNITS = [Sensitivity.of_one_cell(1), Sensitivity.of_one_cell(2), Sensitivity.of_
 NOISES: list[tuple[type[Noise], int]] = [(DiscreteLaplace, 5), (DiscreteGaussian, 6), (DiscreteGaussian, 17)]
 
 
-@pytest.mark.thin(every=2)
+@pytest.mark.thin
 @names
 @pytest.mark.parametrize("one", UNITS, ids=["one cell", "twice", "two cells"])
 @pytest.mark.parametrize(("kind", "scale"), NOISES, ids=["laplace", "gaussian", "wide gaussian"])
@@ -111,7 +111,7 @@ def test_a_unit_with_many_rows_is_a_group_of_rows(name: str, kind: type[Noise], 
     assert whole >= ACCOUNTANTS[name].epsilon(bounded, DELTA)  # one cell is among the ways
 
 
-@pytest.mark.thin(every=2)
+@pytest.mark.thin
 @names
 @pytest.mark.parametrize("k", [2, 3])
 def test_norms_of_a_group_are_never_below_its_worst_vectors(name: str, k: int) -> None:
@@ -130,7 +130,7 @@ def test_norms_of_a_group_are_never_below_its_worst_vectors(name: str, k: int) -
         assert claims[0] * (1 + F(1, 10**9)) >= claims[1]
 
 
-@pytest.mark.thin(every=2)
+@pytest.mark.thin
 @names
 @pytest.mark.parametrize("ball", ["count", "linf"])
 @pytest.mark.parametrize("k", [1, 2, 3])
