@@ -22,7 +22,7 @@ from dprelease.ledger.model.store import Transaction
 from dprelease.ledger.tables import view
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Composed
-from dprelease.privacy.filters import Spent, spent_on
+from dprelease.privacy.filters import Spent, spent_before
 
 __all__ = ["TalliedCost", "TalliedRelease", "Tally", "tally"]
 
@@ -162,7 +162,7 @@ class _Walk:
             events = Composed.model_validate(charge["events"])
             self._draws[events_digest(events)] = events
             terms = terms_of(self._state.accounts[charge["facts"]["name"]].account)
-            return TalliedCost(events_digest(events), spent_on(terms, events), windows, events_digest(events))
+            return TalliedCost(events_digest(events), spent_before(terms, events), windows, events_digest(events))
         digest, spent = charge["digest"], charge.get("spent") or {}
         view.events(self._rows, self._draws, digest)
         key = (digest, spent.get("loss", "0"), spent.get("reveals", "0"), *windows)

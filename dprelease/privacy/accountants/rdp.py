@@ -16,6 +16,7 @@ from dprelease.privacy.accountants.base import (
     check_delta,
     check_epsilon,
     pure_epsilon,
+    rough_rho,
     taken,
     unsupported,
     zcdp_rho,
@@ -29,6 +30,7 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    KNorm,
     Laplace,
     Parallel,
 )
@@ -45,6 +47,7 @@ from dprelease.privacy.theorems.conversion import (
     renyi_epsilon,
     rough_renyi_epsilon,
 )
+from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.renyi import Curve, Worst
 from dprelease.privacy.unit import Neighboring
 
@@ -61,10 +64,11 @@ def curve_of(event: Event) -> Curve:
 
     Laplace noise: the exact curve of each cell's shift, added over the cells of a worst-case shift vector; the
     largest over several such vectors; where none is known, one cell shifted by the whole L1 sensitivity, which is
-    never below them. Other pure draws: randomized response. In parallel: at each order the largest part, or under
-    replace-one the sum of the two largest, for one unit leaves one part and enters another. Bounded range: the curve of
-    ``curves.renyi``, whose every part is about one draw. Curves add up also where a draw is chosen after the answers
-    of those before it, its curve being fixed (Mironov 2017, Proposition 1, is about such sequences).
+    never below them. K-norm noise that moves by a norm of 1: the curve of its three losses. Other pure draws:
+    randomized response. In parallel: at each order the largest part, or under replace-one the sum of the two
+    largest, for one unit leaves one part and enters another. Bounded range: the curve of ``curves.renyi``, whose
+    every part is about one draw. Curves add up also where a draw is chosen after the answers of those before it,
+    its curve being fixed (Mironov 2017, Proposition 1, is about such sequences).
 
     Raises:
         UnsupportedEvent: If a draw has a delta of its own, and so no finite Renyi divergence: ``Rdp`` takes it off.
@@ -76,6 +80,7 @@ def _curve(counted: Atoms) -> Curve:
     slopes: list[Fraction] = []
     laplace: list[Term] = []
     ranges: Counter[Fraction] = Counter()
+    triples: Counter[tuple[Fraction, Fraction]] = Counter()
     worst: list[Worst] = []
     for atom, n in counted.items():
         if isinstance(atom, DiscreteGaussian | Gaussian | Concentrated):
@@ -88,6 +93,8 @@ def _curve(counted: Atoms) -> Curve:
                 worst.append(Worst(tuple(Curve(laplace=_merged(choice)) for choice in choices), 1, n))
         elif isinstance(atom, BoundedRange):
             ranges[atom.epsilon] += n
+        elif isinstance(atom, KNorm) and atom.gauge == 1:
+            triples[1 / atom.scale, knorm_top(atom.ball, atom.dimension, atom.scale)] += n
         elif isinstance(atom, Parallel):
             parts = tuple(curve_of(part) for part in atom.events)
             if parts:
@@ -97,7 +104,13 @@ def _curve(counted: Atoms) -> Curve:
             if epsilon is None:
                 raise unsupported("rdp", atom, "a delta above 0 has no finite Renyi divergence")
             laplace.append((epsilon, epsilon, n))
-    return Curve(exact_sum(slopes), _merged(laplace), tuple((e, n) for e, n in ranges.items() if e), tuple(worst))
+    return Curve(
+        exact_sum(slopes),
+        _merged(laplace),
+        tuple((e, n) for e, n in ranges.items() if e),
+        tuple(worst),
+        tuple((*each, n) for each, n in triples.items()),
+    )
 
 
 def _laplace(atom: DiscreteLaplace | Laplace) -> list[list[Term]]:
@@ -253,5 +266,5 @@ def _rough_others(counted: Atoms) -> tuple[float, float]:
     for atom, n in counted.items():
         epsilon = _pure(atom)
         pure.append(math.inf if epsilon is None else n * float(epsilon))
-        rho.append(n * float(zcdp_rho(atom)))
+        rho.append(n * rough_rho(atom))
     return math.fsum(pure), math.fsum(rho)

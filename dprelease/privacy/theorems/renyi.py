@@ -52,12 +52,14 @@ class Curve:
             every pure mechanism (Mironov 2017, Proposition 5). See ``_two_exponentials``.
         ranges: Terms (epsilon, how many) of bounded range. See ``_bounded_range``.
         worst: Pointwise maxima.
+        triples: Terms (epsilon, mass of the largest loss, how many) of K-norm noise. See ``_triple``.
     """
 
     slope: Fraction = Fraction(0)
     laplace: tuple[tuple[Fraction, Fraction, int], ...] = ()
     ranges: tuple[tuple[Fraction, int], ...] = ()
     worst: tuple[Worst, ...] = ()
+    triples: tuple[tuple[Fraction, Fraction, int], ...] = ()
 
     def quick(self, excess: Floats) -> Floats:
         """The curve in floats, at orders 1 + excess; for searches.
@@ -85,6 +87,7 @@ class Curve:
         total = (1 + x) * real(self.slope)
         total += sum(count * _two_exponentials(x, real(e), real(step)) for e, step, count in self.laplace)
         total += sum(count * _bounded_range(x, real(e)) for e, count in self.ranges)
+        total += sum(count * _triple(x, real(e), real(top)) for e, top, count in self.triples)
         for each in self.worst:
             values = sorted((choice._exact(x) for choice in each.choices), reverse=True)
             total += each.count * sum(values[: each.take])
@@ -104,13 +107,16 @@ class _Stack:
         self.epsilon, self.step, self.count = (_floats(each[k] for each in laplace) for k in range(3))
         ranges = [term for curve in curves for term in curve.ranges]
         self.span, self.span_count = (_floats(each[k] for each in ranges) for k in range(2))
+        triples = [term for curve in curves for term in curve.triples]
+        self.size, self.top, self.size_count = (_floats(each[k] for each in triples) for k in range(3))
         self.laplace_of = _segments([len(curve.laplace) for curve in curves])
         self.ranges_of = _segments([len(curve.ranges) for curve in curves])
+        self.triples_of = _segments([len(curve.triples) for curve in curves])
         self.worst = [(row, each) for row, curve in enumerate(curves) for each in curve.worst]
         choices = [choice for _, each in self.worst for choice in each.choices]
         self.starts = np.cumsum([0, *(len(each.choices) for _, each in self.worst)])
         self.children: _Stack | None = _Stack(choices) if choices else None
-        self.terms: int = len(laplace) + len(ranges) + (self.children.terms if self.children else 0)
+        self.terms: int = len(laplace) + len(ranges) + len(triples) + (self.children.terms if self.children else 0)
 
     def values(self, excess: Floats, pad: float = 0.0) -> Floats:
         """The curves in floats, shape (curves, orders); with a pad, every value is at least the true one."""
@@ -123,6 +129,9 @@ class _Stack:
             if self.span.size:
                 each = _bounded_range_float(column, self.span)
                 _add(total, self.ranges_of, _padded(each, column, self.span, 8, pad) * self.span_count)
+            if self.size.size:
+                each = _triple_float(column, self.size, self.top)
+                _add(total, self.triples_of, _padded(each, column, self.size, 2, pad) * self.size_count)
         if self.children:
             self._add_worst(total, self.children.values(excess, pad))
         # one rounding for every addition, and a few for products and for what was rational before
@@ -217,6 +226,33 @@ def _two_exponentials_float(x: Floats, e: Floats, h: Floats) -> Floats:
     value = e + np.log1p(low * fall) / x
     small = (1 + x) * e**2 / 2
     return np.where((1 + x) * e < 1e-8, small, np.clip(value, 0, np.minimum(small, e)))
+
+
+def _triple(x: Any, e: Any, top: Any) -> Any:
+    """Renyi divergence of a draw that loses e with chance a = ``top``, -e with chance a exp(-e), and 0 else: exact.
+
+    exp(x R) = a exp(x e) + m + a exp(-e) exp(-x e) with m the chance of 0; over exp(x e) that is 1 - (1 - w)(m + a
+    exp(-e)(1 + w)), w = exp(-x e): all terms positive. Below a e = 1e-20 the rho of the draw is taken
+    (docs/proofs/tight-rho.md, Theorem 1), which is never below it.
+    """
+    slope = -top * e * CONTEXT.expm1(-e)
+    if (1 + x) * e < 1e-20:
+        return (1 + x) * slope
+    w, lowest = CONTEXT.exp(-x * e), top * CONTEXT.exp(-e)
+    low = -CONTEXT.expm1(-x * e) * (1 - top - lowest + lowest * (1 + w))
+    return min(e + CONTEXT.log1p(-low) / x, (1 + x) * slope)
+
+
+def _triple_float(x: Floats, e: Floats, top: Floats) -> Floats:
+    """The same in floats, of shape (orders, terms).
+
+    Error: z = (1 - w)(...) is at most 1 - exp(-x e) <= x e, and 1 - z >= a >= 1/4, so that log1p at most quadruples
+    the under 60 roundings of z. Divided by x this is under 250 roundings of e, 2.8e-14 e; ``_PAD`` is 5.7e-14 e.
+    """
+    w, lowest = np.exp(-x * e), top * np.exp(-e)
+    low = -np.expm1(-x * e) * (1 - top - lowest + lowest * (1 + w))
+    slope = (1 + x) * -top * e * np.expm1(-e)
+    return np.where((1 + x) * e < 1e-8, slope, np.clip(e + np.log1p(-low) / x, 0, np.minimum(slope, e)))
 
 
 def _bounded_range(x: Any, e: Any) -> Any:

@@ -14,27 +14,29 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dprelease.privacy.theorems.loss_laws import Bell, Family, Ramp, Response, Smooth, Staircase
+from dprelease.privacy.theorems.loss_laws import Bell, Family, Ramp, Response, Smooth, Staircase, Triple
 
 __all__ = ["CellLaw", "Total", "total_of"]
 
-Kind = Literal["response", "staircase", "smooth", "bell", "ramp"]
+Kind = Literal["response", "triple", "staircase", "smooth", "bell", "ramp"]
 
 
 class CellLaw(NamedTuple):
     """One coordinate of one draw: a one-dimensional law.
 
     Attributes:
-        kind: ``response`` (pure; size in ``value``), ``smooth`` (continuous Laplace; size in ``value``), ``ramp``
-            (bounded range; size in ``value``), ``staircase`` (discrete Laplace; scale in ``value``) or ``bell``
-            (discrete Gaussian; scale in ``value``).
+        kind: ``response`` (pure; size in ``value``), ``triple`` (K-norm; size in ``value``), ``smooth`` (continuous
+            Laplace; size in ``value``), ``ramp`` (bounded range; size in ``value``), ``staircase`` (discrete
+            Laplace; scale in ``value``) or ``bell`` (discrete Gaussian; scale in ``value``).
         value: The size or the scale.
-        shift: Whole steps that the coordinate moves; 1 for the first three kinds.
+        shift: Whole steps that the coordinate moves; 1 where the size is in ``value``.
+        mass: Of a ``triple`` the chance of its largest loss; else 0.
     """
 
     kind: Kind
     value: Fraction
     shift: int = 1
+    mass: Fraction = Fraction(0)
 
     @property
     def top(self) -> Fraction:
@@ -46,8 +48,8 @@ class CellLaw(NamedTuple):
     @property
     def step(self) -> Fraction | None:
         """All losses are ``top`` plus a multiple of this; None if the law is continuous."""
-        if self.kind == "response":
-            return 2 * self.value
+        if self.kind in ("response", "triple"):
+            return self.value * (2 if self.kind == "response" else 1)
         if self.kind == "staircase":
             return 2 / self.value
         return self.shift / self.value**2 if self.kind == "bell" else None
@@ -100,7 +102,7 @@ class Total:
 
 def _span(family: Family) -> float:
     """A loss that one draw of the family exceeds rarely or never."""
-    if isinstance(family, Response | Smooth | Ramp):
+    if isinstance(family, Response | Triple | Smooth | Ramp):
         return float(family.size.max())
     if isinstance(family, Staircase):
         return float((family.rate * family.shift).max())
@@ -130,10 +132,10 @@ def total_of(parts: Counter[CellLaw], squared: Fraction = Fraction(0)) -> Total:
     )
 
 
-def _order(item: tuple[CellLaw, int]) -> tuple[str, float, int, int, int]:
-    """A total order that compares floats first: fractions compare slowly."""
+def _order(item: tuple[CellLaw, int]) -> tuple[str, float, int, int, int, float]:
+    """A total order that compares floats first: fractions compare slowly. A mass is a float itself."""
     part = item[0]
-    return part.kind, float(part.value), part.shift, part.value.numerator, part.value.denominator
+    return part.kind, float(part.value), part.shift, part.value.numerator, part.value.denominator, float(part.mass)
 
 
 def _dyadic(value: Fraction) -> Fraction:
@@ -148,6 +150,8 @@ def _family(members: list[tuple[CellLaw, int]]) -> Family:
     kind = members[0][0].kind
     if kind == "bell":
         return Bell(counts, values, shifts)
+    if kind == "triple":
+        return Triple(counts, values, np.array([float(part.mass) for part, _ in members]))
     if kind in ("smooth", "ramp"):
         return (Smooth if kind == "smooth" else Ramp)(counts, values)
     if kind == "staircase" and shifts.max() > 1:
