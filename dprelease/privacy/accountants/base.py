@@ -25,7 +25,9 @@ from dprelease.privacy.event import (
     Laplace,
     Parallel,
     Repeated,
+    TotalResidual,
 )
+from dprelease.privacy.theorems.joint.total_residual import total_residual_pure, total_residual_rho
 from dprelease.privacy.unit import Neighboring
 
 __all__ = [
@@ -49,6 +51,7 @@ Atom = (
     DiscreteLaplace
     | DiscreteGaussian
     | KNorm
+    | TotalResidual
     | Laplace
     | Gaussian
     | Approximate
@@ -63,6 +66,7 @@ EVERY_KIND = frozenset(
         "discrete_laplace",
         "discrete_gaussian",
         "knorm",
+        "total_residual",
         "laplace",
         "gaussian",
         "approximate",
@@ -265,8 +269,9 @@ def refused(name: str, atom: Atom, why: str = "") -> UnsupportedEvent:
 def pure_epsilon(atom: Atom) -> Fraction | None:
     """The exact epsilon of one draw at delta 0, or None where it has none.
 
-    Laplace noise: L1 sensitivity / scale, whichever cells move. K-norm noise: gauge / scale (Hardt and Talwar 2010). A
-    bounded range: its length. In parallel: the largest part, or under replace-one the sum of the two largest.
+    Laplace noise: L1 sensitivity / scale, whichever cells move. K-norm noise: gauge / scale (Hardt and Talwar 2010), of
+    which a total with residuals is a case. A bounded range: its length. In parallel: the largest part, or under
+    replace-one the sum of the two largest.
     """
     if isinstance(atom, Approximate) and atom.delta:
         return None
@@ -281,6 +286,8 @@ def rest_epsilon(atom: Atom) -> Fraction | None:
         return atom.sensitivity.l1 / atom.scale
     if isinstance(atom, KNorm):
         return atom.gauge / atom.scale
+    if isinstance(atom, TotalResidual):
+        return total_residual_pure(atom)
     if isinstance(atom, BoundedRange | Approximate):
         return atom.epsilon
     if isinstance(atom, Parallel):
@@ -293,13 +300,15 @@ def zcdp_rho(atom: Atom) -> Fraction:
 
     Gaussian noise: squared L2 sensitivity / (2 scale^2) (Canonne, Kamath and Steinke 2020, Theorem 14). Laplace
     noise, independent on every cell: a cell that moves by c is (c / scale)-private, so it costs c^2 / (2 scale^2),
-    and the cells add up to the same formula. Both need the norm alone, not the vector. Bounded range: epsilon^2 / 8
-    (Cesar and Rogers 2021). Any other pure draw: epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4 and Lemma
-    1.7). All add up also where a draw is chosen after the answers of those before it, its rho being fixed: Lemma 1.7
-    is about such sequences.
+    and the cells add up to the same formula. Both need the norm alone, not the vector. A total with residuals: the mean
+    of its loss (``theorems.joint.total_residual``). Bounded range: epsilon^2 / 8 (Cesar and Rogers 2021). Any other
+    pure draw: epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4 and Lemma 1.7). All add up also where a draw is
+    chosen after the answers of those before it, its rho being fixed: Lemma 1.7 is about such sequences.
     """
     if isinstance(atom, DiscreteGaussian | Gaussian | DiscreteLaplace | Laplace):
         return atom.sensitivity.l2_squared / (2 * atom.scale * atom.scale)
+    if isinstance(atom, TotalResidual):
+        return total_residual_rho(atom)
     if isinstance(atom, Concentrated):
         return atom.rho
     if isinstance(atom, BoundedRange):

@@ -31,8 +31,10 @@ from dprelease.privacy.event import (
     Laplace,
     Parallel,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
+from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.loss_bound import Loss
 from dprelease.privacy.theorems.total_loss import Part
 from dprelease.privacy.unit import Neighboring
@@ -50,6 +52,8 @@ class Pld(Accountant):
 
     - any pure draw: randomized response (Kairouz, Oh and Viswanath 2015); with a delta of its own, that much on an
       infinite loss, as ``accountants.reveals`` takes it apart for the other accountants;
+    - a total with residuals where one row changes: its own two randomized responses, one of which is drawn; exactly,
+      but that they are never taken for less than independent (``docs/proofs/total-residual.md``);
     - bounded range: the pair whose profile is the envelope of all of that range (``docs/proofs/bounded-range.md``);
     - Laplace and discrete Laplace with one worst-case change vector: one exact law per changed cell; a larger change
       of a cell dominates a smaller one, as the noise is log-concave. Else randomized response by the L1 sensitivity;
@@ -139,6 +143,9 @@ def _dominating(atom: Atom) -> Loss:
             if isinstance(atom, DiscreteLaplace):
                 return Loss(Counter({Part("staircase", atom.scale, c): n for c, n in changes.items() if c}))
             return Loss(Counter({Part("smooth", c / atom.scale): n for c, n in changes.items() if c}))
+    if isinstance(atom, TotalResidual):
+        large, small, alike = response_pair(atom)
+        return Loss(Counter({Part("pair", large, 1, small, alike): 1} if large else {}))
     if isinstance(atom, BoundedRange):
         return Loss(Counter({Part("ramp", atom.epsilon): 1} if atom.epsilon else {}))
     failures = ((atom.delta, 1),) if isinstance(atom, Approximate) and atom.delta else ()

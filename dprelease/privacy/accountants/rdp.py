@@ -31,6 +31,7 @@ from dprelease.privacy.event import (
     Gaussian,
     Laplace,
     Parallel,
+    TotalResidual,
 )
 from dprelease.privacy.rounding import log_of
 from dprelease.privacy.theorems.concentrated import (
@@ -44,6 +45,7 @@ from dprelease.privacy.theorems.conversion import (
     renyi_epsilon,
     rough_renyi_epsilon,
 )
+from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.renyi import Curve, Worst
 from dprelease.privacy.unit import Neighboring
 
@@ -61,9 +63,10 @@ def curve_of(event: Event) -> Curve:
     Laplace noise: the exact curve of each cell's shift, added over the cells of a worst-case shift vector; the
     largest over several such vectors; where none is known, one cell shifted by the whole L1 sensitivity, which is
     never below them. Other pure draws: randomized response. In parallel: at each order the largest part, or under
-    replace-one the sum of the two largest, for one unit leaves one part and enters another. Bounded range: the curve of
-    ``curves.renyi``, whose every part is about one draw. Curves add up also where a draw is chosen after the answers
-    of those before it, its curve being fixed (Mironov 2017, Proposition 1, is about such sequences).
+    replace-one the sum of the two largest, for one unit leaves one part and enters another. A total with residuals: its
+    two randomized responses. Bounded range: the curve of ``curves.renyi``, whose every part is about one draw. Curves
+    add up also where a draw is chosen after the answers of those before it, its curve being fixed (Mironov 2017,
+    Proposition 1, is about such sequences).
 
     Raises:
         UnsupportedEvent: If a draw has a delta of its own, and so no finite Renyi divergence: ``Rdp`` takes it off.
@@ -75,6 +78,7 @@ def _curve(counted: Atoms) -> Curve:
     slopes: list[Fraction] = []
     laplace: list[Term] = []
     ranges: Counter[Fraction] = Counter()
+    pairs: Counter[tuple[Fraction, Fraction, Fraction]] = Counter()
     worst: list[Worst] = []
     for atom, n in counted.items():
         if isinstance(atom, DiscreteGaussian | Gaussian | Concentrated):
@@ -87,6 +91,8 @@ def _curve(counted: Atoms) -> Curve:
                 worst.append(Worst(tuple(Curve(laplace=_merged(choice)) for choice in choices), 1, n))
         elif isinstance(atom, BoundedRange):
             ranges[atom.epsilon] += n
+        elif isinstance(atom, TotalResidual):
+            pairs[response_pair(atom)] += n
         elif isinstance(atom, Parallel):
             parts = tuple(curve_of(part) for part in atom.events)
             if parts:
@@ -96,7 +102,13 @@ def _curve(counted: Atoms) -> Curve:
             if epsilon is None:
                 raise refused("rdp", atom, "a delta above 0 has no finite Renyi divergence")
             laplace.append((epsilon, epsilon, n))
-    return Curve(exact_sum(slopes), _merged(laplace), tuple((e, n) for e, n in ranges.items() if e), tuple(worst))
+    return Curve(
+        exact_sum(slopes),
+        _merged(laplace),
+        tuple((e, n) for e, n in ranges.items() if e),
+        tuple((*pair, n) for pair, n in pairs.items() if pair[0]),
+        tuple(worst),
+    )
 
 
 def _laplace(atom: DiscreteLaplace | Laplace) -> list[list[Term]]:

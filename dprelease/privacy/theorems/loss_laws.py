@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["ULP", "Bell", "Family", "Ramp", "Response", "Smooth", "Staircase", "cis"]
+__all__ = ["ULP", "Bell", "Family", "Pair", "Ramp", "Response", "Smooth", "Staircase", "cis"]
 
 Array = Any  # numpy arrays of float64 or complex128
 
@@ -92,6 +92,51 @@ class Response:
     def slack(self, theta: float) -> tuple[Array, Array]:
         """Few units, and the phase ``2 size omega`` to a few units of itself."""
         return 24 * ULP + 0 * self.size, 6 * ULP * self.size
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Randomized response of ``size`` with probability ``alike``, else (``apart``) of ``small``; which one, both know.
+
+    The losses are +-size and +-small; a total with residuals is one such pair (docs/proofs/total-residual.md).
+    """
+
+    counts: Array
+    size: Array
+    small: Array
+    alike: Array
+    apart: Array
+
+    def take(self, rows: slice) -> Pair:
+        """Only these draws."""
+        return Pair(self.counts[rows], self.size[rows], self.small[rows], self.alike[rows], self.apart[rows])
+
+    def _outcomes(self, theta: float) -> tuple[tuple[Array, Array], ...]:
+        """How far each outcome's loss is below ``size``, and its mass times exp(-theta times that)."""
+        large, small = self.alike / (1 + np.exp(-self.size)), self.apart / (1 + np.exp(-self.small))
+        gap, both = self.size - self.small, self.size + self.small
+        return (
+            (0 * self.size, large),
+            (2 * self.size, large * np.exp(-self.size * (1 + 2 * theta))),
+            (gap, small * np.exp(-gap * theta)),
+            (both, small * np.exp(-self.small - both * theta)),
+        )
+
+    def log_moment(self, theta: float) -> Array:
+        """The log of the sum of the four tilted masses."""
+        return np.log(sum(mass for _, mass in self._outcomes(theta)))
+
+    def tilted(self, theta: float, omega: Array) -> Array:
+        """The four tilted masses, each turned by its loss."""
+        total = np.zeros((len(self.size), len(omega)), dtype=np.complex128)
+        whole = sum(mass for _, mass in self._outcomes(theta))
+        for below, mass in self._outcomes(theta):
+            total += (mass / whole)[:, None] * cis(np.multiply.outer(-below, omega))
+        return total
+
+    def slack(self, theta: float) -> tuple[Array, Array]:
+        """Few units for each of the four masses, as exp(-x) x < 0.4, and phases up to ``2 size omega`` to few units."""
+        return 96 * ULP + 0 * self.size, 12 * ULP * self.size
 
 
 @dataclass(frozen=True)

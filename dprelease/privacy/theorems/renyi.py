@@ -53,12 +53,15 @@ class Curve:
             step 1 / scale, or continuous with step 0; with step = epsilon it is randomized response, which bounds
             every pure mechanism (Mironov 2017, Proposition 5). See ``_two_exponentials``.
         ranges: Terms (epsilon, how many) of bounded range. See ``_bounded_range``.
+        pairs: Terms (large, small, probability of the large one, how many): one of two randomized responses. See
+            ``_response_pair``.
         worst: Pointwise maxima.
     """
 
     slope: Fraction = Fraction(0)
     laplace: tuple[tuple[Fraction, Fraction, int], ...] = ()
     ranges: tuple[tuple[Fraction, int], ...] = ()
+    pairs: tuple[tuple[Fraction, Fraction, Fraction, int], ...] = ()
     worst: tuple[Worst, ...] = ()
 
     def quick(self, excess: Floats) -> Floats:
@@ -87,6 +90,7 @@ class Curve:
         total = (1 + x) * real(self.slope)
         total += sum(count * _two_exponentials(x, real(e), real(step)) for e, step, count in self.laplace)
         total += sum(count * _bounded_range(x, real(e)) for e, count in self.ranges)
+        total += sum(count * _response_pair(x, *map(real, pair)) for *pair, count in self.pairs)
         for each in self.worst:
             values = sorted((choice._exact(x) for choice in each.choices), reverse=True)
             total += each.count * sum(values[: each.take])
@@ -106,13 +110,16 @@ class _Stack:
         self.epsilon, self.step, self.count = (_floats(each[k] for each in laplace) for k in range(3))
         ranges = [term for curve in curves for term in curve.ranges]
         self.span, self.span_count = (_floats(each[k] for each in ranges) for k in range(2))
+        pairs = [term for curve in curves for term in curve.pairs]
+        self.large, self.small, self.alike, self.pair_count = (_floats(each[k] for each in pairs) for k in range(4))
+        self.pairs_of = _segments([len(curve.pairs) for curve in curves])
         self.laplace_of = _segments([len(curve.laplace) for curve in curves])
         self.ranges_of = _segments([len(curve.ranges) for curve in curves])
         self.worst = [(row, each) for row, curve in enumerate(curves) for each in curve.worst]
         choices = [choice for _, each in self.worst for choice in each.choices]
         self.starts = np.cumsum([0, *(len(each.choices) for _, each in self.worst)])
         self.children: _Stack | None = _Stack(choices) if choices else None
-        self.terms: int = len(laplace) + len(ranges) + (self.children.terms if self.children else 0)
+        self.terms: int = len(laplace) + len(ranges) + len(pairs) + (self.children.terms if self.children else 0)
 
     def values(self, excess: Floats, pad: float = 0.0) -> Floats:
         """Of shape (curves, orders); with a pad, every value is at least the true one."""
@@ -125,6 +132,9 @@ class _Stack:
             if self.span.size:
                 each = _bounded_range_float(column, self.span)
                 _add(total, self.ranges_of, _padded(each, column, self.span, 8, pad) * self.span_count)
+            if self.large.size:
+                each = _response_pair_float(column, self.large, self.small, self.alike)
+                _add(total, self.pairs_of, _padded(each, column, self.large, 2, pad) * self.pair_count)
         if self.children:
             self._add_worst(total, self.children.values(excess, pad))
         # one rounding for every addition, and a few for products and for what was rational before
@@ -219,6 +229,28 @@ def _two_exponentials_float(x: Floats, e: Floats, h: Floats) -> Floats:
     value = e + np.log1p(low * fall) / x
     small = (1 + x) * e**2 / 2
     return np.where((1 + x) * e < 1e-8, small, np.clip(value, 0, np.minimum(small, e)))
+
+
+def _response_pair(x: Any, large: Any, small: Any, alike: Any) -> Any:
+    """Randomized response of ``large`` with probability ``alike``, else of ``small``; both hypotheses know which.
+
+    The moment exp((a - 1) R(a)) is the mean of the two responses' own. Above the smaller curve only what is beyond it
+    counts, so that with the difference d of the curves it is R_large + ln(1 + (1 - alike) (exp(-x d) - 1)) / x, which
+    grows with both of them: bounds of theirs give one of it.
+    """
+    top, low = _two_exponentials(x, large, large), _two_exponentials(x, small, small)
+    return top + CONTEXT.log1p((1 - alike) * CONTEXT.expm1(-x * (top - low))) / x
+
+
+def _response_pair_float(x: Floats, large: Floats, small: Floats, alike: Floats) -> Floats:
+    """The same in floats, of shape (orders, terms).
+
+    Its derivatives in the two curves add up to 1, so that their error, under 200 roundings of ``large``, goes in once;
+    expm1, log1p and what is between them add few roundings of x times the difference, over x: under 40 of ``large``,
+    as ``alike`` is at least 1/2. ``_PAD`` is 512 of them.
+    """
+    top, low = _two_exponentials_float(x, large, large), _two_exponentials_float(x, small, small)
+    return top + np.log1p((1 - alike) * np.expm1(-x * (top - low))) / x
 
 
 def _bounded_range(x: Any, e: Any) -> Any:

@@ -24,11 +24,17 @@ from dprelease.privacy.event import (
     KNorm,
     Laplace,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.theorems import bounded_range, collapse, gaussian, lattice
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon
 from dprelease.privacy.theorems.inverse import SMALLEST, as_delta, certified
+from dprelease.privacy.theorems.joint.total_residual import (
+    total_residual_delta,
+    total_residual_guess,
+    total_residual_pure,
+)
 
 if TYPE_CHECKING:
     from dprelease.privacy.theorems.loss_bound import Loss
@@ -53,6 +59,7 @@ def delta(atom: Event, epsilon: Fraction) -> Fraction:
     Which theorem: `curves.lattice` (integer noise on one cell), `continuous_laplace_delta`, `curves.gaussian` (any
     number of cells, by the L2 sensitivity), `curves.collapse` or zCDP (Canonne, Kamath and Steinke 2020, Proposition
     12) for a discrete Gaussian on several cells (where their changes are known by norms alone, too), `bounded_range`,
+    `joint.total_residual` for its own draw,
     randomized response for everything else that is pure. A larger change of a cell never lowers a curve, so the
     worst-case shifts suffice; with several, the largest delta counts.
 
@@ -141,6 +148,8 @@ def _delta(atom: Event, epsilon: Fraction) -> Fraction:
             return min(bounded_range.delta(atom.epsilon, epsilon), rho_to_delta(atom.epsilon**2 / 8, epsilon))
         case DiscreteLaplace() | Laplace() | KNorm():
             return pure_delta(pure or Fraction(0), epsilon)
+        case TotalResidual():
+            return total_residual_delta(atom, epsilon)
         case Approximate():
             return min(Fraction(1), atom.delta + (1 - atom.delta) * pure_delta(atom.epsilon, epsilon))
         case Gaussian():
@@ -181,6 +190,8 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
             return min(bounded_range.epsilon(atom.epsilon, delta), rho_to_epsilon(atom.epsilon**2 / 8, delta))
         case DiscreteLaplace() | Laplace() | KNorm():
             return pure_epsilon(_pure(atom) or Fraction(0), delta)
+        case TotalResidual():
+            return total_residual_guess(atom, delta)
         case Approximate():
             return pure_epsilon(atom.epsilon, (delta - atom.delta) / (1 - atom.delta))
         case Gaussian():
@@ -287,6 +298,8 @@ def _pure(atom: Event) -> Fraction | None:
             return atom.sensitivity.l1 / atom.scale
         case KNorm():
             return atom.gauge / atom.scale
+        case TotalResidual():
+            return total_residual_pure(atom)
         case BoundedRange():
             return atom.epsilon
         case Approximate() if atom.delta == 0:

@@ -14,11 +14,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dprelease.privacy.theorems.loss_laws import Bell, Family, Ramp, Response, Smooth, Staircase
+from dprelease.privacy.theorems.loss_laws import Bell, Family, Pair, Ramp, Response, Smooth, Staircase
 
 __all__ = ["Part", "Total", "total_of"]
 
-Kind = Literal["response", "staircase", "smooth", "bell", "ramp"]
+Kind = Literal["response", "staircase", "smooth", "bell", "ramp", "pair"]
 
 
 class Part(NamedTuple):
@@ -26,15 +26,20 @@ class Part(NamedTuple):
 
     Attributes:
         kind: ``response`` (pure; size in ``value``), ``smooth`` (continuous Laplace; size in ``value``), ``ramp``
-            (bounded range; size in ``value``), ``staircase`` (discrete Laplace; scale in ``value``) or ``bell``
-            (discrete Gaussian; scale in ``value``).
+            (bounded range; size in ``value``), ``staircase`` (discrete Laplace; scale in ``value``), ``bell``
+            (discrete Gaussian; scale in ``value``) or ``pair`` (one of two randomized responses; the larger size in
+            ``value``).
         value: The size or the scale.
-        shift: Whole steps that the coordinate moves; 1 for the first three kinds.
+        shift: Whole steps that the coordinate moves; 1 where that is nothing.
+        small: Of a pair the smaller size, at most ``value``.
+        alike: Of a pair the probability of the larger one.
     """
 
     kind: Kind
     value: Fraction
     shift: int = 1
+    small: Fraction = Fraction(0)
+    alike: Fraction = Fraction(1)
 
     @property
     def top(self) -> Fraction:
@@ -50,6 +55,8 @@ class Part(NamedTuple):
             return 2 * self.value
         if self.kind == "staircase":
             return 2 / self.value
+        if self.kind == "pair":
+            return _gcd(self.value - self.small, 2 * self.small)
         return self.shift / self.value**2 if self.kind == "bell" else None
 
 
@@ -100,7 +107,7 @@ class Total:
 
 def _span(family: Family) -> float:
     """A loss that one draw of the family exceeds rarely or never."""
-    if isinstance(family, Response | Smooth | Ramp):
+    if isinstance(family, Response | Smooth | Ramp | Pair):
         return float(family.size.max())
     if isinstance(family, Staircase):
         return float((family.rate * family.shift).max())
@@ -130,10 +137,11 @@ def total_of(parts: Counter[Part], squared: Fraction = Fraction(0)) -> Total:
     )
 
 
-def _order(item: tuple[Part, int]) -> tuple[str, float, int, int, int]:
-    """A total order that compares floats first: fractions compare slowly."""
+def _order(item: tuple[Part, int]) -> tuple[str, float, int, int, int, float, float]:
+    """An order that compares floats first: fractions compare slowly."""
     part = item[0]
-    return part.kind, float(part.value), part.shift, part.value.numerator, part.value.denominator
+    exact = part.value.numerator, part.value.denominator
+    return part.kind, float(part.value), part.shift, *exact, float(part.small), float(part.alike)
 
 
 def _dyadic(value: Fraction) -> Fraction:
@@ -148,11 +156,24 @@ def _family(members: list[tuple[Part, int]]) -> Family:
     kind = members[0][0].kind
     if kind == "bell":
         return Bell(counts, values, shifts)
+    if kind == "pair":
+        small, alike, apart = (
+            np.array([float(number) for number in numbers])
+            for numbers in zip(*((part.small, part.alike, 1 - part.alike) for part, _ in members), strict=True)
+        )
+        return Pair(counts, values, small, alike, apart)
     if kind in ("smooth", "ramp"):
         return (Smooth if kind == "smooth" else Ramp)(counts, values)
     if kind == "staircase" and shifts.max() > 1:
         return Staircase(counts, 1 / values, shifts)
     return Response(counts, np.array([float(part.top) for part, _ in members]))
+
+
+def _gcd(one: Fraction, other: Fraction) -> Fraction:
+    """The greatest rational of which two that are 0 or more are whole multiples."""
+    bottom = lcm(one.denominator, other.denominator)
+    top = gcd(one.numerator * (bottom // one.denominator), other.numerator * (bottom // other.denominator))
+    return Fraction(top, bottom)
 
 
 def _common_step(parts: Iterable[Part]) -> Fraction:
@@ -163,14 +184,7 @@ def _common_step(parts: Iterable[Part]) -> Fraction:
         if step is None:
             return Fraction(0)
         smallest = step if smallest is None else min(step, smallest)
-        denominator = lcm(common.denominator, step.denominator)
-        common = Fraction(
-            gcd(
-                common.numerator * (denominator // common.denominator),
-                step.numerator * (denominator // step.denominator),
-            ),
-            denominator,
-        )
+        common = _gcd(common, step)
         if common * 2**24 < smallest:
             return Fraction(0)
     return common
