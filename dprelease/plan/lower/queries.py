@@ -9,6 +9,7 @@ from fractions import Fraction
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
+from dprelease.noise.mechanisms.total_residual import FEWEST
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.document.workload import Workload
@@ -139,8 +140,8 @@ class Lowering:
         for group in self.groups:
             if group.domain == domain:
                 needed = {quantity: None for chosen in forms_taken(group, form, self.quantities) for quantity in chosen}
-                together = form.knorm and sum(self._counts(group, each) for each in needed) > 1
-                found.append((tuple(needed), together))
+                counts = sum(self._counts(group, each) for each in needed)
+                found.append((tuple(needed), form.knorm and counts > 1, form.residuals and counts >= FEWEST))
         return tuple(found)
 
     def lower(self, forms: Mapping[str, Form]) -> Lowered:
@@ -160,7 +161,8 @@ class Lowering:
         drafts = self._selections(names)
         selected = {answer.query: at for at, draft in enumerate(drafts) for answer in draft.answers}
         for keys in self._joined(needs, forms):
-            draft = self._draft(keys, needs, names)
+            residuals = forms.get(self.groups[keys[0][0]].domain, Form()).residuals
+            draft = self._draft(keys, needs, names, residuals=residuals)
             for part, key in enumerate(keys):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
@@ -196,7 +198,9 @@ class Lowering:
         asked, part = need
         return list(self.measures[asked.name]).index(asked.label), part
 
-    def _draft(self, keys: Sequence[tuple[int, int]], needs: Needs, names: set[str]) -> UnscaledStep:
+    def _draft(
+        self, keys: Sequence[tuple[int, int]], needs: Needs, names: set[str], *, residuals: bool
+    ) -> UnscaledStep:
         grouping = self.groups[keys[0][0]].grouping
         quantities = [self.quantities[quantity] for _, quantity in keys]
         fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
@@ -204,7 +208,7 @@ class Lowering:
         step = step_id(next(iter(fed))[0], word(quantities), names)
         relation = self.spec.privacy.neighboring
         if len(keys) > 1:
-            return joint(step, grouping, quantities, answers, self.catalog, relation)
+            return joint(step, grouping, quantities, answers, self.catalog, relation, residuals=residuals)
         make = choice if quantities[0].kind == "quantile" else additive
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
 
