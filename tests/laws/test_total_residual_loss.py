@@ -229,12 +229,9 @@ def test_the_verifier_derives_the_same_pair(draw: TotalResidual) -> None:
     (cells,) = draws_of_event(draw)
     ((cell,),) = cells
     pair = response_pair(draw)
-    if draw.rows == 1:
-        assert (cell.value, cell.small) == (pair.large, pair.small)
-        assert float(cell.alike) == pytest.approx(float(pair.alike), abs=1e-9)
-        assert total_rho_again({cells: 1}) == pytest.approx(float(total_residual_rho(draw)), rel=1e-7)
-    else:
-        assert (cell.kind, cell.value) == ("pure", pair.large)
+    assert (cell.value, cell.small) == (pair.large, pair.small)
+    assert float(cell.alike) == pytest.approx(float(pair.alike), abs=1e-9)
+    assert total_rho_again({cells: 1}) == pytest.approx(float(total_residual_rho(draw)), rel=1e-7)
     for part in (F(1, 10), F(1, 2), F(19, 20)):
         exact = float(total_residual_delta(draw, pair.large * part))
         assert delta_of({cells: 1}, pair.large * part) == pytest.approx(exact, rel=1e-6)

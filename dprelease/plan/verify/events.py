@@ -88,7 +88,7 @@ def _total_and_residuals(event: TotalResidual) -> Cell:
     """
     large = event.rows / event.scale
     if event.rows != 1:
-        return Cell("pure", large)
+        return Cell("either", large)
     residual, total = float((1 - event.share) * large), float(event.share * large)
     even, odd = _ways_up(event.dimension, residual)
     q, s = math.exp(-residual), math.exp(-total)

@@ -13,7 +13,7 @@ from dprelease.privacy.event import Approximate
 from dprelease.publish.accounting.glossary import measured
 from dprelease.publish.numbers import at_most, percent
 
-__all__ = ["asked_and_planned", "draw", "joins", "laws_of_loss", "other_ways"]
+__all__ = ["asked_and_planned", "draw", "joins", "laws_of_loss", "other_ways", "totals"]
 
 _NOISE = {
     "discrete_laplace": "discrete Laplace",
@@ -148,8 +148,13 @@ def laws_of_loss(plan: ReleasePlan) -> str:
 
 
 def joins(plan: ReleasePlan) -> bool:
-    """Whether a draw hides several numbers of a cell together."""
-    return any(step.joined for step in plan.steps)
+    """Whether a draw hides several numbers of a cell together, in a norm of their own."""
+    return any(step.joined and step.mechanism != "total_residual" for step in plan.steps)
+
+
+def totals(plan: ReleasePlan) -> bool:
+    """Whether a draw hides counts of a cell by way of their total."""
+    return any(step.mechanism == "total_residual" for step in plan.steps)
 
 
 def other_ways(plan: ReleasePlan) -> list[dict[str, str]]:
