@@ -42,7 +42,7 @@ def test_many_counts_get_one_draw_with_less_noise_than_the_ball_of_counts(
     """Figures of another program, at epsilon 1: the standard error of a count, and what it is with a K-norm."""
     plan = planned(number)
     (step,) = plan.steps
-    assert (step.mechanism, len(step.parts), step.gauge) == ("total_residual", number, 1)
+    assert (step.mechanism, len(step.parts), step.gauge) == ("total_residual", number, F(1))
     assert step.event == TotalResidual(dimension=number, share=total_share(number), scale=step.scale, rows=1)
     assert [float(output.standard_error or 0) for output in plan.outputs] == pytest.approx(
         [deviation] * number, rel=2e-4
@@ -67,13 +67,13 @@ def test_many_more_have_gaussian_noise() -> None:
 
 def test_a_pure_budget_takes_it_too() -> None:
     plan = planned(20, budget="{epsilon: 1, delta: 0}")
-    assert [(step.mechanism, step.scale) for step in plan.steps] == [("total_residual", 1)]
+    assert [(step.mechanism, step.scale) for step in plan.steps] == [("total_residual", F(1))]
     assert verify(plan).epsilon == 1
 
 
 def test_a_replaced_row_is_two_rows_and_in_one_cell_takes_the_l_infinity_ball() -> None:
     plan = planned(20, privacy="neighboring: replace_one")
-    assert [(step.mechanism, step.gauge) for step in plan.steps] == [("total_residual", 2)]
+    assert [(step.mechanism, step.gauge) for step in plan.steps] == [("total_residual", F(2))]
     assert verify(plan).epsilon <= 1
     one = planned(20, by="", privacy="neighboring: replace_one")
     assert {step.mechanism for step in one.steps} == {"linf_knorm"}

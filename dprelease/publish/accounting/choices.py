@@ -13,7 +13,7 @@ from dprelease.privacy.event import Approximate
 from dprelease.publish.accounting.glossary import measured
 from dprelease.publish.numbers import at_most, percent
 
-__all__ = ["asked_and_planned", "draw", "joins", "laws_of_loss", "other_ways", "totals"]
+__all__ = ["asked_and_planned", "draw", "joins", "joins_by_total", "laws_of_loss", "other_ways"]
 
 _NOISE = {
     "discrete_laplace": "discrete Laplace",
@@ -152,7 +152,7 @@ def joins(plan: ReleasePlan) -> bool:
     return any(step.joined and step.mechanism != "total_residual" for step in plan.steps)
 
 
-def totals(plan: ReleasePlan) -> bool:
+def joins_by_total(plan: ReleasePlan) -> bool:
     """Whether a draw hides counts of a cell by way of their total."""
     return any(step.mechanism == "total_residual" for step in plan.steps)
 

@@ -13,7 +13,14 @@ from dprelease.plan.explain.facts import budget_facts, invariant_facts, loss_fac
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import account_loss
-from dprelease.publish.accounting.choices import asked_and_planned, draw, joins, laws_of_loss, other_ways, totals
+from dprelease.publish.accounting.choices import (
+    asked_and_planned,
+    draw,
+    joins,
+    joins_by_total,
+    laws_of_loss,
+    other_ways,
+)
 from dprelease.publish.accounting.curves import profile_of
 from dprelease.publish.accounting.drawings import history_figures, profile_figure, trade_off_figure
 from dprelease.publish.accounting.error_tables import SIZES, error_facts, error_rows
@@ -284,7 +291,7 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "steps": [draw(step) for step in plan.steps[:MOST_ROWS]],
         "laws_of_loss": laws_of_loss(plan),
         "joins": joins(plan),
-        "totals": totals(plan),
+        "joins_by_total": joins_by_total(plan),
         "outputs": asked_and_planned(plan, MOST_ROWS),
         "error_sizes": [f"{size:,}" for size in SIZES],
         "error_rows": error_rows(plan),
