@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 from dprelease.errors import BrokenPromiseError
-from dprelease.noise import Measurement
-from dprelease.noise.mechanisms.total_residual import total_share
+from dprelease.noise import JOINT_MECHANISMS, Measurement
+from dprelease.noise.mechanisms.knorm import count_knorm_std
+from dprelease.noise.mechanisms.total_residual import TotalResidualMechanism, total_residual_std, total_share
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.explain.exchanges import exchanged
 from dprelease.plan.verify.whole_plan import has_room, verify
+from dprelease.privacy.accountants import ACCOUNTANTS
+from dprelease.privacy.accountants.base import zcdp_rho
 from dprelease.privacy.event import TotalResidual
+from dprelease.privacy.theorems.gaussian import sigma
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import render
 from dprelease.publish.accounting.choices import draw, laws_of_loss
@@ -168,3 +172,32 @@ def test_the_accounting_page_says_how_it_hides() -> None:
     page = Outline(render(plan, found, facts(plan, accounts=(), history=())).files["accounting.html"].decode()).text
     assert "the number of rows that one person can add or take away" in page
     assert "K-norm noise hides" not in page
+
+
+def test_the_figures_of_the_record_and_of_the_pages() -> None:
+    """docs/decisions/0051, the changelog and the accountants' pages, worked out again."""
+    root = Path(__file__).resolve().parents[2]
+    record = (root / "docs/decisions/0051-total-and-residuals.md").read_text(encoding="utf-8")
+    rows = [
+        line.strip("| ").split(" | ") for line in record.splitlines() if line.startswith(("| 1", "| 2", "| 3", "| 5"))
+    ]
+    assert [int(row[0]) for row in rows] == [12, 20, 30, 50]
+    mu = 1 / float(sigma(F(1), F(1), F(1, 10**6)))
+    for row in rows:
+        k = int(row[0])
+        laws = [JOINT_MECHANISMS[name].law(F(1), k) for name in ("count_knorm", "total_residual")]
+        exact = [*(law.variance**0.5 for law in laws), (1 + k**0.5) / (2 * mu)]
+        assert [float(each) for each in row[1:]] == pytest.approx(exact, rel=5e-4)
+    law = TotalResidualMechanism().law
+    lost = {k: (law(F(1), k).variance / law(F(1), k - 1).variance) ** 0.5 - 1 for k in (12, 20)}
+    assert {k: round(100 * each) for k, each in lost.items()} == {12: 6, 20: 4}
+    assert "6 % of the noise at 12 counts and 4 % at 20" in " ".join(record.split())
+    gains = {k: 1 - total_residual_std(k, 1) / count_knorm_std(k, 1) for k in (20, 30)}
+    assert {k: round(100 * each) for k, each in gains.items()} == {20: 7, 30: 12}
+    said = " ".join((root / "CHANGELOG.md").read_text(encoding="utf-8").split())
+    assert "7 % less than a K-norm for 20 counts, 12 % for 30" in said
+    event = TotalResidualMechanism().event(F(1), 20, F(1))
+    assert round(float(zcdp_rho(event)), 2) == 0.33
+    assert "0.33 for 20 counts at epsilon 1" in (root / "docs/accountants/zcdp.md").read_text(encoding="utf-8")
+    advanced, pld = (ACCOUNTANTS[name].epsilon(event, F(1, 10**6)) for name in ("advanced", "pld"))
+    assert 1 < advanced / pld < 1 + F(1, 10**5)

@@ -183,7 +183,7 @@ def _parts(atom: Atom, order: float) -> tuple[list[_Part], bool]:
     if isinstance(atom, KNorm):
         return [("laplace", float(atom.scale / atom.gauge), 1)] if atom.gauge else [], True
     if isinstance(atom, TotalResidual):
-        return _independent(atom), False
+        return _independent(atom), atom.rows == 1 and _parity(atom) < _NEAR / 100
     if isinstance(atom, Approximate):
         return [("box", float(atom.epsilon), float(atom.delta))] if atom.epsilon or atom.delta else [], True
     if isinstance(atom, BoundedRange):
@@ -205,6 +205,12 @@ def _independent(draw: TotalResidual) -> list[_Part]:
     if draw.rows != 1:
         return [("laplace", float(draw.scale / draw.share), draw.rows)] if draw.rows else []
     return [("laplace", float(draw.scale / share), 1) for share in (draw.share, 1 - draw.share)]
+
+
+def _parity(draw: TotalResidual) -> float:
+    """At most what the parity that the two noises share makes of independent ones: tanh(e0 / 2) tanh(e1 / 2)^k."""
+    total, residual = (math.tanh(float(share / draw.scale) / 2) for share in (draw.share, 1 - draw.share))
+    return total * residual**draw.dimension
 
 
 def _vector(norms: Sensitivity) -> tuple[int, ...]:
