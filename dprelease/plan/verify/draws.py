@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -327,6 +328,7 @@ def log_moments(cells: Mapping[Cell, int], theta: Array) -> Array:
     return Loss.of(cells).moments(theta)
 
 
+@lru_cache(maxsize=1 << 10)
 def _largest_slope(cell: Cell) -> float:
     """Of one of two responses the largest Renyi divergence per order, on a grid of orders and at order 1, the mean."""
     theta = np.exp(np.linspace(-6.9, 6, 130))

@@ -53,8 +53,8 @@ class Curve:
             step 1 / scale, or continuous with step 0; with step = epsilon it is randomized response, which bounds
             every pure mechanism (Mironov 2017, Proposition 5). See ``_two_exponentials``.
         ranges: Terms (epsilon, how many) of bounded range. See ``_bounded_range``.
-        pairs: Terms (large, small, probability of the large one, how many): one of two randomized responses. See
-            ``_response_pair``.
+        pairs: Terms (large, small, probability of the large one, how many): one of two randomized responses,
+            the large one at least as probable as of two independent responses that add up so. See ``_response_pair``.
         worst: Pointwise maxima.
     """
 
@@ -128,17 +128,23 @@ class _Stack:
         with np.errstate(over="ignore", under="ignore"):
             if self.epsilon.size:
                 each = _two_exponentials_float(column, self.epsilon, self.step)
-                _add(total, self.laplace_of, _padded(each, column, self.epsilon, 2, pad) * self.count)
+                _add(total, self.laplace_of, _padded(each, column, self.epsilon, self.epsilon**2 / 2, pad) * self.count)
             if self.span.size:
                 each = _bounded_range_float(column, self.span)
-                _add(total, self.ranges_of, _padded(each, column, self.span, 8, pad) * self.span_count)
+                _add(total, self.ranges_of, _padded(each, column, self.span, self.span**2 / 8, pad) * self.span_count)
             if self.large.size:
                 each = _response_pair_float(column, self.large, self.small, self.alike)
-                _add(total, self.pairs_of, _padded(each, column, self.large, 2, pad) * self.pair_count)
+                _add(total, self.pairs_of, _padded(each, column, self.large, self._pair_rho, pad) * self.pair_count)
         if self.children:
             self._add_worst(total, self.children.values(excess, pad))
         # one rounding for every addition, and a few for products and for what was rational before
         return total * (1 + pad + self.terms * 2.0**-51) if pad else total
+
+    @property
+    def _pair_rho(self) -> Floats:
+        """The mean losses, which bound every order (docs/proofs/total-residual.md, Theorem 3)."""
+        means = (size * np.tanh(size / 2) for size in (self.large, self.small))
+        return np.asarray(sum(mass * mean for mass, mean in zip((self.alike, 1 - self.alike), means, strict=True)))
 
     def _add_worst(self, total: Floats, values: Floats) -> None:
         largest = np.maximum.reduceat(values, self.starts[:-1], axis=0)
@@ -166,11 +172,11 @@ def _add(total: Floats, segments: tuple[NDArray[np.intp], NDArray[np.intp]], val
     total[rows] += np.add.reduceat(values, starts, axis=1).T
 
 
-def _padded(values: Floats, x: Floats, epsilon: Floats, divisor: int, pad: float) -> Floats:
-    """Moved up by the error of the floats, but not beyond rho = epsilon^2 / divisor, itself rounded up."""
+def _padded(values: Floats, x: Floats, epsilon: Floats, rho: Floats, pad: float) -> Floats:
+    """Moved up by the error of the floats, but not beyond the order times rho, itself rounded up."""
     if not pad:
         return values
-    return np.minimum(values + pad * (epsilon + values), (1 + x) * epsilon**2 / divisor * (1 + pad))
+    return np.minimum(values + pad * (epsilon + values), (1 + x) * rho * (1 + pad))
 
 
 def _two_exponentials(x: Any, e: Any, h: Any) -> Any:
