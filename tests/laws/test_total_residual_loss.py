@@ -122,7 +122,13 @@ def reach_for(k: int, scale: Fraction) -> int:
     return 34 if k == 2 and scale > F(1, 2) else 17 if k == 2 else 11
 
 
-@pytest.mark.parametrize(("k", "scale", "share"), SMALL + NEGATIVE)
+@pytest.mark.parametrize(
+    ("k", "scale", "share"),
+    [
+        pytest.param(*each, marks=pytest.mark.slow if each[0] == 3 or each == SMALL[0] else [])
+        for each in SMALL + NEGATIVE
+    ],
+)
 def test_a_row_has_the_same_four_outcomes_whatever_it_counts(k: int, scale: Fraction, share: Fraction) -> None:
     """The exact pair of every neighbour is one of two responses: losses, probabilities and profile."""
     draw = TotalResidual(dimension=k, share=share, scale=scale, rows=1)
@@ -161,6 +167,7 @@ def test_the_four_outcomes_of_two_counts() -> None:
     assert masses == pytest.approx((0.402840, 0.266005, 0.197061, 0.134094), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "scale", "share"), [SMALL[0], SMALL[3], NEGATIVE[0]])
 def test_what_is_published_costs_no_more(k: int, scale: Fraction, share: Fraction) -> None:
     """The noisy total is dropped, which is post-processing: the pair of c + z alone is below, for every row."""
@@ -223,6 +230,7 @@ GRID = [
 ]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("draw", GRID, ids=lambda draw: f"{draw.dimension}-{draw.scale}-{draw.share}-{draw.rows}")
 def test_the_verifier_derives_the_same_pair(draw: TotalResidual) -> None:
     """By sums over radii and Lipschitz' formula, and its rho as the largest of many orders."""

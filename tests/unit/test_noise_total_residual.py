@@ -89,7 +89,10 @@ def test_the_law_of_a_count_is_the_sum_over_a_box(k: int, scale: Fraction, share
     assert law.variance == pytest.approx(float((weight * z[:, 0] ** 2).sum()), rel=1e-5)
 
 
-@pytest.mark.parametrize(("k", "scale"), [(2, F(7, 3)), (5, F(1)), (12, F(3)), (20, F(1, 10)), (60, F(1))])
+@pytest.mark.parametrize(
+    ("k", "scale"),
+    [(2, F(7, 3)), (5, F(1)), (12, F(3)), (20, F(1, 10)), pytest.param(60, F(1), marks=pytest.mark.slow)],
+)
 def test_the_law_of_a_count_is_the_sum_over_radii_and_totals(k: int, scale: Fraction) -> None:
     """Another way to the same: x_1 and m one by one, their weights by the numbers of points."""
     share = total_share(k)
@@ -113,7 +116,10 @@ def test_the_law_of_a_count_is_the_sum_over_radii_and_totals(k: int, scale: Frac
         assert found[t] / ratio == pytest.approx(law.mass(t), rel=1e-7, abs=1e-13)
 
 
-@pytest.mark.parametrize(("k", "scale"), [(2, F(1, 3)), (12, F(1)), (20, F(10**4)), (60, F(10**12)), (12, F(1, 50))])
+@pytest.mark.parametrize(
+    ("k", "scale"),
+    [(2, F(1, 3)), (12, F(1)), (20, F(10**4)), pytest.param(60, F(10**12), marks=pytest.mark.slow), (12, F(1, 50))],
+)
 @pytest.mark.parametrize("confidence", [F(1, 2), F(95, 100), 1 - F(1, 10**12)])
 def test_a_margin_is_the_smallest_that_holds(k: int, scale: Fraction, confidence: Fraction) -> None:
     law = TotalResidualMechanism().law(scale, k)
@@ -139,7 +145,8 @@ def test_a_large_scale_only_stretches_the_law() -> None:
 
 
 @pytest.mark.parametrize(
-    ("k", "scale", "share", "largest"), [(2, F(1, 2), F(4, 11), 5), (2, F(1), F(3, 8), 4), (3, F(1, 2), F(1, 3), 2)]
+    ("k", "scale", "share", "largest"),
+    [(2, F(1, 2), F(4, 11), 5), (2, F(1), F(3, 8), 4), pytest.param(3, F(1, 2), F(1, 3), 2, marks=pytest.mark.slow)],
 )
 def test_a_vector_by_its_decision_tree(
     k: int, scale: Fraction, share: Fraction, largest: int, monkeypatch: pytest.MonkeyPatch

@@ -63,6 +63,7 @@ def test_fewer_counts_keep_the_plan_that_they_had() -> None:
     assert not [each.name for each in plan.considered if "residual" in each.name]
 
 
+@pytest.mark.slow
 def test_many_more_have_gaussian_noise() -> None:
     plan = plan_of(spec_of(counts(100)), accounts=account("zcdp"))
     assert {step.mechanism for step in plan.steps} == {"discrete_gaussian"}
@@ -135,6 +136,7 @@ def test_a_smaller_error_than_that_of_the_noise_is_refused() -> None:
         verify(plan.model_copy(update={"outputs": (half, *plan.outputs[1:])}))
 
 
+@pytest.mark.slow
 def test_what_is_drawn_is_the_plan_s_noise_and_is_kept(tmp_path: Path) -> None:
     columns = "".join(f"      c{at}: {{type: integer, range: [0, 9]}}\n" for at in range(12))
     asked = ", ".join(f"n{at}: {{count: c{at}}}" for at in range(12))

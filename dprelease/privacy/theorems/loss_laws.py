@@ -98,27 +98,29 @@ class Response:
 class Pair:
     """Randomized response of ``size`` with probability ``alike``, else (``apart``) of ``small``; which one, both know.
 
-    The losses are +-size and +-small; a total with residuals is one such pair (docs/proofs/total-residual.md).
+    The losses are +-size and +-small, ``gap`` is their difference, which floats would not get from the two; a total with residuals is one such pair (docs/proofs/total-residual.md).
     """
 
     counts: Array
     size: Array
     small: Array
+    gap: Array
     alike: Array
     apart: Array
 
     def take(self, rows: slice) -> Pair:
         """Only these draws."""
-        return Pair(self.counts[rows], self.size[rows], self.small[rows], self.alike[rows], self.apart[rows])
+        arrays = (self.counts, self.size, self.small, self.gap, self.alike, self.apart)
+        return Pair(*(array[rows] for array in arrays))
 
     def _outcomes(self, theta: float) -> tuple[tuple[Array, Array], ...]:
         """How far each outcome's loss is below ``size``, and its mass times exp(-theta times that)."""
         large, small = self.alike / (1 + np.exp(-self.size)), self.apart / (1 + np.exp(-self.small))
-        gap, both = self.size - self.small, self.size + self.small
+        both = self.size + self.small
         return (
             (0 * self.size, large),
             (2 * self.size, large * np.exp(-self.size * (1 + 2 * theta))),
-            (gap, small * np.exp(-gap * theta)),
+            (self.gap, small * np.exp(-self.gap * theta)),
             (both, small * np.exp(-self.small - both * theta)),
         )
 

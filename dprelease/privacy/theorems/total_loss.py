@@ -157,11 +157,10 @@ def _family(members: list[tuple[Part, int]]) -> Family:
     if kind == "bell":
         return Bell(counts, values, shifts)
     if kind == "pair":
-        small, alike, apart = (
-            np.array([float(number) for number in numbers])
-            for numbers in zip(*((part.small, part.alike, 1 - part.alike) for part, _ in members), strict=True)
+        exact = [(part.small, part.value - part.small, part.alike, 1 - part.alike) for part, _ in members]
+        return Pair(
+            counts, values, *(np.array([float(each) for each in column]) for column in zip(*exact, strict=True))
         )
-        return Pair(counts, values, small, alike, apart)
     if kind in ("smooth", "ramp"):
         return (Smooth if kind == "smooth" else Ramp)(counts, values)
     if kind == "staircase" and shifts.max() > 1:
