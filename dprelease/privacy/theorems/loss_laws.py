@@ -98,8 +98,8 @@ class Response:
 class Pair:
     """Randomized response of ``size`` with probability ``alike``, else (``apart``) of ``small``; which one, both know.
 
-    The losses are +-size and +-small; ``gap`` is the difference of the two, which floats would not get from them. A total
-    with residuals is one such pair (docs/proofs/total-residual.md).
+    The losses are +-size and +-small; ``gap`` is the difference of the two, which floats would not get from them. A
+    total with residuals is one such pair (docs/proofs/total-residual.md).
     """
 
     counts: Array
