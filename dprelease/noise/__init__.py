@@ -19,6 +19,7 @@ from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from dprelease.noise.mechanisms.exponential import ExponentialQuantile, ExponentialTopK
 from dprelease.noise.mechanisms.knorm import CountKNorm, LinfKNorm
 from dprelease.noise.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, OptimalSelection
+from dprelease.noise.mechanisms.total_residual import TotalResidualMechanism
 from dprelease.noise.sampler import SAMPLERS, Sampler, recorded_sampler, require_sampler
 
 __all__ = [
@@ -48,7 +49,9 @@ MECHANISMS: dict[str, Mechanism] = {
     mechanism.name: mechanism for mechanism in (DiscreteLaplaceMechanism(), DiscreteGaussianMechanism())
 }
 
-JOINT_MECHANISMS: dict[str, JointMechanism] = {mechanism.name: mechanism for mechanism in (CountKNorm(), LinfKNorm())}
+JOINT_MECHANISMS: dict[str, JointMechanism] = {
+    mechanism.name: mechanism for mechanism in (CountKNorm(), LinfKNorm(), TotalResidualMechanism())
+}
 
 CHOICES: dict[str, ExponentialQuantile | ExponentialTopK] = {
     choice.name: choice for choice in (ExponentialQuantile(), ExponentialTopK())

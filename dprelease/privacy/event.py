@@ -31,6 +31,7 @@ __all__ = [
     "Parallel",
     "Repeated",
     "Sensitivity",
+    "TotalResidual",
 ]
 
 
@@ -113,6 +114,27 @@ class KNorm(Value):
     dimension: int = Field(ge=1)
     scale: Fraction = Field(gt=0)
     gauge: Fraction = Field(ge=0)
+
+
+class TotalResidual(Value):
+    """One vector (z, m) of integers per cell with P(z, m) proportional to exp(-N / scale), on k counts and a total.
+
+    N = (1 - share) max_i |2 z_i - m| + share |m|. A row that is added or removed moves the cell's total by 1 and each
+    count by 0 or 1, which has N = 1: it is (rows / scale)-differentially private by the triangle inequality. One row
+    is a pair of four outcomes, whose law is known (docs/proofs/total-residual.md).
+
+    Attributes:
+        dimension: The number k of counts.
+        share: The share of the total.
+        scale: Of the noise, in rows.
+        rows: The most rows that one unit adds or removes; a replaced row is two.
+    """
+
+    kind: Literal["total_residual"] = "total_residual"
+    dimension: int = Field(ge=2)
+    share: Fraction = Field(gt=0, lt=Fraction(1, 2))
+    scale: Fraction = Field(gt=0)
+    rows: int = Field(ge=0)
 
 
 class Laplace(Value):
@@ -213,6 +235,7 @@ Event = Annotated[
     DiscreteLaplace
     | DiscreteGaussian
     | KNorm
+    | TotalResidual
     | Laplace
     | Gaussian
     | Approximate

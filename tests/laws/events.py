@@ -25,6 +25,7 @@ from dprelease.privacy.event import (
     Parallel,
     Repeated,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.unit import Neighboring
 
@@ -69,6 +70,13 @@ _PURE: dict[str, st.SearchStrategy[Event]] = {
         dimension=st.integers(1, 4),
         scale=scales,
         gauge=st.fractions(min_value=Fraction(1, 3), max_value=4, max_denominator=3),
+    ),
+    "total_residual": st.builds(
+        TotalResidual,
+        dimension=st.integers(2, 40),
+        share=st.integers(1, 15).map(lambda n: Fraction(n, 32)),
+        scale=scales,
+        rows=st.sampled_from((1, 1, 1, 2)),
     ),
     "approximate, pure": st.builds(Approximate, epsilon=epsilons),
     "bounded_range": st.builds(BoundedRange, epsilon=epsilons),
@@ -150,12 +158,14 @@ refusable = _refusable | st.builds(Composed, events=st.lists(_refusable, min_siz
 
 # Draws of which the privacy loss distribution has the exact worst-case pair, or as good a one as moments know; the
 # losses of the first are whole multiples of one number.
-_LATTICE = ("discrete_laplace, one cell", "discrete_gaussian, one cell", "approximate, pure", "knorm")
+_LATTICE = ("discrete_laplace, one cell", "discrete_gaussian, one cell", "approximate, pure", "knorm", "total_residual")
 on_a_lattice = st.one_of(*(_ATOMS[name] for name in _LATTICE))
 with_exact_pair = st.one_of(
     *(
         strategy
         for name, strategy in _ATOMS.items()
-        if name.endswith(("one cell", "one vector")) or name.startswith("gaussian") or name == "approximate, pure"
+        if name.endswith(("one cell", "one vector"))
+        or name.startswith("gaussian")
+        or name in ("approximate, pure", "total_residual")
     )
 )

@@ -35,6 +35,7 @@ from dprelease.privacy.event import (
     Parallel,
     Repeated,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.unit import Neighboring
 from tests.accountants import ANY_NOISE
@@ -93,6 +94,7 @@ NOTHING: list[Event] = [
         DiscreteLaplace(scale=F(1), sensitivity=STILL),
         Laplace(scale=F(1), sensitivity=STILL),
         KNorm(ball="count", dimension=2, scale=F(1), gauge=F(0)),
+        TotalResidual(dimension=2, share=F(1, 3), scale=F(1), rows=0),
         Approximate(epsilon=F(0)),
         BoundedRange(epsilon=F(0)),
     ),
@@ -247,7 +249,7 @@ def test_gaussian_noise_has_no_finite_epsilon_at_delta_zero(name: str) -> None:
 
 def louder(event: Event, factor: int) -> Event:
     """The same with less noise."""
-    if isinstance(event, DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian | KNorm):
+    if isinstance(event, DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian | KNorm | TotalResidual):
         return event.model_copy(update={"scale": event.scale / factor})
     if isinstance(event, Approximate | BoundedRange):
         return event.model_copy(update={"epsilon": event.epsilon * factor})

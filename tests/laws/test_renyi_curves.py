@@ -24,9 +24,11 @@ from dprelease.privacy.event import (
     Laplace,
     Parallel,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.rounding import real
 from dprelease.privacy.theorems import renyi
+from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.renyi import Curve
 from dprelease.privacy.unit import Neighboring
 from tests.reference_comparisons import noisy_max_rho, range_divergence, response_divergence, shifted_divergence
@@ -157,6 +159,7 @@ def test_a_curve_never_falls_with_the_order(e: Fraction, x: float, more: float) 
         Curve(laplace=((e, Fraction(0), 1),)),
         Curve(laplace=((e, e / 3, 1),)),
         Curve(ranges=((e, 1),)),
+        Curve(pairs=((e, e / 3, Fraction(3, 5), 1),)),
     ):
         assert curve.certified(x) <= curve.certified(x * more) * (1 + real(Fraction(1, 10**25)))
 
@@ -201,6 +204,9 @@ EVENTS: list[Event] = [
     Laplace(scale=Fraction(9, 2), sensitivity=Sensitivity.of_one_cell(2)),
     Laplace(scale=Fraction(10**9), sensitivity=Sensitivity.of_one_cell(1)),
     KNorm(ball="linf", dimension=3, scale=Fraction(11), gauge=Fraction(2)),
+    TotalResidual(dimension=2, share=Fraction(3, 8), scale=Fraction(1, 2), rows=1),
+    TotalResidual(dimension=20, share=Fraction(1, 5), scale=Fraction(10**9), rows=1),
+    TotalResidual(dimension=20, share=Fraction(1, 5), scale=Fraction(11), rows=2),
     BoundedRange(epsilon=Fraction(1, 3)),
     BoundedRange(epsilon=Fraction(1, 10**9)),
     DiscreteGaussian(scale=Fraction(13), sensitivity=Sensitivity.of_one_cell(2)),
@@ -231,7 +237,9 @@ def test_floats_are_the_60_digits_and_their_pad_is_above(event: Event) -> None:
 @given(st.lists(ratios, min_size=1, max_size=6), orders)
 def test_padded_floats_are_above_and_near(epsilons: list[Fraction], x: float) -> None:
     laplace = tuple((e, step, k + 1) for k, e in enumerate(epsilons) for step in (e, e / 7, Fraction(0)))
-    curve = Curve(slope=Fraction(1, 77), laplace=laplace, ranges=tuple((e, 2) for e in epsilons))
+    drawn = [TotalResidual(dimension=2, share=Fraction(1, 3), scale=1 / e, rows=n) for e in epsilons for n in (1, 2)]
+    pairs = tuple((*response_pair(draw), 3) for draw in drawn)
+    curve = Curve(slope=Fraction(1, 77), laplace=laplace, ranges=tuple((e, 2) for e in epsilons), pairs=pairs)
     exact = curve._exact(real(x))
     padded = real(float(curve._stack.values(np.array([x]), pad=renyi._PAD)[0, 0]))
     assert exact <= padded <= exact * (1 + real(1e-9))

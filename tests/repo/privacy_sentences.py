@@ -275,8 +275,8 @@ KNOWN: dict[str, tuple[str, Check]] = {
         _step,
     ),
     "gauge": (
-        rf"(?:- Step \S+: )?K-norm \((?:counts|largest change)\), sensitivity gauge {N}, scale {N}, loss ε = {N}\.",
-        lambda at, gauge, scale, loss: _step(at, "K-norm", "gauge", gauge, scale, "ε", loss),
+        rf"(?:- Step \S+: )?(K-norm \((?:counts|largest change)\)|total and residuals), sensitivity gauge {N}, scale {N}, loss ε = {N}\.",
+        lambda at, name, gauge, scale, loss: _step(at, name, "gauge", gauge, scale, "ε", loss),
     ),
     "own loss": (rf"ρ = {N}, δ = {N}", lambda at, _, delta: _selection(at, delta)),
     "selection": (

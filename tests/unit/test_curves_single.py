@@ -23,6 +23,7 @@ from dprelease.privacy.event import (
     Parallel,
     Repeated,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.theorems import gaussian, lattice, single
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon
@@ -38,6 +39,8 @@ PURE: list[Event] = [
     *(DiscreteLaplace(scale=Fraction(3), sensitivity=s) for s in (ONE, THREE, PAIR, UNKNOWN)),
     *(Laplace(scale=Fraction(3), sensitivity=s) for s in (ONE, PAIR, UNKNOWN)),
     KNorm(ball="linf", dimension=3, scale=Fraction(3), gauge=Fraction(2)),
+    TotalResidual(dimension=3, share=Fraction(1, 3), scale=Fraction(3), rows=2),
+    TotalResidual(dimension=2, share=Fraction(1, 3), scale=Fraction(1, 2), rows=1),
     Approximate(epsilon=Fraction(1)),
     BoundedRange(epsilon=Fraction(1, 5)),
     BoundedRange(epsilon=Fraction(4)),

@@ -30,6 +30,7 @@ from dprelease.privacy.event import (
     KNorm,
     Repeated,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.release.records.export import FORMAT, events_of, export
 from dprelease.release.records.status import status_facts
@@ -97,6 +98,10 @@ def test_twelve_monthly_releases_are_the_same_to_a_stranger(tmp_path: Path) -> N
         (Repeated(event=DiscreteGaussian(scale=Fraction(40), sensitivity=TWO), count=30), 1.01),
         (Repeated(event=DiscreteGaussian(scale=Fraction(6), sensitivity=ONE), count=12), 1.06),
         (Repeated(event=KNorm(ball="count", dimension=3, scale=Fraction(9), gauge=Fraction(1)), count=9), 1.002),
+        (
+            Repeated(event=TotalResidual(dimension=20, share=Fraction(49, 256), scale=Fraction(9), rows=1), count=9),
+            1.3,
+        ),
         (Repeated(event=BoundedRange(epsilon=Fraction(1, 5)), count=9), 1.3),
         (Repeated(event=Approximate(epsilon=Fraction(1, 5), delta=Fraction(1, 10**11)), count=9), 1.002),
     ],

@@ -26,6 +26,7 @@ from dprelease.privacy.event import (
     Parallel,
     Repeated,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.filters import Spent, Terms, account_loss, read_total, series_loss, spent_on, within
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon
@@ -42,6 +43,7 @@ PURE: list[Event] = [
     Approximate(epsilon=F(1, 3), delta=F(1, 10**9)),
     BoundedRange(epsilon=F(2, 7)),
     KNorm(ball="count", dimension=2, scale=F(3), gauge=F(1)),
+    TotalResidual(dimension=20, share=F(49, 256), scale=F(3), rows=1),
     Parallel(events=(DiscreteLaplace(scale=F(3), sensitivity=ONE), Approximate(epsilon=F(1, 2), delta=F(1, 10**8)))),
 ]
 CURVED: list[Event] = [

@@ -26,6 +26,7 @@ from dprelease.privacy.event import (
     Parallel,
     Repeated,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.unit import Neighboring
 from tests.reference_comparisons import renyi_of_a_group
@@ -130,7 +131,9 @@ def test_every_kind_of_event() -> None:
     laplace = Laplace(scale=Fraction(2), sensitivity=Sensitivity.of_one_cell(1))
     gauss = Gaussian(scale=Fraction(2), sensitivity=Sensitivity.of_one_cell(1))
     knorm = KNorm(ball="linf", dimension=2, scale=Fraction(4), gauge=Fraction(3))
-    for pure in (laplace, knorm, Approximate(epsilon=HALF), BoundedRange(epsilon=HALF)):
+    total = TotalResidual(dimension=20, share=Fraction(1, 5), scale=Fraction(4), rows=3)
+    assert group.of_event(total, 2) == total.model_copy(update={"rows": 6})
+    for pure in (laplace, knorm, total, Approximate(epsilon=HALF), BoundedRange(epsilon=HALF)):
         scaled = group.of_event(pure, 3)
         assert pure_epsilon(scaled) == 3 * (pure_epsilon(pure) or 0)  # type: ignore[arg-type]
         assert group.of_event(pure, 1) == pure

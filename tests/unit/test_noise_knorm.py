@@ -180,11 +180,11 @@ def test_joint_noise_is_fresh_in_every_cell_and_call(name: str) -> None:
 def test_joint_noise_saturates_at_64_bits(name: str) -> None:
     limits = np.iinfo(np.int64)
     box = Exact(np.array([limits.min, limits.max] * 50, dtype=np.int64))
-    (noisy,) = JOINT_MECHANISMS[name].draw_joint([box], Fraction(10**30))
-    assert set(noisy.tolist()) == {limits.min, limits.max}
-    (near,) = JOINT_MECHANISMS[name].draw_joint([box], Fraction(100))
-    assert (near[::2] < limits.min + 10_000).all()
-    assert (near[1::2] > limits.max - 10_000).all()
+    for noisy in JOINT_MECHANISMS[name].draw_joint([box, box], Fraction(10**30)):
+        assert set(noisy.tolist()) == {limits.min, limits.max}
+    for near in JOINT_MECHANISMS[name].draw_joint([box, box], Fraction(100)):
+        assert (near[::2] < limits.min + 10_000).all()
+        assert (near[1::2] > limits.max - 10_000).all()
 
 
 def test_joint_noise_on_no_cells() -> None:
@@ -201,7 +201,7 @@ def test_joint_noise_refuses_what_it_cannot_do(lengths: tuple[int, ...], scale: 
 
 
 def test_names_and_events() -> None:
-    assert sorted(JOINT_MECHANISMS) == ["count_knorm", "linf_knorm"]
+    assert sorted(JOINT_MECHANISMS) == ["count_knorm", "linf_knorm", "total_residual"]
     for name, ball in zip(("count_knorm", "linf_knorm"), BALLS, strict=True):
         event = JOINT_MECHANISMS[name].event(Fraction(5, 2), 3, Fraction(2))
         assert event == KNorm(ball=ball, dimension=3, scale=Fraction(5, 2), gauge=Fraction(2))

@@ -55,6 +55,10 @@ def masses(part: CellLaw) -> tuple[np.ndarray, np.ndarray]:
         t = (np.arange(200_000) + 0.5) * value / 200_000
         inner = np.exp(-t) * value / 200_000 / 2
         return np.concatenate([[0.5, math.exp(-value) / 2], inner]), np.concatenate([[0.0, -2 * value], -2 * t])
+    if part.kind == "pair":
+        small, alike = float(part.small), float(part.alike)
+        outcomes = np.array([value, -value, small, -small])
+        return np.array([alike, alike, 1 - alike, 1 - alike]) / (1 + np.exp(-outcomes)), outcomes - top
     if part.kind == "ramp":
         at = value * (2 * (np.arange(200_000) + 0.5) / 200_000 - 1)
         return np.exp(at / 2) / np.exp(at / 2).sum(), at - top
@@ -71,6 +75,9 @@ def masses(part: CellLaw) -> tuple[np.ndarray, np.ndarray]:
     "part",
     [
         CellLaw("response", Fraction(7, 10)),
+        CellLaw("pair", Fraction(7, 10), small=Fraction(3, 10), alike=Fraction(53, 100)),
+        CellLaw("pair", Fraction(9), small=Fraction(1, 1000), alike=Fraction(99, 100)),
+        CellLaw("pair", Fraction(1, 500), small=Fraction(1, 800), alike=Fraction(1, 2)),
         CellLaw("ramp", Fraction(3, 2)),
         CellLaw("ramp", Fraction(1, 500)),
         CellLaw("smooth", Fraction(3, 2)),

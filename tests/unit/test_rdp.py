@@ -27,6 +27,7 @@ from dprelease.privacy.event import (
     Parallel,
     Repeated,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 from dprelease.privacy.theorems.conversion import renyi_epsilon
@@ -52,6 +53,13 @@ single: st.SearchStrategy[Event] = (
     | st.builds(DiscreteGaussian, scale=scales, sensitivity=sensitivities)
     | st.builds(Laplace, scale=scales, sensitivity=sensitivities)
     | st.builds(KNorm, ball=st.just("count"), dimension=st.just(3), scale=scales, gauge=st.just(Fraction(2)))
+    | st.builds(
+        TotalResidual,
+        dimension=st.sampled_from([2, 20]),
+        share=st.just(Fraction(1, 4)),
+        scale=scales,
+        rows=st.sampled_from([1, 2]),
+    )
     | st.builds(BoundedRange, epsilon=scales.map(lambda s: 1 / s))
     | st.builds(Approximate, epsilon=scales.map(lambda s: 1 / s))
     | st.builds(Concentrated, rho=scales.map(lambda s: 1 / s))

@@ -15,7 +15,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify.second_opinion import Opinion, heard, second_opinion
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, KNorm, Sensitivity
+from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, KNorm, Sensitivity, TotalResidual
 from tests.planned import SPEC, plan_of
 
 pytest.importorskip("dp_accounting", reason="the crosscheck extra is not installed")
@@ -50,6 +50,7 @@ MIXES: dict[str, tuple[Any, ...]] = {
     "gaussian, two cells": (gaussian(10, (2, 1)),) * 5,
     "large steps": (laplace(500_000, (100_000,)), gaussian(500_000, (100_000,))),
     "knorm": (KNorm(ball="count", dimension=4, scale=Fraction(7), gauge=Fraction(1)),) * 9,
+    "total and residuals": (TotalResidual(dimension=20, share=Fraction(49, 256), scale=Fraction(7), rows=1),) * 9,
     "all": (laplace(9, (1,)), gaussian(8, (2,)), KNorm(ball="linf", dimension=3, scale=Fraction(9), gauge=Fraction(2))),
 }
 

@@ -226,6 +226,8 @@ def test_the_gauge_of_many_counts(count: int, rows: bool) -> None:
         ("linf_knorm", 3, Neighboring.ADD_REMOVE): (1, 1),
         ("count_knorm", 3, Neighboring.REPLACE_ONE): (2, 2),
         ("linf_knorm", 3, Neighboring.REPLACE_ONE): (2, 2),
+        ("total_residual", 3, Neighboring.ADD_REMOVE): (1, 1),
+        ("total_residual", 3, Neighboring.REPLACE_ONE): (2, 2),
         ("count_knorm", 1, Neighboring.REPLACE_ONE): (2 if both_ways else 1, 1),
         ("linf_knorm", 1, Neighboring.REPLACE_ONE): (1, 1),
     }

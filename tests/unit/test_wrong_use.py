@@ -28,6 +28,7 @@ from dprelease.privacy.event import (
     Parallel,
     Repeated,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.theorems import gaussian
 from tests.accountants import ANY_NOISE
@@ -185,10 +186,14 @@ WRONG: list[Callable[[Fraction], Event]] = [
     lambda x: Gaussian(scale=x, sensitivity=ONE),
     lambda x: KNorm(ball="count", dimension=1, scale=x, gauge=F(1)),
     lambda x: KNorm(ball="count", dimension=int(x), scale=F(1), gauge=F(1)),
+    lambda x: TotalResidual(dimension=2, share=F(1, 3), scale=x, rows=1),
+    lambda x: TotalResidual(dimension=2, share=x, scale=F(1), rows=1),
+    lambda x: TotalResidual(dimension=1 + int(x), share=F(1, 3), scale=F(1), rows=1),
     lambda x: Repeated(event=LAPLACE, count=int(x)),
 ]
 NEGATIVE: list[Callable[[Fraction], Event]] = [
     lambda x: KNorm(ball="count", dimension=1, scale=F(1), gauge=x),
+    lambda x: TotalResidual(dimension=2, share=F(1, 3), scale=F(1), rows=int(x)),
     lambda x: Approximate(epsilon=x),
     lambda x: Approximate(epsilon=F(1), delta=x),
     lambda x: BoundedRange(epsilon=x),

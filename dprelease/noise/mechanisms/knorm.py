@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from dprelease.privacy.event import KNorm
 from dprelease.privacy.rounding import CONTEXT, real
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["CountKNorm", "KNormLaw", "LinfKNorm", "gauge"]
+__all__ = ["CountKNorm", "KNormLaw", "LinfKNorm", "gauge", "hidden_jointly", "least_margin", "polynomial_series"]
 
 Integers = npt.NDArray[np.int64]
 _LIMITS = np.iinfo(np.int64)
@@ -76,19 +76,7 @@ class KNormLaw:
         Raises:
             BrokenPromiseError: If the confidence is not below 1.
         """
-        if confidence >= 1:
-            raise BrokenPromiseError(f"no finite margin holds with confidence {confidence}")
-        beta = real(1 - confidence)
-        low, high = -1, 0
-        while self._tail(high) * (1 + _PAD) > beta:
-            low, high = high, 2 * high + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._tail(middle) * (1 + _PAD) > beta:
-                low = middle
-            else:
-                high = middle
-        return high
+        return least_margin(lambda margin: self._tail(margin) * (1 + _PAD), confidence)
 
     @cached_property
     def _total(self) -> Any:
@@ -101,21 +89,10 @@ class KNormLaw:
         return 2 * self._sum(over, margin + 1, self.dimension) / self._total
 
     def _sum(self, count: Callable[[Ball, int, int], int], start: int, degree: int) -> Any:
-        """Sum over r >= start of count(r) exp(-r / scale), for a polynomial of a given degree.
-
-        With the forward differences of the polynomial at ``start`` it is, q = exp(-1 / scale), the finite sum
-        q^start (d_0 / (1-q) + d_1 q / (1-q)^2 + ...). The differences are exact integers and none of them is
-        negative, so there is no truncation and no cancellation: small tails keep all their digits.
-        """
+        """Sum over r >= start of count(r) exp(-r / scale), for a polynomial of a given degree."""
         values = [count(self.ball, self.dimension, start + i) for i in range(degree + 1)]
         rate = 1 / real(self.scale)
-        q, miss = CONTEXT.exp(-rate), -CONTEXT.expm1(-rate)
-        factor, total = 1 / miss, CONTEXT.mpf(0)
-        while values:
-            total += values[0] * factor
-            factor *= q / miss
-            values = [after - before for before, after in pairwise(values)]
-        return total * CONTEXT.exp(-rate * start)
+        return polynomial_series(values, rate) * CONTEXT.exp(-rate * start)
 
 
 class _KNormMechanism:
@@ -145,14 +122,7 @@ class _KNormMechanism:
         Raises:
             BrokenPromiseError: If there is no box, their lengths differ or the scale is not positive.
         """
-        values = [open_exact(exact) for exact in exacts]
-        if scale <= 0 or len({len(cells) for cells in values}) != 1:
-            raise BrokenPromiseError("joint noise needs a positive scale and at least one box, all of one length")
-        noise = draw_noise(self.ball, len(values), scale, len(values[0]))
-        return tuple(
-            np.array([_saturated(exact + vector[i]) for exact, vector in zip(cells.tolist(), noise, strict=True)], "i8")
-            for i, cells in enumerate(values)
-        )
+        return hidden_jointly(exacts, scale, lambda cells: draw_noise(self.ball, len(exacts), scale, cells))
 
 
 class CountKNorm(_KNormMechanism):
@@ -172,6 +142,73 @@ class LinfKNorm(_KNormMechanism):
 @lru_cache(maxsize=1024)
 def _law(ball: Ball, scale: Fraction, dimension: int) -> KNormLaw:
     return KNormLaw(ball, scale, dimension)
+
+
+def hidden_jointly(
+    exacts: Sequence[Exact], scale: Fraction, noise_of: Callable[[int], list[list[int]]]
+) -> tuple[Integers, ...]:
+    """Several boxes with one noise vector per cell added, saturated at the limits of 64 bits after the noise.
+
+    Args:
+        exacts: k boxes, each of shape ``(cells,)``.
+        scale: Of the noise.
+        noise_of: From a number of cells to as many vectors of k integers.
+
+    Returns:
+        k arrays of type ``int64``, each of shape ``(cells,)``, in the order of the boxes.
+
+    Raises:
+        BrokenPromiseError: If there is no box, their lengths differ or the scale is not positive.
+    """
+    values = [open_exact(exact) for exact in exacts]
+    if scale <= 0 or len({len(cells) for cells in values}) != 1:
+        raise BrokenPromiseError("joint noise needs a positive scale and at least one box, all of one length")
+    noise = noise_of(len(values[0]))
+    return tuple(
+        np.array([_saturated(exact + vector[i]) for exact, vector in zip(cells.tolist(), noise, strict=True)], "i8")
+        for i, cells in enumerate(values)
+    )
+
+
+def least_margin(tail: Callable[[int], Any], confidence: Fraction) -> int:
+    """The smallest m >= 0 at which a falling bound on P(|noise| > m) is at most 1 - confidence, by bisection.
+
+    Raises:
+        BrokenPromiseError: If the confidence is not below 1.
+    """
+    if confidence >= 1:
+        raise BrokenPromiseError(f"no finite margin holds with confidence {confidence}")
+    beta = real(1 - confidence)
+    low, high = -1, 0
+    while tail(high) > beta:
+        low, high = high, 2 * high + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if tail(middle) > beta:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def polynomial_series(values: list[int], rate: Any) -> Any:
+    """The sum over i >= 0 of p(i) exp(-rate i), for a polynomial p of which as many values are given as it needs.
+
+    With its forward differences at 0 it is, q = exp(-rate), the finite sum d_0 / (1-q) + d_1 q / (1-q)^2 + ... The
+    differences are exact integers, and none of them is negative for the polynomials here: no truncation and no
+    cancellation, so that small sums keep all their digits.
+
+    Args:
+        values: p(0), ..., p(degree).
+        rate: A positive 60-digit real.
+    """
+    q, miss = CONTEXT.exp(-rate), -CONTEXT.expm1(-rate)
+    factor, total = 1 / miss, CONTEXT.mpf(0)
+    while values:
+        total += values[0] * factor
+        factor *= q / miss
+        values = [after - before for before, after in pairwise(values)]
+    return total
 
 
 def _saturated(value: int) -> int:
@@ -196,7 +233,9 @@ def noise_vector(below: Below, ball: Ball, dimension: int, scale: Fraction, shif
     return lattice_ball.unrank(ball, dimension, radius, below(lattice_ball.points(ball, dimension, radius)))
 
 
-def gauge(ball: Ball, dimension: int, neighboring: Neighboring, cells: int, rows: int = 1) -> Fraction:
+def gauge(
+    ball: Ball | Literal["total"], dimension: int, neighboring: Neighboring, cells: int, rows: int = 1
+) -> Fraction:
     """The largest sum over cells of norms that one unit can change, for k counts of rows.
 
     A row belongs to one cell and counts 0 or 1 in each of the k counts of that cell. One unit added or removed
@@ -205,6 +244,9 @@ def gauge(ball: Ball, dimension: int, neighboring: Neighboring, cells: int, rows
     coordinate changes by at most ``rows``, and that is the norm if it is ``linf`` or if there is one coordinate.
     Each value is reached (docs/proofs/integer-knorm.md, section 4).
 
+    A total with residuals (``total``) gives a row the norm 1, too: a replaced one has 2 in two cells, and is given 2 in
+    one (docs/proofs/total-residual.md, section 2).
+
     Args:
         ball: The norm.
         dimension: The number k of counts.
@@ -212,6 +254,6 @@ def gauge(ball: Ball, dimension: int, neighboring: Neighboring, cells: int, rows
         cells: The number of cells that a row can fall into.
         rows: The most rows that one unit has in the table.
     """
-    one_place = cells == 1 and (ball == "linf" or dimension == 1)
+    one_place = cells == 1 and (ball == "linf" or (ball == "count" and dimension == 1))
     sides = 1 if neighboring is Neighboring.ADD_REMOVE or one_place else 2
     return Fraction(sides * rows)

@@ -56,6 +56,11 @@ class _Option:
     score: float
     burden: float
 
+    @property
+    def residuals(self) -> bool:
+        """Whether it is of a later kind, which is listed where it is taken: plans that go without keep their bytes."""
+        return self.domain.candidate.form.residuals
+
 
 def domains(spec: ReleaseSpec) -> dict[str, list[int]]:
     """Pinned queries each by itself, all others together under ``""``: domain -> places of its queries.
@@ -109,7 +114,7 @@ def choose(
             why_not="" if option.burden <= bearable else _too_dear(option.burden, budget),
         )
         for option in options
-        if option is not chosen
+        if option is not chosen and (chosen.residuals or not option.residuals)
     )
     return Choice(domain, scales, considered if domain.slopes else ())
 

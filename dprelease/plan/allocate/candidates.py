@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from dprelease.noise.mechanisms.total_residual import total_residual_std
 from dprelease.plan.lower.alternatives import Form
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
@@ -46,6 +47,8 @@ class Candidate:
             return "discrete_gaussian"
         if draft.delta is not None:
             return "optimal_selection" if draft.coin and self.noise == "laplace" else f"{self.noise}_threshold"
+        if draft.ball == "total":
+            return "total_residual"
         return f"{draft.ball}_knorm" if draft.ball else f"discrete_{self.noise}"
 
     def scale(self, draft: UnscaledStep, budget: Fraction, *, rough: bool = False) -> Fraction:
@@ -85,6 +88,8 @@ class Candidate:
                 return math.sqrt(draft.sensitivity.l2_squared / 2)
             return float(draft.sensitivity.l1) * (math.sqrt(2.0) if self.unit == "epsilon" else 1.0)
         k = 1 + len(draft.joined)
+        if draft.ball == "total":
+            return float(draft.gauge) * total_residual_std(k, 1.0 if self.unit == "epsilon" else math.sqrt(2.0))
         shape = (k + 2) * (k + 3) / 6 if draft.ball == "count" else (k + 1) * (k + 2) / 3
         return float(draft.gauge) * math.sqrt(shape if self.unit == "epsilon" else shape / 2)
 
@@ -100,4 +105,6 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("correlated Gaussian counts", Form(True, centred_counts=True), "gaussian", "rho"),
     Candidate("K-norm counts, Laplace", Form(True, knorm=True), "laplace", "epsilon"),
     Candidate("K-norm counts, Gaussian", Form(True, knorm=True), "gaussian", "rho"),
+    Candidate("total and residual counts, Laplace", Form(True, knorm=True, residuals=True), "laplace", "epsilon"),
+    Candidate("total and residual counts, Gaussian", Form(True, knorm=True, residuals=True), "gaussian", "rho"),
 )

@@ -10,6 +10,7 @@ every draw, with its own noise, is read with the reach of a replaced unit: the v
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -27,6 +28,11 @@ from dprelease.privacy.unit import Neighboring
 __all__ = ["exchanged"]
 
 _REPLACED = Neighboring.REPLACE_ONE
+_BALLS: Mapping[str, Literal["count", "linf", "total"]] = {
+    "count_knorm": "count",
+    "linf_knorm": "linf",
+    "total_residual": "total",
+}
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,8 @@ def _reach(step: Step, catalog: Catalog) -> _Reach:
         choosing = step.choosing.model_copy(update={"rounds": rounds, "spread": spread})
         return _Reach(norms, choosing=choosing)
     if step.gauge is not None:
-        ball: Literal["count", "linf"] = "count" if step.mechanism == "count_knorm" else "linf"
-        return _Reach(step.sensitivity, gauge=gauge(ball, len(step.parts), _REPLACED, step.cells or 2))
+        replaced = gauge(_BALLS[step.mechanism], len(step.parts), _REPLACED, step.cells or 2)
+        return _Reach(step.sensitivity, gauge=replaced)
     rows = limits_of(aggregate, catalog).rows
     if step.residual is not None and rows is not None:
         return _Reach(residual_sensitivity(step.residual, rows, _REPLACED))

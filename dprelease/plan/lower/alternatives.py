@@ -25,11 +25,13 @@ class Form:
         centred_counts: Counts of columns come from "how many more have a value than not", and the rows: the
             correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
         knorm: The counts of one query's cells are hidden together by one K-norm draw.
+        residuals: That draw is one of a total with residuals, where there are so many counts that it has less noise.
     """
 
     joint_sums: bool = False
     centred_counts: bool = False
     knorm: bool = False
+    residuals: bool = False
 
 
 @dataclass(frozen=True)

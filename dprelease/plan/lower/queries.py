@@ -13,6 +13,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import ExpressionError
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
+from dprelease.noise.mechanisms.total_residual import FEWEST
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.document.workload import Workload
@@ -148,7 +149,10 @@ class Lowering:
         joined = Counter[object]()
         for _, cells, counts in found:
             joined[cells] += counts
-        return tuple((needed, cells if joined[cells] > 1 else None) for needed, cells, _ in found)
+        return tuple(
+            (needed, cells if joined[cells] > 1 else None, form.residuals and joined[cells] >= FEWEST)
+            for needed, cells, _ in found
+        )
 
     def lower(self, forms: Mapping[str, Form]) -> Lowered:
         """The drafts in these forms, one for each distinct aggregate of a domain, and what they feed.
@@ -169,7 +173,8 @@ class Lowering:
         for keys in self._joined(needs, forms):
             grouping, counted = self._in_one(keys)
             parts = list(dict.fromkeys(counted))  # two queries can count the same rows in other words
-            draft = self._draft(keys, grouping, parts, needs, names)
+            residuals = forms.get(self.groups[keys[0][0]].domain, Form()).residuals
+            draft = self._draft(keys, grouping, parts, needs, names, residuals=residuals)
             for key, part in zip(keys, map(parts.index, counted), strict=True):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
@@ -246,13 +251,15 @@ class Lowering:
         quantities: list[Quantity],
         needs: Needs,
         names: set[str],
+        *,
+        residuals: bool,
     ) -> UnscaledStep:
         fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
         answers = tuple(Answer(query=name, measure=label) for name, label in fed)
         step = step_id(next(iter(fed))[0], word(quantities), names)
         relation = self.spec.privacy.neighboring
         if len(quantities) > 1:
-            return joint(step, grouping, quantities, answers, self.catalog, relation)
+            return joint(step, grouping, quantities, answers, self.catalog, relation, residuals=residuals)
         make = choice if quantities[0].kind == "quantile" else additive
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
 

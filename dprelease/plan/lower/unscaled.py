@@ -16,13 +16,14 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise import Law, OptimalSelection
 from dprelease.noise.mechanisms.knorm import gauge
 from dprelease.noise.mechanisms.threshold import least_threshold
+from dprelease.noise.mechanisms.total_residual import FEWEST
 from dprelease.plan.document import Answer, Choosing, mechanisms
 from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
 
-Ball = Literal["count", "linf"]
+Ball = Literal["count", "linf", "total"]
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class UnscaledStep:
         answers: The measures that it feeds.
         sensitivity: The sensitivity of all of its quantities together.
         cells: Numbers per quantity; None where a selection decides.
-        ball: The unit ball of a K-norm draw; None: independent noise.
-        gauge: The gauge of a K-norm draw.
+        ball: The unit ball of a K-norm draw, or ``total`` of a total with residuals; None: independent noise.
+        gauge: The gauge of such a draw.
         choosing: Where it chooses.
         list_of: The length of the list, where it chooses one.
         delta: Where it selects keys: the probability that it may show a key of one unit alone.
@@ -190,16 +191,21 @@ def joint(
     answers: tuple[Answer, ...],
     catalog: Catalog,
     by: Neighboring,
+    *,
+    residuals: bool = False,
 ) -> UnscaledStep:
     """Several counts of the same cells, each moved by at most 1 by one row, where every row is one unit.
 
     One row moves every count of its cell by 0 or 1, so all of them together are the worst case; a replaced row
     moves those of one cell by at most 1 either way, or those of two cells. The ball is the one with the smaller
-    noise at its gauge (docs/proofs/integer-knorm.md): ``linf`` where two rows can only meet in one cell.
+    noise at its gauge (docs/proofs/integer-knorm.md): ``linf`` where two rows can only meet in one cell. With
+    ``residuals`` it is ``total`` in the place of ``count`` where there are counts enough.
     """
     cells, count = cells_of(grouping, catalog), len(quantities)
     add_remove = by is Neighboring.ADD_REMOVE
-    ball: Ball = "count" if add_remove or cells != 1 else "linf"
+    ball: Ball = "linf"
+    if add_remove or cells != 1:
+        ball = "total" if residuals and count >= FEWEST else "count"
     moved = count if add_remove or cells == 1 else 2 * count
     return UnscaledStep(
         step,

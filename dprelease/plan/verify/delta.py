@@ -275,7 +275,7 @@ def _steepest(cell: Cell) -> float:
     Of Laplace noise on a vector of unknown whole changes no more than of all of it in one cell, and no more than its
     squared L2 norm times what one step costs.
     """
-    if cell.kind not in ("pure", "triple", "laplace"):
+    if cell.kind not in ("pure", "triple", "either", "laplace"):
         return float(cell.rho)
     if cell.norms is not None:
         whole = all(norm.denominator == 1 for norm in (cell.norms.l1, cell.norms.l2_squared, cell.norms.linf))
@@ -292,8 +292,9 @@ def _mean(cell: Cell) -> float:
     size = float(cell.value)
     if cell.kind == "triple":
         return -cell.mass * size * math.expm1(-size)
-    if cell.kind == "pure":
-        return size * math.tanh(size / 2)
+    if cell.kind in ("pure", "either"):  # of a response alike is 1
+        sizes = ((float(cell.alike), size), (1 - float(cell.alike), float(cell.small)))
+        return math.fsum(mass * each * math.tanh(each / 2) for mass, each in sizes)
     rate = 1 / size
     one, more = rate * math.tanh(rate / 2), cell.shift - 1
     if more * rate < 1e-8:

@@ -27,7 +27,7 @@ Array = Any
 _DIRECT = 3  # below this scale a discrete Gaussian is summed over its lattice
 _MOST_MOVED = 2**12  # cells of a change vector that are listed one by one
 _LATTICE = 2**18  # the largest number of different losses that are listed
-_BOUNDED = ("pure", "laplace", "range", "triple")
+_BOUNDED = ("pure", "laplace", "range", "triple", "either")
 _NORMS = 2**13  # over the number of columns: the scale from which on not every norm is summed, but every so many
 
 RANGE_PARTS = 1 << 16
@@ -53,18 +53,23 @@ class Cell(NamedTuple):
         kind: ``pure``: nothing is known but its epsilon (in ``value``). ``triple``: the loss is ``value`` with chance
             ``mass``, minus that with chance mass exp(-value), else 0. ``laplace``, ``gaussian``: discrete noise of
             scale ``value``. ``normal``: continuous Gaussian noise of scale ``value``. ``range``: the loss stays in an
-            interval of length ``value``. ``reveal``: everything shows with probability ``value``.
+            interval of length ``value``. ``reveal``: everything shows with probability ``value``. ``either``: a
+            response of the loss ``value`` or of the loss ``small``, the first with the probability ``alike``.
         value: As above.
         shift: By how much it moves, in whole steps; of a range where the interval ends, in ``RANGE_PARTS``-ths of it.
         norms: The norms of noise on cells that move by an unknown vector.
         mass: See ``triple``.
+        small: See ``either``.
+        alike: See ``either``.
     """
 
-    kind: Literal["pure", "triple", "laplace", "gaussian", "normal", "range", "reveal"]
+    kind: Literal["pure", "triple", "either", "laplace", "gaussian", "normal", "range", "reveal"]
     value: Fraction
     shift: int = 1
     norms: Norms | None = None
     mass: float = 0.0
+    small: Fraction = Fraction(0)
+    alike: Fraction = Fraction(1)
 
     @property
     def pure(self) -> Fraction | None:
@@ -91,7 +96,7 @@ class Cell(NamedTuple):
         """The largest loss; the mean loss where none is largest."""
         if self.kind == "range":
             return self.value * self.shift / RANGE_PARTS
-        if self.kind in ("pure", "triple"):
+        if self.kind in ("pure", "triple", "either"):
             return self.value
         one = self.shift / self.value
         return one if self.kind == "laplace" else one * one / 2
@@ -101,6 +106,8 @@ class Cell(NamedTuple):
         """What the differences of its losses are multiples of; None where they are not."""
         if self.kind in ("range", "triple"):
             return self.value
+        if self.kind == "either":
+            return _common(self.value - self.small, 2 * self.small)
         if self.kind in ("pure", "laplace"):
             return 2 * (self.value if self.kind == "pure" else 1 / self.value)
         return self.shift / self.value**2 if self.kind == "gaussian" else None
@@ -166,14 +173,30 @@ class _Group:
     value: Array
     shift: Array
     mass: Array
+    small: Array
+    alike: Array
 
     def part(self, rows: slice) -> _Group:
-        return _Group(self.kind, self.counts[rows], self.value[rows], self.shift[rows], self.mass[rows])
+        arrays = (self.counts, self.value, self.shift, self.mass, self.small, self.alike)
+        return _Group(self.kind, *(array[rows] for array in arrays))
+
+    @property
+    def _either(self) -> tuple[tuple[Array, Array], ...]:
+        """The four losses of one of two responses, below the largest, and their probabilities."""
+        first, other = self.alike / (1 + np.exp(-self.value)), (1 - self.alike) / (1 + np.exp(-self.small))
+        return (
+            (0 * self.value, first),
+            (self.value - self.small, other),
+            (self.value + self.small, other * np.exp(-self.small)),
+            (2 * self.value, first * np.exp(-self.value)),
+        )
 
     def _bounded(self, z: Array) -> Array:
         """E exp(z (L - top)) times what ``_whole`` gives, shape (cells, len(z))."""
         if self.kind == "range":
             return self._upper[:, None] + (1 - self._upper)[:, None] * np.exp(np.multiply.outer(-self.value, z))
+        if self.kind == "either":
+            return sum(mass[:, None] * np.exp(np.multiply.outer(-below, z)) for below, mass in self._either)
         if self.kind == "pure":
             return 1 + np.exp(np.multiply.outer(-self.value, 1 + 2 * z))
         if self.kind == "triple":
@@ -197,7 +220,7 @@ class _Group:
 
     @property
     def _whole(self) -> Array:
-        if self.kind in ("range", "triple"):
+        if self.kind in ("range", "triple", "either"):
             return np.ones(len(self.value))
         return 1 + np.exp(-self.value if self.kind == "pure" else -1 / self.value)
 
@@ -216,6 +239,12 @@ class _Group:
     def masses(self, row: int, theta: float, step: float) -> tuple[int, Array]:
         """Where the losses of one cell start, in steps from its top, and their masses, tilted by theta, sum 1."""
         value, shift = float(self.value[row]), float(self.shift[row])
+        if self.kind == "either":
+            start = -round(2 * value / step)
+            spread = np.zeros(1 - start)
+            for below, mass in self._either:
+                spread[-round(float(below[row]) / step) - start] += mass[row] * math.exp(-float(below[row]) * theta)
+            return start, spread / spread.sum()
         if self.kind == "gaussian":
             apart = round(shift / value**2 / step)
             places, found = _lattice(value, theta * shift)
@@ -287,12 +316,12 @@ class Loss:
             sorts.setdefault("pure" if alone else cell.kind + "<" * small, []).append(cell)
         groups = []
         for name, members in sorts.items():
-            small_first = ("pure", "range", "triple")
+            small_first = ("pure", "range", "triple", "either")
             members.sort(key=lambda cell: -cell.value if cell.kind in small_first else -cell.shift / cell.value)
             values = [float(1 / c.value if c.kind == "laplace" and name == "pure" else c.value) for c in members]
             counts, shifts = np.array([cells[c] for c in members]), np.array([float(c.shift) for c in members])
-            masses = np.array([cell.mass for cell in members])
-            groups.append(_Group(name.rstrip("<"), counts, np.array(values), shifts, masses))
+            more = ((c.mass, float(c.small), float(c.alike)) for c in members)
+            groups.append(_Group(name.rstrip("<"), counts, np.array(values), shifts, *np.array([*more]).T))
         # 250 bits after the point: a sum of a thousand different rationals would have a denominator of 50,000
         whole = sum(n * ((cell.top.numerator << 250) // cell.top.denominator) for cell, n in cells.items())
         bounded = all(group.kind in _BOUNDED for group in groups)
@@ -308,6 +337,12 @@ def log_moments(cells: Mapping[Cell, int], theta: Array) -> Array:
     return Loss.of(cells).moments(theta)
 
 
+def _common(one: Fraction, other: Fraction) -> Fraction:
+    """The largest number of which both are whole multiples."""
+    bottom = one.denominator * other.denominator
+    return Fraction(math.gcd(int(one * bottom), int(other * bottom)), bottom)
+
+
 def _common_step(cells: Mapping[Cell, int]) -> float:
     found = {cell.step for cell in cells if cell.top}
     steps = [step for step in found if step is not None]
@@ -315,8 +350,7 @@ def _common_step(cells: Mapping[Cell, int]) -> float:
         return 0.0
     common = Fraction(0)
     for step in steps:
-        bottom = common.denominator * step.denominator
-        common = Fraction(math.gcd(int(common * bottom), int(step * bottom)), bottom)
+        common = _common(common, step)
     wide = sum(n * _width(cell) for cell, n in cells.items())
     return float(common) if wide <= _LATTICE * common else 0.0
 

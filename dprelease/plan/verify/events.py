@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal
 
+import numpy as np
+
 from dprelease.plan.document import Step
-from dprelease.plan.verify.draws import Cell, Draw, Norms, top_mass
+from dprelease.plan.verify.draws import Array, Cell, Draw, Norms, top_mass
 from dprelease.plan.verify.reach import require
 from dprelease.privacy.event import (
     Approximate,
@@ -21,6 +23,7 @@ from dprelease.privacy.event import (
     KeySelection,
     KNorm,
     Repeated,
+    TotalResidual,
 )
 
 __all__ = ["draws_of", "draws_of_event"]
@@ -46,7 +49,7 @@ def draws_of_event(event: Event, name: str = "an event") -> Counter[Draw]:
         for part in event.events:
             found.update(draws_of_event(part, name))
         return found
-    known = isinstance(event, KNorm | DiscreteLaplace | DiscreteGaussian | BoundedRange | Approximate)
+    known = isinstance(event, KNorm | TotalResidual | DiscreteLaplace | DiscreteGaussian | BoundedRange | Approximate)
     require(known, f"{name} uses a mechanism that cannot be verified")
     if isinstance(event, Approximate):
         boxes = (Cell("pure", event.epsilon), Cell("reveal", event.delta))
@@ -62,6 +65,8 @@ def _draw_of(event: Event) -> Draw:
         return ((Cell("triple", 1 / event.scale, mass=mass),),)
     if isinstance(event, KNorm):
         return ((Cell("pure", event.gauge / event.scale),),) if event.gauge else ()
+    if isinstance(event, TotalResidual):
+        return ((_total_and_residuals(event),),) if event.rows else ()
     if isinstance(event, BoundedRange):
         return ((Cell("range", event.epsilon),),) if event.epsilon else ()
     if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
@@ -73,3 +78,46 @@ def _draw_of(event: Event) -> Draw:
         return tuple(tuple(Cell(kind, event.scale, c) for c in shift) for shift in shifts)
     norms = Norms(known.l0, known.l1, known.l2_squared, known.linf)
     return ((Cell(kind, event.scale, 1, norms),),) if all(norms) else ()
+
+
+def _total_and_residuals(event: TotalResidual) -> Cell:
+    """One row up or down: of the four outcomes, counted by the parity of what the noise on residuals is at most.
+
+    Residuals of at most r in size, all of r's parity, are (r+1)^k vectors; (r+1)^k - r^k of them have the largest one
+    go up as a row comes. So up from an even r weighs U0 = sum of ((r+1)^k - r^k) q^r, from an odd one U1, and down to
+    any r is up from it at the weight q. The noise on the total is beside them with the same parity, s^|m|, and both go
+    the same way with the weight (1 + q s)(U0 + s U1), one up and one down with (q + s)(U1 + s U0). Never less than
+    independent, and of several rows the largest loss alone, as is claimed.
+    """
+    large = event.rows / event.scale
+    if event.rows != 1:
+        return Cell("either", large)
+    residual, total = float((1 - event.share) * large), float(event.share * large)
+    even, odd = _ways_up(event.dimension, residual)
+    q, s = math.exp(-residual), math.exp(-total)
+    same, apart = (1 + q * s) * (even + s * odd), (q + s) * (odd + s * even)
+    alike = max(same / (same + apart), (1 + q * s) / ((1 + q) * (1 + s)))
+    return Cell("either", large, small=(1 - 2 * event.share) * large, alike=Fraction(alike))
+
+
+def _ways_up(dimension: int, rate: float) -> tuple[float, float]:
+    """Sums of ((r+1)^k - r^k) exp(-rate r) over even and over odd r, up to one factor.
+
+    Where the rate is small, by Lipschitz' formula: the sum of n^k exp(-n z) over n >= 1 is k! times the sum of
+    (z + 2 pi i j)^-(k+1) over all whole j, at z = rate and at z = rate + i pi.
+    """
+    if rate >= 1:
+        r = np.arange(4 * (dimension + 40), dtype=np.float64)
+        logs = dimension * np.log1p(r) - rate * r
+        weights = np.exp(logs - logs.max()) * -np.expm1(dimension * np.log(r / (r + 1), where=r > 0, out=r * 0 - 1e9))
+        return float(weights[::2].sum()), float(weights[1::2].sum())
+    turns = np.arange(-2000, 2001)
+    both, signed = (_real_powers(np.pi * odd / rate, -dimension - 1) for odd in (2 * turns, 2 * turns + 1))
+    summed, difference = -math.expm1(-rate) * both, -(1 + math.exp(-rate)) * signed
+    return (summed + difference) / 2, (summed - difference) / 2
+
+
+def _real_powers(imaginary: Array, power: int) -> float:
+    """The sum of the real parts of (1 + i y)^power over all y."""
+    size = np.exp(power / 2 * np.log1p(imaginary**2))
+    return float((size * np.cos(power * np.arctan(imaginary))).sum())

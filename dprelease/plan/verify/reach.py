@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import product
 
@@ -16,6 +16,7 @@ from dprelease.privacy.unit import Neighboring
 
 __all__ = ["broken", "check_reach", "keys_of_one", "require"]
 
+_SHARE = Fraction(1, 4)
 _ALL_ROWS = 6  # up to so many quantities every row of zeros and ones is tried
 _TOLERANCE = 1e-9  # of a probability that is summed in floats
 
@@ -185,16 +186,21 @@ def keys_of_one(plan: ReleasePlan, step: Step) -> int:
 
 def _check_joint(plan: ReleasePlan, step: Step) -> None:
     """Several counts behind one vector of noise per cell: their joint sensitivity and gauge."""
-    norm = {"count_knorm": _count_norm, "linf_knorm": _largest}.get(step.mechanism)
+    norm = _NORMS.get(step.mechanism)
     require(norm is not None, f"{step.id} uses an unknown mechanism")
     require(bool(step.joined), f"{step.id} joins nothing")
     require(len(set(step.parts)) == len(step.parts), f"{step.id} hides a quantity twice")
     require(all(part.kind in ("rows", "nonnull") for part in step.parts), f"{step.id} joins what is no count")
     one_row = plan.catalog.tables[step.aggregate.table].unit_id is None
     require(one_row, f"{step.id} joins counts of units that may have several rows")
-    changes = set(_joint_changes(step.parts, 2 if step.cells is None else step.cells, plan.neighboring))
-    gauge = max(sum(norm(cell) for cell in change) for change in changes) if norm else 0
+    cells = 2 if step.cells is None else step.cells
+    changes = set(_joint_changes(step.parts, cells, plan.neighboring))
+    # the total of a cell is the rows in it, whether or not that is published: one more count, in which all rows are
+    counted = (Quantity(kind="rows"), *step.parts) if norm is _by_total else step.parts
+    moved = changes if norm is not _by_total else set(_joint_changes(counted, cells, plan.neighboring))
+    gauge = max(sum(map(norm, change), Fraction(0)) for change in moved) if norm else 0
     require(step.gauge == gauge, f"{step.id} claims another gauge than its extreme rows have")
+    require(norm is not _by_total or len(step.parts) > 1, f"{step.id} has too few counts for a total")
     sizes = {tuple(sorted((abs(c) for cell in change for c in cell if c), reverse=True)) for change in changes}
     widest = max(sizes, key=len)
     # Every change is by one, so the change of most numbers is at least every other one, coordinate by coordinate.
@@ -239,5 +245,18 @@ def _count_norm(cell: Vector) -> int:
     return max(0, *cell) + max(0, *(-c for c in cell))
 
 
+def _by_total(cell: Vector) -> Fraction:
+    """By a total and residuals, at a share of the total that no row is largest for: all rows have 1 at any share."""
+    total, *counts = cell
+    return (1 - _SHARE) * max(abs(2 * count - total) for count in counts) + _SHARE * abs(total)
+
+
 def _largest(cell: Vector) -> int:
     return max(abs(c) for c in cell)
+
+
+_NORMS: Mapping[str, Callable[[Vector], int | Fraction]] = {
+    "count_knorm": _count_norm,
+    "linf_knorm": _largest,
+    "total_residual": _by_total,
+}

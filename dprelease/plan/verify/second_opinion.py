@@ -48,6 +48,7 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     KNorm,
     Sensitivity,
+    TotalResidual,
 )
 
 __all__ = ["Opinion", "heard", "second_opinion"]
@@ -59,7 +60,7 @@ _NEAR = 2e-3
 _AT_ZERO = 1e-6  # of the deviation of the loss, sqrt(2 rho): what the list of orders may miss where epsilon is nearly 0
 
 _Part = tuple[str, float, float]  # kind, scale (or epsilon, or range), shift (or delta, upper loss, upper chance)
-_SAID = (BoundedRange, DiscreteGaussian, DiscreteLaplace, KNorm, Approximate)
+_SAID = (BoundedRange, DiscreteGaussian, DiscreteLaplace, KNorm, TotalResidual, Approximate)
 
 
 class Opinion(Value):
@@ -184,6 +185,8 @@ def _parts(atom: Atom, order: float) -> tuple[list[_Part], bool]:
         return [("triple", float(1 / atom.scale), top_mass(atom.ball, atom.dimension, atom.scale))], True
     if isinstance(atom, KNorm):
         return [("laplace", float(atom.scale / atom.gauge), 1)] if atom.gauge else [], True
+    if isinstance(atom, TotalResidual):
+        return _independent(atom), atom.rows == 1 and _parity(atom) < _NEAR / 100
     if isinstance(atom, Approximate):
         return [("box", float(atom.epsilon), float(atom.delta))] if atom.epsilon or atom.delta else [], True
     if isinstance(atom, BoundedRange):
@@ -195,6 +198,22 @@ def _parts(atom: Atom, order: float) -> tuple[list[_Part], bool]:
     ways = atom.sensitivity.shifts or (_vector(atom.sensitivity),)
     way = max(ways, key=lambda shift: sum(c * c for c in shift))
     return [(kind, float(atom.scale), c) for c in way if c], len(atom.sensitivity.shifts) == 1
+
+
+def _independent(draw: TotalResidual) -> list[_Part]:
+    """Total and residuals as two draws: the noises share a parity, and from twelve counts on hardly anything else.
+
+    Of several rows the total alone, which each of them moves by one.
+    """
+    if draw.rows != 1:
+        return [("laplace", float(draw.scale / draw.share), draw.rows)] if draw.rows else []
+    return [("laplace", float(draw.scale / share), 1) for share in (draw.share, 1 - draw.share)]
+
+
+def _parity(draw: TotalResidual) -> float:
+    """At most what the parity that the two noises share makes of independent ones: tanh(e0 / 2) tanh(e1 / 2)^k."""
+    total, residual = (math.tanh(float(share / draw.scale) / 2) for share in (draw.share, 1 - draw.share))
+    return total * residual**draw.dimension
 
 
 def _vector(norms: Sensitivity) -> tuple[int, ...]:

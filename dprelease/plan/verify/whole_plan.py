@@ -32,6 +32,7 @@ from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach,
 from dprelease.plan.verify.residual import check_residual
 from dprelease.plan.verify.workloads import check_invariants, check_workloads, check_zeros, feeds_of_workloads
 from dprelease.privacy.budget import Loss
+from dprelease.privacy.event import TotalResidual
 
 __all__ = ["check_pieces", "has_room", "verify"]
 
@@ -216,7 +217,7 @@ _LARGEST_ANSWER = 2**63 - 1
 _REACH = {"discrete_laplace": 57, "laplace_threshold": 57, "discrete_gaussian": 11, "gaussian_threshold": 11}
 
 
-_JOINT = ("count_knorm", "linf_knorm")
+_JOINT = ("count_knorm", "linf_knorm", "total_residual")
 
 
 _WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "optimal_selection")
@@ -262,11 +263,14 @@ def _reach(step: Step) -> Fraction:
     discrete Gaussian noise (Canonne, Kamath and Steinke 2020, section 3). A number of a K-norm draw of k is at most
     the radius, J + G_0 + ... + G_k with J <= k (``noise.mechanisms.knorm``), and E exp(G / (2 scale)) = 1 + exp(-1 / (2
     scale)) is at most 2 for each geometric G: P(sum >= t) <= 2^(k + 1) exp(-t / (2 scale)), which is 2^-80 at
-    t = 2 ln 2 (k + 81) scale. 7/5 is above 2 ln 2.
+    t = 2 ln 2 (k + 81) scale. 7/5 is above 2 ln 2. A total with residuals has the same radius at no larger scale, and
+    half of the noise on its total besides, at most 1 + G with P(G >= t) = exp(-2 t share / scale).
     """
     if step.mechanism in _JOINT:
-        number = len(step.parts)
-        return number + Fraction(7, 5) * (number + 81) * step.scale
+        number, total = len(step.parts), Fraction(0)
+        if isinstance(step.event, TotalResidual):
+            total = 2 + Fraction(57, 2) * step.scale / step.event.share
+        return number + Fraction(7, 5) * (number + 81 + bool(total)) * step.scale + total
     return Fraction(0) if step.mechanism in _WITHOUT_NOISE else _REACH[step.mechanism] * step.scale
 
 

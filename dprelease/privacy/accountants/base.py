@@ -25,8 +25,10 @@ from dprelease.privacy.event import (
     Laplace,
     Parallel,
     Repeated,
+    TotalResidual,
 )
 from dprelease.privacy.theorems.concentrated import laplace_rho, response_rho, rough_laplace_rho, triple_rho
+from dprelease.privacy.theorems.joint.total_residual import total_residual_pure, total_residual_rho
 from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.unit import Neighboring
 
@@ -53,6 +55,7 @@ Atom = (
     DiscreteLaplace
     | DiscreteGaussian
     | KNorm
+    | TotalResidual
     | Laplace
     | Gaussian
     | Approximate
@@ -67,6 +70,7 @@ EVERY_KIND = frozenset(
         "discrete_laplace",
         "discrete_gaussian",
         "knorm",
+        "total_residual",
         "laplace",
         "gaussian",
         "approximate",
@@ -269,8 +273,9 @@ def unsupported(name: str, atom: Atom, why: str = "") -> UnsupportedEvent:
 def pure_epsilon(atom: Atom) -> Fraction | None:
     """The exact epsilon of one draw at delta 0, or None where it has none.
 
-    Laplace noise: L1 sensitivity / scale, whichever cells move. K-norm noise: gauge / scale (Hardt and Talwar 2010). A
-    bounded range: its length. In parallel: the largest part, or under replace-one the sum of the two largest.
+    Laplace noise: L1 sensitivity / scale, whichever cells move. K-norm noise: gauge / scale (Hardt and Talwar 2010), of
+    which a total with residuals is a case. A bounded range: its length. In parallel: the largest part, or under
+    replace-one the sum of the two largest.
     """
     if isinstance(atom, Approximate) and atom.delta:
         return None
@@ -285,6 +290,8 @@ def rest_epsilon(atom: Atom) -> Fraction | None:
         return atom.sensitivity.l1 / atom.scale
     if isinstance(atom, KNorm):
         return atom.gauge / atom.scale
+    if isinstance(atom, TotalResidual):
+        return total_residual_pure(atom)
     if isinstance(atom, BoundedRange | Approximate):
         return atom.epsilon
     if isinstance(atom, Parallel):
@@ -297,14 +304,17 @@ def zcdp_rho(atom: Atom) -> Fraction:
 
     Gaussian noise: squared L2 sensitivity / (2 scale^2) (Canonne, Kamath and Steinke 2020, Theorem 14), exact. The
     mean losses of docs/proofs/tight-rho.md, rounded up in their 30th digit: discrete Laplace noise, cell by cell;
-    K-norm noise that moves by a norm of 1; every other pure draw as randomized response. Bounded range: epsilon^2 / 8
-    (Cesar and Rogers 2021). All add up also where a draw is chosen after the answers of those before it, its rho being
-    fixed (Bun and Steinke 2016, Lemma 1.7).
+    K-norm noise that moves by a norm of 1; every other pure draw as randomized response. A total with residuals: its
+    mean loss, too (docs/proofs/total-residual.md). Bounded range: epsilon^2 / 8 (Cesar and Rogers 2021). All add up
+    also where a draw is chosen after the answers of those before it, its rho being fixed (Bun and Steinke 2016, Lemma
+    1.7).
     """
     if isinstance(atom, DiscreteLaplace):
         return _laplace_rho(atom)
     if isinstance(atom, KNorm) and atom.gauge == 1:
         return triple_rho(1 / atom.scale, knorm_top(atom.ball, atom.dimension, atom.scale))
+    if isinstance(atom, TotalResidual):
+        return total_residual_rho(atom)
     if isinstance(atom, KNorm) or (isinstance(atom, Approximate) and atom.epsilon):
         return response_rho(rest_epsilon(atom) or Fraction(0))
     if isinstance(atom, Parallel):
@@ -329,6 +339,8 @@ def plain_rho(atom: Atom) -> Fraction:
     """
     if isinstance(atom, DiscreteGaussian | Gaussian | DiscreteLaplace | Laplace):
         return atom.sensitivity.l2_squared / (2 * atom.scale * atom.scale)
+    if isinstance(atom, TotalResidual):
+        return total_residual_rho(atom)
     if isinstance(atom, Concentrated):
         return atom.rho
     if isinstance(atom, BoundedRange):

@@ -32,8 +32,10 @@ from dprelease.privacy.event import (
     Laplace,
     Parallel,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
+from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.loss_bound import ComposedLoss
 from dprelease.privacy.theorems.total_loss import CellLaw
@@ -51,6 +53,8 @@ class Pld(Accountant):
     adaptively with fixed parameters (Zhu, Dong and Wang 2022, Theorem 10):
 
     - K-norm noise that moves by a norm of 1: its own three losses (``docs/proofs/tight-rho.md``, section 3);
+    - a total with residuals where one row changes: its own two randomized responses, one of which is drawn; exactly,
+      but that they are never taken for less than independent (``docs/proofs/total-residual.md``);
     - any other pure draw: randomized response (Kairouz, Oh and Viswanath 2015); with a delta of its own, that much on
       an infinite loss, as ``accountants.reveals`` takes it apart for the other accountants;
     - bounded range: the pair whose profile is the envelope of all of that range (``docs/proofs/bounded-range.md``);
@@ -142,6 +146,9 @@ def _dominating(atom: Atom) -> ComposedLoss:
             if isinstance(atom, DiscreteLaplace):
                 return ComposedLoss(Counter({CellLaw("staircase", atom.scale, c): n for c, n in changes.items() if c}))
             return ComposedLoss(Counter({CellLaw("smooth", c / atom.scale): n for c, n in changes.items() if c}))
+    if isinstance(atom, TotalResidual):
+        large, small, alike = response_pair(atom)
+        return ComposedLoss(Counter({CellLaw("pair", large, small=small, alike=alike): 1} if large else {}))
     if isinstance(atom, BoundedRange):
         return ComposedLoss(Counter({CellLaw("ramp", atom.epsilon): 1} if atom.epsilon else {}))
     if isinstance(atom, KNorm) and atom.gauge == 1:

@@ -33,6 +33,7 @@ from dprelease.privacy.event import (
     KNorm,
     Laplace,
     Parallel,
+    TotalResidual,
 )
 from dprelease.privacy.rounding import log_of
 from dprelease.privacy.theorems import gaussian
@@ -47,6 +48,7 @@ from dprelease.privacy.theorems.conversion import (
     renyi_epsilon,
     rough_renyi_epsilon,
 )
+from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.renyi import Curve, Worst
 from dprelease.privacy.unit import Neighboring
@@ -64,11 +66,11 @@ def curve_of(event: Event) -> Curve:
 
     Laplace noise: the exact curve of each cell's shift, added over the cells of a worst-case shift vector; the
     largest over several such vectors; where none is known, one cell shifted by the whole L1 sensitivity, which is
-    never below them. K-norm noise that moves by a norm of 1: the curve of its three losses. Other pure draws:
-    randomized response. In parallel: at each order the largest part, or under replace-one the sum of the two
-    largest, for one unit leaves one part and enters another. Bounded range: the curve of ``curves.renyi``, whose
-    every part is about one draw. Curves add up also where a draw is chosen after the answers of those before it,
-    its curve being fixed (Mironov 2017, Proposition 1, is about such sequences).
+    never below them. K-norm noise that moves by a norm of 1: the curve of its three losses. A total with residuals:
+    its two randomized responses. Other pure draws: randomized response. In parallel: at each order the largest part,
+    or under replace-one the sum of the two largest, for one unit leaves one part and enters another. Bounded range:
+    the curve of ``curves.renyi``, whose every part is about one draw. Curves add up also where a draw is chosen after
+    the answers of those before it, its curve being fixed (Mironov 2017, Proposition 1, is about such sequences).
 
     Raises:
         UnsupportedEvent: If a draw has a delta of its own, and so no finite Renyi divergence: ``Rdp`` takes it off.
@@ -81,6 +83,7 @@ def _curve(counted: Atoms) -> Curve:
     laplace: list[Term] = []
     ranges: Counter[Fraction] = Counter()
     triples: Counter[tuple[Fraction, Fraction]] = Counter()
+    pairs: Counter[tuple[Fraction, Fraction, Fraction]] = Counter()
     worst: list[Worst] = []
     for atom, n in counted.items():
         if isinstance(atom, DiscreteGaussian | Gaussian | Concentrated):
@@ -95,6 +98,8 @@ def _curve(counted: Atoms) -> Curve:
             ranges[atom.epsilon] += n
         elif isinstance(atom, KNorm) and atom.gauge == 1:
             triples[1 / atom.scale, knorm_top(atom.ball, atom.dimension, atom.scale)] += n
+        elif isinstance(atom, TotalResidual):
+            pairs[response_pair(atom)] += n
         elif isinstance(atom, Parallel):
             parts = tuple(curve_of(part) for part in atom.events)
             if parts:
@@ -108,6 +113,7 @@ def _curve(counted: Atoms) -> Curve:
         exact_sum(slopes),
         _merged(laplace),
         tuple((e, n) for e, n in ranges.items() if e),
+        tuple((*pair, n) for pair, n in pairs.items() if pair[0]),
         tuple(worst),
         tuple((*each, n) for each, n in triples.items()),
     )

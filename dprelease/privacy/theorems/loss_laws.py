@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["ULP", "Bell", "Family", "Ramp", "Response", "Smooth", "Staircase", "Triple", "cis"]
+__all__ = ["ULP", "Bell", "Family", "Pair", "Ramp", "Response", "Smooth", "Staircase", "Triple", "cis"]
 
 Array = Any  # numpy arrays of float64 or complex128
 
@@ -133,6 +133,49 @@ class Triple(_Summed):
     def slack(self, theta: float) -> tuple[Array, Array]:
         """A few units of 1 over a sum that is at least 1/4, and the phases ``size omega`` and twice that."""
         return 96 * ULP + 0 * self.size, 24 * ULP * self.size
+
+
+@dataclass(frozen=True)
+class Pair(Family):
+    """Randomized response of ``size`` with probability ``alike``, else (``apart``) of ``small``; which one, both know.
+
+    The losses are +-size and +-small; ``gap`` is the difference of the two, which floats would not get from them. A
+    total with residuals is one such pair (docs/proofs/total-residual.md).
+    """
+
+    counts: Array
+    size: Array
+    small: Array
+    gap: Array
+    alike: Array
+    apart: Array
+
+    def _outcomes(self, theta: float) -> tuple[tuple[Array, Array], ...]:
+        """How far each outcome's loss is below ``size``, and its mass times exp(-theta times that)."""
+        large, small = self.alike / (1 + np.exp(-self.size)), self.apart / (1 + np.exp(-self.small))
+        both = self.size + self.small
+        return (
+            (0 * self.size, large),
+            (2 * self.size, large * np.exp(-self.size * (1 + 2 * theta))),
+            (self.gap, small * np.exp(-self.gap * theta)),
+            (both, small * np.exp(-self.small - both * theta)),
+        )
+
+    def log_moment(self, theta: float) -> Array:
+        """The log of the sum of the four tilted masses."""
+        return np.log(sum(mass for _, mass in self._outcomes(theta)))
+
+    def tilted(self, theta: float, omega: Array) -> Array:
+        """The four tilted masses, each turned by its loss."""
+        total = np.zeros((len(self.size), len(omega)), dtype=np.complex128)
+        whole = sum(mass for _, mass in self._outcomes(theta))
+        for below, mass in self._outcomes(theta):
+            total += (mass / whole)[:, None] * cis(np.multiply.outer(-below, omega))
+        return total
+
+    def slack(self, theta: float) -> tuple[Array, Array]:
+        """Few units for each of the four masses, as exp(-x) x < 0.4, and phases up to ``2 size omega`` to few units."""
+        return 96 * ULP + 0 * self.size, 12 * ULP * self.size
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ class Curve:
             step 1 / scale, or continuous with step 0; with step = epsilon it is randomized response, which bounds
             every pure mechanism (Mironov 2017, Proposition 5). See ``_two_exponentials``.
         ranges: Terms (epsilon, how many) of bounded range. See ``_bounded_range``.
+        pairs: Terms (large, small, probability of the large one, how many): one of two randomized responses,
+            the large one at least as probable as of two independent responses that add up so. See ``_response_pair``.
         worst: Pointwise maxima.
         triples: Terms (epsilon, mass of the largest loss, how many) of K-norm noise. See ``_triple``.
     """
@@ -58,6 +60,7 @@ class Curve:
     slope: Fraction = Fraction(0)
     laplace: tuple[tuple[Fraction, Fraction, int], ...] = ()
     ranges: tuple[tuple[Fraction, int], ...] = ()
+    pairs: tuple[tuple[Fraction, Fraction, Fraction, int], ...] = ()
     worst: tuple[Worst, ...] = ()
     triples: tuple[tuple[Fraction, Fraction, int], ...] = ()
 
@@ -88,6 +91,7 @@ class Curve:
         total += sum(count * _two_exponentials(x, real(e), real(step)) for e, step, count in self.laplace)
         total += sum(count * _bounded_range(x, real(e)) for e, count in self.ranges)
         total += sum(count * _triple(x, real(e), real(top)) for e, top, count in self.triples)
+        total += sum(count * _response_pair(x, *map(real, pair)) for *pair, count in self.pairs)
         for each in self.worst:
             values = sorted((choice._exact(x) for choice in each.choices), reverse=True)
             total += each.count * sum(values[: each.take])
@@ -109,6 +113,9 @@ class _Stack:
         self.span, self.span_count = (_floats(each[k] for each in ranges) for k in range(2))
         triples = [term for curve in curves for term in curve.triples]
         self.size, self.top, self.size_count = (_floats(each[k] for each in triples) for k in range(3))
+        pairs = [term for curve in curves for term in curve.pairs]
+        self.large, self.small, self.alike, self.pair_count = (_floats(each[k] for each in pairs) for k in range(4))
+        self.pairs_of = _segments([len(curve.pairs) for curve in curves])
         self.laplace_of = _segments([len(curve.laplace) for curve in curves])
         self.ranges_of = _segments([len(curve.ranges) for curve in curves])
         self.triples_of = _segments([len(curve.triples) for curve in curves])
@@ -116,7 +123,8 @@ class _Stack:
         choices = [choice for _, each in self.worst for choice in each.choices]
         self.starts = np.cumsum([0, *(len(each.choices) for _, each in self.worst)])
         self.children: _Stack | None = _Stack(choices) if choices else None
-        self.terms: int = len(laplace) + len(ranges) + len(triples) + (self.children.terms if self.children else 0)
+        self.terms: int = len(laplace) + len(ranges) + len(triples) + len(pairs)
+        self.terms += self.children.terms if self.children else 0
 
     def values(self, excess: Floats, pad: float = 0.0) -> Floats:
         """The curves in floats, shape (curves, orders); with a pad, every value is at least the true one."""
@@ -125,17 +133,26 @@ class _Stack:
         with np.errstate(over="ignore", under="ignore"):
             if self.epsilon.size:
                 each = _two_exponentials_float(column, self.epsilon, self.step)
-                _add(total, self.laplace_of, _padded(each, column, self.epsilon, 2, pad) * self.count)
+                _add(total, self.laplace_of, _padded(each, column, self.epsilon, self.epsilon**2 / 2, pad) * self.count)
             if self.span.size:
                 each = _bounded_range_float(column, self.span)
-                _add(total, self.ranges_of, _padded(each, column, self.span, 8, pad) * self.span_count)
+                _add(total, self.ranges_of, _padded(each, column, self.span, self.span**2 / 8, pad) * self.span_count)
             if self.size.size:
                 each = _triple_float(column, self.size, self.top)
-                _add(total, self.triples_of, _padded(each, column, self.size, 2, pad) * self.size_count)
+                _add(total, self.triples_of, _padded(each, column, self.size, self.size**2 / 2, pad) * self.size_count)
+            if self.large.size:
+                each = _response_pair_float(column, self.large, self.small, self.alike)
+                _add(total, self.pairs_of, _padded(each, column, self.large, self._pair_rho, pad) * self.pair_count)
         if self.children:
             self._add_worst(total, self.children.values(excess, pad))
         # one rounding for every addition, and a few for products and for what was rational before
         return total * (1 + pad + self.terms * 2.0**-51) if pad else total
+
+    @property
+    def _pair_rho(self) -> Floats:
+        """The mean losses, which bound every order (docs/proofs/total-residual.md, Theorem 3)."""
+        means = (size * np.tanh(size / 2) for size in (self.large, self.small))
+        return np.asarray(sum(mass * mean for mass, mean in zip((self.alike, 1 - self.alike), means, strict=True)))
 
     def _add_worst(self, total: Floats, values: Floats) -> None:
         largest = np.maximum.reduceat(values, self.starts[:-1], axis=0)
@@ -163,11 +180,11 @@ def _add(total: Floats, segments: tuple[NDArray[np.intp], NDArray[np.intp]], val
     total[rows] += np.add.reduceat(values, starts, axis=1).T
 
 
-def _padded(values: Floats, x: Floats, epsilon: Floats, divisor: int, pad: float) -> Floats:
-    """Moved up by the error of the floats, but not beyond rho = epsilon^2 / divisor, itself rounded up."""
+def _padded(values: Floats, x: Floats, epsilon: Floats, rho: Floats, pad: float) -> Floats:
+    """Moved up by the error of the floats, but not beyond the order times rho, itself rounded up."""
     if not pad:
         return values
-    return np.minimum(values + pad * (epsilon + values), (1 + x) * epsilon**2 / divisor * (1 + pad))
+    return np.minimum(values + pad * (epsilon + values), (1 + x) * rho * (1 + pad))
 
 
 def _two_exponentials(x: Any, e: Any, h: Any) -> Any:
@@ -253,6 +270,28 @@ def _triple_float(x: Floats, e: Floats, top: Floats) -> Floats:
     low = -np.expm1(-x * e) * (1 - top - lowest + lowest * (1 + w))
     slope = (1 + x) * -top * e * np.expm1(-e)
     return np.where((1 + x) * e < 1e-8, slope, np.clip(e + np.log1p(-low) / x, 0, np.minimum(slope, e)))
+
+
+def _response_pair(x: Any, large: Any, small: Any, alike: Any) -> Any:
+    """Randomized response of ``large`` with probability ``alike``, else of ``small``; both hypotheses know which.
+
+    The moment exp((a - 1) R(a)) is the mean of the two responses' own. Above the smaller curve only what is beyond it
+    counts, so that with the difference d of the curves it is R_large + ln(1 + (1 - alike) (exp(-x d) - 1)) / x, which
+    grows with both of them: bounds of theirs give one of it.
+    """
+    top, low = _two_exponentials(x, large, large), _two_exponentials(x, small, small)
+    return top + CONTEXT.log1p((1 - alike) * CONTEXT.expm1(-x * (top - low))) / x
+
+
+def _response_pair_float(x: Floats, large: Floats, small: Floats, alike: Floats) -> Floats:
+    """The same in floats, of shape (orders, terms).
+
+    Its derivatives in the two curves add up to 1, so that their error, under 200 roundings of ``large``, goes in once;
+    expm1, log1p and what is between them add few roundings of x times the difference, over x: under 40 of ``large``,
+    as ``alike`` is at least 1/2. ``_PAD`` is 512 of them.
+    """
+    top, low = _two_exponentials_float(x, large, large), _two_exponentials_float(x, small, small)
+    return top + np.log1p((1 - alike) * np.expm1(-x * (top - low))) / x
 
 
 def _bounded_range(x: Any, e: Any) -> Any:

@@ -24,11 +24,17 @@ from dprelease.privacy.event import (
     KNorm,
     Laplace,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.theorems import bounded_range, collapse, gaussian, lattice
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon
 from dprelease.privacy.theorems.inverse import SMALLEST, as_delta, certified
+from dprelease.privacy.theorems.joint.total_residual import (
+    total_residual_delta,
+    total_residual_guess,
+    total_residual_pure,
+)
 
 if TYPE_CHECKING:
     from dprelease.privacy.theorems.loss_bound import ComposedLoss
@@ -53,9 +59,9 @@ def delta(atom: Event, epsilon: Fraction) -> Fraction:
     Which theorem: `curves.lattice` (integer noise on one cell), `continuous_laplace_delta`, `curves.gaussian` (any
     number of cells, by the L2 sensitivity), `curves.collapse` or zCDP (Canonne, Kamath and Steinke 2020, Proposition
     12) for a discrete Gaussian on several cells (where their changes are known by norms alone, too), `bounded_range`,
-    the three losses of K-norm noise (`lattice.knorm_top`), randomized response for everything else that is pure. A
-    larger change of a cell never lowers a curve, so the worst-case shifts suffice; with several, the largest delta
-    counts.
+    `joint.total_residual` for its own draw, the three losses of K-norm noise (`lattice.knorm_top`), randomized
+    response for everything else that is pure. A larger change of a cell never lowers a curve, so the worst-case shifts
+    suffice; with several, the largest delta counts.
 
     Args:
         atom: One draw.
@@ -144,6 +150,8 @@ def _delta(atom: Event, epsilon: Fraction) -> Fraction:
             return as_delta(-real(_top(atom)) * CONTEXT.expm1(real(epsilon - 1 / atom.scale)))
         case DiscreteLaplace() | Laplace() | KNorm():
             return response_delta(pure or Fraction(0), epsilon)
+        case TotalResidual():
+            return total_residual_delta(atom, epsilon)
         case Approximate():
             return min(Fraction(1), atom.delta + (1 - atom.delta) * response_delta(atom.epsilon, epsilon))
         case Gaussian():
@@ -186,6 +194,8 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
             return upper(real(1 / atom.scale) + CONTEXT.log1p(-real(delta) / real(_top(atom))))
         case DiscreteLaplace() | Laplace() | KNorm():
             return response_epsilon(_pure(atom) or Fraction(0), delta)
+        case TotalResidual():
+            return total_residual_guess(atom, delta)
         case Approximate():
             return response_epsilon(atom.epsilon, (delta - atom.delta) / (1 - atom.delta))
         case Gaussian():
@@ -296,6 +306,8 @@ def _pure(atom: Event) -> Fraction | None:
             return atom.sensitivity.l1 / atom.scale
         case KNorm():
             return atom.gauge / atom.scale
+        case TotalResidual():
+            return total_residual_pure(atom)
         case BoundedRange():
             return atom.epsilon
         case Approximate() if atom.delta == 0:

@@ -14,11 +14,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dprelease.privacy.theorems.loss_laws import Bell, Family, Ramp, Response, Smooth, Staircase, Triple
+from dprelease.privacy.theorems.loss_laws import Bell, Family, Pair, Ramp, Response, Smooth, Staircase, Triple
 
 __all__ = ["CellLaw", "Total", "total_of"]
 
-Kind = Literal["response", "triple", "staircase", "smooth", "bell", "ramp"]
+Kind = Literal["response", "triple", "staircase", "smooth", "bell", "ramp", "pair"]
 
 
 class CellLaw(NamedTuple):
@@ -27,16 +27,21 @@ class CellLaw(NamedTuple):
     Attributes:
         kind: ``response`` (pure; size in ``value``), ``triple`` (K-norm; size in ``value``), ``smooth`` (continuous
             Laplace; size in ``value``), ``ramp`` (bounded range; size in ``value``), ``staircase`` (discrete
-            Laplace; scale in ``value``) or ``bell`` (discrete Gaussian; scale in ``value``).
+            Laplace; scale in ``value``), ``bell`` (discrete Gaussian; scale in ``value``) or ``pair`` (one of two
+            randomized responses; the larger size in ``value``).
         value: The size or the scale.
         shift: Whole steps that the coordinate moves; 1 where the size is in ``value``.
         mass: Of a ``triple`` the chance of its largest loss; else 0.
+        small: Of a pair the smaller size, at most ``value``.
+        alike: Of a pair the probability of the larger one.
     """
 
     kind: Kind
     value: Fraction
     shift: int = 1
     mass: Fraction = Fraction(0)
+    small: Fraction = Fraction(0)
+    alike: Fraction = Fraction(1)
 
     @property
     def top(self) -> Fraction:
@@ -52,6 +57,8 @@ class CellLaw(NamedTuple):
             return self.value * (2 if self.kind == "response" else 1)
         if self.kind == "staircase":
             return 2 / self.value
+        if self.kind == "pair":
+            return _gcd(self.value - self.small, 2 * self.small)
         return self.shift / self.value**2 if self.kind == "bell" else None
 
 
@@ -102,7 +109,7 @@ class Total:
 
 def _span(family: Family) -> float:
     """A loss that one draw of the family exceeds rarely or never."""
-    if isinstance(family, Response | Triple | Smooth | Ramp):
+    if isinstance(family, Response | Triple | Smooth | Ramp | Pair):
         return float(family.size.max())
     if isinstance(family, Staircase):
         return float((family.rate * family.shift).max())
@@ -132,10 +139,11 @@ def total_of(parts: Counter[CellLaw], squared: Fraction = Fraction(0)) -> Total:
     )
 
 
-def _order(item: tuple[CellLaw, int]) -> tuple[str, float, int, int, int, float]:
+def _order(item: tuple[CellLaw, int]) -> tuple[str, float, int, int, int, float, float, float]:
     """A total order that compares floats first: fractions compare slowly. A mass is a float itself."""
     part = item[0]
-    return part.kind, float(part.value), part.shift, part.value.numerator, part.value.denominator, float(part.mass)
+    exact = part.value.numerator, part.value.denominator
+    return part.kind, float(part.value), part.shift, *exact, float(part.mass), float(part.small), float(part.alike)
 
 
 def _dyadic(value: Fraction) -> Fraction:
@@ -152,11 +160,23 @@ def _family(members: list[tuple[CellLaw, int]]) -> Family:
         return Bell(counts, values, shifts)
     if kind == "triple":
         return Triple(counts, values, np.array([float(part.mass) for part, _ in members]))
+    if kind == "pair":
+        exact = [(part.small, part.value - part.small, part.alike, 1 - part.alike) for part, _ in members]
+        return Pair(
+            counts, values, *(np.array([float(each) for each in column]) for column in zip(*exact, strict=True))
+        )
     if kind in ("smooth", "ramp"):
         return (Smooth if kind == "smooth" else Ramp)(counts, values)
     if kind == "staircase" and shifts.max() > 1:
         return Staircase(counts, 1 / values, shifts)
     return Response(counts, np.array([float(part.top) for part, _ in members]))
+
+
+def _gcd(one: Fraction, other: Fraction) -> Fraction:
+    """The greatest rational of which two that are 0 or more are whole multiples."""
+    bottom = lcm(one.denominator, other.denominator)
+    top = gcd(one.numerator * (bottom // one.denominator), other.numerator * (bottom // other.denominator))
+    return Fraction(top, bottom)
 
 
 def _common_step(parts: Iterable[CellLaw]) -> Fraction:
@@ -167,14 +187,7 @@ def _common_step(parts: Iterable[CellLaw]) -> Fraction:
         if step is None:
             return Fraction(0)
         smallest = step if smallest is None else min(step, smallest)
-        denominator = lcm(common.denominator, step.denominator)
-        common = Fraction(
-            gcd(
-                common.numerator * (denominator // common.denominator),
-                step.numerator * (denominator // step.denominator),
-            ),
-            denominator,
-        )
+        common = _gcd(common, step)
         if common * 2**24 < smallest:
             return Fraction(0)
     return common

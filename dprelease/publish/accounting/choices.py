@@ -13,7 +13,7 @@ from dprelease.privacy.event import Approximate
 from dprelease.publish.accounting.glossary import quantity_words
 from dprelease.publish.numbers import at_most, percent
 
-__all__ = ["asked_and_planned", "draw_row", "joins", "laws_of_loss", "other_ways"]
+__all__ = ["asked_and_planned", "draw_row", "joins", "joins_by_total", "laws_of_loss", "other_ways"]
 
 _CHOICE = ("ε = score range / scale", "each choice that one unit can move")
 _RHO, _SELECTION = "ρ = L2² / (2 · scale²)", "a selection of keys"
@@ -22,6 +22,7 @@ _WORDS = {  # by mechanism: the noise, how a loss follows from sensitivity and s
     "discrete_gaussian": ("discrete Gaussian", _RHO, "Gaussian noise"),
     "count_knorm": ("K-norm (counts)", "ε = gauge / scale", "K-norm noise"),
     "linf_knorm": ("K-norm (largest change)", "ε = gauge / scale", "K-norm noise"),
+    "total_residual": ("total and residuals", "ε = gauge / scale", "noise on a total and residuals"),
     "exponential_quantile": ("exponential mechanism", *_CHOICE),
     "exponential_top_k": ("exponential mechanism", *_CHOICE),
     "laplace_threshold": ("discrete Laplace, threshold", "ε = L1 / scale and δ", f"{_SELECTION} with Laplace noise"),
@@ -137,8 +138,13 @@ def laws_of_loss(plan: ReleasePlan) -> str:
 
 
 def joins(plan: ReleasePlan) -> bool:
-    """Whether a draw hides several numbers of a cell together."""
-    return any(step.joined for step in plan.steps)
+    """Whether a draw hides several numbers of a cell together, in a norm of their own."""
+    return any(step.joined and step.mechanism != "total_residual" for step in plan.steps)
+
+
+def joins_by_total(plan: ReleasePlan) -> bool:
+    """Whether a draw hides counts of a cell by way of their total."""
+    return any(step.mechanism == "total_residual" for step in plan.steps)
 
 
 def other_ways(plan: ReleasePlan) -> list[dict[str, str]]:

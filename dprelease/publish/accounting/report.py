@@ -13,7 +13,14 @@ from dprelease.plan.explain.facts import budget_facts, invariant_facts, loss_fac
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.filters import account_loss
-from dprelease.publish.accounting.choices import asked_and_planned, draw_row, joins, laws_of_loss, other_ways
+from dprelease.publish.accounting.choices import (
+    asked_and_planned,
+    draw_row,
+    joins,
+    joins_by_total,
+    laws_of_loss,
+    other_ways,
+)
 from dprelease.publish.accounting.curves import profile_of
 from dprelease.publish.accounting.drawings import history_figures, profile_figure, trade_off_figure
 from dprelease.publish.accounting.error_tables import SIZES, error_facts, error_rows
@@ -275,6 +282,7 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "allocation": [_allocated(each) for each in allocation(plan)],
         "steps": [draw_row(step) for step in plan.steps[:MOST_ROWS]],
         "joins": joins(plan),
+        "joins_by_total": joins_by_total(plan),
         "outputs": asked_and_planned(plan, MOST_ROWS),
         "error_sizes": [f"{size:,}" for size in SIZES],
         "error_rows": error_rows(plan),

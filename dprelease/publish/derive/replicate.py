@@ -6,6 +6,7 @@ generator is what it needs. Nothing here may be used to hide anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 
@@ -20,6 +21,7 @@ from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
 from dprelease.noise.mechanisms.lattice_ball import numerator
+from dprelease.noise.mechanisms.total_residual import TotalResidualLaw
 from dprelease.plan.design.workload_design import design_of, lattice
 from dprelease.plan.document import ReleasePlan, Workload
 
@@ -69,6 +71,8 @@ def noise_of(law: Law, parts: int, size: int, chance: np.random.Generator) -> Fl
     """
     if isinstance(law, KNormLaw):
         return _knorm(law, size, chance)
+    if isinstance(law, TotalResidualLaw):
+        return _total_residual(law, size, chance)
     if isinstance(law, DiscreteLaplaceLaw):
         return np.stack([_laplace(law.scale, size, chance) for _ in range(parts)])
     if isinstance(law, DiscreteGaussianLaw):
@@ -116,6 +120,27 @@ def _knorm(law: KNormLaw, size: int, chance: np.random.Generator) -> Floats:
     whole = np.where(place < first, 1 + np.floor(part * radius), np.floor(part * (radius + 1)))
     whole = np.where(place == first, 0.0, whole)
     return np.asarray(whole[1:] - whole[0])
+
+
+def _total_residual(law: TotalResidualLaw, size: int, chance: np.random.Generator) -> Floats:
+    """Term, radius, total and a point of the cube, as ``total_residual`` draws them."""
+    k = law.dimension
+    radius_scale, total_scale = law.scale / (2 * (1 - law.share)), law.scale / (2 * law.share)
+    # logarithms: the numbers of a hundred and seventy counts and more are too large for floats
+    even = np.array([math.log(h) for h in numerator("linf", k)])
+    odd = np.array([math.log(h) for h in numerator("count", k - 1)]) + k * math.log(2)
+    even -= np.arange(len(even)) / float(radius_scale)
+    odd -= np.arange(len(odd)) / float(radius_scale) + 1 / float(law.scale)
+    logs = np.concatenate([even, even - 1 / float(total_scale), odd, odd])
+    weights = np.exp(logs - logs.max())
+    term = chance.choice(len(weights), size, p=weights / weights.sum())
+    starts = np.cumsum([0, len(even), len(even), len(odd)])
+    branch = np.searchsorted(starts, term, side="right") - 1
+    radius = 2.0 * (term - starts[branch]) + (branch >= 2)
+    for _ in range(k + 1):
+        radius = radius + 2 * _geometric(radius_scale, size, chance)
+    total = np.array([0, -2, 1, -1])[branch] + np.array([2, -2, 2, -2])[branch] * _geometric(total_scale, size, chance)
+    return np.asarray(np.floor(chance.random((k, size)) * (radius + 1)) + (total - radius) / 2)
 
 
 def check_size(plan: ReleasePlan, used: Collection[str]) -> None:

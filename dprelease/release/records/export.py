@@ -57,6 +57,8 @@ _ROUND = Fraction(3, 2)  # r^2
 _SLACK = Fraction(1, 10**12)  # at least k: h < 2.8e-13, so log((1 + h) / (1 - h)) < 5.7e-13
 _NOTES = {
     "knorm": "a K-norm draw is written as randomized response of its epsilon (zcdp: by its own rho)",
+    "total_residual": "a draw of a total with residuals is written as randomized response of its epsilon (zcdp: its "
+    "own rho)",
     "bounded_range": "a choice is written as randomized response of its range (zcdp: range^2 / 8)",
     "approximate": "a selection of keys is written as randomized response of its epsilon; its delta is in `reveals`",
     "parallel": "draws on parts of the units are written as what the worst parts cost",

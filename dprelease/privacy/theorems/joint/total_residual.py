@@ -1,0 +1,127 @@
+"""The privacy loss of one total-and-residual draw: exactly four outcomes, and randomized responses that make them up.
+
+Where one row comes or goes, the residual norm max |2 z - m| moves by one up or down, and |m| too: with e1 and e0 the
+rates of the two, the loss is X e1 + Y e0 for signs X and Y, the same for every row. Under both data sets X Y = 1 has
+one probability a. So the pair is, with probability a, randomized response of epsilon e1 + e0, and else of |e1 - e0|;
+the first of them dominates the second, so that a larger a never costs less. With q = exp(-e1), s = exp(-e0),
+
+    a / (1 - a) = (1 + q s) / (q + s) * (1 + c) / (1 - c),
+    c = tanh(e0 / 2) tanh(e1 / 2)^k A_k(-q) / A_k(q),
+
+A_k the Eulerian polynomial. At c = 0 the pair is that of two independent randomized responses of e1 and e0. Where c is
+negative, 0 is taken. Proofs: docs/proofs/total-residual.md. Where more than one row changes, the draw is taken for
+randomized response of its epsilon.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dprelease.privacy.event import TotalResidual
+from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.theorems.inverse import as_delta
+
+__all__ = [
+    "ResponsePair",
+    "response_pair",
+    "total_residual_delta",
+    "total_residual_guess",
+    "total_residual_pure",
+    "total_residual_rho",
+]
+
+_PAD = CONTEXT.mpf(10) ** -40  # far above the rounding of A_k(-q) / A_k(q) in 60 digits, which is at most 1 in size
+
+
+class ResponsePair(NamedTuple):
+    """Randomized response of ``large`` with probability ``alike``, else of ``small``.
+
+    Attributes:
+        large: The larger epsilon, which is that of the draw.
+        small: The smaller one, 0 or more.
+        alike: At least the probability of the larger one, at most 1.
+    """
+
+    large: Fraction
+    small: Fraction
+    alike: Fraction
+
+
+def total_residual_pure(draw: TotalResidual) -> Fraction:
+    """The epsilon of the draw at delta 0: every row has norm 1, and norms add up."""
+    return draw.rows / draw.scale
+
+
+@lru_cache(maxsize=1 << 12)
+def response_pair(draw: TotalResidual) -> ResponsePair:
+    """The pair of responses that dominates a draw: its own where one row changes and c is not negative."""
+    large = total_residual_pure(draw)
+    if draw.rows != 1:
+        return ResponsePair(large, Fraction(0), Fraction(1))
+    total, residual = draw.share * large, (1 - draw.share) * large
+    coupled = _coupling(draw.dimension, real(residual), real(total))
+    q, s = CONTEXT.exp(-real(residual)), CONTEXT.exp(-real(total))
+    apart = (q + s) * (1 - coupled) / ((1 + q * s) * (1 + coupled))
+    return ResponsePair(large, residual - total, min(Fraction(1), upper(1 / (1 + apart))))
+
+
+def _coupling(dimension: int, residual: Any, total: Any) -> Any:
+    """The c of the module, or 0 if that is larger; rounded up, and below 1."""
+    q = CONTEXT.exp(-residual)
+    plus = minus = CONTEXT.mpf(0)
+    for coefficient in reversed(_eulerian(dimension)):
+        plus, minus = plus * q + coefficient, minus * -q + coefficient
+    ratio = min(minus / plus + _PAD, CONTEXT.mpf(1))
+    return max(CONTEXT.mpf(0), CONTEXT.tanh(total / 2) * CONTEXT.tanh(residual / 2) ** dimension * ratio)
+
+
+@lru_cache(maxsize=256)
+def _eulerian(n: int) -> tuple[int, ...]:
+    """The Eulerian numbers A(n, 0), ..., A(n, n - 1): A(n+1, j) = (j+1) A(n, j) + (n+1-j) A(n, j-1)."""
+    row = [1]
+    for m in range(1, n):
+        row = [(j + 1) * a + (m + 1 - j) * b for j, (a, b) in enumerate(zip([*row, 0], [0, *row], strict=True))]
+    return tuple(row)
+
+
+def total_residual_delta(draw: TotalResidual, epsilon: Fraction) -> Fraction:
+    """Delta at epsilon >= 0: that of each response, weighted; rounded up."""
+    pair = response_pair(draw)
+    parts = ((pair.large, pair.alike), (pair.small, 1 - pair.alike))
+    return as_delta(sum(real(mass) * _response_delta(size, epsilon) for size, mass in parts))
+
+
+def _response_delta(size: Fraction, epsilon: Fraction) -> Any:
+    if epsilon >= size:
+        return CONTEXT.mpf(0)
+    return -CONTEXT.expm1(real(epsilon - size)) / (1 + CONTEXT.exp(-real(size)))
+
+
+def total_residual_guess(draw: TotalResidual, delta: Fraction) -> Fraction:
+    """An epsilon >= 0 whose delta is about this one: the curve is straight in exp(epsilon) on either side of small."""
+    pair = response_pair(draw)
+    parts = [(real(pair.alike), pair.large), (real(1 - pair.alike), pair.small)]
+    for responses in (parts[:1], parts):
+        tops = [share / (1 + CONTEXT.exp(-real(size))) for share, size in responses]
+        slope = sum(top * CONTEXT.exp(-real(size)) for top, (_, size) in zip(tops, responses, strict=True))
+        left = sum(tops) - real(delta)
+        found = CONTEXT.log(left / slope) if left > 0 else CONTEXT.mpf(0)
+        if found >= real(pair.small):
+            break
+    return min(pair.large, upper(found))
+
+
+@lru_cache(maxsize=1 << 12)
+def total_residual_rho(draw: TotalResidual) -> Fraction:
+    """Its zero-concentrated loss, rounded up: the mean of the loss, a L tanh(L / 2) + (1 - a) S tanh(S / 2).
+
+    With t = order - 1/2 the moment of the loss is cosh(e1 t) cosh(e0 t) + c sinh(e1 t) sinh(e0 t) over its value at
+    1/2. For 0 <= c <= 1 all zeros of that function are imaginary (Lee and Yang 1952, for two spins), so that its
+    logarithm is concave in t^2 and lies below its tangent at order 1: Renyi divergences are at most rho times the
+    order (docs/proofs/total-residual.md, section 4).
+    """
+    pair = response_pair(draw)
+    parts = ((pair.large, pair.alike), (pair.small, 1 - pair.alike))
+    return upper(sum(real(mass) * real(size) * CONTEXT.tanh(real(size) / 2) for size, mass in parts))
