@@ -27,7 +27,7 @@ from dprelease.ledger.tables.opening import Opening
 from dprelease.ledger.tables.published import Evidence, lacking
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, Head
-from dprelease.privacy.filters import Spent, spent_on
+from dprelease.privacy.filters import Spent, spent_before
 
 __all__ = ["recover"]
 
@@ -174,7 +174,7 @@ class _Recovery:
     def _cost(self, charge: Charge, period: str) -> Balance:
         """What a release adds to the balance of an account."""
         account = self.write.state.accounts[charge.account.name].account
-        spent = spent_on(terms_of(account), charge.events)
+        spent = spent_before(terms_of(account), charge.events)  # when it was charged is not known
         series = {digest_of(charge.events): 1} if account.composition == "pld" else {}
         windows = dict.fromkeys(account.stretches(period), spent)
         return Balance(account=account.name, opened=0, spent=spent, windows=windows, series=series)

@@ -67,13 +67,13 @@ from pydantic import Field, model_validator
 
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, PlanError, UnsupportedEvent
-from dprelease.privacy.accountants.base import Atoms, atoms, rest_epsilon, taken
+from dprelease.privacy.accountants.base import Atoms, atoms, plain_rho, rest_epsilon, taken
 from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.rdp import curve_of
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import exact_sum, total_rho
 from dprelease.privacy.budget import Budget, Loss
-from dprelease.privacy.event import Composed, Event, Repeated
+from dprelease.privacy.event import Approximate, Composed, Event, KNorm, Parallel, Repeated
 from dprelease.privacy.rounding import real, upper
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon
 from dprelease.privacy.theorems.conversion import epsilon_at
@@ -87,6 +87,7 @@ __all__ = [
     "account_rho",
     "read",
     "series_loss",
+    "spent_before",
     "spent_on",
     "within",
 ]
@@ -158,8 +159,8 @@ class Terms(Value):
 def spent_on(terms: Terms, event: Event) -> Spent:
     """What an event costs such an account: exact, or rounded up.
 
-    Epsilons, rho and deltas are exact, and so is the Renyi divergence of Gaussian noise; that of other noise is
-    rounded up in its 30th digit.
+    Epsilons and deltas are exact, and so are rho and the Renyi divergence of Gaussian noise; those of other noise are
+    rounded up in their 30th digit.
 
     Raises:
         UnsupportedEvent: If the account's composition has no theorem for it.
@@ -175,6 +176,38 @@ def spent_on(terms: Terms, event: Event) -> Spent:
     else:
         loss = _epsilons(atoms(event))
     return Spent(loss=_short(loss), reveals=_short(found.spent))
+
+
+def spent_before(terms: Terms, event: Event) -> Spent:
+    """What the same event was charged before the losses of pure noise were read exactly: never less than `spent_on`.
+
+    For entries that were made then: what is recorded stands, and what an entry leaves to be worked out is worked out as
+    it was. Laplace and other pure noise cost a rho of ``plain_rho``, and K-norm noise the Renyi divergence of
+    randomized response (docs/decisions/0050-what-pure-noise-costs.md).
+
+    Raises:
+        UnsupportedEvent: As there.
+    """
+    if terms.composition not in ("zcdp", "rdp"):
+        return spent_on(terms, event)
+    found = peeled(atoms(event))
+    if terms.composition == "zcdp":
+        loss = exact_sum(n * plain_rho(atom) for atom, n in atoms(event).items())
+    else:
+        loss = _divergence(_excess(terms), peeled(atoms(_as_response(event))).atoms)
+    return Spent(loss=_short(loss), reveals=_short(found.spent))
+
+
+def _as_response(event: Event) -> Event:
+    """The event with each K-norm draw as any pure draw of its epsilon."""
+    match event:
+        case KNorm():
+            return Approximate(epsilon=event.gauge / event.scale)
+        case Repeated():
+            return event.model_copy(update={"event": _as_response(event.event)})
+        case Composed() | Parallel():
+            return event.model_copy(update={"events": tuple(map(_as_response, event.events))})
+    return event
 
 
 def read(terms: Terms, spent: Spent, delta: Fraction) -> Loss:

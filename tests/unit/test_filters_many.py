@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import UnsupportedEvent
+from dprelease.privacy.accountants.base import zcdp_rho
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -18,7 +19,7 @@ from dprelease.privacy.event import (
     Sensitivity,
 )
 from dprelease.privacy.filters import account_loss, account_rho
-from dprelease.privacy.theorems.concentrated import rho_to_epsilon
+from dprelease.privacy.theorems.concentrated import laplace_rho, response_rho, rho_to_epsilon
 
 F = Fraction
 DELTA = F(1, 10**6)
@@ -54,13 +55,16 @@ def test_basic_adds_epsilons_and_deltas() -> None:
 
 def test_zcdp_adds_rho_and_reads_it_at_what_reveals_leave() -> None:
     events = [*RELEASES, selection(DiscreteGaussian, F(1, 10**7)), DiscreteGaussian(scale=F(50), sensitivity=ROWS)]
-    rho = 2 * F(3, 200) + 4 * F(1, 200) + F(150, 20000) + F(1, 200) + F(150, 5000)
+    wide = zcdp_rho(DiscreteLaplace(scale=F(100), sensitivity=ROWS))
+    assert F(149, 20000) < wide < F(150, 20000)
+    pure = 3 * laplace_rho(F(10), 1) + wide + response_rho(F(1, 10))
+    rho = F(3, 200) + 4 * F(1, 200) + F(150, 5000) + pure
     assert account_rho(events, DELTA) == rho
     shown = 1 - (1 - F(1, 10**7)) ** 3
     loss = account_loss("zcdp", events, DELTA)
     assert loss.epsilon == rho_to_epsilon(rho, (DELTA - shown) / (1 - shown))
     assert loss.delta == DELTA
-    assert account_loss("zcdp", RELEASES[1:3], DELTA).epsilon == rho_to_epsilon(F(4, 200) + F(150, 20000), DELTA)
+    assert account_loss("zcdp", RELEASES[1:3], DELTA).epsilon == rho_to_epsilon(F(4, 200) + wide, DELTA)
     for delta in (F(2, 10**7), F(3, 10**7) - F(1, 10**13)):
         with pytest.raises(UnsupportedEvent):
             account_loss("zcdp", events, delta)

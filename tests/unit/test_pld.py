@@ -75,9 +75,9 @@ def masses(part: Part) -> tuple[np.ndarray, np.ndarray]:
     "part",
     [
         Part("response", Fraction(7, 10)),
-        Part("pair", Fraction(7, 10), 1, Fraction(3, 10), Fraction(53, 100)),
-        Part("pair", Fraction(9), 1, Fraction(1, 1000), Fraction(99, 100)),
-        Part("pair", Fraction(1, 500), 1, Fraction(1, 800), Fraction(1, 2)),
+        Part("pair", Fraction(7, 10), small=Fraction(3, 10), alike=Fraction(53, 100)),
+        Part("pair", Fraction(9), small=Fraction(1, 1000), alike=Fraction(99, 100)),
+        Part("pair", Fraction(1, 500), small=Fraction(1, 800), alike=Fraction(1, 2)),
         Part("ramp", Fraction(3, 2)),
         Part("ramp", Fraction(1, 500)),
         Part("smooth", Fraction(3, 2)),

@@ -283,7 +283,7 @@ def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
         return
     events = charge.events if charge.events else walked.contents.events(charge.digest)
     terms, worked = terms_of(stand.account), walked.memo
-    price = worked.price(terms, charge.digest or digest_of(events), events)
+    price = worked.price(terms, charge.digest or digest_of(events), events, charge.spent)
     if charge.spent not in (None, price):
         walked.say(at, f"what is added to account {name} is not what its draws cost")
     if tuple(facts.window for facts in charge.windows) != stand.account.stretches(period):

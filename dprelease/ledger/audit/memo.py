@@ -16,7 +16,7 @@ from dprelease.plan.document import Account
 from dprelease.plan.document.account import AccountLosses
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
-from dprelease.privacy.filters import Spent, Terms, read, spent_on
+from dprelease.privacy.filters import Spent, Terms, read, spent_before, spent_on
 from dprelease.privacy.periods import EVERY
 from dprelease.privacy.rounding import log_of
 from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
@@ -73,15 +73,19 @@ class Memo:
     """Remembers by content, so that nothing here can be out of date."""
 
     def __init__(self) -> None:
-        self._prices: dict[tuple[Terms, str], Spent] = {}
+        self._prices: dict[tuple[Terms, str], tuple[Spent, Spent]] = {}
         self._losses: dict[tuple[Terms, Spent, Fraction], Loss] = {}
 
-    def price(self, terms: Terms, digest: str, events: Composed) -> Spent:
-        """What draws add to an account."""
+    def price(self, terms: Terms, digest: str, events: Composed, told: Spent | None) -> Spent:
+        """What draws add to an account: as they were charged, where that is today's price or the higher one before it.
+
+        An entry that leaves it to be worked out is older than today's price.
+        """
         key = (terms, digest)
         if key not in self._prices:
-            self._prices[key] = spent_on(terms, events)
-        return self._prices[key]
+            self._prices[key] = spent_on(terms, events), spent_before(terms, events)
+        now, before = self._prices[key]
+        return before if told in (None, before) else now
 
     def loss(self, terms: Terms, spent: Spent, delta: Fraction) -> Loss:
         """A total as (epsilon, delta)."""

@@ -24,7 +24,7 @@ from dprelease.ledger.model.entry import (
 from dprelease.plan.document import Account, Head
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Approximate, Composed, Concentrated, Event
-from dprelease.privacy.filters import Spent, Terms, spent_on
+from dprelease.privacy.filters import Spent, Terms, spent_before
 from dprelease.privacy.periods import EVERY
 
 __all__ = [
@@ -258,7 +258,7 @@ def _opened(past: Stand | None, body: Opened, at: int, head: Head) -> Stand:
 def _charged(stand: Stand, charge: Charged, at: int, head: Head, contents: Contents) -> Stand:
     events = charge.events if charge.events is not None else contents(charge.digest)
     if charge.spent is None:  # an entry of an older schema: the same sum, worked out now
-        charge = charge.model_copy(update={"spent": spent_on(terms_of(stand.account), events)})
+        charge = charge.model_copy(update={"spent": spent_before(terms_of(stand.account), events)})
     stand.charged[at] = Paid(charge, events)
     return replace(stand, balance=charged_balance(stand.balance, charge), head=head)
 

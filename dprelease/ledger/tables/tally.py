@@ -22,7 +22,7 @@ from dprelease.ledger.model.store import Rows
 from dprelease.ledger.tables import view
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import Composed
-from dprelease.privacy.filters import Spent, spent_on
+from dprelease.privacy.filters import Spent, spent_before
 
 __all__ = ["Part", "Taken", "Tally", "tally"]
 
@@ -162,7 +162,7 @@ class _Walk:
             events = Composed.model_validate(charge["events"])
             self._draws[digest_of(events)] = events
             terms = terms_of(self._state.accounts[charge["facts"]["name"]].account)
-            return Part(digest_of(events), spent_on(terms, events), windows, digest_of(events))
+            return Part(digest_of(events), spent_before(terms, events), windows, digest_of(events))
         digest, spent = charge["digest"], charge.get("spent") or {}
         view.events(self._rows, self._draws, digest)
         key = (digest, spent.get("loss", "0"), spent.get("reveals", "0"), *windows)

@@ -21,7 +21,7 @@ from dprelease.ledger.tables import view
 from dprelease.ledger.tables.plans import Planned, Plans, Times
 from dprelease.ledger.tables.tally import tally
 from dprelease.plan.document import Account
-from dprelease.privacy.filters import Spent, spent_on
+from dprelease.privacy.filters import Spent, spent_before
 
 __all__ = ["Seen", "is_named_now", "named", "promise", "spread_of"]
 
@@ -93,7 +93,7 @@ class Seen:
             if name in stands and stands[name].account.window is not None:
                 spent = charge.spent
                 if spent is None:
-                    spent = spent_on(terms_of(stands[name].account), charge.events) if charge.events else Spent()
+                    spent = spent_before(terms_of(stands[name].account), charge.events) if charge.events else Spent()
                 self._paid.setdefault(name, {})[at] = (plan.times.get(name, _UNKNOWN) if plan else _UNKNOWN), spent
 
     def follow(self, at: int, body: Body, stands: Mapping[str, Stand]) -> Iterator[str]:

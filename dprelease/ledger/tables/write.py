@@ -17,7 +17,7 @@ from dprelease.ledger.model.reservation import StepKey
 from dprelease.ledger.model.store import Rows, identity
 from dprelease.ledger.tables import view
 from dprelease.plan.document import Account
-from dprelease.privacy.filters import spent_on
+from dprelease.privacy.filters import spent_before
 
 __all__ = ["Write", "record_migration"]
 
@@ -79,7 +79,7 @@ class Write:
         if charge.spent is not None or charge.events is None:
             return charge
         terms = terms_of(self.state.accounts[charge.facts.name].account)
-        return charge.model_copy(update={"spent": spent_on(terms, charge.events)})
+        return charge.model_copy(update={"spent": spent_before(terms, charge.events)})
 
     def keep(self, payload: bytes) -> str:
         """Keep bytes under their digest, once."""

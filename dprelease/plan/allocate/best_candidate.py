@@ -167,9 +167,10 @@ def _too_dear(burden: float, budget: Budget) -> str:
 def _allowed(spec: ReleaseSpec, queries: Sequence[int]) -> list[Candidate]:
     """The candidates that a domain may take; workloads and ranges have Gaussian noise, and their budget is a rho."""
     noise, asked = spec.privacy.noise, list(spec.queries.values())
-    if noise == "auto":
+    if noise in ("auto", "knorm"):
         gaussian = any(asked[at].marginals is not None or asked[at].ranges is not None for at in queries)
-        return [each for each in CANDIDATES if each.noise == "gaussian" or not gaussian]
+        possible = [each for each in CANDIDATES if each.noise == "gaussian" or not gaussian]
+        return [each for each in possible if noise == "auto" or each.form.knorm]
     return [each for each in CANDIDATES if each.noise == noise and not each.form.knorm]
 
 

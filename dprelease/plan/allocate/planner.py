@@ -13,6 +13,7 @@ from dprelease.errors import BudgetTooSmall, PlanError
 from dprelease.noise import MECHANISMS
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
 from dprelease.plan.allocate.domain import Planning
+from dprelease.plan.allocate.overruled import overruled
 from dprelease.plan.design.accuracy import outputs
 from dprelease.plan.document import (
     Account,
@@ -71,13 +72,13 @@ def allocate(spec: ReleaseSpec, catalog: Catalog, accounts: Sequence[Account], f
         budget = spec.privacy.budget
         if pinned is not None:
             budget = Budget(epsilon=pinned.epsilon, rho=pinned.rho, delta=budget.delta)
-        choice = choose(planning, domain, parts[domain], budget, () if domain else fixed)
+        choice = choose(planning, domain, parts[domain], budget, () if domain else tuple(fixed))
         fixed += choice.fixed
         choices[domain] = choice
     lowered = planning.lowering.lower({domain: choice.domain.candidate.form for domain, choice in choices.items()})
     steps = _steps(lowered, choices)
     rest = choices.get("")
-    considered = rest.considered if rest is not None else ()
+    considered = (*overruled(rest), *rest.considered) if rest is not None else ()
     passed_over = _strategies(lowered, planning.lowering.ranges.values())
     return _plan(planning, lowered, steps, fingerprint, (*passed_over, *considered))
 

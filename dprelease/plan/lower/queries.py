@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
 
 from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.expressions.expression import ExpressionError
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
 from dprelease.noise.mechanisms.total_residual import FEWEST
@@ -18,14 +22,14 @@ from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
 from dprelease.plan.lower.unscaled import UnscaledStep, additive, choice, joint, ranking, selection
 from dprelease.plan.lower.workloads import LoweredWorkload, lowered_workload
-from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
+from dprelease.plan.resolve.grouping import both, expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 
 __all__ = ["KEYS", "LIST", "Lowered", "Lowering", "Term", "step_id", "word"]
 
 KEYS, LIST = "(keys)", "(list)"  # what a selection and a ranking answer; no measure can have such a name
-_MOST_JOINED = 60  # numbers per cell in one K-norm draw
+_MOST_JOINED = 240  # numbers per cell in one K-norm draw
 _SELECTING = Fraction(1, 2)  # of the release's delta, for all selections of keys together
 
 
@@ -137,12 +141,18 @@ class Lowering:
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
         found = []
-        for group in self.groups:
+        for at, group in enumerate(self.groups):
             if group.domain == domain:
                 needed = {quantity: None for chosen in forms_taken(group, form, self.quantities) for quantity in chosen}
-                counts = sum(self._counts(group, each) for each in needed)
-                found.append((tuple(needed), form.knorm and counts > 1, form.residuals and counts >= FEWEST))
-        return tuple(found)
+                counts = sum(self._counts(group, each) for each in needed) if form.knorm else 0
+                found.append((tuple(needed), self._cells[at] if counts else None, counts))
+        joined = Counter[object]()
+        for _, cells, counts in found:
+            joined[cells] += counts
+        return tuple(
+            (needed, cells if joined[cells] > 1 else None, form.residuals and joined[cells] >= FEWEST)
+            for needed, cells, _ in found
+        )
 
     def lower(self, forms: Mapping[str, Form]) -> Lowered:
         """The drafts in these forms, one for each distinct aggregate of a domain, and what they feed.
@@ -161,9 +171,11 @@ class Lowering:
         drafts = self._selections(names)
         selected = {answer.query: at for at, draft in enumerate(drafts) for answer in draft.answers}
         for keys in self._joined(needs, forms):
+            grouping, counted = self._in_one(keys)
+            parts = list(dict.fromkeys(counted))  # two queries can count the same rows in other words
             residuals = forms.get(self.groups[keys[0][0]].domain, Form()).residuals
-            draft = self._draft(keys, needs, names, residuals=residuals)
-            for part, key in enumerate(keys):
+            draft = self._draft(keys, grouping, parts, needs, names, residuals=residuals)
+            for key, part in zip(keys, map(parts.index, counted), strict=True):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
                     feeds.setdefault((asked.query, asked.label), {})[place] = feed
@@ -182,32 +194,71 @@ class Lowering:
         plain = self.catalog.tables[group.grouping.table].unit_id is None and not group.grouping.private
         return plain and self.quantities[quantity].kind in ("rows", "nonnull")
 
+    @cached_property
+    def _cells(self) -> tuple[object, ...]:
+        """What groups have in common whose counts one K-norm draw can hide: the cells, whatever rows are looked at.
+
+        The rows are then said by each count, if that is not too long to write.
+        """
+        found: list[object] = []
+        for group in self.groups:
+            grouping, table = group.grouping, self.catalog.tables[group.grouping.table]
+            counted = {each for asked in group.members for form in asked.forms for each in form}
+            try:
+                for each in counted:
+                    both(grouping.where, self.quantities[each].where, table)
+            except ExpressionError:
+                found.append((group.domain, grouping))
+            else:
+                found.append((group.domain, grouping.model_copy(update={"where": None})))
+        return tuple(found)
+
     def _joined(self, needs: Needs, forms: Mapping[str, Form]) -> list[list[tuple[int, int]]]:
-        """The needs in the order of the spec; with ``knorm`` the counts of the same cells together."""
+        """The needs in the order of the spec; with ``knorm`` the counts of the same cells together.
+
+        Of more than fit into one draw as many go into each, so that their noise is the same: one more in one of two
+        draws of a hundred moves it by less than a thousandth.
+        """
         order = sorted(needs, key=lambda key: (needs[key][0][0].query, self._place(needs[key][0])))
         found: dict[object, list[tuple[int, int]]] = {}
         for at, quantity in order:
             group = self.groups[at]
             together = forms.get(group.domain, Form()).knorm and self._counts(group, quantity)
-            found.setdefault(at if together else (at, quantity), []).append((at, quantity))
-        return [
-            keys[start : start + _MOST_JOINED] for keys in found.values() for start in range(0, len(keys), _MOST_JOINED)
-        ]
+            found.setdefault(self._cells[at] if together else (at, quantity), []).append((at, quantity))
+        return [part for keys in found.values() for part in _in_parts(keys, _MOST_JOINED)]
 
     def _place(self, need: tuple[Asked, int]) -> tuple[int, int]:
         asked, part = need
         return list(self.measures[asked.name]).index(asked.label), part
 
-    def _draft(
-        self, keys: Sequence[tuple[int, int]], needs: Needs, names: set[str], *, residuals: bool
-    ) -> UnscaledStep:
-        grouping = self.groups[keys[0][0]].grouping
+    def _in_one(self, keys: Sequence[tuple[int, int]]) -> tuple[Grouping, list[Quantity]]:
+        """The cells of a draft, and what it counts in them; the ``where`` of each query if they look at other rows."""
+        groupings = [self.groups[at].grouping for at, _ in keys]
         quantities = [self.quantities[quantity] for _, quantity in keys]
+        if len(set(groupings)) == 1:
+            return groupings[0], quantities
+        table = self.catalog.tables[groupings[0].table]
+        moved = [
+            each.model_copy(update={"where": both(grouping.where, each.where, table)})
+            for grouping, each in zip(groupings, quantities, strict=True)
+        ]
+        return groupings[0].model_copy(update={"where": None}), moved
+
+    def _draft(
+        self,
+        keys: Sequence[tuple[int, int]],
+        grouping: Grouping,
+        quantities: list[Quantity],
+        needs: Needs,
+        names: set[str],
+        *,
+        residuals: bool,
+    ) -> UnscaledStep:
         fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
         answers = tuple(Answer(query=name, measure=label) for name, label in fed)
         step = step_id(next(iter(fed))[0], word(quantities), names)
         relation = self.spec.privacy.neighboring
-        if len(keys) > 1:
+        if len(quantities) > 1:
             return joint(step, grouping, quantities, answers, self.catalog, relation, residuals=residuals)
         make = choice if quantities[0].kind == "quantile" else additive
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
@@ -292,6 +343,13 @@ class Lowering:
             ranges=self.ranges[name].planned if name in self.ranges else None,
             goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
         )
+
+
+def _in_parts(keys: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int, int]]]:
+    """As few parts as can be, whose lengths differ by one at most."""
+    number = -(-len(keys) // most)
+    ends = [len(keys) * part // number for part in range(number + 1)]
+    yield from (keys[start:end] for start, end in pairwise(ends))
 
 
 def word(quantities: Sequence[Quantity]) -> str:

@@ -14,6 +14,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.spec.fields.document import QuerySpec
 
 __all__ = [
+    "both",
     "canonical_measures",
     "canonical_text",
     "exclusion_name",
@@ -36,6 +37,17 @@ def canonical_text(text: str | None, table: Table) -> str | None:
     if text is None:
         return None
     return parse(text, {column.name: column.type for column in table.columns}).text
+
+
+def both(first: str | None, second: str | None, table: Table) -> str | None:
+    """The canonical text of the filter that keeps what both keep; a row of which one says null is kept by neither.
+
+    Raises:
+        ExpressionError: If it would be too long.
+    """
+    if first is None or second is None:
+        return first or second
+    return canonical_text(f"({first}) AND ({second})", table)
 
 
 def grouping_of(query: QuerySpec, catalog: Catalog) -> Grouping:

@@ -1,4 +1,4 @@
-"""The true delta of many draws together at one epsilon, by inverting the Laplace transform of their privacy loss.
+"""The true delta of many draws together at one epsilon, by inverting the Laplace transform of their loss; and rho.
 
 With L the summed loss under P and K(z) = ln E exp(z L), the hockey-stick divergence is, for any theta > 0,
 
@@ -30,7 +30,7 @@ import numpy as np
 
 from dprelease.plan.verify.draws import Array, Cell, Draw, Loss, witnesses, worst
 
-__all__ = ["delta_of", "revealed"]
+__all__ = ["delta_of", "revealed", "total_rho"]
 
 _BIAS = 1e-6  # relative rise of delta by the extra Gaussian draw, before what is linear in it is taken off
 _ALIAS = 21.0  # exp(-21) = 1e-9: what the trapezoidal rule may add, relative to delta
@@ -249,3 +249,56 @@ def _product(loss: Loss, theta: float, omega: Array, weight: Array) -> tuple[Arr
             large = np.abs(product) * weight[kept] > 1e-15
             kept, product = kept[large], product[large]
     return kept, product
+
+
+def total_rho(draws: Mapping[Draw, int]) -> float:
+    """Of zero-concentrated privacy, of which the cells of a draw are a composition; the largest of a draw's ways.
+
+    A Gaussian cell costs shift^2 / (2 scale^2), a choice within a range epsilon^2 / 8, any other one the largest Renyi
+    divergence of its losses over the order. What reveals costs nothing here: its delta is counted apart
+    (``delta.revealed``).
+    """
+    return math.fsum(n * max(_rho(way) for way in draw) for draw, n in draws.items())
+
+
+def _rho(way: tuple[Cell, ...]) -> float:
+    return math.fsum(map(_steepest, way))
+
+
+_ORDERS = np.exp(np.linspace(math.log(1e-2), math.log(1e4), 91))  # less one, times the largest loss
+
+
+@lru_cache(maxsize=1 << 15)
+def _steepest(cell: Cell) -> float:
+    """The largest Renyi divergence over the order of one cell: its mean loss, at order 1, and looked for at all others.
+
+    Of Laplace noise on a vector of unknown whole changes no more than of all of it in one cell, and no more than its
+    squared L2 norm times what one step costs.
+    """
+    if cell.kind not in ("pure", "triple", "either", "laplace"):
+        return float(cell.rho)
+    if cell.norms is not None:
+        whole = all(norm.denominator == 1 for norm in (cell.norms.l1, cell.norms.l2_squared, cell.norms.linf))
+        one, all_in_one = (Cell("laplace", cell.value, int(c)) for c in (1, cell.norms.l1))
+        least = min(float(cell.norms.l2_squared) * _steepest(one), _steepest(all_in_one)) if whole else math.inf
+        return min(least, float(cell.rho))
+    orders = _ORDERS / float(cell.top)
+    others = Loss.of({cell: 1}).moments(orders) + _ORDERS
+    return min(float(cell.rho), max(_mean(cell), float(np.max(others / (orders * (1 + orders))))))
+
+
+def _mean(cell: Cell) -> float:
+    """The mean loss, term by term; of Laplace noise that moves by many steps from the mean distance to a point."""
+    size = float(cell.value)
+    if cell.kind == "triple":
+        return -cell.mass * size * math.expm1(-size)
+    if cell.kind in ("pure", "either"):  # of a response alike is 1
+        sizes = ((float(cell.alike), size), (1 - float(cell.alike), float(cell.small)))
+        return math.fsum(mass * each * math.tanh(each / 2) for mass, each in sizes)
+    rate = 1 / size
+    one, more = rate * math.tanh(rate / 2), cell.shift - 1
+    if more * rate < 1e-8:
+        return float(cell.rho) if more else one
+    # the mean of |x - c| - |x|: each step s further to the right adds 1 - 2 P(X > s), P(X > s) = r^(s+1) / (1 + r)
+    beyond = math.exp(-2 * rate) / (1 + math.exp(-rate)) * math.expm1(-rate * more) / math.expm1(-rate)
+    return one + rate * (more - 2 * beyond)

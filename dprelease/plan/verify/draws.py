@@ -12,7 +12,6 @@ outputs whose losses are the ends of one.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,14 +20,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["RANGE_PARTS", "Array", "Cell", "Draw", "Loss", "Norms", "log_moments", "witnesses", "worst"]
+__all__ = ["RANGE_PARTS", "Array", "Cell", "Draw", "Loss", "Norms", "log_moments", "top_mass", "witnesses", "worst"]
 
 Array = Any
 
 _DIRECT = 3  # below this scale a discrete Gaussian is summed over its lattice
 _MOST_MOVED = 2**12  # cells of a change vector that are listed one by one
 _LATTICE = 2**18  # the largest number of different losses that are listed
-_BOUNDED = ("pure", "laplace", "range", "either")
+_BOUNDED = ("pure", "laplace", "range", "triple", "either")
+_NORMS = 2**13  # over the number of columns: the scale from which on not every norm is summed, but every so many
 
 RANGE_PARTS = 1 << 16
 """Of so many parts of its range is the upper loss of a two-point pair a whole number."""
@@ -50,21 +50,24 @@ class Cell(NamedTuple):
     """One noisy number that one unit moves.
 
     Attributes:
-        kind: ``pure``: nothing is known but its epsilon (in ``value``). ``laplace``, ``gaussian``: discrete noise of
+        kind: ``pure``: nothing is known but its epsilon (in ``value``). ``triple``: the loss is ``value`` with chance
+            ``mass``, minus that with chance mass exp(-value), else 0. ``laplace``, ``gaussian``: discrete noise of
             scale ``value``. ``normal``: continuous Gaussian noise of scale ``value``. ``range``: the loss stays in an
             interval of length ``value``. ``reveal``: everything shows with probability ``value``. ``either``: a
             response of the loss ``value`` or of the loss ``small``, the first with the probability ``alike``.
         value: As above.
         shift: By how much it moves, in whole steps; of a range where the interval ends, in ``RANGE_PARTS``-ths of it.
         norms: The norms of noise on cells that move by an unknown vector.
-        small: As above.
-        alike: As above.
+        mass: See ``triple``.
+        small: See ``either``.
+        alike: See ``either``.
     """
 
-    kind: Literal["pure", "laplace", "gaussian", "normal", "range", "reveal", "either"]
+    kind: Literal["pure", "triple", "either", "laplace", "gaussian", "normal", "range", "reveal"]
     value: Fraction
     shift: int = 1
     norms: Norms | None = None
+    mass: float = 0.0
     small: Fraction = Fraction(0)
     alike: Fraction = Fraction(1)
 
@@ -79,13 +82,11 @@ class Cell(NamedTuple):
 
     @property
     def rho(self) -> Fraction:
-        """Its zero-concentrated loss where it does not reveal.
+        """A zero-concentrated loss, where it does not reveal: of Gaussian noise and ranges its own, else a bound of it.
 
-        Noise: squared L2 change / (2 scale^2); a range: its square / 8 (Cesar and Rogers 2021); one of two responses:
-        by its moments; else epsilon^2 / 2.
+        Noise: squared L2 change / (2 scale^2); a range: its square / 8 (Cesar and Rogers 2021); else epsilon^2 / 2.
+        What pure noise is charged by now is less: ``plan.verify.delta.total_rho``.
         """
-        if self.kind == "either":
-            return Fraction(_largest_slope(self))
         if self.kind in ("laplace", "gaussian", "normal"):
             return (self.norms.l2_squared if self.norms else Fraction(self.shift**2)) / self.value**2 / 2
         return Fraction(0) if self.kind == "reveal" else self.value**2 / (8 if self.kind == "range" else 2)
@@ -95,7 +96,7 @@ class Cell(NamedTuple):
         """The largest loss; the mean loss where none is largest."""
         if self.kind == "range":
             return self.value * self.shift / RANGE_PARTS
-        if self.kind in ("pure", "either"):
+        if self.kind in ("pure", "triple", "either"):
             return self.value
         one = self.shift / self.value
         return one if self.kind == "laplace" else one * one / 2
@@ -103,7 +104,7 @@ class Cell(NamedTuple):
     @property
     def step(self) -> Fraction | None:
         """What the differences of its losses are multiples of; None where they are not."""
-        if self.kind == "range":
+        if self.kind in ("range", "triple"):
             return self.value
         if self.kind == "either":
             return _common(self.value - self.small, 2 * self.small)
@@ -171,11 +172,12 @@ class _Group:
     counts: Array
     value: Array
     shift: Array
+    mass: Array
     small: Array
     alike: Array
 
     def part(self, rows: slice) -> _Group:
-        arrays = (self.counts, self.value, self.shift, self.small, self.alike)
+        arrays = (self.counts, self.value, self.shift, self.mass, self.small, self.alike)
         return _Group(self.kind, *(array[rows] for array in arrays))
 
     @property
@@ -197,6 +199,10 @@ class _Group:
             return sum(mass[:, None] * np.exp(np.multiply.outer(-below, z)) for below, mass in self._either)
         if self.kind == "pure":
             return 1 + np.exp(np.multiply.outer(-self.value, 1 + 2 * z))
+        if self.kind == "triple":
+            fall = np.exp(np.multiply.outer(-self.value, z))
+            top, low = self.mass[:, None], (self.mass * np.exp(-self.value))[:, None]
+            return top + (1 - top - low) * fall + low * fall**2
         rate = 1 / self.value
         power = np.multiply.outer(-rate, 1 + 2 * z)
         shift = self.shift[:, None]
@@ -214,7 +220,7 @@ class _Group:
 
     @property
     def _whole(self) -> Array:
-        if self.kind in ("range", "either"):
+        if self.kind in ("range", "triple", "either"):
             return np.ones(len(self.value))
         return 1 + np.exp(-self.value if self.kind == "pure" else -1 / self.value)
 
@@ -246,6 +252,10 @@ class _Group:
         elif self.kind == "range":
             apart, upper = round(value / step), float(self._upper[row])
             found, start = np.array([(1 - upper) * math.exp(-value * theta), upper]), -apart
+        elif self.kind == "triple":
+            apart, top, fall = round(value / step), float(self.mass[row]), math.exp(-value * theta)
+            low = top * math.exp(-value)
+            found, start = np.array([low * fall**2, (1 - top - low) * fall, top]), -2 * apart
         else:
             size = value if self.kind == "pure" else 1 / value
             apart = round(2 * size / step)
@@ -306,13 +316,12 @@ class Loss:
             sorts.setdefault("pure" if alone else cell.kind + "<" * small, []).append(cell)
         groups = []
         for name, members in sorts.items():
-            members.sort(
-                key=lambda cell: -cell.value if cell.kind in ("pure", "range", "either") else -cell.shift / cell.value
-            )
+            small_first = ("pure", "range", "triple", "either")
+            members.sort(key=lambda cell: -cell.value if cell.kind in small_first else -cell.shift / cell.value)
             values = [float(1 / c.value if c.kind == "laplace" and name == "pure" else c.value) for c in members]
             counts, shifts = np.array([cells[c] for c in members]), np.array([float(c.shift) for c in members])
-            pairs = (np.array([float(c.small) for c in members]), np.array([float(c.alike) for c in members]))
-            groups.append(_Group(name.rstrip("<"), counts, np.array(values), shifts, *pairs))
+            more = ((c.mass, float(c.small), float(c.alike)) for c in members)
+            groups.append(_Group(name.rstrip("<"), counts, np.array(values), shifts, *np.array([*more]).T))
         # 250 bits after the point: a sum of a thousand different rationals would have a denominator of 50,000
         whole = sum(n * ((cell.top.numerator << 250) // cell.top.denominator) for cell, n in cells.items())
         bounded = all(group.kind in _BOUNDED for group in groups)
@@ -326,16 +335,6 @@ class Loss:
 def log_moments(cells: Mapping[Cell, int], theta: Array) -> Array:
     """Ln E exp(theta (L - top)) of these cells together; theta is the Renyi order less one."""
     return Loss.of(cells).moments(theta)
-
-
-@lru_cache(maxsize=1 << 10)
-def _largest_slope(cell: Cell) -> float:
-    """Of one of two responses the largest Renyi divergence per order, on a grid of orders and at order 1, the mean."""
-    theta = np.exp(np.linspace(-6.9, 6, 130))
-    divergences = log_moments(Counter((cell,)), theta) / theta + float(cell.value)
-    sizes = ((float(cell.alike), float(cell.value)), (1 - float(cell.alike), float(cell.small)))
-    mean = math.fsum(mass * size * math.tanh(size / 2) for mass, size in sizes)
-    return max(mean, float(np.max(divergences / (1 + theta))))
 
 
 def _common(one: Fraction, other: Fraction) -> Fraction:
@@ -361,3 +360,31 @@ def _width(cell: Cell) -> Fraction:
     if cell.kind == "range":
         return cell.value
     return 2 * cell.top if cell.kind in _BOUNDED else 40 * cell.shift / cell.value
+
+
+@lru_cache(maxsize=1 << 12)
+def top_mass(ball: str, dimension: int, scale: Fraction) -> float:
+    """The chance that a K-norm draw loses 1 / scale to the worst neighbour at norm 1: summed norm by norm.
+
+    A vector of ``count`` noise is k + 1 columns, its norm r the distance of their ends. A neighbour raises j of them by
+    one: the norm grows where one of these is at the top and one of the others at the bottom, ((r+1)^j - r^j)
+    ((r+1)^(k+1-j) - r^(k+1-j)) vectors of norm r, for any j that one likes. Of ``linf`` noise the norm r grows where
+    one of j moved numbers is at its end r already: (2r+1)^k - (2r+1)^(k-j) (2r)^j vectors. Every j is tried.
+    """
+    size, width = float(scale), dimension + (ball == "count")
+    reach = math.ceil((width + 12 * math.sqrt(width) + 60) * (size + 1)) + 2
+    stride = max(1, round(size * width / _NORMS))
+    norms = np.arange(0, reach, stride, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        upper, lower = (np.log1p(norms), np.log(norms)) if ball == "count" else (np.log1p(2 * norms), np.log(2 * norms))
+    weights = width * upper - norms / size
+    weights = np.exp(weights - weights.max()) * stride
+    weights[0] *= (stride + 1) / (2 * stride)  # by Euler and Maclaurin: half of it, and half of one that is not skipped
+    fewer = np.exp(lower - upper)  # the share of one number that stays below its end
+    whole = -math.expm1(-1 / size) * float(((1 - fewer**width if ball == "count" else 1) * weights).sum())
+    moves = range(1, dimension + 1)
+    if ball == "count":
+        found = [float(((1 - fewer**j) * (1 - fewer ** (width - j)) * weights).sum()) for j in moves]
+    else:
+        found = [float(((1 - fewer**j) * weights).sum()) for j in moves]
+    return max(found) / whole

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from dprelease.plan.document import Step
-from dprelease.plan.verify.draws import Array, Cell, Draw, Norms
+from dprelease.plan.verify.draws import Array, Cell, Draw, Norms, top_mass
 from dprelease.plan.verify.reach import require
 from dprelease.privacy.event import (
     Approximate,
@@ -60,6 +60,9 @@ def draws_of_event(event: Event, name: str = "an event") -> Counter[Draw]:
 
 def _draw_of(event: Event) -> Draw:
     """The cells that one unit moves, in each of its worst ways; where they are not known, the norms of its moves."""
+    if isinstance(event, KNorm) and event.gauge == 1:
+        mass = top_mass(event.ball, event.dimension, event.scale)
+        return ((Cell("triple", 1 / event.scale, mass=mass),),)
     if isinstance(event, KNorm):
         return ((Cell("pure", event.gauge / event.scale),),) if event.gauge else ()
     if isinstance(event, TotalResidual):

@@ -17,14 +17,14 @@ from functools import lru_cache
 import numpy as np
 
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.verify.delta import delta_of, revealed
+from dprelease.plan.verify.delta import delta_of, revealed, total_rho
 from dprelease.plan.verify.draws import Array, Cell, Draw, log_moments, witnesses, worst
 from dprelease.plan.verify.events import draws_of
 from dprelease.plan.verify.reach import require
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
 
-__all__ = ["check_losses", "cost_within", "total_rho"]
+__all__ = ["check_losses", "cost_within"]
 
 Draws = Mapping[Draw, int]
 
@@ -34,19 +34,6 @@ _TRUE = 1e-4  # relative in delta, where a claim is held against the exact loss
 _SPLITS = (0.5, 0.35, 0.7, 0.2, 0.9, 0.1, 1.0, 0.05, 0.02, 0.01)
 _SMALL = 16  # the scale below which several cells are not read as continuous
 _SUMMED = 2000  # the largest scale of one discrete Gaussian that is summed over its lattice
-
-
-def total_rho(draws: Draws) -> float:
-    """Of zero-concentrated privacy, of which the cells of a draw are a composition; the largest of a draw's ways.
-
-    A Gaussian cell costs shift^2 / (2 scale^2), a choice within a range epsilon^2 / 8, any other one epsilon^2 / 2.
-    What reveals costs nothing here: its delta is counted apart (``delta.revealed``).
-    """
-    return math.fsum(n * max(_rho(way) for way in draw) for draw, n in draws.items())
-
-
-def _rho(way: tuple[Cell, ...]) -> float:
-    return math.fsum(float(cell.rho) for cell in way)
 
 
 def check_losses(plan: ReleasePlan) -> None:
@@ -115,11 +102,15 @@ class _Claim:
         return _advanced(self.draws, self.epsilon, self.delta)
 
     def by_curves(self, *, renyi: bool) -> bool:
-        """What the curves give: enough, and but for a limit no more than that."""
-        near = Fraction(_NEAR)
-        enough = _curve_proves(self.draws, self.epsilon * (1 + near), self.delta, renyi=renyi)
-        more = self.at_most or not self.epsilon
-        return enough and (more or not _curve_proves(self.draws, self.epsilon * (1 - near), self.delta, renyi=renyi))
+        """What the curves give: enough, and but for a limit no more than that; today's curves, or those before them."""
+        low, high = (self.epsilon * (1 + sign * Fraction(_NEAR)) for sign in (-1, 1))
+
+        def proves(epsilon: Fraction, plain: bool) -> bool:
+            return _curve_proves(self.draws, epsilon, self.delta, renyi=renyi, plain=plain)
+
+        if not proves(high, False):
+            return False
+        return self.at_most or not self.epsilon or not proves(low, False) or (proves(high, True) != proves(low, True))
 
 
 def _true(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
@@ -204,7 +195,7 @@ def _sum(responses: Draws) -> float:
     return math.fsum(float(way[0].value) * n for (way,), n in responses.items())
 
 
-def _curve_proves(draws: Draws, epsilon: Fraction, delta: Fraction, *, renyi: bool) -> bool:
+def _curve_proves(draws: Draws, epsilon: Fraction, delta: Fraction, *, renyi: bool, plain: bool = False) -> bool:
     """Whether summed zCDP or Renyi losses prove (epsilon, delta): the other direction of CKS 2020, Proposition 12.
 
     ln delta is the least over theta > 0 (order 1 + theta) of K(theta) - theta epsilon - theta ln(1 + 1/theta)
@@ -219,7 +210,10 @@ def _curve_proves(draws: Draws, epsilon: Fraction, delta: Fraction, *, renyi: bo
     delta = (delta - own) / (1 - own)  # of what does not reveal; see verify_delta.delta_of
     if not delta:
         return False
-    curves = [_concentrated(draws, epsilon)] + ([_renyi(draws, epsilon)] if renyi else [])
+    if plain:
+        draws = _plain(draws)
+    rho = _plain_rho(draws) if plain else total_rho(draws)
+    curves = [_concentrated(rho, epsilon)] + ([_renyi(draws, epsilon)] if renyi else [])
     return any(_reaches(*each, math.log(delta.numerator) - math.log(delta.denominator)) for each in curves)
 
 
@@ -249,8 +243,7 @@ def _reaches(curve: Callable[[Array], Array], gap: float, log_delta: float) -> b
     return best <= log_delta
 
 
-def _concentrated(draws: Draws, epsilon: Fraction) -> tuple[Callable[[Array], Array], float]:
-    rho = total_rho(draws)
+def _concentrated(rho: float, epsilon: Fraction) -> tuple[Callable[[Array], Array], float]:
     return lambda theta: rho * theta * theta, rho - float(epsilon)
 
 
@@ -269,7 +262,7 @@ def _renyi(draws: Draws, epsilon: Fraction) -> tuple[Callable[[Array], Array], f
             whole += n * _quick(draw[0][0].value)
             ranges.append((float(draw[0][0].value), n))
         elif _pure(draw) is None:
-            rho += n * max(map(_rho, draw))
+            rho += total_rho({draw: n})
         else:
             whole += n * _quick(_pure(draw) or Fraction(0))
             if len(draw) > 1:
@@ -381,3 +374,17 @@ def _mills(x: float) -> float:
     for k in range(60, 0, -1):
         tail = x + k / tail
     return 1 / tail
+
+
+def _plain_rho(draws: Draws) -> float:
+    """What pure noise counted for before its losses were read exactly: see ``Cell.rho``."""
+    return math.fsum(n * max(math.fsum(float(cell.rho) for cell in way) for way in draw) for draw, n in draws.items())
+
+
+def _plain(draws: Draws) -> Draws:
+    """The draws with K-norm noise as any pure draw of its epsilon, as it was read before."""
+    found: Counter[Draw] = Counter()
+    for draw, n in draws.items():
+        ways = (tuple(Cell("pure", cell.value) if cell.kind == "triple" else cell for cell in way) for way in draw)
+        found[tuple(ways)] += n
+    return found

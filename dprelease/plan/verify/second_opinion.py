@@ -2,7 +2,7 @@
 
 Three comparisons, each with the direction in which it has power:
 
-- ``zcdp``, both ways: every draw becomes its rho (a pure draw epsilon^2 / 2), the same theorem on its list of orders.
+- ``zcdp``, both ways: every draw becomes its rho (a pure draw its own), the same theorem on its list of orders.
   It takes the best of a list, so that its figure is above the least over all orders, which ours is; the list goes as
   far as the best order can lie, and is made finer around the best of a first one.
 - ``pld of a real pair`` against the certified epsilon, never above it: every step becomes one pair of neighbours that
@@ -38,6 +38,7 @@ from typing import Any
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.verify.draws import top_mass
 from dprelease.privacy.accountants.base import Atom, Atoms, atoms, zcdp_rho
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.event import (
@@ -58,7 +59,7 @@ _FINE, _LESS_FINE = 1e-3, 1e-2  # of epsilon, where that is a finer grid
 _NEAR = 2e-3
 _AT_ZERO = 1e-6  # of the deviation of the loss, sqrt(2 rho): what the list of orders may miss where epsilon is nearly 0
 
-_Part = tuple[str, float, float]  # kind, scale (or epsilon, or range), shift (or delta, or the upper loss)
+_Part = tuple[str, float, float]  # kind, scale (or epsilon, or range), shift (or delta, upper loss, upper chance)
 _SAID = (BoundedRange, DiscreteGaussian, DiscreteLaplace, KNorm, TotalResidual, Approximate)
 
 
@@ -180,6 +181,8 @@ def _pairs(plan: ReleasePlan, counted: Atoms, delta: float) -> list[Opinion]:
 
 def _parts(atom: Atom, order: float) -> tuple[list[_Part], bool]:
     """The cells that one neighbour moves, and whether no other neighbour is worse in another way."""
+    if isinstance(atom, KNorm) and atom.gauge == 1 < atom.dimension:
+        return [("triple", float(1 / atom.scale), top_mass(atom.ball, atom.dimension, atom.scale))], True
     if isinstance(atom, KNorm):
         return [("laplace", float(atom.scale / atom.gauge), 1)] if atom.gauge else [], True
     if isinstance(atom, TotalResidual):
@@ -252,9 +255,14 @@ def _pld(part: _Part, grid: float) -> Any:
 
     kind, scale, shift = part
     if kind == "box":
-        return _two_losses(scale, -scale, 1 / (1 + math.exp(-scale)), shift, grid)
+        upper = 1 / (1 + math.exp(-scale))
+        return _listed([(scale, upper), (-scale, 1 - upper)], shift, grid)
     if kind == "range":
-        return _two_losses(shift, shift - scale, math.expm1(shift - scale) / math.expm1(-scale), 0.0, grid)
+        upper = math.expm1(shift - scale) / math.expm1(-scale)
+        return _listed([(shift, upper), (shift - scale, 1 - upper)], 0.0, grid)
+    if kind == "triple":
+        lower = shift * math.exp(-scale)
+        return _listed([(scale, shift), (0.0, 1 - shift - lower), (-scale, lower)], 0.0, grid)
     how = {"value_discretization_interval": grid, "use_connect_dots": True}
     if kind == "laplace":
         if shift <= _SMOOTH:
@@ -265,16 +273,15 @@ def _pld(part: _Part, grid: float) -> Any:
     return pld.from_gaussian_mechanism(scale / shift, **how)
 
 
-def _two_losses(upper: float, lower: float, mass: float, delta: float, grid: float) -> Any:
-    """A loss that is infinite with probability ``delta``, else ``upper`` with probability ``mass``, or ``lower``.
+def _listed(sizes: list[tuple[float, float]], delta: float, grid: float) -> Any:
+    """A loss that is infinite with probability ``delta``, else one of these, each with its probability.
 
-    By connect the dots, at the points of the grid next to the two losses: in between the curve is straight.
+    By connect the dots, at the points of the grid next to the losses: in between the curve is straight.
     """
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    points = sorted({turn(loss / grid) for loss in (lower, upper) for turn in (math.floor, math.ceil)})
-    sizes = [(upper, mass), (lower, 1 - mass)]
+    points = sorted({turn(loss / grid) for loss, _ in sizes for turn in (math.floor, math.ceil)})
     over = [sum(share * max(0.0, -math.expm1(point * grid - loss)) for loss, share in sizes) for point in points]
     deltas = [delta + (1 - delta) * each for each in over]
     return pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(grid, points, deltas))

@@ -14,15 +14,19 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import prod
 
+from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.factor import Factor
+from dprelease.catalog.table import Table
 from dprelease.errors import PlanError
 from dprelease.plan.document import Measured, Piece, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.verify.accuracy import check_outputs
+from dprelease.plan.verify.delta import total_rho
 from dprelease.plan.verify.events import draws_of
 from dprelease.plan.verify.factor import check_factor, check_ranges
 from dprelease.plan.verify.form import check_form
 from dprelease.plan.verify.groups import check_groups
-from dprelease.plan.verify.loss import check_losses, cost_within, total_rho
+from dprelease.plan.verify.loss import check_losses, cost_within
 from dprelease.plan.verify.periods import misread, unparted, untied
 from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach, require  # noqa: F401 - for its own test
 from dprelease.plan.verify.residual import check_residual
@@ -147,14 +151,42 @@ def _check_feeds(plan: ReleasePlan, query: PlannedQuery, label: str, steps: Mapp
         require(feed.part < len(step.parts), f"{name} needs a part that its step does not have")
         selects = isinstance(step, Step) and step.selecting is not None
         require(not selects, f"{name} is fed by what selects keys, which is biased")
-        found.append(step.parts[feed.part])
+        part = step.parts[feed.part]
         same = step.aggregate.grouping == query.grouping
-        require(same, f"{name} is fed from other cells")
+        require(same or _says_itself(step, query, table), f"{name} is fed from other cells")
+        found.append((part, same))
     try:
         wanted = query.measures[label].alternatives(table)
     except (AssertionError, KeyError):
         raise broken(f"{name} measures a column that is not there, or has no range") from None
-    require(tuple(found) in wanted, f"{name} is fed by other quantities")
+    fits = any(_fed_by(found, form, query, table) for form in wanted)
+    require(fits, f"{name} is fed by other quantities")
+
+
+def _says_itself(step: Measured, query: PlannedQuery, table: Table) -> bool:
+    """Whether a step counts over all rows of the query's cells, and each of its counts says which rows it is about.
+
+    With one row for each unit and public keys nothing is bounded after the query's own filter, so that a row counts for
+    it where it passes that filter and the measure's.
+    """
+    plain = table.unit_id is None and not query.private and isinstance(step, Step) and bool(step.joined)
+    return plain and step.aggregate.grouping == query.grouping.model_copy(update={"where": None})
+
+
+def _fed_by(
+    found: Sequence[tuple[Quantity, bool]], form: Sequence[Quantity], query: PlannedQuery, table: Table
+) -> bool:
+    """Whether these are the quantities of a form, each of the query's rows; else, of all rows, it says itself which."""
+    types = {column.name: column.type for column in table.columns}
+
+    def fits(part: Quantity, of_its_rows: bool, wanted: Quantity) -> bool:
+        if of_its_rows:
+            return part == wanted
+        said = [f"({each})" for each in (query.where, wanted.where) if each is not None]
+        return part == wanted.model_copy(update={"where": parse(" AND ".join(said), types).text})
+
+    pairs = zip(found, form, strict=False)
+    return len(found) == len(form) and all(fits(part, same, wanted) for (part, same), wanted in pairs)
 
 
 def _check_goals(plan: ReleasePlan) -> None:

@@ -28,6 +28,7 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    KNorm,
     Laplace,
     Parallel,
     Sensitivity,
@@ -35,6 +36,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
 from dprelease.privacy.theorems.joint.total_residual import response_pair
+from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.loss_bound import Loss
 from dprelease.privacy.theorems.total_loss import Part
 from dprelease.privacy.unit import Neighboring
@@ -50,10 +52,11 @@ class Pld(Accountant):
     Each draw stands for a pair of laws that dominates it, and dominating pairs compose, also when draws are chosen
     adaptively with fixed parameters (Zhu, Dong and Wang 2022, Theorem 10):
 
-    - any pure draw: randomized response (Kairouz, Oh and Viswanath 2015); with a delta of its own, that much on an
-      infinite loss, as ``accountants.reveals`` takes it apart for the other accountants;
+    - K-norm noise that moves by a norm of 1: its own three losses (``docs/proofs/tight-rho.md``, section 3);
     - a total with residuals where one row changes: its own two randomized responses, one of which is drawn; exactly,
       but that they are never taken for less than independent (``docs/proofs/total-residual.md``);
+    - any other pure draw: randomized response (Kairouz, Oh and Viswanath 2015); with a delta of its own, that much on
+      an infinite loss, as ``accountants.reveals`` takes it apart for the other accountants;
     - bounded range: the pair whose profile is the envelope of all of that range (``docs/proofs/bounded-range.md``);
     - Laplace and discrete Laplace with one worst-case change vector: one exact law per changed cell; a larger change
       of a cell dominates a smaller one, as the noise is log-concave. Else randomized response by the L1 sensitivity;
@@ -145,9 +148,12 @@ def _dominating(atom: Atom) -> Loss:
             return Loss(Counter({Part("smooth", c / atom.scale): n for c, n in changes.items() if c}))
     if isinstance(atom, TotalResidual):
         large, small, alike = response_pair(atom)
-        return Loss(Counter({Part("pair", large, 1, small, alike): 1} if large else {}))
+        return Loss(Counter({Part("pair", large, small=small, alike=alike): 1} if large else {}))
     if isinstance(atom, BoundedRange):
         return Loss(Counter({Part("ramp", atom.epsilon): 1} if atom.epsilon else {}))
+    if isinstance(atom, KNorm) and atom.gauge == 1:
+        mass = knorm_top(atom.ball, atom.dimension, atom.scale)
+        return Loss(Counter({Part("triple", 1 / atom.scale, mass=mass): 1}))
     failures = ((atom.delta, 1),) if isinstance(atom, Approximate) and atom.delta else ()
     size = atom.epsilon if isinstance(atom, Approximate) else pure_epsilon(atom)
     if size is None:

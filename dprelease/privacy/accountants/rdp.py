@@ -17,6 +17,7 @@ from dprelease.privacy.accountants.base import (
     check_epsilon,
     pure_epsilon,
     refused,
+    rough_rho,
     taken,
     zcdp_rho,
 )
@@ -29,6 +30,7 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    KNorm,
     Laplace,
     Parallel,
     TotalResidual,
@@ -46,6 +48,7 @@ from dprelease.privacy.theorems.conversion import (
     rough_renyi_epsilon,
 )
 from dprelease.privacy.theorems.joint.total_residual import response_pair
+from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.renyi import Curve, Worst
 from dprelease.privacy.unit import Neighboring
 
@@ -62,11 +65,11 @@ def curve_of(event: Event) -> Curve:
 
     Laplace noise: the exact curve of each cell's shift, added over the cells of a worst-case shift vector; the
     largest over several such vectors; where none is known, one cell shifted by the whole L1 sensitivity, which is
-    never below them. Other pure draws: randomized response. In parallel: at each order the largest part, or under
-    replace-one the sum of the two largest, for one unit leaves one part and enters another. A total with residuals: its
-    two randomized responses. Bounded range: the curve of ``curves.renyi``, whose every part is about one draw. Curves
-    add up also where a draw is chosen after the answers of those before it, its curve being fixed (Mironov 2017,
-    Proposition 1, is about such sequences).
+    never below them. K-norm noise that moves by a norm of 1: the curve of its three losses. A total with residuals: its
+    two randomized responses. Other pure draws: randomized response. In parallel: at each order the largest part, or
+    under replace-one the sum of the two largest, for one unit leaves one part and enters another. Bounded range: the
+    curve of ``curves.renyi``, whose every part is about one draw. Curves add up also where a draw is chosen after the
+    answers of those before it, its curve being fixed (Mironov 2017, Proposition 1, is about such sequences).
 
     Raises:
         UnsupportedEvent: If a draw has a delta of its own, and so no finite Renyi divergence: ``Rdp`` takes it off.
@@ -79,6 +82,7 @@ def _curve(counted: Atoms) -> Curve:
     laplace: list[Term] = []
     ranges: Counter[Fraction] = Counter()
     pairs: Counter[tuple[Fraction, Fraction, Fraction]] = Counter()
+    triples: Counter[tuple[Fraction, Fraction]] = Counter()
     worst: list[Worst] = []
     for atom, n in counted.items():
         if isinstance(atom, DiscreteGaussian | Gaussian | Concentrated):
@@ -93,6 +97,8 @@ def _curve(counted: Atoms) -> Curve:
             ranges[atom.epsilon] += n
         elif isinstance(atom, TotalResidual):
             pairs[response_pair(atom)] += n
+        elif isinstance(atom, KNorm) and atom.gauge == 1:
+            triples[1 / atom.scale, knorm_top(atom.ball, atom.dimension, atom.scale)] += n
         elif isinstance(atom, Parallel):
             parts = tuple(curve_of(part) for part in atom.events)
             if parts:
@@ -108,6 +114,7 @@ def _curve(counted: Atoms) -> Curve:
         tuple((e, n) for e, n in ranges.items() if e),
         tuple((*pair, n) for pair, n in pairs.items() if pair[0]),
         tuple(worst),
+        tuple((*each, n) for each, n in triples.items()),
     )
 
 
@@ -267,5 +274,5 @@ def _rough_others(counted: Atoms) -> tuple[float, float]:
     for atom, n in counted.items():
         epsilon = _pure(atom)
         pure.append(math.inf if epsilon is None else n * float(epsilon))
-        rho.append(n * float(zcdp_rho(atom)))
+        rho.append(n * rough_rho(atom))
     return math.fsum(pure), math.fsum(rho)

@@ -12,7 +12,16 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import Accountant, Claim, Words, check_delta, check_epsilon, taken, zcdp_rho
+from dprelease.privacy.accountants.base import (
+    Accountant,
+    Claim,
+    Words,
+    check_delta,
+    check_epsilon,
+    rough_rho,
+    taken,
+    zcdp_rho,
+)
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.event import Event
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
@@ -31,11 +40,11 @@ def exact_sum(values: Iterable[Fraction]) -> Fraction:
 
 
 def total_rho(event: Event) -> Fraction:
-    """The rho of an event, an exact rational (Bun and Steinke 2016, Lemma 1.7: rho is additive).
+    """The rho of an event, a rational (Bun and Steinke 2016, Lemma 1.7: rho is additive): of Gaussian noise exact.
 
     A draw with a delta of its own counts as it is where it does not reveal: ``Approximate(0, d)`` as 0 and
-    ``Approximate(epsilon, d)`` as epsilon^2 / 2. **Rho alone then promises nothing**: the deltas are a second cost, to
-    be checked apart, as `Zcdp.epsilon` and `filters.account_loss` do (``reveals.total_reveal`` adds them up).
+    ``Approximate(epsilon, d)`` as randomized response. **Rho alone then promises nothing**: the deltas are a second
+    cost, to be checked apart, as `Zcdp.epsilon` and `filters.account_loss` do (``reveals.total_reveal`` adds them up).
     """
     return exact_sum(n * zcdp_rho(atom) for atom, n in taken("zcdp", event).items())
 
@@ -82,7 +91,7 @@ class Zcdp(Accountant):
         Infinite where the draws' own deltas leave too little of ``delta``.
         """
         counted = taken("zcdp", event)
-        rho, left = sum(n * float(zcdp_rho(atom)) for atom, n in counted.items()), peeled(counted).rough_slack(delta)
+        rho, left = sum(n * rough_rho(atom) for atom, n in counted.items()), peeled(counted).rough_slack(delta)
         if left < 0:
             return math.inf
         return rough_rho_to_epsilon(rho, math.log(left) if left else -math.inf)

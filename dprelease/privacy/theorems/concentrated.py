@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 from dprelease.errors import PlanError, UnsupportedEvent
 from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
@@ -19,10 +20,14 @@ __all__ = [
     "best_excess",
     "bun_steinke_epsilon",
     "epsilon_to_rho",
+    "laplace_rho",
+    "response_rho",
     "rho_to_delta",
     "rho_to_epsilon",
+    "rough_laplace_rho",
     "rough_rho_to_epsilon",
     "rough_rho_to_log_delta",
+    "triple_rho",
 ]
 
 
@@ -149,3 +154,49 @@ def rough_rho_to_log_delta(rho: float, epsilon: float) -> float:
     """The logarithm of ``rho_to_delta`` in floats, not rounded up."""
     x = _delta_excess(rho, epsilon)
     return min(0.0, x * ((1 + x) * rho - epsilon + math.log(x) - math.log1p(x)) - math.log1p(x))
+
+
+_TINY = Fraction(1, 10**15)  # losses below which the digits of a difference run out, and their square says it all
+
+
+@lru_cache(maxsize=1 << 15)
+def response_rho(epsilon: Fraction) -> Fraction:
+    """A rho of every epsilon-private draw, least for randomized response: epsilon tanh(epsilon / 2), rounded up.
+
+    docs/proofs/tight-rho.md, Theorem 1. Bun and Steinke 2016, Proposition 1.4, has epsilon^2 / 2, its limit for small
+    epsilon.
+    """
+    return upper(real(epsilon) * CONTEXT.tanh(real(epsilon) / 2))
+
+
+@lru_cache(maxsize=1 << 15)
+def laplace_rho(scale: Fraction, shift: int) -> Fraction:
+    """The least rho of discrete Laplace noise on one cell that moves by ``shift`` whole steps, rounded up.
+
+    Its mean loss, h (c - 2 q (1 - q^c) / (1 - q^2)) with h = 1 / scale, q = exp(-h) and c the shift
+    (docs/proofs/tight-rho.md, Theorem 1); for one step that is h tanh(h / 2).
+    """
+    if abs(shift) <= 1:
+        return response_rho(abs(shift) / scale)
+    if abs(shift) / scale < _TINY:
+        return shift**2 / (2 * scale**2)
+    h, c = real(1 / scale), abs(shift)
+    return upper(h * (c - 2 * CONTEXT.exp(-h) * CONTEXT.expm1(-c * h) / CONTEXT.expm1(-2 * h)))
+
+
+@lru_cache(maxsize=1 << 15)
+def triple_rho(epsilon: Fraction, top: Fraction) -> Fraction:
+    """The least rho of a draw that loses epsilon with chance a, -epsilon with a exp(-epsilon), else 0; rounded up.
+
+    Its mean loss a epsilon (1 - exp(-epsilon)), where a is at least (1 + exp(-epsilon / 2))^-2
+    (docs/proofs/tight-rho.md, Theorem 1), as ``lattice.knorm_top`` gives it.
+    """
+    return upper(-real(top * epsilon) * CONTEXT.expm1(-real(epsilon)))
+
+
+def rough_laplace_rho(scale: float, shift: int) -> float:
+    """``laplace_rho`` in floats, to about 1e-9 of itself."""
+    h, c = 1 / scale, abs(shift)
+    if c <= 1 or c * h < 1e-6:
+        return c * h * math.tanh(c * h / 2)
+    return h * (c - 2 * math.exp(-h) * math.expm1(-c * h) / math.expm1(-2 * h))

@@ -16,17 +16,18 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from math import floor, isqrt, log
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.rounding import CONTEXT, real, upper
+from dprelease.privacy.rounding import CONTEXT, dyadic_up, real, upper
 from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
 
-__all__ = ["LARGEST_SCALE", "gaussian_delta", "gaussian_epsilon", "laplace_delta", "laplace_epsilon"]
+__all__ = ["LARGEST_SCALE", "gaussian_delta", "gaussian_epsilon", "knorm_top", "laplace_delta", "laplace_epsilon"]
 
 LARGEST_SCALE = 20_000
 """The largest scale whose discrete Gaussian is summed (a quarter of a million terms); beyond it `curves.collapse`."""
@@ -154,3 +155,58 @@ def _total(scale: Fraction) -> Any:
         if term < CONTEXT.mpf(10) ** -58:
             break
     return front * total * (1 - CONTEXT.mpf(10) ** -55)
+
+
+@lru_cache(maxsize=1 << 14)
+def knorm_top(ball: Literal["count", "linf"], dimension: int, scale: Fraction) -> Fraction:
+    """The chance that one K-norm draw loses all of its epsilon 1 / scale to a neighbour at norm 1; rounded up.
+
+    The norm of a whole vector moves by -1, 0 or 1, so that the loss is epsilon with chance a, minus epsilon with chance
+    a exp(-epsilon), and 0 else. The neighbour whose a is largest dominates all others, and so does any a above it
+    (docs/proofs/tight-rho.md, section 3). With q = exp(-epsilon) and n = k + 1:
+
+    - ``count``: a = sum over r of q^r ((r+1)^(n-j) - r^(n-j)) ((r+1)^j - r^j) / Z, j = floor(n / 2), with
+      Z = (1 - q) sum of q^r ((r+1)^n - r^n);
+    - ``linf``: a = sum over r of q^r ((2r+1)^k - (2r)^k) / Z, Z = (1 - q) sum of q^r (2r+1)^k.
+
+    Returns:
+        With at most 53 bits; at least (1 + exp(-epsilon / 2))^-2, which the largest rho needs, and at most
+        1 / (1 + exp(-epsilon)), the chance of randomized response.
+    """
+    epsilon = real(1 / scale)
+    x = 1 / CONTEXT.expm1(epsilon)  # the sum over r of q^r C(r, i) is x^i / (1 - q)
+    above, below = (_horner(each, x) for each in _differences(ball, dimension))
+    found = above / (below * -CONTEXT.expm1(-epsilon))
+    least, most = (1 + CONTEXT.exp(-epsilon / 2)) ** -2, 1 / (1 + CONTEXT.exp(-epsilon))
+    return dyadic_up(min(upper(max(found, least)), upper(most)), 53)
+
+
+@lru_cache(maxsize=256)
+def _differences(ball: Literal["count", "linf"], dimension: int) -> tuple[list[int], list[int]]:
+    """The forward differences at 0 of both polynomials in r of ``knorm_top``, none of which is negative."""
+    n = dimension + 1
+    j = n // 2
+    if ball == "count":
+        above = [((r + 1) ** (n - j) - r ** (n - j)) * ((r + 1) ** j - r**j) for r in range(n)]
+        below = [(r + 1) ** n - r**n for r in range(n)]
+    else:
+        above = [(2 * r + 1) ** dimension - (2 * r) ** dimension for r in range(n)]
+        below = [(2 * r + 1) ** dimension for r in range(n)]
+    return _newton(above), _newton(below)
+
+
+def _horner(terms: list[int], x: Any) -> Any:
+    """The sum of terms[i] x^i."""
+    total = CONTEXT.mpf(0)
+    for term in reversed(terms):
+        total = total * x + term
+    return total
+
+
+def _newton(values: list[int]) -> list[int]:
+    """The forward differences of a sequence at its start."""
+    found = []
+    while values:
+        found.append(values[0])
+        values = [after - before for before, after in pairwise(values)]
+    return found

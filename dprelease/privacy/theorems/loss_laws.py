@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["ULP", "Bell", "Family", "Pair", "Ramp", "Response", "Smooth", "Staircase", "cis"]
+__all__ = ["ULP", "Bell", "Family", "Pair", "Ramp", "Response", "Smooth", "Staircase", "Triple", "cis"]
 
 Array = Any  # numpy arrays of float64 or complex128
 
@@ -140,6 +140,45 @@ class Pair:
     def slack(self, theta: float) -> tuple[Array, Array]:
         """Few units for each of the four masses, as exp(-x) x < 0.4, and phases up to ``2 size omega`` to few units."""
         return 96 * ULP + 0 * self.size, 12 * ULP * self.size
+
+
+@dataclass(frozen=True)
+class Triple:
+    """Losses ``size`` with mass a (``top``, at least 1/4), ``-size`` with mass a exp(-size), and 0: K-norm noise.
+
+    The pair of docs/proofs/tight-rho.md, section 3.
+    """
+
+    counts: Array
+    size: Array
+    top: Array
+
+    def take(self, rows: slice) -> Triple:
+        """Only these draws."""
+        return Triple(self.counts[rows], self.size[rows], self.top[rows])
+
+    @property
+    def _masses(self) -> tuple[Array, Array]:
+        """Of the losses 0 and ``-size``."""
+        lowest = self.top * np.exp(-self.size)
+        return np.maximum(1 - self.top - lowest, 0.0), lowest
+
+    def _sum(self, theta: float, omega: Array) -> Array:
+        none, lowest = self._masses
+        turned = cis(np.multiply.outer(-self.size, omega)) * np.exp(-self.size * theta)[:, None]
+        return self.top[:, None] + turned * (none[:, None] + lowest[:, None] * turned)
+
+    def log_moment(self, theta: float) -> Array:
+        """``log(a + m v + a exp(-size) v^2)`` with ``v = exp(-size theta)`` and m the mass of the loss 0."""
+        return np.log(self._sum(theta, np.zeros(1))[:, 0].real)
+
+    def tilted(self, theta: float, omega: Array) -> Array:
+        """The same sum at ``theta + i omega``, over its value at theta."""
+        return self._sum(theta, omega) / self._sum(theta, np.zeros(1)).real
+
+    def slack(self, theta: float) -> tuple[Array, Array]:
+        """A few units of 1 over a sum that is at least 1/4, and the phases ``size omega`` and twice that."""
+        return 96 * ULP + 0 * self.size, 24 * ULP * self.size
 
 
 @dataclass(frozen=True)

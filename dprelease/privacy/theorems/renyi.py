@@ -56,6 +56,7 @@ class Curve:
         pairs: Terms (large, small, probability of the large one, how many): one of two randomized responses,
             the large one at least as probable as of two independent responses that add up so. See ``_response_pair``.
         worst: Pointwise maxima.
+        triples: Terms (epsilon, mass of the largest loss, how many) of K-norm noise. See ``_triple``.
     """
 
     slope: Fraction = Fraction(0)
@@ -63,6 +64,7 @@ class Curve:
     ranges: tuple[tuple[Fraction, int], ...] = ()
     pairs: tuple[tuple[Fraction, Fraction, Fraction, int], ...] = ()
     worst: tuple[Worst, ...] = ()
+    triples: tuple[tuple[Fraction, Fraction, int], ...] = ()
 
     def quick(self, excess: Floats) -> Floats:
         """The curve in floats, at orders 1 + excess; for searches.
@@ -91,6 +93,7 @@ class Curve:
         total += sum(count * _two_exponentials(x, real(e), real(step)) for e, step, count in self.laplace)
         total += sum(count * _bounded_range(x, real(e)) for e, count in self.ranges)
         total += sum(count * _response_pair(x, *map(real, pair)) for *pair, count in self.pairs)
+        total += sum(count * _triple(x, real(e), real(top)) for e, top, count in self.triples)
         for each in self.worst:
             values = sorted((choice._exact(x) for choice in each.choices), reverse=True)
             total += each.count * sum(values[: each.take])
@@ -113,13 +116,17 @@ class _Stack:
         pairs = [term for curve in curves for term in curve.pairs]
         self.large, self.small, self.alike, self.pair_count = (_floats(each[k] for each in pairs) for k in range(4))
         self.pairs_of = _segments([len(curve.pairs) for curve in curves])
+        triples = [term for curve in curves for term in curve.triples]
+        self.size, self.top, self.size_count = (_floats(each[k] for each in triples) for k in range(3))
         self.laplace_of = _segments([len(curve.laplace) for curve in curves])
         self.ranges_of = _segments([len(curve.ranges) for curve in curves])
+        self.triples_of = _segments([len(curve.triples) for curve in curves])
         self.worst = [(row, each) for row, curve in enumerate(curves) for each in curve.worst]
         choices = [choice for _, each in self.worst for choice in each.choices]
         self.starts = np.cumsum([0, *(len(each.choices) for _, each in self.worst)])
         self.children: _Stack | None = _Stack(choices) if choices else None
-        self.terms: int = len(laplace) + len(ranges) + len(pairs) + (self.children.terms if self.children else 0)
+        self.terms: int = len(laplace) + len(ranges) + len(pairs) + len(triples)
+        self.terms += self.children.terms if self.children else 0
 
     def values(self, excess: Floats, pad: float = 0.0) -> Floats:
         """Of shape (curves, orders); with a pad, every value is at least the true one."""
@@ -135,6 +142,9 @@ class _Stack:
             if self.large.size:
                 each = _response_pair_float(column, self.large, self.small, self.alike)
                 _add(total, self.pairs_of, _padded(each, column, self.large, self._pair_rho, pad) * self.pair_count)
+            if self.size.size:
+                each = _triple_float(column, self.size, self.top)
+                _add(total, self.triples_of, _padded(each, column, self.size, self.size**2 / 2, pad) * self.size_count)
         if self.children:
             self._add_worst(total, self.children.values(excess, pad))
         # one rounding for every addition, and a few for products and for what was rational before
@@ -257,6 +267,33 @@ def _response_pair_float(x: Floats, large: Floats, small: Floats, alike: Floats)
     """
     top, low = _two_exponentials_float(x, large, large), _two_exponentials_float(x, small, small)
     return top + np.log1p((1 - alike) * np.expm1(-x * (top - low))) / x
+
+
+def _triple(x: Any, e: Any, top: Any) -> Any:
+    """Renyi divergence of a draw that loses e with chance a = ``top``, -e with chance a exp(-e), and 0 else: exact.
+
+    exp(x R) = a exp(x e) + m + a exp(-e) exp(-x e) with m the chance of 0; over exp(x e) that is 1 - (1 - w)(m + a
+    exp(-e)(1 + w)), w = exp(-x e): all terms positive. Below a e = 1e-20 the rho of the draw is taken
+    (docs/proofs/tight-rho.md, Theorem 1), which is never below it.
+    """
+    slope = -top * e * CONTEXT.expm1(-e)
+    if (1 + x) * e < 1e-20:
+        return (1 + x) * slope
+    w, lowest = CONTEXT.exp(-x * e), top * CONTEXT.exp(-e)
+    low = -CONTEXT.expm1(-x * e) * (1 - top - lowest + lowest * (1 + w))
+    return min(e + CONTEXT.log1p(-low) / x, (1 + x) * slope)
+
+
+def _triple_float(x: Floats, e: Floats, top: Floats) -> Floats:
+    """The same in floats, of shape (orders, terms).
+
+    Error: z = (1 - w)(...) is at most 1 - exp(-x e) <= x e, and 1 - z >= a >= 1/4, so that log1p at most quadruples
+    the under 60 roundings of z. Divided by x this is under 250 roundings of e, 2.8e-14 e; ``_PAD`` is 5.7e-14 e.
+    """
+    w, lowest = np.exp(-x * e), top * np.exp(-e)
+    low = -np.expm1(-x * e) * (1 - top - lowest + lowest * (1 + w))
+    slope = (1 + x) * -top * e * np.expm1(-e)
+    return np.where((1 + x) * e < 1e-8, slope, np.clip(e + np.log1p(-low) / x, 0, np.minimum(slope, e)))
 
 
 def _bounded_range(x: Any, e: Any) -> Any:

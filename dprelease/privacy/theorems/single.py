@@ -59,9 +59,9 @@ def delta(atom: Event, epsilon: Fraction) -> Fraction:
     Which theorem: `curves.lattice` (integer noise on one cell), `continuous_laplace_delta`, `curves.gaussian` (any
     number of cells, by the L2 sensitivity), `curves.collapse` or zCDP (Canonne, Kamath and Steinke 2020, Proposition
     12) for a discrete Gaussian on several cells (where their changes are known by norms alone, too), `bounded_range`,
-    `joint.total_residual` for its own draw,
-    randomized response for everything else that is pure. A larger change of a cell never lowers a curve, so the
-    worst-case shifts suffice; with several, the largest delta counts.
+    the three losses of K-norm noise (`lattice.knorm_top`), `joint.total_residual` for its own draw, randomized response
+    for everything else that is pure. A larger change of a cell never lowers a curve, so the worst-case shifts suffice;
+    with several, the largest delta counts.
 
     Args:
         atom: One draw.
@@ -146,6 +146,8 @@ def _delta(atom: Event, epsilon: Fraction) -> Fraction:
             return continuous_laplace_delta(atom.scale, atom.sensitivity.linf, epsilon)
         case BoundedRange():
             return min(bounded_range.delta(atom.epsilon, epsilon), rho_to_delta(atom.epsilon**2 / 8, epsilon))
+        case KNorm() if atom.gauge == 1:
+            return as_delta(-real(_top(atom)) * CONTEXT.expm1(real(epsilon - 1 / atom.scale)))
         case DiscreteLaplace() | Laplace() | KNorm():
             return pure_delta(pure or Fraction(0), epsilon)
         case TotalResidual():
@@ -188,6 +190,8 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
             return continuous_laplace_epsilon(atom.scale, atom.sensitivity.linf, delta)
         case BoundedRange():
             return min(bounded_range.epsilon(atom.epsilon, delta), rho_to_epsilon(atom.epsilon**2 / 8, delta))
+        case KNorm() if atom.gauge == 1:
+            return upper(real(1 / atom.scale) + CONTEXT.log1p(-real(delta) / real(_top(atom))))
         case DiscreteLaplace() | Laplace() | KNorm():
             return pure_epsilon(_pure(atom) or Fraction(0), delta)
         case TotalResidual():
@@ -289,6 +293,10 @@ def _collapsed(part: collapse.Part, tail: Fraction) -> collapse.Collapsed | None
 def _one_shift(sensitivity: Sensitivity) -> int:
     """The largest whole number by which the one cell can move."""
     return floor(sensitivity.linf)
+
+
+def _top(atom: KNorm) -> Fraction:
+    return lattice.knorm_top(atom.ball, atom.dimension, atom.scale)
 
 
 def _pure(atom: Event) -> Fraction | None:

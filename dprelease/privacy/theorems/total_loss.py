@@ -14,23 +14,24 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dprelease.privacy.theorems.loss_laws import Bell, Family, Pair, Ramp, Response, Smooth, Staircase
+from dprelease.privacy.theorems.loss_laws import Bell, Family, Pair, Ramp, Response, Smooth, Staircase, Triple
 
 __all__ = ["Part", "Total", "total_of"]
 
-Kind = Literal["response", "staircase", "smooth", "bell", "ramp", "pair"]
+Kind = Literal["response", "triple", "pair", "staircase", "smooth", "bell", "ramp"]
 
 
 class Part(NamedTuple):
     """One coordinate of one draw: a one-dimensional law.
 
     Attributes:
-        kind: ``response`` (pure; size in ``value``), ``smooth`` (continuous Laplace; size in ``value``), ``ramp``
-            (bounded range; size in ``value``), ``staircase`` (discrete Laplace; scale in ``value``), ``bell``
-            (discrete Gaussian; scale in ``value``) or ``pair`` (one of two randomized responses; the larger size in
-            ``value``).
+        kind: ``response`` (pure; size in ``value``), ``triple`` (K-norm; size in ``value``), ``pair`` (one of two
+            randomized responses; the larger size in ``value``), ``smooth`` (continuous Laplace; size in ``value``),
+            ``ramp`` (bounded range; size in ``value``), ``staircase`` (discrete Laplace; scale in ``value``) or
+            ``bell`` (discrete Gaussian; scale in ``value``).
         value: The size or the scale.
-        shift: Whole steps that the coordinate moves; 1 where that is nothing.
+        shift: Whole steps that the coordinate moves; 1 where the size is in ``value``.
+        mass: Of a ``triple`` the chance of its largest loss; else 0.
         small: Of a pair the smaller size, at most ``value``.
         alike: Of a pair the probability of the larger one.
     """
@@ -38,6 +39,7 @@ class Part(NamedTuple):
     kind: Kind
     value: Fraction
     shift: int = 1
+    mass: Fraction = Fraction(0)
     small: Fraction = Fraction(0)
     alike: Fraction = Fraction(1)
 
@@ -51,8 +53,8 @@ class Part(NamedTuple):
     @property
     def step(self) -> Fraction | None:
         """All losses are ``top`` plus a multiple of this; None if the law is continuous."""
-        if self.kind == "response":
-            return 2 * self.value
+        if self.kind in ("response", "triple"):
+            return self.value * (2 if self.kind == "response" else 1)
         if self.kind == "staircase":
             return 2 / self.value
         if self.kind == "pair":
@@ -107,7 +109,7 @@ class Total:
 
 def _span(family: Family) -> float:
     """A loss that one draw of the family exceeds rarely or never."""
-    if isinstance(family, Response | Smooth | Ramp | Pair):
+    if isinstance(family, Response | Triple | Pair | Smooth | Ramp):
         return float(family.size.max())
     if isinstance(family, Staircase):
         return float((family.rate * family.shift).max())
@@ -137,11 +139,11 @@ def total_of(parts: Counter[Part], squared: Fraction = Fraction(0)) -> Total:
     )
 
 
-def _order(item: tuple[Part, int]) -> tuple[str, float, int, int, int, float, float]:
+def _order(item: tuple[Part, int]) -> tuple[str, float, int, int, int, float, float, float]:
     """An order that compares floats first: fractions compare slowly."""
     part = item[0]
     exact = part.value.numerator, part.value.denominator
-    return part.kind, float(part.value), part.shift, *exact, float(part.small), float(part.alike)
+    return part.kind, float(part.value), part.shift, *exact, float(part.mass), float(part.small), float(part.alike)
 
 
 def _dyadic(value: Fraction) -> Fraction:
@@ -161,6 +163,8 @@ def _family(members: list[tuple[Part, int]]) -> Family:
         return Pair(
             counts, values, *(np.array([float(each) for each in column]) for column in zip(*exact, strict=True))
         )
+    if kind == "triple":
+        return Triple(counts, values, np.array([float(part.mass) for part, _ in members]))
     if kind in ("smooth", "ramp"):
         return (Smooth if kind == "smooth" else Ramp)(counts, values)
     if kind == "staircase" and shifts.max() > 1:

@@ -56,7 +56,7 @@ _MODULE = "dp_accounting.dp_event"
 _ROUND = Fraction(3, 2)  # r^2
 _SLACK = Fraction(1, 10**12)  # at least k: h < 2.8e-13, so log((1 + h) / (1 - h)) < 5.7e-13
 _NOTES = {
-    "knorm": "a K-norm draw is written as randomized response of its epsilon (zcdp: epsilon^2 / 2)",
+    "knorm": "a K-norm draw is written as randomized response of its epsilon (zcdp: by its own rho)",
     "total_residual": "a draw of a total with residuals is written as randomized response of its epsilon (zcdp: its "
     "own rho)",
     "bounded_range": "a choice is written as randomized response of its range (zcdp: range^2 / 8)",

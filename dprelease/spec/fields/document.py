@@ -138,7 +138,9 @@ class PrivacySpec(SpecValue):
     )
     budget: Annotated[Budget, BeforeValidator(_budget, json_schema_input_type=BudgetSpec)]
     accounting: AccountingName = Field("auto", description="How losses add up; auto takes the smallest that is proved.")
-    noise: Literal["auto", "laplace", "gaussian"] = Field("auto", description="Always integer-valued.")
+    noise: Literal["auto", "laplace", "gaussian", "knorm"] = Field(
+        "auto", description="Always integer-valued; one that is named is taken, whatever an account is charged for it."
+    )
     allocation: Literal["shares", "least_error"] = Field(
         "shares", description="shares divide the budget; with least_error they weigh errors, whose total is made least."
     )

@@ -1,0 +1,50 @@
+"""What was charged before the losses of pure noise were read exactly stays charged, is found right, and is added to."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dprelease.ledger import SQLiteLedger
+from dprelease.ledger.audit.memo import Memo
+from dprelease.ledger.model import admission
+from dprelease.ledger.model.balance import terms_of
+from dprelease.ledger.model.history import digest_of
+from dprelease.privacy.filters import Spent, spent_before, spent_on
+from tests.ledgers import account, fill, plan
+
+F = Fraction
+ZCDP = account(composition="zcdp", epsilon="20")
+PLAN = plan(cost="1", accounts=(ZCDP,))
+LATER = plan(cost="1", accounts=(ZCDP,), period="2025")
+
+
+def test_an_old_charge_stays_and_a_new_one_is_added_at_its_own_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    events, terms = PLAN.cost_of(ZCDP), terms_of(ZCDP)
+    before, now = spent_before(terms, events), spent_on(terms, events)
+    assert before == Spent(loss=F(1, 2))
+    assert float(now.loss) == pytest.approx(0.46211715726)
+    with monkeypatch.context() as older:
+        older.setattr(admission, "spent_on", spent_before)
+        fill(SQLiteLedger(path), PLAN)
+    ledger = SQLiteLedger(path)
+    assert ledger.check() == ()
+    assert ledger.tally().state.accounts["people"].balance.spent == before
+    fill(ledger, LATER)
+    assert ledger.check() == ()
+    assert ledger.tally().state.accounts["people"].balance.spent == before.plus(now)
+
+
+def test_no_other_price_is_one() -> None:
+    """The full check takes today's price and the one before it; of what was left out, the one before, which is more."""
+    events, terms, memo = PLAN.cost_of(ZCDP), terms_of(ZCDP), Memo()
+    before, now = spent_before(terms, events), spent_on(terms, events)
+    between = Spent(loss=(before.loss + now.loss) / 2)
+    told = {None: before, before: before, now: now, between: now, Spent(): now}
+    for entry, price in told.items():
+        assert memo.price(terms, digest_of(events), events, entry) == price
