@@ -6,6 +6,7 @@ generator is what it needs. Nothing here may be used to hide anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -122,11 +123,13 @@ def _total_residual(law: TotalResidualLaw, size: int, chance: np.random.Generato
     """Term, radius, total and a point of the cube, as ``total_residual`` draws them."""
     k = law.dimension
     radius_scale, total_scale = law.scale / (2 * (1 - law.share)), law.scale / (2 * law.share)
-    even = np.array([float(h) for h in numerator("linf", k)])
-    odd = np.array([float(h << k) for h in numerator("count", k - 1)])
-    even = even * np.exp(-np.arange(len(even)) / float(radius_scale))
-    odd = odd * np.exp(-np.arange(len(odd)) / float(radius_scale) - 1 / float(law.scale))
-    weights = np.concatenate([even, even * np.exp(-1 / float(total_scale)), odd, odd])
+    # logarithms: the numbers of a hundred and seventy counts and more are too large for floats
+    even = np.array([math.log(h) for h in numerator("linf", k)])
+    odd = np.array([math.log(h) for h in numerator("count", k - 1)]) + k * math.log(2)
+    even -= np.arange(len(even)) / float(radius_scale)
+    odd -= np.arange(len(odd)) / float(radius_scale) + 1 / float(law.scale)
+    logs = np.concatenate([even, even - 1 / float(total_scale), odd, odd])
+    weights = np.exp(logs - logs.max())
     term = chance.choice(len(weights), size, p=weights / weights.sum())
     starts = np.cumsum([0, len(even), len(even), len(odd)])
     branch = np.searchsorted(starts, term, side="right") - 1
