@@ -17,6 +17,8 @@ from typing import Any
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dprelease.plan.document import ReleasePlan
+from dprelease.plan.verify.draws import top_mass
+from dprelease.plan.verify.second_opinion import _listed
 
 __all__ = ["ABOUT_PRIVACY", "KNOWN", "Truth", "number", "sentences", "truth"]
 
@@ -90,7 +92,10 @@ def _truth(canonical: str) -> Truth:
         scale, moved = float(step.scale), step.sensitivity
         if step.selecting is not None:
             reveals += float(step.selecting.delta)
-        if step.gauge is not None:
+        if step.gauge == 1:
+            chance = top_mass(step.mechanism.removesuffix("_knorm"), len(step.parts), step.scale)
+            found[f"joint {chance!r}", scale, 1] += 1
+        elif step.gauge is not None:
             found["laplace", scale / float(step.gauge), 1] += 1
         elif "gaussian" in step.mechanism and scale < _MANY and moved.shifts:
             for cell in moved.shifts[0]:
@@ -105,11 +110,14 @@ def _truth(canonical: str) -> Truth:
             one = pld.from_discrete_gaussian_mechanism(scale, sensitivity=cell, value_discretization_interval=_GRID)
         elif kind == "gaussian":
             one = pld.from_gaussian_mechanism(scale, value_discretization_interval=_GRID)
+        elif kind.startswith("joint"):
+            top, low = (float(kind.split()[1]) * each for each in (1, math.exp(-1 / scale)))
+            one = _listed([(1 / scale, top), (0.0, 1 - top - low), (-1 / scale, low)], 0.0, _GRID)
         else:
             one = pld.from_laplace_mechanism(scale, value_discretization_interval=_GRID)
         one = one.self_compose(times) if times > 1 else one
         whole = one if whole is None else whole.compose(one)
-    bounded = not any(kind != "laplace" for kind, _, _ in found)
+    bounded = all(kind == "laplace" or kind.startswith("joint") for kind, _, _ in found)
     return Truth(plan, whole, reveals, _GRID * (2 * found.total() if bounded else 1))
 
 

@@ -72,7 +72,7 @@ def test_no_entry_of_the_inventory_is_dead() -> None:
     [
         ("a loss above 1 has a probability of at most 10⁻⁹ over the noise, 1 times δ; but for a probability of 10⁻⁹ the loss is at most 1.1", False),
         ("at most 2.71 times as likely with one person as without, or the other way round, plus 10⁻⁹", False),
-        ("right at most 54.0 % of the time, from even odds: one half, and half of δ at ε = 0", False),
+        ("right at most 53.5 % of the time, from even odds: one half, and half of δ at ε = 0", False),
         ("ε = 0.9 at δ = 10⁻⁹", False),
         ("ε = 1 at δ = 10⁻⁹", True),
         ("These limits hold but for an event of probability 10⁻⁹, which no attacker can bring about.", None),

@@ -73,6 +73,8 @@ class Account(Value):
         window: A further cap, on each day, week, month, quarter or year of the rows.
         nests: Units that specs may protect instead, to how many of them one unit of the account holds at most.
         parallel: Where a unit has its rows in one stretch of time; None: releases about any time add up.
+        prefer: Which one wins where less noise costs the account more: the noise (``accuracy``) or the charge
+            (``account``); None: less noise, up to the release's epsilon or a quarter more than the least charge.
     """
 
     name: str
@@ -85,12 +87,13 @@ class Account(Value):
     window: Window | None = None
     nests: dict[str, int] = {}
     parallel: Parallel | None = None
+    prefer: Literal["accuracy", "account"] | None = None
 
     @model_serializer(mode="wrap")
     def _without_later_fields(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # Plans that were made before there were these fields keep their fingerprints.
         written: dict[str, Any] = plain(self)
-        for name in ("order", "window", "nests", "parallel"):
+        for name in ("order", "window", "nests", "parallel", "prefer"):
             if not written[name]:
                 del written[name]
         return written
