@@ -248,6 +248,7 @@ def account_of(name: str, account: AccountSpec) -> Account:
         parallel=None
         if account.parallel is None or account.time is None
         else Parallel(per=account.parallel, column=account.time.column, type=account.time.type),
+        prefer=account.prefer,
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 
 import pytest
 
+from dprelease.plan.allocate.best_candidate import _bearable
 from dprelease.plan.document import Account, ReleasePlan
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.filters import Composition, account_loss
@@ -84,3 +86,42 @@ def test_what_no_joint_draw_can_hide_has_noise_of_its_own() -> None:
     plan = made("knorm", "zcdp", queries=queries)
     assert sorted({step.mechanism for step in plan.steps})[0] == "count_knorm"
     assert len(plan.steps) == 2
+
+
+@pytest.mark.parametrize(
+    ("prefer", "mechanism"),
+    [(None, "discrete_gaussian"), ("account", "discrete_gaussian"), ("accuracy", "count_knorm")],
+)
+def test_the_policy_says_whether_noise_or_the_account_wins(prefer: str | None, mechanism: str) -> None:
+    terms = account(composition="zcdp", epsilon="100", delta="1e-6").model_copy(update={"prefer": prefer})
+    plan = plan_of(SPEC.format(noise="auto", delta="1e-6") + COUNTS, None, [terms])
+    verify(plan)
+    assert {step.mechanism for step in plan.steps} == {mechanism}
+    dearer = [each for each in plan.considered if "would charge an account" in each.why_not]
+    assert bool(dearer) == (prefer != "accuracy")
+    for each in dearer:
+        assert f"this plan charges an account epsilon {charged(plan):.3g}; it would" in each.why_not
+    knorm = next((each for each in dearer if each.name.startswith("K-norm")), None)
+    if knorm is not None:
+        assert f"an account epsilon {charged(made('knorm', 'zcdp')):.3g} for" in knorm.why_not
+
+
+@pytest.mark.parametrize(
+    ("said", "bearable"),
+    [
+        ((None,), 1.25),
+        ((None, "accuracy"), 1.25),
+        (("accuracy", "accuracy"), 3.0),
+        (("accuracy", "account"), 1.01),
+        (("account", None), 1.01),
+    ],
+)
+def test_one_account_that_is_to_be_spared_spares_all(said: tuple[str | None, ...], bearable: float) -> None:
+    accounts = [account(name=str(at)).model_copy(update={"prefer": each}) for at, each in enumerate(said)]
+    assert _bearable(accounts, [1.0, 3.0, math.inf]) == pytest.approx(bearable)
+
+
+def test_an_account_that_says_nothing_is_written_as_before() -> None:
+    assert "prefer" not in account().canonical()
+    spoken = account().model_copy(update={"prefer": "account"})
+    assert Account.from_canonical(spoken.canonical()) == spoken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,9 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say(f"and charge an account epsilon {plan.naive.charged}")
     for each in plan.considered[:_MOST_CONSIDERED]:
         say(f"{each.name}: {each.noise} times this noise" + (f"; {each.why_not}" if each.why_not else ""))
+    if any(Decimal(each.noise) < 1 and "would charge an account" in each.why_not for each in plan.considered):
+        say("less noise costs an account more: `noise: knorm` or `noise: laplace` in the spec takes it all the same,")
+        say("and so does `prefer: accuracy` of the account in the policy")
     if plan.unspent is not None:
         say(plan.unspent)
     for text in (*grid_texts(plan), *pieces_texts(plan)):

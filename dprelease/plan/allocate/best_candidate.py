@@ -11,7 +11,7 @@ from functools import cached_property
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
 from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
 from dprelease.plan.allocate.domain import Domain, Planning
-from dprelease.plan.document import Considered
+from dprelease.plan.document import Account, Considered
 from dprelease.privacy.budget import Budget, round_up
 from dprelease.privacy.calibrate import LARGEST_SCALE
 from dprelease.privacy.event import Event
@@ -19,6 +19,7 @@ from dprelease.spec.fields.document import ReleaseSpec
 
 __all__ = ["Choice", "choose", "domains"]
 
+_AS_LIGHT = 1.01  # where the policy prefers the account: a hundredth is no difference
 _DEARER = 1.25  # how much more than the candidate that is lightest on an account another one may charge it
 
 
@@ -83,7 +84,7 @@ def choose(
 
     With ``noise: auto`` a candidate is passed over where it would charge an account more than the release's
     epsilon, and much more than another candidate would: a release that is cheap today must not empty the account
-    that later ones live on.
+    that later ones live on. The policy can say otherwise (``Account.prefer``).
 
     Args:
         planning: The release.
@@ -96,7 +97,7 @@ def choose(
         PlanError: If no candidate can be accounted as asked, or the goals cost more than the budget.
     """
     options = _options(planning, name, queries, budget, others)
-    bearable = max(1.0, _DEARER * min(option.burden for option in options))
+    bearable = _bearable(planning.accounts, [option.burden for option in options])
     options.sort(key=lambda option: option.score)
     chosen = next(option for option in options if option.burden <= bearable)
     domain = chosen.domain
@@ -111,7 +112,7 @@ def choose(
         Considered(
             name=option.domain.candidate.name,
             noise=round_up(Fraction(math.exp((option.score - chosen.score) / 2)), 4),
-            why_not="" if option.burden <= bearable else _too_dear(option.burden, budget),
+            why_not="" if option.burden <= bearable else _too_dear(option.burden, chosen.burden, budget),
         )
         for option in options
         if option is not chosen and (chosen.residuals or not option.residuals)
@@ -158,10 +159,25 @@ def _by_shares(domain: Domain, scales: Mapping[int, Fraction]) -> tuple[Consider
     return (Considered(name="the same, divided by shares", noise=round_up(Fraction(math.sqrt(lost / least)), 4)),)
 
 
-def _too_dear(burden: float, budget: Budget) -> str:
+def _bearable(accounts: Sequence[Account], burdens: Sequence[float]) -> float:
+    """How much a candidate may charge an account, as a part of the release's epsilon.
+
+    One account that is to be spared spares all; noise decides alone where every account says so.
+    """
+    said = {account.prefer for account in accounts}
+    if "account" in said:
+        return _AS_LIGHT * min(burdens)
+    if said == {"accuracy"}:
+        return max((burden for burden in burdens if math.isfinite(burden)), default=math.inf)
+    return max(1.0, _DEARER * min(burdens))
+
+
+def _too_dear(burden: float, chosen: float, budget: Budget) -> str:
+    """What an account would be charged, and what it is charged."""
     if math.isinf(burden):
         return "an account's composition cannot take it"
-    return f"it would charge an account epsilon {burden * float(budget.epsilon or 0):.3g} for this release"
+    would, now = (f"{each * float(budget.epsilon or 0):.3g}" for each in (burden, chosen))
+    return f"this plan charges an account epsilon {now}; it would charge an account epsilon {would} for this release"
 
 
 def _allowed(spec: ReleaseSpec, queries: Sequence[int]) -> list[Candidate]:

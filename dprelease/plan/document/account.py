@@ -68,9 +68,11 @@ class Account(GrownValue):
         window: A further cap, on each day, week, month, quarter or year of the rows.
         nests: Units that specs may protect instead, to how many of them one unit of the account holds at most.
         parallel: Where a unit has its rows in one stretch of time; None: releases about any time add up.
+        prefer: Which one wins where less noise costs the account more: the noise (``accuracy``) or the charge
+            (``account``); None: less noise, up to the release's epsilon or a quarter more than the least charge.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("order", "window", "nests", "parallel")
+    LATER: ClassVar[tuple[str, ...]] = ("order", "window", "nests", "parallel", "prefer")
     name: str
     unit: str
     neighboring: Neighboring
@@ -81,6 +83,7 @@ class Account(GrownValue):
     window: Window | None = None
     nests: dict[str, int] = {}
     parallel: Parallel | None = None
+    prefer: Literal["accuracy", "account"] | None = None
 
     @property
     def stretch(self) -> Per | None:

@@ -24,7 +24,7 @@ class Form:
         joint_sums: A sum comes from the centred sum and the count, where a mean or variance measures both.
         centred_counts: Counts of columns come from "how many more have a value than not", and the rows: the
             correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
-        knorm: The counts of one query's cells are hidden together by one K-norm draw.
+        knorm: The counts of the same cells are hidden together by one K-norm draw, those of several queries too.
         residuals: That draw is one of a total with residuals, where there are so many counts that it has less noise.
     """
 

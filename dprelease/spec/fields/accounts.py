@@ -72,6 +72,9 @@ class AccountSpec(SpecValue):
     invariants: Annotated[bool, BeforeValidator(_is_true)] = Field(
         False, description="Whether specs may publish counts of its tables exactly, unprotected."
     )
+    prefer: Literal["accuracy", "account"] | None = Field(
+        None, description="With `noise: auto`: the least noise, or the least charge, where they pull apart."
+    )
 
 
 class CeilingsSpec(Cap):
