@@ -20,6 +20,10 @@ from dprelease.spec.fields.document import ReleaseSpec
 __all__ = ["Choice", "choose", "domains"]
 
 _DEARER = 1.25  # how much more than the candidate that is lightest on an account another one may charge it
+_POWER = 4  # what charges x times as much as that has less noise by this power of x, or is passed over
+_NEAR = 0.02  # twice a logarithm: candidates that are no further apart are compared at their certified scales
+_EXACT = 1 + 1e-6  # a certified charge that is no further above a limit is that limit
+_TIE = 1e-6  # of that: what certified scales leave open, so that the first one stays
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,24 @@ class _Option:
     score: float
     burden: float
 
+    def price(self, bearable: float) -> float:
+        """The score, and what an account is charged beyond ``bearable``, as so much more noise: nothing jumps there."""
+        return self.score + 2 * _POWER * math.log(max(1.0, self.burden / bearable))
+
+    def certified(self) -> _Option:
+        """The same at the scales at which it would be drawn: nothing of it is near any more."""
+        multiplier = self.domain.multiplier(exact=True, start=self.multiplier)
+        return _option(self.domain, multiplier)
+
+    def is_within_caps(self, bearable: float) -> bool:
+        """Whether it charges no more than that, or at least no account more than its cap."""
+        return self.burden <= bearable or self.domain.is_within_caps(self.domain.scales(self.multiplier))
+
+
+def _option(domain: Domain, multiplier: Fraction) -> _Option:
+    scales = domain.scales(multiplier)
+    return _Option(domain, multiplier, domain.score(scales), domain.burden(scales))
+
 
 def domains(spec: ReleaseSpec) -> dict[str, list[int]]:
     """Pinned queries each by itself, all others together under ``""``: domain -> places of its queries.
@@ -76,9 +98,10 @@ def choose(
 ) -> Choice:
     """The best candidate for a domain, with its certified scales.
 
-    With ``noise: auto`` a candidate is passed over where it would charge an account more than the release's
-    epsilon, and much more than another candidate would: a release that is cheap today must not empty the account
-    that later ones live on.
+    With ``noise: auto`` a candidate may charge an account the release's epsilon, or a quarter more than the candidate
+    that is lightest on it. One that charges x times as much must have less noise by a factor of x^4: a release that is
+    cheap today must not empty the account that later ones live on. Candidates that are near one another are compared
+    at the scales at which they would be drawn, and their charges as they would be charged.
 
     Args:
         planning: The release.
@@ -92,8 +115,7 @@ def choose(
     """
     options = _options(planning, name, queries, budget, others)
     bearable = max(1.0, _DEARER * min(option.burden for option in options))
-    options.sort(key=lambda option: option.score)
-    chosen = next(option for option in options if option.burden <= bearable)
+    chosen, options = _best(options, bearable)
     domain = chosen.domain
     divided = _by_shares(domain, domain.scales(chosen.multiplier)) if domain.allocation == "least_error" else ()
     scales = domain.scales(domain.multiplier(exact=True, start=chosen.multiplier))
@@ -102,16 +124,34 @@ def choose(
             f"the noise would need a scale of {float(max(scales.values())):.1e} grid steps, more than 2^50",
             hint="raise the budget, ask fewer queries, or give the column a coarser `step`",
         )
+    charged = chosen.burden if chosen.burden <= bearable else domain.burden(scales)
     considered = divided + tuple(
         Considered(
             name=option.domain.candidate.name,
             noise=round_up(Fraction(math.exp((option.score - chosen.score) / 2)), 4),
-            why_not="" if option.burden <= bearable else _too_dear(option.burden, budget),
+            why_not=_why_not(option, charged, bearable),
         )
-        for option in options
+        for option in sorted(options, key=lambda option: option.score)
         if option is not chosen
     )
     return Choice(domain, scales, considered if domain.slopes else ())
+
+
+def _best(options: list[_Option], bearable: float) -> tuple[_Option, list[_Option]]:
+    """The option with the least price, and all of them as they were compared."""
+    if math.isinf(bearable):
+        return min(options, key=lambda option: option.score), options
+    order = sorted(options, key=lambda option: option.price(bearable))
+    first = next((option for option in order if option.is_within_caps(bearable)), order[0])
+    near = [option for option in options if abs(option.price(bearable) - first.price(bearable)) <= _NEAR]
+    if len(near) == 1:
+        return first, options
+    certified = {id(option): option.certified() for option in near}
+    best = min(certified.values(), key=lambda option: option.price(bearable))
+    better = best.price(bearable) < certified[id(first)].price(bearable) - _TIE
+    if not better or not best.is_within_caps(bearable):
+        return first, options
+    return best, [certified.get(id(option), option) for option in options]
 
 
 def _options(
@@ -137,8 +177,7 @@ def _options(
         except PlanError as error:
             errors.append(error)
             continue
-        scales = domain.scales(multiplier)
-        options.append(_Option(domain, multiplier, domain.score(scales), domain.burden(scales)))
+        options.append(_option(domain, multiplier))
     if not options:
         raise _nothing(errors, reasons)
     return options
@@ -153,10 +192,15 @@ def _by_shares(domain: Domain, scales: Mapping[int, Fraction]) -> tuple[Consider
     return (Considered(name="the same, divided by shares", noise=round_up(Fraction(math.sqrt(lost / least)), 4)),)
 
 
-def _too_dear(burden: float, budget: Budget) -> str:
-    if math.isinf(burden):
+def _why_not(option: _Option, charged: float, bearable: float) -> str:
+    """Why an option was passed over although its noise may be less, or its charge; empty where its noise decided."""
+    if math.isinf(option.burden) and not math.isinf(bearable):
         return "an account's composition cannot take it"
-    return f"it would charge an account epsilon {burden * float(budget.epsilon or 0):.3g} for this release"
+    whole = float(option.domain.budget.epsilon or 0)
+    words = f"it would charge an account epsilon {option.burden * whole:.3g} for this release"
+    if charged > bearable * _EXACT and option.burden < charged:
+        return f"{words}, and this plan charges epsilon {charged * whole:.3g}"
+    return words if option.burden > bearable else ""
 
 
 def _allowed(spec: ReleaseSpec, queries: Sequence[int]) -> list[Candidate]:

@@ -21,8 +21,8 @@ from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.calibrate import largest_knob, measured_loss, near_knob, rough_loss
 from dprelease.privacy.convert import converted, factor
-from dprelease.privacy.event import Composed, Event
-from dprelease.privacy.filters import account_loss
+from dprelease.privacy.event import Composed, Event, Repeated
+from dprelease.privacy.filters import Terms, account_loss, series_loss, spent_on, within
 from dprelease.spec.fields.document import ReleaseSpec
 
 __all__ = ["Domain", "Planning"]
@@ -61,10 +61,28 @@ class Planning:
         """The account that pays for a step."""
         return self.catalog.tables[draft.aggregate.table].account
 
+    def _steps_of(self, account: Account) -> int:
+        """How many steps of the spec's relation between data sets one of the account's is."""
+        privacy = self.spec.privacy
+        return factor(str(privacy.unit), privacy.neighboring, account.unit, account.neighboring, account.nests)
+
+    def can_pay(self, account: Account, events: Sequence[Event]) -> bool:
+        """Whether an account of which nothing is spent could take these draws, with all planned revisions."""
+        caps, at_most, steps = [account.lifetime], self.spec.privacy.at_most, self._steps_of(account)
+        caps += [] if at_most is None else [Budget(epsilon=at_most.epsilon, delta=at_most.delta)]
+        asked, copies = Composed(events=tuple(converted(event, steps) for event in events)), 1 + self.spec.revisions
+        terms = Terms(composition=account.composition, order=account.order, selecting=account.selecting)
+        try:
+            if account.composition == "pld":
+                return all(series_loss([(asked, copies)], cap.delta).epsilon <= cap.limit for cap in caps)
+            spent = spent_on(terms, Repeated(event=asked, count=copies))
+            return all(within(terms, spent, cap) for cap in caps)
+        except UnsupportedEvent:
+            return False
+
     def charge(self, account: Account, events: Sequence[Event]) -> Loss:
         """What these draws cost an account once, for one step of its own relation: as ``ReleasePlan.cost_of`` says."""
-        privacy = self.spec.privacy
-        steps = factor(str(privacy.unit), privacy.neighboring, account.unit, account.neighboring, account.nests)
+        steps = self._steps_of(account)
         deltas = (self.budget.delta, account.lifetime.delta)
         # The release's delta is about one unit of the spec; several of them together have more than that.
         delta = next(filter(None, deltas if steps == 1 else reversed(deltas)), Fraction(0))
@@ -244,23 +262,33 @@ class Domain:
         privacy = self.planning.spec.privacy
         if self.budget.epsilon is None or privacy.noise != "auto":
             return 1.0
-        charged = list(self.others)
-        for name, (at, scale) in zip(self.accounts(scales), scales.items(), strict=True):
-            draft = self.lowered.drafts[at]
-            charged.append((name, draft.charged(self.mechanism(at), scale, privacy.neighboring)))
         most = 0.0
-        for account in self.planning.accounts:
+        for account, events in self._charged(scales):
             try:
-                loss = self.planning.charge(account, [event for name, event in charged if name == account.name])
+                loss = self.planning.charge(account, events)
             except UnsupportedEvent:
                 return math.inf
             most = max(most, float(loss.epsilon / self.budget.epsilon))
         return most
 
+    def is_within_caps(self, scales: Mapping[int, Fraction]) -> bool:
+        """Whether no account is charged more than all that it may ever spend."""
+        return all(self.planning.can_pay(account, events) for account, events in self._charged(scales))
+
+    def _charged(self, scales: Mapping[int, Fraction]) -> list[tuple[Account, list[Event]]]:
+        """What each account pays for, with all that prices a group of units."""
+        relation = self.planning.spec.privacy.neighboring
+        charged: dict[str, list[Event]] = {account.name: [] for account in self.planning.accounts}
+        for name, event in self.others:
+            charged.setdefault(name, []).append(event)
+        for name, (at, scale) in zip(self.accounts(scales), scales.items(), strict=True):
+            charged.setdefault(name, []).append(self.lowered.drafts[at].charged(self.mechanism(at), scale, relation))
+        return [(account, charged[account.name]) for account in self.planning.accounts]
+
     def score(self, scales: Mapping[int, Fraction]) -> float:
-        """What ``score_of`` says of the shared measures' noise; where nothing is shared, the loss itself."""
+        """What ``score_of`` says of the shared measures' noise; where nothing is shared, of the loss itself."""
         if not self.slopes:
-            return rough_loss(self.planning.accounting, self._together(scales), self.budget.delta)
+            return 2 * math.log(rough_loss(self.planning.accounting, self._together(scales), self.budget.delta))
         return score_of(self.lowered, self.queries, self.laws(scales), self.allocation)
 
     def error(self, scales: Mapping[int, Fraction]) -> float:
