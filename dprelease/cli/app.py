@@ -14,7 +14,7 @@ from dprelease.cli.commands.diff import diff_command
 from dprelease.cli.commands.due import due_command
 from dprelease.cli.commands.init import init_command
 from dprelease.cli.commands.keys import keys_app
-from dprelease.cli.commands.plan import plan_command
+from dprelease.cli.commands.plan import PlanArguments, plan_command
 from dprelease.cli.commands.publish import publish_command
 from dprelease.cli.commands.run import run_command
 from dprelease.cli.commands.schedule import schedule_command, serve_command
@@ -54,7 +54,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "schema": schema_command,
 }
 for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, cls=PlanArguments if _command is plan_command else None)(_command)
 _INTERRUPTED = 130
 
 

@@ -17,7 +17,17 @@ from typing import Literal
 
 from dprelease.spec.fields.document import ReleaseSpec, TableSpec
 
-__all__ = ["COARSE", "PARTS_OF_A_RANK", "PARTS_OF_A_SUM", "Grid", "Measured", "derived", "grid_of", "measured"]
+__all__ = [
+    "COARSE",
+    "PARTS_OF_A_RANK",
+    "PARTS_OF_A_SUM",
+    "Grid",
+    "Measured",
+    "derived",
+    "grid_of",
+    "measured",
+    "measured_by_table",
+]
 
 Limits = tuple[Fraction, Fraction]
 
@@ -62,15 +72,21 @@ class Grid:
 
 def measured(spec: ReleaseSpec, table: str) -> Mapping[str, Measured]:
     """By column of a table the limits of everything that is made of its values; columns that are not are left out."""
-    found: dict[str, Measured] = {}
+    return measured_by_table(spec).get(table, {})
+
+
+def measured_by_table(spec: ReleaseSpec) -> Mapping[str, Mapping[str, Measured]]:
+    """The same by table, of those that queries name: once for all of them."""
+    found: dict[str, dict[str, Measured]] = {}
     for query in spec.queries.values():
-        for measure in query.measures.values() if query.table == table else ():
+        table, own = spec.tables.get(query.table), found.setdefault(query.table, {})
+        for measure in query.measures.values():
             name = measure.column
             if measure.grid_kind is None or name is None:
                 continue
-            column = spec.tables[table].columns.get(name) if table in spec.tables else None
+            column = table.columns.get(name) if table is not None else None
             limits = measure.limits or (column.range if column is not None else None)
-            each = found.setdefault(name, Measured())
+            each = own.setdefault(name, Measured())
             if limits is not None:
                 (each.ranks if measure.grid_kind == "quantile" else each.sums).append(limits)
     return found

@@ -20,6 +20,7 @@ from dprelease.catalog.sensitivity import choice_reach, sensitivity
 from dprelease.errors import DpReleaseError
 from dprelease.plan.allocate import best_candidate
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
+from dprelease.plan.allocate.candidates import CANDIDATES
 from dprelease.plan.allocate.domain import Planning
 from dprelease.plan.document import Account, Composition, PlannedQuery
 from dprelease.plan.lower.queries import Lowering
@@ -133,7 +134,7 @@ def charge_of(planning: Planning, events: list[Any]) -> float:
 
 def others(planning: Planning) -> Iterator[Worth]:
     """Every candidate, planned as if there were no other one."""
-    for candidate in best_candidate.CANDIDATES:
+    for candidate in CANDIDATES:
         found = chosen(planning, candidate)
         if found is not None:
             yield worth_of(planning, *found)

@@ -20,6 +20,7 @@ from dprelease.spec.fields.document import ReleaseSpec
 __all__ = ["Choice", "choose", "domains"]
 
 _DEARER = 1.25  # how much more than the candidate that is lightest on an account another one may charge it
+_LOSS = 0.01  # how much the loss of a release counts beside its charge
 _POWER = 4  # what charges x times as much as that has less noise by this power of x, or is passed over
 _NEAR = 0.02  # twice a logarithm: candidates that are no further apart are compared at their certified scales
 _EXACT = 1 + 1e-6  # a certified charge that is no further above a limit is that limit
@@ -61,7 +62,12 @@ class _Option:
     burden: float
 
     def price(self, bearable: float) -> float:
-        """The score, and what an account is charged beyond ``bearable``, as so much more noise: nothing jumps there."""
+        """The score, and what an account is charged beyond ``bearable``, as so much more noise: nothing jumps there.
+
+        Where targets fix the noise, what an account is charged; and the loss where that is nearly the same.
+        """
+        if not self.domain.slopes:
+            return 2 * math.log(self.burden) + _LOSS * self.score if 0 < self.burden < math.inf else self.score
         return self.score + 2 * _POWER * math.log(max(1.0, self.burden / bearable))
 
     def certified(self) -> _Option:

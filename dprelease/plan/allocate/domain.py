@@ -27,6 +27,9 @@ from dprelease.spec.fields.document import ReleaseSpec
 
 __all__ = ["Domain", "Planning"]
 
+Costs = tuple[UnscaledStep, Fraction, Fraction]
+"""What the cost of a step hangs on: its draft, and its slope and floor (``Domain``)."""
+
 _ROUGH = 1e-4  # how far a rough loss may be from the certified one
 
 
@@ -152,15 +155,37 @@ class Domain:
                     floors[at] = max(floors.get(at, Fraction(0)), least * part)
         return floors
 
-    def scales(self, multiplier: Fraction, *, rough: bool = False) -> dict[int, Fraction]:
-        """The scale of every step of the domain, as it will be drawn; or near that."""
+    @cached_property
+    def _alike(self) -> list[tuple[Costs, list[int]]]:
+        """Steps that cost the same at every multiplier, in the order of the first of each: an event is made once."""
         none = Fraction(0)
-        budgets = {at: max(self.slopes.get(at, none) * multiplier, self.floors.get(at, none)) for at in self._steps}
-        return self._scales(budgets, rough=rough)
+        found: dict[object, tuple[Costs, list[int]]] = {}
+        for at in self._steps:
+            draft, slope, floor = self.lowered.drafts[at], self.slopes.get(at, none), self.floors.get(at, none)
+            moved = (draft.sensitivity, draft.gauge, draft.choosing, draft.delta, len(draft.parts))
+            alike = found.setdefault((self.mechanism(at), moved, slope, floor), ((draft, slope, floor), []))
+            alike[1].append(at)
+        return list(found.values())
 
-    def _scales(self, budgets: Mapping[int, Fraction], *, rough: bool = False) -> dict[int, Fraction]:
+    def scales(self, multiplier: Fraction) -> dict[int, Fraction]:
+        """The scale of every step of the domain, as it will be drawn."""
+        found = {}
+        for (draft, slope, floor), places in self._alike:
+            found.update(dict.fromkeys(places, self.candidate.scale(draft, max(slope * multiplier, floor))))
+        return {at: found[at] for at in self._steps}
+
+    def _scales(self, budgets: Mapping[int, Fraction]) -> dict[int, Fraction]:
         drafts = self.lowered.drafts
-        return {at: self.candidate.scale(drafts[at], budget, rough=rough) for at, budget in budgets.items()}
+        return {at: self.candidate.scale(drafts[at], budget) for at, budget in budgets.items()}
+
+    def _event_at(self, multiplier: Fraction, *, rough: bool = False) -> Event:
+        """Everything together at the scales of a multiplier, as it will be drawn; or near that."""
+        events: list[Event] = [event for _, event in self.others]
+        for (draft, slope, floor), places in self._alike:
+            scale = self.candidate.scale(draft, max(slope * multiplier, floor), rough=rough)
+            event = draft.event(self.candidate.mechanism(draft), scale)
+            events.append(event if len(places) == 1 else Repeated(event=event, count=len(places)))
+        return Composed(events=tuple(events))
 
     def mechanism(self, at: int) -> str:
         """The mechanism of a step."""
@@ -188,16 +213,13 @@ class Domain:
         if not self.slopes:
             return Fraction(0)
 
-        def event_at(multiplier: Fraction) -> Event:
-            return self._together(self.scales(multiplier))
-
         def roughly_at(multiplier: Fraction) -> Event:
-            return self._together(self.scales(multiplier, rough=True))
+            return self._event_at(multiplier, rough=True)
 
         accounting = self.planning.accounting
         if not exact:
             return near_knob(roughly_at, accounting, self.budget, start=start)
-        return largest_knob(event_at, accounting, self.budget, start=start, roughly_at=roughly_at)
+        return largest_knob(self._event_at, accounting, self.budget, start=start, roughly_at=roughly_at)
 
     def _check_fixed(self, *, exact: bool) -> None:
         """What is pinned and what targets need must fit the budget by itself; if not exactly, then nearly."""

@@ -58,6 +58,7 @@ Atom = (
 )
 Atoms = Counter[Atom]
 
+_PLAIN = (DiscreteLaplace, DiscreteGaussian, KNorm, BoundedRange)
 EVERY_KIND = frozenset(
     {
         "discrete_laplace",
@@ -209,7 +210,10 @@ def atoms(event: Event) -> Atoms:
     if isinstance(event, Composed):
         total: Atoms = Counter()
         for part in event.events:
-            total.update(atoms(part))
+            if isinstance(part, _PLAIN):  # a thousand draws are as many lines here, and no counter for each
+                total[part] += 1
+            else:
+                total.update(atoms(part))
         return total
     if isinstance(event, Repeated):
         return Counter({atom: n * event.count for atom, n in atoms(event.event).items()})
