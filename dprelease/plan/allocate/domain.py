@@ -182,7 +182,8 @@ class Domain:
         """Everything together at the scales of a multiplier, as it will be drawn; or near that."""
         events: list[Event] = [event for _, event in self.others]
         for (draft, slope, floor), places in self._alike:
-            scale = self.candidate.scale(draft, max(slope * multiplier, floor), rough=rough)
+            budget = max(slope * multiplier, floor) if floor else slope * multiplier
+            scale = self.candidate.scale(draft, budget, rough=rough)
             event = draft.event(self.candidate.mechanism(draft), scale)
             events.append(event if len(places) == 1 else Repeated(event=event, count=len(places)))
         return Composed(events=tuple(events))

@@ -25,6 +25,7 @@ from dprelease.privacy.accountants.base import (
     zcdp_rho,
 )
 from dprelease.privacy.accountants.reveals import peeled
+from dprelease.privacy.accountants.zcdp import exact_sum
 from dprelease.privacy.event import DiscreteGaussian, Event, Gaussian, Parallel
 from dprelease.privacy.theorems import single
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
@@ -67,14 +68,14 @@ class Draws:
                 epsilons[epsilon] = epsilons.get(epsilon, 0) + n
             elif isinstance(atom, Parallel):
                 raise refused(name, atom, "its parts have no epsilon at delta 0")
-            elif zcdp_rho(atom) != 0:  # with rho 0 the draw tells nothing
+            elif _tells(atom):
                 curved[atom] = n
         return cls(epsilons, found.reveals, curved)
 
     @property
     def total(self) -> Fraction:
         """The sum of the epsilons."""
-        return sum((epsilon * n for epsilon, n in self.epsilons.items()), Fraction(0))
+        return exact_sum(epsilon * n for epsilon, n in self.epsilons.items())
 
     @property
     def spent(self) -> Fraction:
@@ -122,6 +123,13 @@ class Draws:
 
 
 _FEW = 64  # different draws
+
+
+def _tells(atom: Atom) -> bool:
+    """Whether a draw tells anything: with rho 0 it does not."""
+    if isinstance(atom, DiscreteGaussian | Gaussian):
+        return atom.sensitivity.l2_squared != 0
+    return zcdp_rho(atom) != 0
 
 
 @dataclass(frozen=True)
@@ -222,7 +230,7 @@ class Basic(Accountant):
         left = draws.left(delta)
         if not draws.curved:
             return draws.total
-        return sum((e * n for e, n in draws.at(left / draws.shares).items()), Fraction(0))
+        return exact_sum(e * n for e, n in draws.at(left / draws.shares).items())
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """The smallest delta at which basic composition proves ``epsilon``, rounded up; 1 if there is none."""
