@@ -239,7 +239,7 @@ class Domain:
                 f"pinned queries and targets alone need {name} {float(needed):.4g}; "
                 f"the budget is {float(budget.limit):.4g}",
                 detail="; ".join(filter(None, (self._dearest(least), self._one_more()))),
-                hint="`dprelease plan --solve` finds the smallest epsilon; or widen the targets, or raise the budget",
+                hint="`dprelease plan --solve` finds one that is enough; or widen the targets, or raise the budget",
                 code="DPR-P103",
             )
             error.needed = float(needed)
