@@ -23,7 +23,7 @@ from dprelease.spec.load import load
 NOISES = ("auto", "laplace", "gaussian")
 COMPOSITIONS: tuple[Composition, ...] = ("zcdp", "zcdp", "basic", "pld")
 NEARLY = Fraction(10**5 + 1, 10**5)
-WIDE = (Fraction(1), Fraction(11, 10), Fraction(2), Fraction(4), Fraction(10))
+WIDE = (Fraction(1), Fraction(3, 2), Fraction(4))
 HEAD = """
 dprelease: 1
 release: {{name: aimed, period: once}}
@@ -65,7 +65,22 @@ def made(seed: int) -> tuple[ReleaseSpec, Planner, Account, int]:
         lifetime=cap,
         selecting=selecting,
     )
-    return loaded.spec, lambda spec: allocate(spec, catalog, [people], loaded.fingerprint), people, draw.randint(1, 15)
+    known: dict[tuple[Fraction, str], ReleasePlan | PlanError] = {}
+
+    def planner(spec: ReleaseSpec) -> ReleasePlan:
+        """Each plan once: what is looked for asks for many of them again."""
+        asked = (spec.privacy.budget.limit, spec.privacy.noise)
+        if asked not in known:
+            try:
+                known[asked] = allocate(spec, catalog, [people], loaded.fingerprint)
+            except PlanError as refusal:
+                known[asked] = refusal
+        found = known[asked]
+        if isinstance(found, PlanError):
+            raise found
+        return found
+
+    return loaded.spec, planner, people, draw.randint(1, 15)
 
 
 def planned(spec: ReleaseSpec, planner: Planner, noise: str, epsilon: Fraction) -> ReleasePlan | None:
@@ -154,7 +169,12 @@ def test_of_two_hundred_specs_no_noise_meets_the_targets_at_less(block: int) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(5))
+def test_of_forty_specs_a_budget_is_found_wherever_there_is_one() -> None:
+    assert 10 <= sum(check_horizon(seed, range(-2, 4, 2)) for seed in range(40)) < 40  # of some of them there is none
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("block", range(4))
 def test_of_two_hundred_specs_a_budget_is_found_wherever_there_is_one(block: int) -> None:
-    found = sum(check_horizon(seed) for seed in range(block * 40, block * 40 + 40))
-    assert 10 <= found < 40  # of some of them there is none
+    found = sum(check_horizon(seed) for seed in range(40 + block * 40, 80 + block * 40))
+    assert 10 <= found < 40
