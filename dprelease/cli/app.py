@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -60,6 +61,8 @@ _INTERRUPTED = 130
 
 def run_app() -> None:
     """Run the command line; every error of ours becomes its message and its exit code, never a traceback."""
+    gc.set_threshold(20_000, 50, 50)  # plans are a million small values that live to the end: looking for circles among
+    # them takes a fifth of the time
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot write is no fault

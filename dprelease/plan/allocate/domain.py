@@ -223,16 +223,16 @@ class Domain:
         return largest_knob(self._event_at, accounting, self.budget, start=start, roughly_at=roughly_at)
 
     def _check_fixed(self, *, exact: bool) -> None:
-        """What is pinned and what targets need must fit the budget by itself; if not exactly, then nearly."""
+        """What is pinned and what targets need must fit the budget by itself; in floats where these are clear."""
         least = self._scales(self.floors)
         event, budget, accounting = self._together(least), self.budget, self.planning.accounting
         needed: Fraction | float
         if budget.rho is not None:
             needed = total_rho(event)
-        elif exact:
-            needed = measured_loss(accounting, event, budget.delta)
         else:
-            needed = rough_loss(accounting, event, budget.delta) * (1 - _ROUGH)
+            needed = math.inf if exact else rough_loss(accounting, event, budget.delta)
+            if exact or abs(needed / float(budget.limit) - 1) <= _ROUGH:
+                needed = measured_loss(accounting, event, budget.delta)
         if needed > budget.limit:
             name = "epsilon" if budget.epsilon is not None else "rho"
             error = BudgetTooSmall(

@@ -19,6 +19,7 @@ __all__ = ["Aim", "Planner", "Solved", "Way", "WhatIf", "at_epsilon", "noises_of
 Planner = Callable[[ReleaseSpec], ReleasePlan]
 Aim = Literal["charge", "epsilon"]
 _AMPLE = Fraction(10**6)
+_SHARPLY = Fraction(1, 10**5)  # more than the sixth digit of an epsilon
 _TURNS = 4  # how often an epsilon that was a digit too small is raised
 
 
@@ -114,10 +115,12 @@ def solve(spec: ReleaseSpec, planner: Planner, aim: Aim = "charge") -> Solved:
     if not found:
         planner(at_epsilon(spec, _AMPLE))  # says why
         raise PlanError("no noise meets the targets", detail=ways[0].refusal, hint="take larger ones", code="DPR-P104")
+    smaller = tuple(_smaller(spec, planner, min(way.epsilon for way in found)))
     # the spec as it stands comes first, for the author then writes nothing but an epsilon
-    asked = [*_as_it_stands(spec, planner, {way.epsilon for way in found}), *found]
+    asked = [*smaller, *_as_it_stands(spec, planner, {way.epsilon for way in found}), *found]
     drawn = [way.plan.event for way in found if way.plan is not None and way.noise != "auto"]
-    ways = tuple(way for way in ways if way.noise != "auto" or way.plan is None or way.plan.event not in drawn)
+    known = (way for way in ways if way.noise != "auto" or (way.plan is not None and way.plan.event not in drawn))
+    ways = (*smaller[-1:], *known)
     best = min(asked, key=lambda way: (way.load, way.epsilon) if aim == "charge" else (way.epsilon, way.load))
     assert best.plan is not None  # noqa: S101 - only those that have one are compared
     return Solved(best.plan, best.noise, aim, ways)
@@ -139,20 +142,44 @@ def _check_targets(spec: ReleaseSpec) -> None:
 
 
 def _way(spec: ReleaseSpec, planner: Planner, noise: str) -> Way:
-    """One noise at the epsilon that its targets cost; that is asked for again where a digit of it is missing."""
+    """One noise at the epsilon that its targets cost."""
     try:
-        ample = planner(at_epsilon(spec, _AMPLE, noise=noise))
-        least = Fraction(round_up(ample.loss[ample.certified].epsilon, 6))
-        for _ in range(_TURNS):
-            try:
-                return _priced(noise, planner(at_epsilon(spec, least, noise=noise)))
-            except BudgetTooSmall as refusal:
-                if not least < refusal.needed < _AMPLE:
-                    raise
-                least = max(Fraction(round_up(Fraction(refusal.needed), 6)), least * (1 + Fraction(1, 10**6)))
-        return _priced(noise, planner(at_epsilon(spec, least, noise=noise)))
+        return _at_its_price(planner, at_epsilon(spec, _AMPLE, noise=noise))
     except PlanError as refusal:
         return Way(noise, None, refusal=refusal.summary)
+
+
+def _at_its_price(planner: Planner, spec: ReleaseSpec) -> Way:
+    """The plan at what it costs; asked for again at a little more where a digit of that is missing.
+
+    Raises:
+        PlanError: If there is none.
+    """
+    ample = planner(spec)
+    least = Fraction(round_up(ample.loss[ample.certified].epsilon, 6))
+    for _ in range(_TURNS):
+        try:
+            break_even = planner(at_epsilon(spec, least))
+        except BudgetTooSmall as refusal:
+            if not least < refusal.needed < _AMPLE:
+                raise
+            least = max(Fraction(round_up(Fraction(refusal.needed), 6)), least * (1 + Fraction(1, 10**6)))
+        else:
+            return _priced(spec.privacy.noise, break_even)
+    return _priced(spec.privacy.noise, planner(at_epsilon(spec, least)))
+
+
+def _smaller(spec: ReleaseSpec, planner: Planner, epsilon: Fraction) -> Iterator[Way]:
+    """Plans of the spec as it stands at ever smaller epsilons: where no other noise fits, it takes one that does."""
+    while True:
+        try:
+            way = _at_its_price(planner, at_epsilon(spec, epsilon * (1 - _SHARPLY)))
+        except PlanError:
+            return
+        if way.epsilon >= epsilon:
+            return
+        yield way
+        epsilon = way.epsilon
 
 
 def _as_it_stands(spec: ReleaseSpec, planner: Planner, epsilons: set[Fraction]) -> Iterator[Way]:
