@@ -115,7 +115,7 @@ def worth_of(planning: Planning, choice: Choice, fixed: list[tuple[str, Any]]) -
         total += float(share) * like * variance / reach**2
     shares = {query: float(domain.lowered.goals[query].share or 0) for query in logs}
     mean = math.fsum(shares[query] * math.fsum(found) / len(found) for query, found in logs.items())
-    noise = math.log(total) if domain.allocation == "least_error" else mean / math.fsum(shares.values())
+    noise = math.log(total) if planning.spec.privacy.allocation == "least_error" else mean / math.fsum(shares.values())
     relation = planning.spec.privacy.neighboring
     events = [event for _, event in fixed]
     events += [

@@ -101,7 +101,7 @@ def total(plan: ReleasePlan, people: Account, releases: int) -> Fraction | None:
 
 def mean_error(plan: ReleasePlan) -> float:
     """The mean logarithm of the standard errors."""
-    return sum(math.log(float(output.standard_error or 0)) for output in plan.outputs) / len(plan.outputs)
+    return sum(math.log(max(float(output.standard_error or 0), 1e-9)) for output in plan.outputs) / len(plan.outputs)
 
 
 def check_solved(seed: int, times: tuple[Fraction, ...] = WIDE) -> bool:

@@ -123,8 +123,10 @@ def choose(
     bearable = max(1.0, _DEARER * min(option.burden for option in options))
     chosen, options = _best(options, bearable)
     domain = chosen.domain
-    divided = _by_shares(domain, domain.scales(chosen.multiplier)) if domain.allocation == "least_error" else ()
-    scales = domain.scales(domain.multiplier(exact=True, start=chosen.multiplier))
+    scales: Mapping[int, Fraction] = domain.scales(domain.multiplier(exact=True, start=chosen.multiplier))
+    divided: tuple[Considered, ...] = ()
+    if domain.allocation == "least_error":
+        domain, scales, divided = _by_shares(domain, chosen.multiplier, scales)
     if max(scales.values()) > LARGEST_SCALE:
         raise BudgetTooSmall(
             f"the noise would need a scale of {float(max(scales.values())):.1e} grid steps, more than 2^50",
@@ -189,13 +191,31 @@ def _options(
     return options
 
 
-def _by_shares(domain: Domain, scales: Mapping[int, Fraction]) -> tuple[Considered, ...]:
-    """What the shares of the spec, taken of the budget, would lose where it was divided for the least error instead."""
+def _by_shares(
+    domain: Domain, near: Fraction, scales: Mapping[int, Fraction]
+) -> tuple[Domain, Mapping[int, Fraction], tuple[Considered, ...]]:
+    """The better of the division for the least error and that by the shares of the spec, and what the other one loses.
+
+    The closed form divides a rho, or an epsilon that adds up. A tighter accountant can prefer another division by a
+    little, and shares can then be the better one.
+    """
     plain = replace(domain, allocation="shares")
     if plain.slopes == domain.slopes:
-        return ()
-    lost, least = plain.error(plain.scales(plain.multiplier(exact=False))), domain.error(scales)
-    return (Considered(name="the same, divided by shares", noise=round_up(Fraction(math.sqrt(lost / least)), 4)),)
+        return domain, scales, ()
+    multiplier = plain.multiplier(exact=False)
+    lost, least = plain.error(plain.scales(multiplier)), domain.error(domain.scales(near))
+    if lost <= least * (1 + _NEAR):
+        certain = plain.scales(plain.multiplier(exact=True, start=multiplier))
+        shared, divided = plain.error(certain), domain.error(scales)
+        if shared < divided * (1 - _TIE):
+            told = Considered(name="the same, divided by least error", noise=_times(divided, shared))
+            return plain, certain, (told,)
+        lost, least = (lost, least) if lost >= least else (max(shared, divided), divided)
+    return domain, scales, (Considered(name="the same, divided by shares", noise=_times(lost, least)),)
+
+
+def _times(error: float, ours: float) -> str:
+    return round_up(Fraction(math.sqrt(error / ours)), 4)
 
 
 def _why_not(option: _Option, charged: float, bearable: float) -> str:

@@ -68,7 +68,7 @@ class Draws:
                 epsilons[epsilon] = epsilons.get(epsilon, 0) + n
             elif isinstance(atom, Parallel):
                 raise refused(name, atom, "its parts have no epsilon at delta 0")
-            elif _tells(atom):
+            elif atom.sensitivity.l2_squared if isinstance(atom, DiscreteGaussian) else zcdp_rho(atom):  # else no word
                 curved[atom] = n
         return cls(epsilons, found.reveals, curved)
 
@@ -123,13 +123,6 @@ class Draws:
 
 
 _FEW = 64  # different draws
-
-
-def _tells(atom: Atom) -> bool:
-    """Whether a draw tells anything: with rho 0 it does not."""
-    if isinstance(atom, DiscreteGaussian | Gaussian):
-        return atom.sensitivity.l2_squared != 0
-    return zcdp_rho(atom) != 0
 
 
 @dataclass(frozen=True)
