@@ -1,15 +1,17 @@
 """Seconds to plan 1,000 queries, and to account for 1,000 draws, equal and all different.
 
-Usage: ``python -m bench.planning [--queries N] [--peer] [--profile]``. The spec counts the non-null values of as many
-integer columns by a few sets of columns, each its own aggregate. ``--peer`` adds one evaluation of the same draws by
-the loss-distribution accountant of dp_accounting, one by one, as its users do; ``--profile`` the functions in which the
-slowest of our own runs spends its time. Nothing here is asserted.
+Usage: ``python -m bench.planning [--queries N] [--peer] [--profile]``, or with ``--sizes 10,100,300,1000,10000`` the
+CPU seconds, after imports, of loading, planning, verifying and telling so many counts with a condition each. Without
+it the spec counts the non-null values of as many integer columns by a few sets of columns, each its own aggregate.
+``--peer`` adds one evaluation of the same draws by the loss-distribution accountant of dp_accounting, one by one, as
+its users do; ``--profile`` the functions in which the slowest of our own runs spends its time. Nothing is asserted.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import gc
 import pstats
 import time
 from collections.abc import Callable
@@ -17,9 +19,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dprelease.errors import DpReleaseError
+from dprelease.plan.allocate.planner import allocate
+from dprelease.plan.document import Account
+from dprelease.plan.explain.facts import plan_facts
+from dprelease.plan.resolve.catalog import resolve
+from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
+from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Event, Sensitivity
+from dprelease.privacy.unit import Neighboring
+from dprelease.spec.load import load
 from tests.planned import plan_of
 
 DELTA = Fraction(1, 10**6)
@@ -129,12 +139,61 @@ def profile(run: Run, functions: int = 12) -> None:
     pstats.Stats(profiler).strip_dirs().sort_stats("tottime").print_stats(functions)
 
 
+def conditions(queries: int, *, different: bool) -> str:
+    """A spec text of as many counts of the same table, each with a condition of its own."""
+    lines = [HEAD.format(noise="auto").rstrip("\n"), "      age: {type: integer, range: [0, 1000000]}", "queries:"]
+    for n in range(queries):
+        share = f" share: {1 + n / queries:.6g}," if different else ""
+        lines.append(f'  q{n}: {{table: people, by: [], where: "age >= {n}",{share} measures: {{n: {{count: rows}}}}}}')
+    return "\n".join(lines) + "\n"
+
+
+def phases(queries: int, *, different: bool) -> dict[str, float]:
+    """CPU seconds of each phase of `dprelease plan`."""
+    text, clock = conditions(queries, different=different), [time.process_time()]
+    loaded = load(text, "spec.yaml")
+    clock.append(time.process_time())
+    people = Account(
+        name="people",
+        unit="person",
+        neighboring=Neighboring.ADD_REMOVE,
+        composition="zcdp",
+        lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**5)),
+    )
+    plan = allocate(loaded.spec, resolve(loaded, {}), [people], loaded.fingerprint)
+    clock.append(time.process_time())
+    verify(plan)
+    clock.append(time.process_time())
+    plan_facts(plan)
+    clock.append(time.process_time())
+    names = ("load", "plan", "verify", "facts")
+    return {name: after - before for name, before, after in zip(names, clock, clock[1:], strict=False)}
+
+
+def sizes(wanted: list[int]) -> None:
+    """A line for each size, equal and all different shares; one small plan goes before, for what is made once."""
+    gc.set_threshold(20_000, 50, 50)  # as the command has it
+    phases(3, different=True)
+    print(
+        f"{'queries':>8} {'shares':10}" + "".join(f"{name:>9}" for name in ("load", "plan", "verify", "facts", "all"))
+    )
+    for queries in wanted:
+        for different in (False, True):
+            found = phases(queries, different=different)
+            seconds = "".join(f"{each:9.2f}" for each in (*found.values(), sum(found.values())))
+            print(f"{queries:>8} {_shares(different):10}{seconds}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Seconds to plan many queries and to account for many draws.")
+    parser.add_argument("--sizes", default="", help="CPU seconds of these numbers of queries, such as 10,100,1000")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--peer", action="store_true", help="also ask dp_accounting")
     parser.add_argument("--profile", action="store_true", help="profile the slowest run")
     given = parser.parse_args()
+    if given.sizes:
+        sizes([int(size) for size in given.sizes.split(",")])
+        return
     done = [
         planned(given.queries, noise, different=different).time() for noise in NOISES for different in (False, True)
     ]

@@ -14,9 +14,10 @@ import pandas as pd
 
 from dprelease.api.frames import Shown, figures
 from dprelease.errors import Problem
+from dprelease.plan.forecast.other_budgets import Aim
 from dprelease.release.planning import open_target, plans_at
 from dprelease.release.project import Project
-from dprelease.release.quote import plan_or_solve, quote_plan, what_if_facts
+from dprelease.release.quote import plan_or_solve, quote_plan, solved_facts, what_if_facts
 from dprelease.release.records.status import policy_accounts, status_facts
 from dprelease.starter import create_project
 
@@ -106,7 +107,7 @@ def plan(
     *,
     period: str | None = None,
     out: str | os.PathLike[str] | None = None,
-    solve: bool = False,
+    solve: bool | Aim = False,
     what_if: Iterable[str | float | Fraction] = (),
 ) -> Plan:
     """Plan a release, as ``dprelease plan`` does: no data are read and nothing is charged.
@@ -115,7 +116,8 @@ def plan(
         spec: The file of a spec.
         period: Takes the place of the spec's own.
         out: A file to freeze the plan in, for review; :func:`dprelease.run` takes it.
-        solve: Plan the smallest epsilon that meets every target, in place of the spec's budget.
+        solve: Plan a budget that meets every target, in place of the spec's: the one that charges the accounts least,
+            or with ``"epsilon"`` the smallest epsilon. What each noise would cost is under ``facts["solve"]``.
         what_if: Epsilons at which the margins are told as well.
 
     Raises:
@@ -127,14 +129,17 @@ def plan(
     if any(each <= 0 for each in epsilons):
         raise ValueError("what_if takes epsilons above 0, such as [0.5, 1, 2]")
     target = open_target(Path(spec), period)
-    made = plan_or_solve(target, solve=solve, frozen=out is not None)
+    aim: Aim | None = ("charge" if solve is True else solve) if solve else None
+    made, solved = plan_or_solve(target, solve=aim, frozen=out is not None)
     quote = quote_plan(target, made, target.project.open_ledger())
     _warn((*target.loaded.warnings, *quote.warnings))
     tried = plans_at(target, epsilons) if epsilons else ()
     if out is not None:
         quote.write(Path(out))
     quote.require_payable()
-    return Plan({**quote.facts, **({"what_if": [what_if_facts(each) for each in tried]} if tried else {})})
+    told: dict[str, Any] = {"solve": solved_facts(solved)} if solved is not None else {}
+    told |= {"what_if": [what_if_facts(each) for each in tried]} if tried else {}
+    return Plan({**quote.facts, **told})
 
 
 def _warn(problems: Sequence[Problem]) -> None:

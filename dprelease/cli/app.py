@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -14,7 +15,7 @@ from dprelease.cli.commands.diff import diff_command
 from dprelease.cli.commands.due import due_command
 from dprelease.cli.commands.init import init_command
 from dprelease.cli.commands.keys import keys_app
-from dprelease.cli.commands.plan import plan_command
+from dprelease.cli.commands.plan import PlanArguments, plan_command
 from dprelease.cli.commands.publish import publish_command
 from dprelease.cli.commands.run import run_command
 from dprelease.cli.commands.schedule import schedule_command, serve_command
@@ -55,12 +56,14 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "schema": schema_command,
 }
 for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, cls=PlanArguments if _command is plan_command else None)(_command)
 _INTERRUPTED = 130
 
 
 def run_app() -> None:
     """Run the command line; every error of ours becomes its message and its exit code, never a traceback."""
+    gc.set_threshold(20_000, 50, 50)  # plans are a million small values that live to the end: looking for circles among
+    # them takes a fifth of the time
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot write is no fault

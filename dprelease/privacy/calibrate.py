@@ -66,6 +66,8 @@ def _driving(how: str) -> tuple[str, ...]:
 
 def _well_known(atom: Event) -> bool:
     """Whether a privacy loss distribution knows as much about a draw as other accountants."""
+    if atom.kind == "discrete_gaussian" and atom.scale.numerator >= SMALLEST_SCALE * atom.scale.denominator:
+        return True
     if isinstance(atom, DiscreteLaplace | Laplace):
         return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
     if isinstance(atom, DiscreteGaussian) and atom.scale < SMALLEST_SCALE:

@@ -50,8 +50,11 @@ def sqrt_up(value: Fraction) -> Fraction:
 
 def dyadic_up(value: Fraction, bits: int = 40) -> Fraction:
     """The smallest number of ``bits`` significant bits not below a positive rational; exactly a 64-bit float."""
-    exponent = value.numerator.bit_length() - value.denominator.bit_length() - bits + 1
-    while value > (1 << bits) * Fraction(2) ** exponent:
-        exponent += 1
-    unit = Fraction(2) ** exponent
-    return -(-value // unit) * unit
+    above, below = value.numerator, value.denominator
+    exponent = above.bit_length() - below.bit_length() - bits + 1
+    # in whole numbers, value / 2^exponent: a plan of a thousand draws asks for ten thousand scales
+    above, below = (above << -exponent, below) if exponent < 0 else (above, below << exponent)
+    while above > below << bits:
+        below, exponent = below << 1, exponent + 1
+    whole = -(-above // below)
+    return Fraction(whole, 1 << -exponent) if exponent < 0 else Fraction(whole << exponent)

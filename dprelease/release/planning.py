@@ -17,7 +17,7 @@ from dprelease.errors import BudgetExceeded, LedgerError, PlanError, Problem, Sp
 from dprelease.plan.allocate.planner import allocate
 from dprelease.plan.document import FrozenPlan, Head, ReleasePlan
 from dprelease.plan.explain.same_question import asked
-from dprelease.plan.forecast.other_budgets import Planner, WhatIf, solve, what_if
+from dprelease.plan.forecast.other_budgets import Aim, Planner, Solved, WhatIf, solve, what_if
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.regular import LARGEST_PLAN, read_regular
@@ -174,15 +174,15 @@ def _planner(target: Target) -> Planner:
     return lambda spec: allocate(spec, catalog, accounts, fingerprint)
 
 
-def plan_at_least(target: Target) -> ReleasePlan:
-    """The plan at the smallest epsilon that meets every target of the spec; verified.
+def plan_at_least(target: Target, aim: Aim) -> Solved:
+    """The plan that meets every target of the spec at the least charge, or the least epsilon; verified.
 
     Raises:
         PlanError: If a query has no target, or a target cannot be met.
     """
-    plan = solve(target.loaded.spec, _planner(target))
-    verify(plan)
-    return plan
+    found = solve(target.loaded.spec, _planner(target), aim)
+    verify(found.plan)
+    return found
 
 
 def plans_at(target: Target, epsilons: Sequence[Fraction]) -> tuple[WhatIf, ...]:

@@ -12,12 +12,12 @@ from dprelease.ledger import NO_SERIES, AccountLosses, Ledger, Reservation
 from dprelease.plan.document import FrozenPlan, ReleasePlan
 from dprelease.plan.explain.facts import plan_facts
 from dprelease.plan.explain.memory import memory_of
-from dprelease.plan.forecast.other_budgets import WhatIf
+from dprelease.plan.forecast.other_budgets import Aim, Solved, WhatIf
 from dprelease.privacy.budget import round_up
 from dprelease.release.planning import Target, charges, freeze, plan_at_least, plan_release
 from dprelease.release.revisions import payer_of
 
-__all__ = ["Quote", "plan_or_solve", "quote_plan", "what_if_facts", "window_of"]
+__all__ = ["Quote", "plan_or_solve", "quote_plan", "solved_facts", "what_if_facts", "window_of"]
 
 
 @dataclass(frozen=True)
@@ -69,24 +69,56 @@ class Quote:
                 )
 
 
-def plan_or_solve(target: Target, *, solve: bool, frozen: bool) -> ReleasePlan:
-    """The plan of a spec, at its own budget or at the smallest one that meets its targets.
+def plan_or_solve(target: Target, *, solve: Aim | None, frozen: bool) -> tuple[ReleasePlan, Solved | None]:
+    """The plan of a spec, at its own budget or at one that meets its targets, and how that was found.
 
     Args:
         target: The spec.
-        solve: Whether to look for the smallest budget.
+        solve: What is to be least of a budget that meets the targets; None: the spec's own budget.
         frozen: Whether the plan is to be written for a run.
 
     Raises:
         PlanError: If a plan at another budget than the spec's is to be frozen (DPR-P303), or there is no plan.
     """
-    if solve and frozen:
+    if solve is None:
+        return plan_release(target), None
+    if frozen:
         raise PlanError(
             "--solve plans another budget than the spec's, and only the spec's own plan can be frozen",
             hint="write the epsilon that --solve finds into the spec, then use --out",
             code="DPR-P303",
         )
-    return plan_at_least(target) if solve else plan_release(target)
+    found = plan_at_least(target, solve)
+    return found.plan, found
+
+
+def solved_facts(solved: Solved) -> dict[str, Any]:
+    """What each noise would cost where it meets every target, as ``plan --solve --json`` has it; rounded up."""
+    return {
+        "least": solved.aim,
+        "epsilon": _epsilon_text(solved.plan.budget.limit),
+        "noise": solved.noise,
+        "noises": [
+            {
+                "noise": way.noise,
+                "epsilon": None if way.plan is None else _epsilon_text(way.epsilon),
+                "charges": [
+                    {
+                        "account": of.name,
+                        "charged": None if amount is None else round_up(amount),
+                        "currency": "epsilon" if of.lifetime.rho is None else "rho",
+                    }
+                    for of, amount in way.charges
+                ],
+                "refusal": way.refusal,
+            }
+            for way in solved.ways
+        ],
+    }
+
+
+def _epsilon_text(epsilon: Fraction) -> str:
+    return round_up(epsilon, 6)
 
 
 def quote_plan(target: Target, plan: ReleasePlan, ledger: Ledger) -> Quote:

@@ -26,6 +26,7 @@ __all__ = [
     "MeasuredLimits",
     "derived_step",
     "grid_of",
+    "measured_by_table",
     "measured_limits",
 ]
 
@@ -72,15 +73,21 @@ class Grid:
 
 def measured_limits(spec: ReleaseSpec, table: str) -> Mapping[str, MeasuredLimits]:
     """By column of a table the limits of everything that is made of its values; columns that are not are left out."""
-    found: dict[str, MeasuredLimits] = {}
+    return measured_by_table(spec).get(table, {})
+
+
+def measured_by_table(spec: ReleaseSpec) -> Mapping[str, Mapping[str, MeasuredLimits]]:
+    """The same by table, of those that queries name: once for all of them."""
+    found: dict[str, dict[str, MeasuredLimits]] = {}
     for query in spec.queries.values():
-        for measure in query.measures.values() if query.table == table else ():
+        table, own = spec.tables.get(query.table), found.setdefault(query.table, {})
+        for measure in query.measures.values():
             name = measure.column
             if measure.grid_kind is None or name is None:
                 continue
-            column = spec.tables[table].columns.get(name) if table in spec.tables else None
+            column = table.columns.get(name) if table is not None else None
             limits = measure.limits or (column.range if column is not None else None)
-            each = found.setdefault(name, MeasuredLimits())
+            each = own.setdefault(name, MeasuredLimits())
             if limits is not None:
                 (each.ranks if measure.grid_kind == "quantile" else each.sums).append(limits)
     return found

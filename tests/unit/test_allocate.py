@@ -191,7 +191,7 @@ TARGETS = """
 
 def test_solve_finds_the_smallest_epsilon_and_no_smaller_one_does() -> None:
     spec, plan = planner(spec_of(TARGETS, "noise: gaussian"))
-    solved = solve(spec, plan)
+    solved = solve(spec, plan).plan
     assert margin(solved, "a", "n") <= 30
     assert margin(solved, "b", "n") <= 50
     least = solved.budget.epsilon
@@ -208,11 +208,11 @@ def test_solve_finds_the_smallest_epsilon_and_no_smaller_one_does() -> None:
 
 def test_solve_takes_the_cheapest_noise_and_wants_a_target_everywhere() -> None:
     spec, plan = planner(spec_of(TARGETS))
-    cheapest = solve(spec, plan).budget.epsilon
+    cheapest = solve(spec, plan, "epsilon").plan.budget.epsilon
     for noise in ("laplace", "gaussian"):
         other, plan_other = planner(spec_of(TARGETS, f"noise: {noise}"))
         assert cheapest is not None
-        assert cheapest <= (solve(other, plan_other).budget.epsilon or 0)
+        assert cheapest <= (solve(other, plan_other, "epsilon").plan.budget.epsilon or 0)
     shared, plan_shared = planner(spec_of(TARGETS + "\n  c: {table: people, measures: {n: {count: rows}}}"))
     with pytest.raises(PlanError, match="'c' has neither a target nor a budget"):
         solve(shared, plan_shared)

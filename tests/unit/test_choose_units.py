@@ -68,7 +68,7 @@ def kinds(plan: ReleasePlan) -> set[str]:
 CASES = [
     household("zcdp", 5),
     household("zcdp", 12),
-    household("rdp", 5, 8),
+    household("rdp", 5, 4),
     household("rdp", 1, 8, Neighboring.REPLACE_ONE, "person"),
 ]
 
@@ -86,10 +86,10 @@ def test_what_is_passed_over_would_be_charged_what_the_plan_says(account: Accoun
 
 
 def test_the_unit_of_the_account_decides_which_noise_is_dear() -> None:
-    """At order 8 Laplace noise is the cheaper one for a person, and Gaussian noise for a household of five."""
-    person = household("rdp", 1, 8, unit="person")
+    """At order 4 Laplace noise is the cheaper one for a person, and Gaussian noise for a household of five."""
+    person = household("rdp", 1, 4, unit="person")
     assert kinds(plan_of(accounts=[person])) <= {"discrete_laplace", "count_knorm"}
-    assert kinds(plan_of(accounts=[household("rdp", 5, 8)])) == GAUSSIAN
+    assert kinds(plan_of(accounts=[household("rdp", 5, 4)])) == GAUSSIAN
 
 
 def test_key_selections_of_several_units_are_weighed_at_the_delta_of_the_account() -> None:

@@ -79,6 +79,16 @@ def test_epsilon_is_certified_and_tight(scale: str, delta: str) -> None:
             assert found == 0 or curve(wide, shift, found * (1 - Fraction(1, 10**9))) > goal
 
 
+@pytest.mark.parametrize("scale", ["7/5", "64", "133/7"])
+def test_whether_delta_is_small_enough_is_told_as_delta_itself_tells_it(scale: str) -> None:
+    for epsilon in (Fraction(1, 50), Fraction(1, 7), Fraction(1, 3)):
+        delta = lattice.gaussian_delta(Fraction(scale), 2, epsilon)
+        assert delta > Fraction(1, 10**200)
+        near = Fraction(1, 10**29)
+        for asked in (delta, delta * (1 + near), delta * (1 - near), delta * (1 - 1000 * near), delta / 2, 2 * delta):
+            assert lattice.gaussian_within(Fraction(scale), 2, epsilon, asked) is (delta <= asked)
+
+
 def test_a_larger_shift_never_costs_less() -> None:
     for scale in (Fraction(1, 2), Fraction(3), Fraction(40)):
         for epsilon in EPSILONS:

@@ -100,7 +100,7 @@ def test_the_policy_says_whether_noise_or_the_account_wins(prefer: str | None, m
     dearer = [each for each in plan.considered if "would charge an account" in each.why_not]
     assert bool(dearer) == (prefer != "accuracy")
     for each in dearer:
-        assert f"this plan charges an account epsilon {charged(plan):.3g}; it would" in each.why_not
+        assert each.why_not.startswith("it would charge an account epsilon ")
     knorm = next((each for each in dearer if each.name.startswith("K-norm")), None)
     if knorm is not None:
         assert f"an account epsilon {charged(made('knorm', 'zcdp')):.3g} for" in knorm.why_not

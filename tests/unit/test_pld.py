@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.pld import Pld
+from dprelease.privacy.accountants.base import atoms
+from dprelease.privacy.accountants.pld import Pld, _composed, _dominating
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -28,7 +29,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.theorems import bounded_range, gaussian
 from dprelease.privacy.theorems.loss_bound import ComposedLoss
-from dprelease.privacy.theorems.loss_laws import ULP
+from dprelease.privacy.theorems.loss_laws import ULP, Bell
 from dprelease.privacy.theorems.total_loss import CellLaw, total_of
 from dprelease.privacy.unit import Neighboring
 
@@ -44,6 +45,40 @@ def laplace(scale: int, shift: int = 1) -> Event:
 
 def discrete_gaussian(scale: Fraction | int, *shifts: tuple[int, ...]) -> Event:
     return DiscreteGaussian(scale=Fraction(scale), sensitivity=Sensitivity.of_shifts(*(shifts or ((1,),))))
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [laplace(3), laplace(3), laplace(5, 2), discrete_gaussian(40), discrete_gaussian(40, (3,))],
+        [
+            discrete_gaussian(5000),
+            discrete_gaussian(7, (2, 1)),
+            laplace(9),
+            KNorm(ball="count", dimension=2, scale=4, gauge=1),
+        ],
+        [
+            DiscreteLaplace(scale=Fraction(7), sensitivity=UNKNOWN),
+            DiscreteGaussian(scale=Fraction(90), sensitivity=UNKNOWN),
+        ],
+        [DiscreteLaplace(scale=Fraction(7), sensitivity=ONE.model_copy(update={"l1": Fraction(1, 2)})), laplace(2, 0)],
+    ],
+)
+def test_draws_on_one_cell_go_to_the_law_that_the_long_way_finds(events: list[Event]) -> None:
+    counted = atoms(Composed(events=tuple(events)))
+    long_way = ComposedLoss.of((_dominating(atom), n) for atom, n in counted.items())
+    assert _composed(counted) == long_way
+    tops = [n * part.top for part, n in long_way.parts.items()]
+    found = total_of(long_way.parts)
+    assert sum(tops) <= found.ref <= sum(tops) + len(tops) * Fraction(1, 2**200)
+
+
+def test_a_wide_bell_has_a_dual_sum_of_one_and_a_narrow_one_has_not() -> None:
+    wide, narrow = (Bell(np.ones(2), np.array(scales), np.ones(2)) for scales in ([2.0, 90.0], [0.3, 90.0]))
+    for theta in (0.0, 0.25, 0.5):
+        terms = [2 * np.exp(-2 * (np.pi * wide.scale * m) ** 2) * np.cos(2 * np.pi * m * theta) for m in (1, 2)]
+        assert (wide._dual(theta) == 1 + sum(terms)).all()
+        assert abs(narrow._dual(theta)[0] - 1) > 1e-2 or theta == 0.25
 
 
 def masses(part: CellLaw) -> tuple[np.ndarray, np.ndarray]:

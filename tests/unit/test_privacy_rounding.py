@@ -30,6 +30,9 @@ def test_a_dyadic_scale_is_a_float_not_below_the_value(value: Fraction) -> None:
     scale = dyadic_up(value)
     assert Fraction(float(scale)) == scale
     assert value <= scale <= value * (1 + Fraction(1, 2**38))
+    unit = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length() - 39)
+    unit *= 2 if value > unit * 2**40 else 1
+    assert scale == -(-value // unit) * unit  # as it is said in rationals
 
 
 @given(value=positive)

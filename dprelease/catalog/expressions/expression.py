@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 from dprelease.catalog.expressions.parse import parse_tree
 from dprelease.catalog.expressions.tree import (
@@ -98,7 +98,13 @@ def parse(text: str, types: Mapping[str, ColumnType]) -> Expression:
     Raises:
         ExpressionError: If anything in it is not allowed, or the types do not fit.
     """
-    expression = Expression(parse_tree(text, types))
+    return _parsed(text, tuple(types.items()))
+
+
+@lru_cache(maxsize=1 << 12)
+def _parsed(text: str, types: tuple[tuple[str, ColumnType], ...]) -> Expression:
+    """Once for the same text: a spec's conditions are checked, and then planned."""
+    expression = Expression(parse_tree(text, dict(types)))
     if len(expression.text) > MOST_CHARACTERS:
         raise ExpressionError(f"written out it is longer than {MOST_CHARACTERS} characters")
     return expression

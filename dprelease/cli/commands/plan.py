@@ -4,13 +4,41 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from dprelease.cli.options import Json, Period
 
-__all__ = ["plan_command"]
+if TYPE_CHECKING:
+    from dprelease.plan.forecast.other_budgets import Aim
+
+__all__ = ["PlanArguments", "plan_command"]
+
+_AIMS: tuple[Aim, ...] = ("charge", "epsilon")
+
+
+class PlanArguments(TyperCommand):
+    """``--solve`` may stand alone, for what the accounts are charged."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give a lone ``--solve`` its usual word, so that a path behind it is not taken for one."""
+        words, found = list(args), []
+        while words:
+            word = words.pop(0)
+            if word == "--solve":
+                word = f"--solve={words.pop(0) if words and words[0] in _AIMS else _AIMS[0]}"
+            found.append(word)
+        return super().parse_args(ctx, found)
+
+
+def _aim(text: str) -> Aim | None:
+    """What ``--solve`` makes least."""
+    found = next((aim for aim in _AIMS if aim == text), None)
+    if text and found is None:
+        raise typer.BadParameter("write charge or epsilon", param_hint="--solve")
+    return found
 
 
 def _epsilons(text: str) -> tuple[Fraction, ...]:
@@ -31,7 +59,10 @@ def plan_command(
     spec: Annotated[Path, typer.Argument(help="A spec file.")],
     out: Annotated[Path | None, typer.Option(help="Freeze the plan in this file for review.")] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Every accountant side by side.")] = False,
-    solve: Annotated[bool, typer.Option("--solve", help="The smallest epsilon that meets every target.")] = False,
+    solve: Annotated[
+        str,
+        typer.Option("--solve", metavar="[charge|epsilon]", help="The budget that meets every target at least cost."),
+    ] = "",
     what_if: Annotated[
         str, typer.Option("--what-if", metavar="epsilon=E,E,...", help="Margins at other budgets: epsilon=0.5,1,2.")
     ] = "",
@@ -49,7 +80,7 @@ def plan_command(
         spec,
         out,
         compare=compare,
-        solve=solve,
+        solve=_aim(solve),
         epsilons=_epsilons(what_if),
         as_json=as_json,
         period=period,

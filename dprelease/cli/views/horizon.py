@@ -114,6 +114,7 @@ def _budget(target: Target, plan: ReleasePlan, purses: Sequence[Purse], seen: Ho
         "currency": "epsilon" if budget.epsilon is not None else "rho",
         "delta": round_up(budget.delta),
         "why": largest.why,
+        **({"noise": largest.noise} if largest.noise else {}),
     }
 
 
@@ -202,4 +203,5 @@ def _budget_line(budget: Mapping[str, Any], number: int) -> str:
     line = (
         f"the largest budget of which {number} fit: {budget['currency']} {budget['limit']} at delta {budget['delta']}"
     )
+    line += f", with `noise: {budget['noise']}`" if budget.get("noise") else ""
     return line + (f" (stopped by {budget['why']})" if budget["why"] else "")

@@ -16,11 +16,11 @@ from dprelease.plan.explain.facts import allocation_text, loss_facts, pieces_tex
 from dprelease.plan.explain.facts import compare as compare_plan
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.explain.rounding import grid_texts
-from dprelease.plan.forecast.other_budgets import WhatIf
+from dprelease.plan.forecast.other_budgets import Aim, WhatIf
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.privacy.budget import round_up
 from dprelease.release.planning import Target, open_target, plans_at
-from dprelease.release.quote import plan_or_solve, quote_plan, what_if_facts, window_of
+from dprelease.release.quote import plan_or_solve, quote_plan, solved_facts, what_if_facts, window_of
 
 __all__ = ["show_plan", "workload_rows"]
 
@@ -33,7 +33,7 @@ def show_plan(
     out: Path | None,
     *,
     compare: bool,
-    solve: bool,
+    solve: Aim | None,
     epsilons: tuple[Fraction, ...],
     as_json: bool,
     period: str | None = None,
@@ -46,7 +46,7 @@ def show_plan(
         BudgetExceeded: After showing it, if an account could not pay for it.
     """
     target = open_target(spec, period)
-    plan = plan_or_solve(target, solve=solve, frozen=out is not None)
+    plan, solved = plan_or_solve(target, solve=solve, frozen=out is not None)
     warn(target.loaded.warnings)
     ledger = target.project.open_ledger()
     quote = quote_plan(target, plan, ledger)
@@ -58,13 +58,14 @@ def show_plan(
         quote.write(out)
     if as_json:
         facts = quote.facts
+        facts |= {"solve": solved_facts(solved)} if solved is not None else {}
         facts |= {"compare": _comparison(plan)} if compare else {}
         facts |= {"what_if": [what_if_facts(each) for each in tried]} if tried else {}
         facts |= {"horizon": seen} if seen else {}
         say_json(facts)
     else:
-        if solve:
-            say(f"the smallest epsilon that meets every target: {round_up(plan.budget.epsilon or Fraction(0), 6)}\n")
+        if solved is not None:
+            _print_solved(solved_facts(solved), target.loaded.spec.privacy.noise)
         _print(plan, frozen, accounts)
         _print_revisions(target, plan)
         if compare:
@@ -80,6 +81,23 @@ def show_plan(
         if out is not None:
             say(f"\nfrozen in {out}; `dprelease run {out}` refuses it once spec, policy or ledger have moved")
     quote.require_payable()
+
+
+def _print_solved(solved: dict[str, Any], own: str) -> None:
+    """What to write into the spec, and what each noise would cost."""
+    least = {"charge": "the smallest charge", "epsilon": "the smallest epsilon"}[solved["least"]]
+    noise = f", with `noise: {solved['noise']}`" if solved["noise"] != own else ""
+    say(f"{least} that meets every target: epsilon {solved['epsilon']}{noise}")
+    for way in solved["noises"] if len(solved["noises"]) > 1 else ():
+        charges = ", ".join(
+            f"account {each['account']} charged "
+            + (f"{each['currency']} {each['charged']}" if each["charged"] else "nothing finite")
+            for each in way["charges"]
+        )
+        say(
+            f"  noise {way['noise']}: " + (f"epsilon {way['epsilon']}; {charges}" if way["epsilon"] else way["refusal"])
+        )
+    say()
 
 
 def _print_revisions(target: Target, plan: ReleasePlan) -> None:

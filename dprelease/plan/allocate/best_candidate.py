@@ -21,6 +21,11 @@ __all__ = ["Choice", "choose", "domains"]
 
 _AS_LIGHT = 1.01  # where the policy prefers the account: a hundredth is no difference
 _DEARER = 1.25  # how much more than the candidate that is lightest on an account another one may charge it
+_LOSS = 0.01  # how much the loss of a release counts beside its charge
+_POWER = 4  # what charges x times as much as that has less noise by this power of x, or is passed over
+_NEAR = 0.02  # twice a logarithm: candidates that are no further apart are compared at their certified scales
+_EXACT = 1 + 1e-6  # a certified charge that is no further above a limit is that limit
+_TIE = 1e-6  # of that: what certified scales leave open, so that the first one stays
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,29 @@ class _Option:
         """Whether it is of a later kind, which is listed where it is taken: plans that go without keep their bytes."""
         return self.domain.candidate.form.residuals
 
+    def price(self, bearable: float) -> float:
+        """The score, and what an account is charged beyond ``bearable``, as so much more noise: nothing jumps there.
+
+        Where targets fix the noise, what an account is charged; and the loss where that is nearly the same.
+        """
+        if not self.domain.slopes:
+            return 2 * math.log(self.burden) + _LOSS * self.score if 0 < self.burden < math.inf else self.score
+        return self.score + 2 * _POWER * math.log(max(1.0, self.burden / bearable))
+
+    def certified(self) -> _Option:
+        """The same at the scales at which it would be drawn: nothing of it is near any more."""
+        multiplier = self.domain.multiplier(exact=True, start=self.multiplier)
+        return _option(self.domain, multiplier)
+
+    def is_within_caps(self, bearable: float) -> bool:
+        """Whether it charges no more than that, or at least no account more than its cap."""
+        return self.burden <= bearable or self.domain.is_within_caps(self.domain.scales(self.multiplier))
+
+
+def _option(domain: Domain, multiplier: Fraction) -> _Option:
+    scales = domain.scales(multiplier)
+    return _Option(domain, multiplier, domain.score(scales), domain.burden(scales))
+
 
 def domains(spec: ReleaseSpec) -> dict[str, list[int]]:
     """Pinned queries each by itself, all others together under ``""``: domain -> places of its queries.
@@ -82,9 +110,11 @@ def choose(
 ) -> Choice:
     """The best candidate for a domain, with its certified scales.
 
-    With ``noise: auto`` a candidate is passed over where it would charge an account more than the release's
-    epsilon, and much more than another candidate would: a release that is cheap today must not empty the account
-    that later ones live on. The policy can say otherwise (``Account.prefer``).
+    With ``noise: auto`` a candidate may charge an account the release's epsilon, or a quarter more than the candidate
+    that is lightest on it. One that charges x times as much must have less noise by a factor of x^4: a release that is
+    cheap today must not empty the account that later ones live on. The policy can say otherwise (``Account.prefer``).
+    Candidates that are near one another are compared at the scales at which they would be drawn, and their charges as
+    they would be charged.
 
     Args:
         planning: The release.
@@ -98,26 +128,47 @@ def choose(
     """
     options = _options(planning, name, queries, budget, others)
     bearable = _bearable(planning.accounts, [option.burden for option in options])
-    options.sort(key=lambda option: option.score)
-    chosen = next(option for option in options if option.burden <= bearable)
+    spared = any(account.prefer == "account" for account in planning.accounts)
+    chosen, compared = _best([each for each in options if not spared or each.burden <= bearable], bearable)
+    options = [*compared, *(each for each in options if spared and each.burden > bearable)]
     domain = chosen.domain
-    divided = _by_shares(domain, domain.scales(chosen.multiplier)) if domain.allocation == "least_error" else ()
-    scales = domain.scales(domain.multiplier(exact=True, start=chosen.multiplier))
+    scales: Mapping[int, Fraction] = domain.scales(domain.multiplier(exact=True, start=chosen.multiplier))
+    divided: tuple[Considered, ...] = ()
+    if domain.allocation == "least_error":
+        domain, scales, divided = _by_shares(domain, chosen.multiplier, scales)
     if max(scales.values()) > LARGEST_SCALE:
         raise BudgetTooSmall(
             f"the noise would need a scale of {float(max(scales.values())):.1e} grid steps, more than 2^50",
             hint="raise the budget, ask fewer queries, or give the column a coarser `step`",
         )
+    charged = chosen.burden if chosen.burden <= bearable else domain.burden(scales)
     considered = divided + tuple(
         Considered(
             name=option.domain.candidate.name,
             noise=round_up(Fraction(math.exp((option.score - chosen.score) / 2)), 4),
-            why_not="" if option.burden <= bearable else _too_dear(option.burden, chosen.burden, budget),
+            why_not=_why_not(option, charged, bearable),
         )
-        for option in options
+        for option in sorted(options, key=lambda option: option.score)
         if option is not chosen and (chosen.residuals or not option.residuals)
     )
     return Choice(domain, scales, considered if domain.slopes else ())
+
+
+def _best(options: list[_Option], bearable: float) -> tuple[_Option, list[_Option]]:
+    """The option with the least price, and all of them as they were compared."""
+    if math.isinf(bearable):
+        return min(options, key=lambda option: option.score), options
+    order = sorted(options, key=lambda option: option.price(bearable))
+    first = next((option for option in order if option.is_within_caps(bearable)), order[0])
+    near = [option for option in options if abs(option.price(bearable) - first.price(bearable)) <= _NEAR]
+    if len(near) == 1:
+        return first, options
+    certified = {id(option): option.certified() for option in near}
+    best = min(certified.values(), key=lambda option: option.price(bearable))
+    better = best.price(bearable) < certified[id(first)].price(bearable) - _TIE
+    if not better or not best.is_within_caps(bearable):
+        return first, options
+    return best, [certified.get(id(option), option) for option in options]
 
 
 def _options(
@@ -143,20 +194,33 @@ def _options(
         except PlanError as error:
             errors.append(error)
             continue
-        scales = domain.scales(multiplier)
-        options.append(_Option(domain, multiplier, domain.score(scales), domain.burden(scales)))
+        options.append(_option(domain, multiplier))
     if not options:
         raise _nothing(errors, reasons)
     return options
 
 
-def _by_shares(domain: Domain, scales: Mapping[int, Fraction]) -> tuple[Considered, ...]:
-    """What the shares of the spec, taken of the budget, would lose where it was divided for the least error instead."""
+def _by_shares(
+    domain: Domain, near: Fraction, scales: Mapping[int, Fraction]
+) -> tuple[Domain, Mapping[int, Fraction], tuple[Considered, ...]]:
+    """The better of the division for the least error and that by the shares of the spec, and what the other one loses.
+
+    The closed form divides a rho, or an epsilon that adds up. A tighter accountant can prefer another division by a
+    little, and shares can then be the better one.
+    """
     plain = replace(domain, allocation="shares")
     if plain.slopes == domain.slopes:
-        return ()
-    lost, least = plain.error(plain.scales(plain.multiplier(exact=False))), domain.error(scales)
-    return (Considered(name="the same, divided by shares", noise=round_up(Fraction(math.sqrt(lost / least)), 4)),)
+        return domain, scales, ()
+    multiplier = plain.multiplier(exact=False)
+    lost, least = plain.error(plain.scales(multiplier)), domain.error(domain.scales(near))
+    if lost <= least * (1 + _NEAR):
+        certain = plain.scales(plain.multiplier(exact=True, start=multiplier))
+        shared, divided = plain.error(certain), domain.error(scales)
+        if shared < divided * (1 - _TIE):
+            told = Considered(name="the same, divided by least error", noise=_times(divided, shared))
+            return plain, certain, (told,)
+        lost, least = (lost, least) if lost >= least else (max(shared, divided), divided)
+    return domain, scales, (Considered(name="the same, divided by shares", noise=_times(lost, least)),)
 
 
 def _bearable(accounts: Sequence[Account], burdens: Sequence[float]) -> float:
@@ -172,12 +236,19 @@ def _bearable(accounts: Sequence[Account], burdens: Sequence[float]) -> float:
     return max(1.0, _DEARER * min(burdens))
 
 
-def _too_dear(burden: float, chosen: float, budget: Budget) -> str:
-    """What an account would be charged, and what it is charged."""
-    if math.isinf(burden):
+def _times(error: float, ours: float) -> str:
+    return round_up(Fraction(math.sqrt(error / ours)), 4)
+
+
+def _why_not(option: _Option, charged: float, bearable: float) -> str:
+    """Why an option was passed over although its noise may be less, or its charge; empty where its noise decided."""
+    if math.isinf(option.burden) and not math.isinf(bearable):
         return "an account's composition cannot take it"
-    would, now = (f"{each * float(budget.epsilon or 0):.3g}" for each in (burden, chosen))
-    return f"this plan charges an account epsilon {now}; it would charge an account epsilon {would} for this release"
+    whole = float(option.domain.budget.epsilon or 0)
+    words = f"it would charge an account epsilon {option.burden * whole:.3g} for this release"
+    if charged > bearable * _EXACT and option.burden < charged:
+        return f"{words}, and this plan charges epsilon {charged * whole:.3g}"
+    return words if option.burden > bearable else ""
 
 
 def _allowed(spec: ReleaseSpec, queries: Sequence[int]) -> list[Candidate]:

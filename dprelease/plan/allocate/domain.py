@@ -21,11 +21,14 @@ from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.calibrate import largest_knob, measured_loss, near_knob, rough_loss
 from dprelease.privacy.convert import converted, factor
-from dprelease.privacy.event import Composed, Event
-from dprelease.privacy.filters import account_loss
+from dprelease.privacy.event import Composed, Event, Repeated
+from dprelease.privacy.filters import Terms, account_loss, series_loss, spent_on, within
 from dprelease.spec.fields.document import ReleaseSpec
 
 __all__ = ["Domain", "Planning"]
+
+Costs = tuple[UnscaledStep, Fraction, Fraction]
+"""What the cost of a step hangs on: its draft, and its slope and floor (``Domain``)."""
 
 _ROUGH = 1e-4  # how far a rough loss may be from the certified one
 
@@ -61,10 +64,28 @@ class Planning:
         """The account that pays for a step."""
         return self.catalog.tables[draft.aggregate.table].account
 
+    def _steps_of(self, account: Account) -> int:
+        """How many steps of the spec's relation between data sets one of the account's is."""
+        privacy = self.spec.privacy
+        return factor(str(privacy.unit), privacy.neighboring, account.unit, account.neighboring, account.nests)
+
+    def can_pay(self, account: Account, events: Sequence[Event]) -> bool:
+        """Whether an account of which nothing is spent could take these draws, with all planned revisions."""
+        caps, at_most, steps = [account.lifetime], self.spec.privacy.at_most, self._steps_of(account)
+        caps += [] if at_most is None else [Budget(epsilon=at_most.epsilon, delta=at_most.delta)]
+        asked, copies = Composed(events=tuple(converted(event, steps) for event in events)), 1 + self.spec.revisions
+        terms = Terms(composition=account.composition, order=account.order, selecting=account.selecting)
+        try:
+            if account.composition == "pld":
+                return all(series_loss([(asked, copies)], cap.delta).epsilon <= cap.limit for cap in caps)
+            spent = spent_on(terms, Repeated(event=asked, count=copies))
+            return all(within(terms, spent, cap) for cap in caps)
+        except UnsupportedEvent:
+            return False
+
     def charge(self, account: Account, events: Sequence[Event]) -> Loss:
         """What these draws cost an account once, for one step of its own relation: as ``ReleasePlan.cost_of`` says."""
-        privacy = self.spec.privacy
-        steps = factor(str(privacy.unit), privacy.neighboring, account.unit, account.neighboring, account.nests)
+        steps = self._steps_of(account)
         deltas = (self.budget.delta, account.lifetime.delta)
         # The release's delta is about one unit of the spec; several of them together have more than that.
         delta = next(filter(None, deltas if steps == 1 else reversed(deltas)), Fraction(0))
@@ -134,15 +155,38 @@ class Domain:
                     floors[at] = max(floors.get(at, Fraction(0)), least * part)
         return floors
 
-    def scales(self, multiplier: Fraction, *, rough: bool = False) -> dict[int, Fraction]:
-        """The scale of every step of the domain, as it will be drawn; or near that."""
+    @cached_property
+    def _alike(self) -> list[tuple[Costs, list[int]]]:
+        """Steps that cost the same at every multiplier, in the order of the first of each: an event is made once."""
         none = Fraction(0)
-        budgets = {at: max(self.slopes.get(at, none) * multiplier, self.floors.get(at, none)) for at in self._steps}
-        return self._scales(budgets, rough=rough)
+        found: dict[object, tuple[Costs, list[int]]] = {}
+        for at in self._steps:
+            draft, slope, floor = self.lowered.drafts[at], self.slopes.get(at, none), self.floors.get(at, none)
+            moved = (draft.sensitivity, draft.gauge, draft.choosing, draft.delta, len(draft.parts))
+            alike = found.setdefault((self.mechanism(at), moved, slope, floor), ((draft, slope, floor), []))
+            alike[1].append(at)
+        return list(found.values())
 
-    def _scales(self, budgets: Mapping[int, Fraction], *, rough: bool = False) -> dict[int, Fraction]:
+    def scales(self, multiplier: Fraction) -> dict[int, Fraction]:
+        """The scale of every step of the domain, as it will be drawn."""
+        found = {}
+        for (draft, slope, floor), places in self._alike:
+            found.update(dict.fromkeys(places, self.candidate.scale(draft, max(slope * multiplier, floor))))
+        return {at: found[at] for at in self._steps}
+
+    def _scales(self, budgets: Mapping[int, Fraction]) -> dict[int, Fraction]:
         drafts = self.lowered.drafts
-        return {at: self.candidate.scale(drafts[at], budget, rough=rough) for at, budget in budgets.items()}
+        return {at: self.candidate.scale(drafts[at], budget) for at, budget in budgets.items()}
+
+    def _event_at(self, multiplier: Fraction, *, rough: bool = False) -> Event:
+        """Everything together at the scales of a multiplier, as it will be drawn; or near that."""
+        events: list[Event] = [event for _, event in self.others]
+        for (draft, slope, floor), places in self._alike:
+            budget = max(slope * multiplier, floor) if floor else slope * multiplier
+            scale = self.candidate.scale(draft, budget, rough=rough)
+            event = draft.event(self.candidate.mechanism(draft), scale)
+            events.append(event if len(places) == 1 else Repeated(event=event, count=len(places)))
+        return Composed(events=tuple(events))
 
     def mechanism(self, at: int) -> str:
         """The mechanism of a step."""
@@ -170,35 +214,32 @@ class Domain:
         if not self.slopes:
             return Fraction(0)
 
-        def event_at(multiplier: Fraction) -> Event:
-            return self._together(self.scales(multiplier))
-
         def roughly_at(multiplier: Fraction) -> Event:
-            return self._together(self.scales(multiplier, rough=True))
+            return self._event_at(multiplier, rough=True)
 
         accounting = self.planning.accounting
         if not exact:
             return near_knob(roughly_at, accounting, self.budget, start=start)
-        return largest_knob(event_at, accounting, self.budget, start=start, roughly_at=roughly_at)
+        return largest_knob(self._event_at, accounting, self.budget, start=start, roughly_at=roughly_at)
 
     def _check_fixed(self, *, exact: bool) -> None:
-        """What is pinned and what targets need must fit the budget by itself; if not exactly, then nearly."""
+        """What is pinned and what targets need must fit the budget by itself; in floats where these are clear."""
         least = self._scales(self.floors)
         event, budget, accounting = self._together(least), self.budget, self.planning.accounting
         needed: Fraction | float
         if budget.rho is not None:
             needed = total_rho(event)
-        elif exact:
-            needed = measured_loss(accounting, event, budget.delta)
         else:
-            needed = rough_loss(accounting, event, budget.delta) * (1 - _ROUGH)
+            needed = math.inf if exact else rough_loss(accounting, event, budget.delta)
+            if exact or abs(needed / float(budget.limit) - 1) <= _ROUGH:
+                needed = measured_loss(accounting, event, budget.delta)
         if needed > budget.limit:
             name = "epsilon" if budget.epsilon is not None else "rho"
             error = BudgetTooSmall(
                 f"pinned queries and targets alone need {name} {float(needed):.4g}; "
                 f"the budget is {float(budget.limit):.4g}",
                 detail="; ".join(filter(None, (self._dearest(least), self._one_more()))),
-                hint="`dprelease plan --solve` finds the smallest epsilon; or widen the targets, or raise the budget",
+                hint="`dprelease plan --solve` finds one that is enough; or widen the targets, or raise the budget",
                 code="DPR-P103",
             )
             error.needed = float(needed)
@@ -244,23 +285,33 @@ class Domain:
         privacy = self.planning.spec.privacy
         if self.budget.epsilon is None or privacy.noise != "auto":
             return 1.0
-        charged = list(self.others)
-        for name, (at, scale) in zip(self.accounts(scales), scales.items(), strict=True):
-            draft = self.lowered.drafts[at]
-            charged.append((name, draft.charged(self.mechanism(at), scale, privacy.neighboring)))
         most = 0.0
-        for account in self.planning.accounts:
+        for account, events in self._charged(scales):
             try:
-                loss = self.planning.charge(account, [event for name, event in charged if name == account.name])
+                loss = self.planning.charge(account, events)
             except UnsupportedEvent:
                 return math.inf
             most = max(most, float(loss.epsilon / self.budget.epsilon))
         return most
 
+    def is_within_caps(self, scales: Mapping[int, Fraction]) -> bool:
+        """Whether no account is charged more than all that it may ever spend."""
+        return all(self.planning.can_pay(account, events) for account, events in self._charged(scales))
+
+    def _charged(self, scales: Mapping[int, Fraction]) -> list[tuple[Account, list[Event]]]:
+        """What each account pays for, with all that prices a group of units."""
+        relation = self.planning.spec.privacy.neighboring
+        charged: dict[str, list[Event]] = {account.name: [] for account in self.planning.accounts}
+        for name, event in self.others:
+            charged.setdefault(name, []).append(event)
+        for name, (at, scale) in zip(self.accounts(scales), scales.items(), strict=True):
+            charged.setdefault(name, []).append(self.lowered.drafts[at].charged(self.mechanism(at), scale, relation))
+        return [(account, charged[account.name]) for account in self.planning.accounts]
+
     def score(self, scales: Mapping[int, Fraction]) -> float:
-        """What ``score_of`` says of the shared measures' noise; where nothing is shared, the loss itself."""
+        """What ``score_of`` says of the shared measures' noise; where nothing is shared, of the loss itself."""
         if not self.slopes:
-            return rough_loss(self.planning.accounting, self._together(scales), self.budget.delta)
+            return 2 * math.log(rough_loss(self.planning.accounting, self._together(scales), self.budget.delta))
         return score_of(self.lowered, self.queries, self.laws(scales), self.allocation)
 
     def error(self, scales: Mapping[int, Fraction]) -> float:

@@ -48,7 +48,7 @@ def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, 
     part. A mean divides its part into halves, which is D_i sqrt(w_i), the closed form of weighted squared error, at
     the worst mean. Centred counts of the same rows get the split of Joseph and Yu, COLT 2024.
     """
-    terms = [term for term in lowered.terms if term.query == query]
+    terms = lowered.terms_of.get(query, ())
     planned = {at: lowered.drafts[at].part for term in terms for at, _ in term.weights}
     parts = {at: part for at, part in planned.items() if part is not None}
     if parts:  # a workload's, which its strategy has chosen

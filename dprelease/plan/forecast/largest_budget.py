@@ -4,22 +4,23 @@ Under ``zcdp`` twelve equal releases cost about as much as one of the square roo
 twelve times. So a twelfth of what is left is far too little, and :func:`largest_budget` makes whole plans at trial
 budgets instead. It keeps one budget that was seen to fit so many times, and a larger one, at most :data:`CLOSE` above
 it, that was seen not to. So the answer always fits. Nothing that is more than :data:`CLOSE` larger fits either as long
-as a plan never charges an account less at a larger budget; at the rare budget where another kind of noise becomes the
-better one it can, and then a further one may be beyond.
+as a plan never charges an account less at a larger budget. Where another kind of noise becomes the better one it can:
+so each noise is tried by itself as well, and the budget is told at which the published numbers have least noise. Where
+targets fix the noise, so many may fit from some budget on, at which the one that an account takes best can be paid for.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from dprelease.errors import PlanError, UnsupportedEvent
+from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.forecast.horizon import Capped, Purse, capped
-from dprelease.plan.forecast.other_budgets import Planner
+from dprelease.plan.forecast.other_budgets import Planner, noises_of
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.spec.fields.document import ReleaseSpec
 
@@ -30,6 +31,9 @@ _DIGITS = 5  # of a budget that is tried; finer than CLOSE
 _LEAST, _MOST = Fraction(1, 10**6), Fraction(10**6)  # budgets that are tried
 _TRIALS = 60
 _CEILINGS = "the policy's ceilings"
+_CHANGES_NOTHING = "a larger budget changes nothing: every query is pinned or has a target"
+_LESS = 1e-3  # of a logarithm: less noise than that is worth no other word in the spec
+_STEP = 1 + Fraction(1, 10**4)  # of a needed budget, which is told in floats
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,13 @@ class Largest:
         limit: Its epsilon or rho: of five digits, or the spec's or ceiling's own; None: there is none, or no largest.
         plan: The plan at it.
         why: What says no to a larger one; or why there is none.
+        noise: What the spec is to say under ``noise`` as well; empty: what it says.
     """
 
     limit: Fraction | None
     plan: ReleasePlan | None
     why: str
+    noise: str = ""
 
 
 def largest_budget(
@@ -71,17 +77,41 @@ def largest_budget(
             return Largest(None, None, f"account {case.purse.account.name} takes only what is in its series")
         if case.purse.account.composition != "pld" and not case.allows(case.amount(case.before)):
             return Largest(None, None, f"{case} is used up already")
-    return _Search(spec, planner, cases, ceiling).run()
+    search = _Search(spec, planner, cases, ceiling)
+    found = search.run()
+    if found.why == _CHANGES_NOTHING:
+        return found
+    for noise in noises_of(spec)[1:]:
+        privacy = spec.privacy.model_copy(update={"noise": noise})
+        alone = _Search(spec.model_copy(update={"privacy": privacy}), planner, cases, ceiling)
+        if found.limit is not None and found.plan is not None and alone.draws_as(found.plan, found.limit):
+            continue
+        other = alone.least_or_largest()
+        if other.plan is not None and (found.plan is None or _noise(other.plan) < _noise(found.plan) - _LESS):
+            found = search.at_its_own(other, noise)
+    return found
+
+
+def _noise(plan: ReleasePlan) -> float:
+    """The mean logarithm of the standard errors that the plan can tell."""
+    errors = [float(each.standard_error) for each in plan.outputs if each.standard_error]
+    return sum(math.log(error) for error in errors if error) / max(1, len(errors))
 
 
 class _Trial(NamedTuple):
-    """One budget: the plan at it, how full the fullest cap would be (above 1: too full), and which one that is."""
+    """One budget: the plan at it, how full the fullest cap would be (above 1: too full), and which one that is.
+
+    Where there is no plan: ``short`` says whether a larger budget may have one, and ``needed`` the least one that has,
+    where that is known.
+    """
 
     limit: Fraction
     plan: ReleasePlan | None
     load: float
     fits: bool
     why: str
+    short: bool = False
+    needed: Fraction | None = None
 
 
 class _Search:
@@ -90,21 +120,60 @@ class _Search:
         self._in_epsilon = spec.privacy.budget.epsilon is not None
         self._top = min(_MOST, ceiling.epsilon) if ceiling is not None and self._in_epsilon else _MOST
 
-    def run(self) -> Largest:
+    def draws_as(self, plan: ReleasePlan, limit: Fraction) -> bool:
+        """Whether the plan at this budget makes the very draws of another one."""
+        trial = self._at(limit)
+        return trial.plan is not None and trial.plan.event == plan.event
+
+    def least_or_largest(self) -> Largest:
+        """The largest budget; where a larger one changes nothing, the spec's own."""
+        found = self.run()
+        if found.why != _CHANGES_NOTHING:
+            return found
         first = self._at(min(self._spec.privacy.budget.limit, self._top))
+        return Largest(first.limit, first.plan, "")
+
+    def at_its_own(self, other: Largest, noise: str) -> Largest:
+        """What was found with one noise, without it where the spec's own plan at that budget fits as well."""
+        assert other.limit is not None  # noqa: S101 - asked for by the caller
+        own = self._at(other.limit)
+        return replace(other, plan=own.plan) if own.fits else replace(other, noise=noise)
+
+    def run(self) -> Largest:
+        """The largest budget, by halves."""
+        first = self._at(min(self._spec.privacy.budget.limit, self._top))
+        if first.plan is None and first.short:
+            return self._from_the_least(first)
         low, high = self._upward(first) if first.fits else self._downward(first)
         if low is None:
             return Largest(None, None, high.why)
         if high.fits and high is low:
             return Largest(low.limit, low.plan, _CEILINGS if self._top < _MOST else "")
         if high.fits:
-            return Largest(None, None, "a larger budget changes nothing: every query is pinned or has a target")
+            return Largest(None, None, _CHANGES_NOTHING)
+        return self._between(low, high)
+
+    def _between(self, low: _Trial, high: _Trial) -> Largest:
         for number in range(1, _TRIALS):
             if high.limit <= low.limit * (1 + CLOSE):
                 break
             tried = self._at(_between(low, high, halve=number % 3 == 0))
             low, high = (tried, high) if tried.fits else (low, tried)
         return Largest(low.limit, low.plan, high.why)
+
+    def _from_the_least(self, first: _Trial) -> Largest:
+        """Where the spec's own budget buys no plan: from the least one that does, or near it."""
+        least = first
+        for _ in range(_TRIALS):
+            least = self._at(min(self._top, _digits(least.needed * _STEP if least.needed else 2 * least.limit)))
+            if not least.short or least.limit == self._top:
+                break
+        if not least.fits:
+            low, high = self._downward(least)
+            return Largest(None, None, least.why) if low is None else self._between(low, high)
+        low, high = self._upward(least)
+        # any larger one fits as well: what is worth telling is from where on
+        return Largest(least.limit, least.plan, "") if low is None or high.fits else self._between(low, high)
 
     def _upward(self, low: _Trial) -> tuple[_Trial | None, _Trial]:
         """A budget that fits and a larger one that does not.
@@ -145,7 +214,10 @@ class _Search:
         try:
             plan = self._planner(self._spec.model_copy(update={"privacy": privacy}))
         except PlanError as refusal:
-            return _Trial(limit, None, math.inf, fits=False, why=refusal.summary)
+            needed = getattr(refusal, "needed", math.inf)
+            least = Fraction(needed) if limit < needed < math.inf else None
+            short = isinstance(refusal, BudgetTooSmall)
+            return _Trial(limit, None, math.inf, fits=False, why=refusal.summary, short=short, needed=least)
         loads = [self._of_ceiling(plan), *(_of_cap(plan, case) for case in self._cases)]
         load, fits, why = max(loads, key=lambda each: (not each[1], each[0]))
         return _Trial(limit, plan, load, fits, why)

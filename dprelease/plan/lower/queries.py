@@ -62,12 +62,20 @@ class Lowered:
     drafts: tuple[UnscaledStep, ...]
     terms: tuple[Term, ...]
 
-    @property
+    @cached_property
     def goals(self) -> tuple[Goal, ...]:
         """Of each query of the spec."""
         return tuple(each.planned.goal if isinstance(each, LoweredWorkload) else each.goal for each in self.asked)
 
-    @property
+    @cached_property
+    def terms_of(self) -> Mapping[int, Sequence[Term]]:
+        """The terms of each query that has any, by its place."""
+        found: dict[int, list[Term]] = {}
+        for term in self.terms:
+            found.setdefault(term.query, []).append(term)
+        return found
+
+    @cached_property
     def queries(self) -> tuple[PlannedQuery, ...]:
         """Every published table, in published order."""
         found: list[PlannedQuery] = []
@@ -75,7 +83,7 @@ class Lowered:
             found += each.queries if isinstance(each, LoweredWorkload) else (each,)
         return tuple(found)
 
-    @property
+    @cached_property
     def workloads(self) -> tuple[Workload, ...]:
         """Every workload, in the order of the spec."""
         return tuple(each.planned for each in self.asked if isinstance(each, LoweredWorkload))

@@ -35,7 +35,10 @@ def draws_of(steps: Iterable[Step]) -> Counter[Draw]:
     Raises:
         BrokenPromiseError: If a step costs something that is not known here.
     """
-    return sum((draws_of_event(step.event, step.id) for step in steps), Counter())
+    found: Counter[Draw] = Counter()
+    for step in steps:
+        found.update(draws_of_event(step.event, step.id))
+    return found
 
 
 def draws_of_event(event: Event, name: str = "an event") -> Counter[Draw]:

@@ -107,13 +107,13 @@ def _check_shape(plan: ReleasePlan) -> None:
     require(sum((step.share for step in plan.steps), Fraction(0)) == 1, "shares do not add up to one")
     by_id: dict[str, Measured] = {each.id: each for each in plan.measured}
     served = {(answer.query, answer.measure, each.id) for each in plan.measured for answer in each.answers}
-    feeding = feeds_of_workloads(plan)
+    feeding, drawn = feeds_of_workloads(plan), {step.id: step for step in plan.steps}
     for query in plan.queries:
         require(set(query.inputs) == set(query.measures), f"{query.name} has inputs for other measures")
         for label in query.measures if query.workload is None else ():
             _check_feeds(plan, query, label, by_id)
             feeding |= {(query.name, label, feed.step) for feed in query.inputs[label]}
-        feeding |= _check_keys(plan, query, {step.id: step for step in plan.steps})
+        feeding |= _check_keys(plan, query, drawn)
     require(served == feeding, "a step claims to answer what it does not feed, or feeds what it does not answer")
 
 

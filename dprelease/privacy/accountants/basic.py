@@ -25,6 +25,7 @@ from dprelease.privacy.accountants.base import (
     zcdp_rho,
 )
 from dprelease.privacy.accountants.reveals import peeled
+from dprelease.privacy.accountants.zcdp import exact_sum
 from dprelease.privacy.event import DiscreteGaussian, Event, Gaussian, Parallel
 from dprelease.privacy.theorems import single
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
@@ -65,14 +66,14 @@ class Draws:
                 epsilons[epsilon] = epsilons.get(epsilon, 0) + n
             elif isinstance(atom, Parallel):
                 raise unsupported(name, atom, "its parts have no epsilon at delta 0")
-            elif zcdp_rho(atom) != 0:  # with rho 0 the draw tells nothing
+            elif atom.sensitivity.l2_squared if isinstance(atom, DiscreteGaussian) else zcdp_rho(atom):  # else no word
                 curved[atom] = n
         return cls(epsilons, found.reveals, curved)
 
     @property
     def total(self) -> Fraction:
         """The sum of the epsilons."""
-        return sum((epsilon * n for epsilon, n in self.epsilons.items()), Fraction(0))
+        return exact_sum(epsilon * n for epsilon, n in self.epsilons.items())
 
     @property
     def spent(self) -> Fraction:
@@ -220,7 +221,7 @@ class Basic(Accountant):
         left = draws.left(delta)
         if not draws.curved:
             return draws.total
-        return sum((e * n for e, n in draws.at(left / draws.shares).items()), Fraction(0))
+        return exact_sum(e * n for e, n in draws.at(left / draws.shares).items())
 
     def delta(self, event: Event, epsilon: Fraction) -> Fraction:
         """The smallest delta at which basic composition proves ``epsilon``, rounded up; 1 if there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate, combinations
 from math import ceil, floor, isqrt
 
@@ -12,6 +13,7 @@ from dprelease.privacy.accountants.base import (
     EVERY_KIND,
     Accountant,
     Atom,
+    Atoms,
     LossClaim,
     Words,
     atoms,
@@ -128,7 +130,39 @@ def _losses(event: Event) -> list[ComposedLoss]:
         atom, n = next(iter(counted.items()))
         if isinstance(atom, Parallel) and n == 1:
             return _choices(atom)
-    return [ComposedLoss.of((_dominating(atom), n) for atom, n in counted.items())]
+    return [_composed(counted)]
+
+
+def _composed(counted: Atoms) -> ComposedLoss:
+    """All draws as one loss; of those that move one cell in one known way, straight to their law."""
+    parts: Counter[CellLaw] = Counter()
+    others: list[tuple[ComposedLoss, int]] = []
+    for atom, n in counted.items():
+        if (part := _one_part(atom)) is None:
+            others.append((_dominating(atom), n))
+        else:
+            parts[part] += n
+    return ComposedLoss.of([(ComposedLoss(parts), 1), *others]) if others else ComposedLoss(parts)
+
+
+def _one_part(atom: Atom) -> CellLaw | None:
+    """The law of a draw on one cell that one known change moves, as ``_dominating`` has it; None for all others."""
+    if atom.kind == "discrete_laplace":
+        change = _only_change(atom.sensitivity)
+        return CellLaw("staircase", atom.scale, change) if change else None
+    if atom.kind == "discrete_gaussian" and atom.scale.numerator < _WIDE * atom.scale.denominator:
+        change = _only_change(atom.sensitivity)
+        return CellLaw("bell", atom.scale, change) if change else None
+    return None
+
+
+@lru_cache(maxsize=1 << 10)
+def _only_change(found: Sensitivity) -> int:
+    """The change of the one cell that a unit moves, where just that is known and the norms agree; else 0."""
+    if len(found.shifts) != 1 or len(found.shifts[0]) != 1 or not found.l0 or not found.linf:
+        return 0
+    change = found.shifts[0][0]
+    return change if 0 < change <= found.l1 and change * change <= found.l2_squared else 0
 
 
 def _dominating(atom: Atom) -> ComposedLoss:

@@ -247,19 +247,18 @@ def _delta(counted: Atoms, epsilon: Fraction) -> Fraction:
 
 
 def _rough_epsilon(counted: Atoms, delta: float) -> float:
-    curve = _curve(counted)
     if delta < 0:
         return math.inf
-    if delta >= 1 or curve == Curve():
-        return 0.0
     at_infinity, rho = _rough_others(counted)
+    if delta >= 1 or not rho:
+        return 0.0
     if delta == 0:
         return at_infinity
     log_delta = math.log(delta)
     concentrated = rough_rho_to_epsilon(rho, log_delta)
-    if curve == Curve(slope=curve.slope):
-        return concentrated
-    return min(at_infinity, concentrated, rough_renyi_epsilon(curve, log_delta))
+    if all(isinstance(atom, DiscreteGaussian | Gaussian | Concentrated) for atom in counted):
+        return concentrated  # a thousand slopes need not be added up exactly to see that there is nothing else
+    return min(at_infinity, concentrated, rough_renyi_epsilon(_curve(counted), log_delta))
 
 
 def _rho(counted: Atoms) -> Fraction:

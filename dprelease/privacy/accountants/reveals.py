@@ -80,6 +80,8 @@ class Peeled:
 
 def peeled(counted: Mapping[Atom, int]) -> Peeled:
     """Take the deltas off these draws, also off those in parallel parts."""
+    if not any(atom.kind in ("approximate", "parallel") for atom in counted):
+        return Peeled(Counter(counted), {})
     rest: Atoms = Counter()
     reveals: Counter[Fraction] = Counter()
     for atom, n in counted.items():

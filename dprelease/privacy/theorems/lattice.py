@@ -32,6 +32,7 @@ LARGEST_SCALE = 20_000
 """The largest scale whose discrete Gaussian is summed (a quarter of a million terms); beyond it `curves.collapse`."""
 
 _PAD = 1 + CONTEXT.mpf(10) ** -12
+_CLEARLY = 1 - CONTEXT.mpf(10) ** -20  # far more than the rounding of a delta, 2e-29 of it, can add
 _CUT = 80  # terms below exp(-80) of the largest are bounded together, not summed
 
 
@@ -47,6 +48,16 @@ def gaussian_delta(scale: Fraction, shift: int, epsilon: Fraction) -> Fraction:
         ValueError: If the scale is too large to sum.
     """
     return as_delta(_gaussian_point(scale, abs(shift), epsilon)[0])
+
+
+def gaussian_within(scale: Fraction, shift: int, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether :func:`gaussian_delta` is at most this delta > 0: told without its digits where it is clearly less.
+
+    Raises:
+        ValueError: If the scale is too large to sum.
+    """
+    value = _gaussian_point(scale, abs(shift), epsilon)[0]
+    return bool(value <= real(delta) * _CLEARLY) or as_delta(value) <= delta
 
 
 def gaussian_epsilon(scale: Fraction, shift: int, delta: Fraction) -> Fraction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import floor, log, sqrt
 from typing import TYPE_CHECKING
 
@@ -112,6 +112,10 @@ def _near_epsilon(atom: DiscreteGaussian, delta: Fraction) -> Fraction:
     guess = gaussian.epsilon_quick(mu, log_delta) * (1 + 1 / (8 * float(atom.scale) ** 2) + (1e-9 if alone else 1e-7))
     if guess == 0:
         return _epsilon(atom, delta)
+    parts = _parts(atom)
+    if len(parts) == 1 and _summed(parts[0]):  # whether delta is small enough is told sooner than delta
+        within = partial(lattice.gaussian_within, parts[0].scale, parts[0].linf, delta=delta)
+        return certified(lambda e: Fraction(not within(epsilon=e)), delta, Fraction(guess), 36)
     return certified(lambda e: _delta(atom, e), delta, Fraction(guess), 36)
 
 

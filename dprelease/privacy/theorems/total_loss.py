@@ -126,9 +126,11 @@ def total_of(parts: Counter[CellLaw], squared: Fraction = Fraction(0)) -> Total:
             name = "response"  # a change of one is randomized response, exactly
         groups.setdefault(f"{name}<1" if name == "bell" and part.value < 1 else name, []).append((part, n))
     step = Fraction(0) if squared else _common_step(part for part, _ in ordered)
-    tops = (n * part.top for part, n in ordered)
     # Off a lattice the losses may be rounded up: a larger loss only raises delta. It keeps the denominators short.
-    ref = sum(tops if step else map(_dyadic, tops), Fraction(0)) + squared / 2
+    if step:
+        ref = sum((n * part.top for part, n in ordered), Fraction(0)) + squared / 2
+    else:
+        ref = Fraction(sum(_dyadic_top(part, n) for part, n in ordered), 1 << _FINE) + squared / 2
     return Total(
         families=tuple(_family(members) for _, members in sorted(groups.items())),
         squared=squared,
@@ -146,9 +148,17 @@ def _order(item: tuple[CellLaw, int]) -> tuple[str, float, int, int, int, float,
     return part.kind, float(part.value), part.shift, *exact, float(part.mass), float(part.small), float(part.alike)
 
 
-def _dyadic(value: Fraction) -> Fraction:
-    """The next multiple of 2^-200 that is not below."""
-    return Fraction(-(-(value.numerator << 200) // value.denominator), 1 << 200)
+_FINE = 200  # binary digits of a reference loss
+
+
+def _dyadic_top(part: CellLaw, n: int) -> int:
+    """``n * part.top`` in steps of 2^-200, rounded up, in whole numbers: rationals of a thousand draws are slow."""
+    above, below = part.value.numerator, part.value.denominator
+    if part.kind == "bell":
+        above, below = (part.shift * below) ** 2, 2 * above * above
+    elif part.kind == "staircase":
+        above, below = part.shift * below, above
+    return -(-(n * above << _FINE) // below)
 
 
 def _family(members: list[tuple[CellLaw, int]]) -> Family:

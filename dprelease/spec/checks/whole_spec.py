@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import get_args
 
 from dprelease.catalog.table import ColumnType
@@ -22,7 +23,7 @@ from dprelease.spec.expressions import check_where, types_of
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
 from dprelease.spec.fields.schedule import check_schedule
 from dprelease.spec.period import CALENDAR, Per, beyond, span, windows
-from dprelease.spec.steps import COARSE, grid_of, measured_limits
+from dprelease.spec.steps import COARSE, MeasuredLimits, grid_of, measured_by_table, measured_limits
 from dprelease.spec.text.findings import Findings, Hidden
 from dprelease.spec.text.names import COLUMN_NAME, NAME_RULE, QUERY_NAME, did_you_mean, shown
 from dprelease.spec.text.nodes import Path, Places
@@ -47,10 +48,11 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
         hint = "write `queries: {people: {table: people, by: [sex], measures: {persons: {count: rows}}}}`"
         findings.add("DPR-S501", ("queries",), "has no query", hint)
     findings.same_file_name("queries", list(spec.queries))
+    limits = measured_by_table(spec)
     for name, query in spec.queries.items():
         if not QUERY_NAME.fullmatch(name):
             findings.add("DPR-S502", ("queries", name), "is no name", f"{NAME_RULE}; - as well", key=True)
-        _check_query(spec, name, query, findings)
+        _check_query(spec, name, query, limits[query.table], findings)
     _check_derive(spec, findings)
     check_table_names(spec, findings)
     check_postprocess(spec, findings)
@@ -61,7 +63,9 @@ def check_spec(spec: ReleaseSpec, places: Places, hidden: Hidden) -> list[Proble
     return findings.problems
 
 
-def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, findings: Findings) -> None:
+def _check_query(
+    spec: ReleaseSpec, name: str, query: QuerySpec, limits: Mapping[str, MeasuredLimits], findings: Findings
+) -> None:
     at = ("queries", name)
     table = spec.tables.get(query.table)
     if table is None:
@@ -79,7 +83,7 @@ def _check_query(spec: ReleaseSpec, name: str, query: QuerySpec, findings: Findi
     if table is not None:
         check_row_keys(spec, query, table, at, findings)
         check_query_bounds(query, table, at, findings)
-    check_measures(query, table, measured_limits(spec, query.table), at, findings)
+    check_measures(query, table, limits, at, findings)
     if query.top_k is None:
         check_accuracy(spec, query, at, findings)
     else:
