@@ -12,7 +12,11 @@ from dprelease.ledger.audit.memo import Memo
 from dprelease.ledger.model import admission
 from dprelease.ledger.model.balance import terms_of
 from dprelease.ledger.model.history import digest_of
+from dprelease.privacy.accountants.base import plain_rho, zcdp_rho
+from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import Spent, spent_before, spent_on
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
+from dprelease.release.records.recovering import _is_older
 from tests.ledgers import account, fill, plan
 
 F = Fraction
@@ -48,3 +52,16 @@ def test_no_other_price_is_one() -> None:
     told = {None: before, before: before, now: now, between: now, Spent(): now}
     for entry, price in told.items():
         assert memo.price(terms, digest_of(events), events, entry) == price
+
+
+def test_a_plan_says_which_price_its_lost_charge_had() -> None:
+    """The figure of the accountant that adds up rho is that of the price; a plan that has none may be older."""
+    delta = F(1, 10**9)
+    figures = [rho_to_epsilon(rho(PLAN.steps[0].event), delta) for rho in (zcdp_rho, plain_rho)]  # type: ignore[arg-type]
+    older = []
+    for figure in figures:
+        loss = {"zcdp": Loss(epsilon=figure, delta=delta)}
+        older.append(_is_older(PLAN.model_copy(update={"loss": loss})))
+    assert older == [False, True]
+    assert "zcdp" not in PLAN.loss
+    assert _is_older(PLAN)
