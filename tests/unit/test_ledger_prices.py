@@ -12,12 +12,14 @@ from dprelease.ledger.audit.memo import Memo
 from dprelease.ledger.model import admission
 from dprelease.ledger.model.balance import terms_of
 from dprelease.ledger.model.history import digest_of
-from dprelease.privacy.accountants.base import plain_rho, zcdp_rho
+from dprelease.plan.verify.whole_plan import verify
+from dprelease.privacy.accountants.base import as_priced, plain_rho, zcdp_rho
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import Spent, spent_before, spent_on
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon
-from dprelease.release.records.recovering import _is_older
+from dprelease.publish.accounting.guarantee import guarantee
 from tests.ledgers import account, fill, plan
+from tests.planned import SPEC, planned_anew
 
 F = Fraction
 ZCDP = account(composition="zcdp", epsilon="20")
@@ -61,7 +63,23 @@ def test_a_plan_says_which_price_its_lost_charge_had() -> None:
     older = []
     for figure in figures:
         loss = {"zcdp": Loss(epsilon=figure, delta=delta)}
-        older.append(_is_older(PLAN.model_copy(update={"loss": loss})))
+        older.append(PLAN.model_copy(update={"loss": loss}).is_older)
     assert older == [False, True]
     assert "zcdp" not in PLAN.loss
-    assert _is_older(PLAN)
+    assert PLAN.is_older is None
+
+
+def test_what_was_published_before_is_made_again_as_it_was() -> None:
+    """The plan tells by its own figure, and pages and files of its bundle then say what they said."""
+    laplace = SPEC.replace("budget: {epsilon: 1, delta: 1e-9}", "noise: laplace\n  budget: {epsilon: 1, delta: 1e-9}")
+    with as_priced(before=True):
+        older = planned_anew(laplace)
+        told = guarantee(older)["totals"]
+    newer = planned_anew(laplace)
+    assert (older.is_older, newer.is_older) == (True, False)
+    for each in (older, newer):
+        verify(each)
+    assert older.steps == newer.steps
+    assert guarantee(older)["totals"] != told
+    with as_priced(before=older.is_older is True):
+        assert guarantee(older)["totals"] == told

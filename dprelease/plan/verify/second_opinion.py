@@ -39,7 +39,7 @@ from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify.draws import top_mass
-from dprelease.privacy.accountants.base import Atom, Atoms, atoms, zcdp_rho
+from dprelease.privacy.accountants.base import Atom, Atoms, as_priced, atoms, zcdp_rho
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.event import (
     Approximate,
@@ -88,7 +88,7 @@ def second_opinion(plan: ReleasePlan) -> tuple[Opinion, ...]:
     delta = float(plan.budget.delta)
     opinions = []
     if "zcdp" in plan.loss and delta > 0:
-        opinions += _same_curve(counted, float(plan.loss["zcdp"].epsilon), delta)
+        opinions += _same_curve(counted, float(plan.loss["zcdp"].epsilon), delta, plan.is_older is True)
     if delta > 0:
         opinions += _pairs(plan, counted, delta)
     return tuple(opinions)
@@ -114,7 +114,7 @@ def heard(plan: ReleasePlan) -> bool:
     return True
 
 
-def _same_curve(counted: Atoms, ours: float, delta: float) -> list[Opinion]:
+def _same_curve(counted: Atoms, ours: float, delta: float, older: bool) -> list[Opinion]:
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -122,7 +122,8 @@ def _same_curve(counted: Atoms, ours: float, delta: float) -> list[Opinion]:
     left = rest.rough_slack(delta)
     if left <= 0:
         return []
-    rhos = [(float(zcdp_rho(atom)), n) for atom, n in rest.atoms.items()]
+    with as_priced(older):
+        rhos = [(float(zcdp_rho(atom)), n) for atom, n in rest.atoms.items()]
     total = math.fsum(rho * n for rho, n in rhos)
 
     def best(orders: list[float]) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from dprelease.privacy.accountants.base import (
     atoms,
     check_delta,
     check_epsilon,
+    is_joint,
     pure_epsilon,
     refused,
     taken,
@@ -28,7 +29,6 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
-    KNorm,
     Laplace,
     Parallel,
     Sensitivity,
@@ -144,7 +144,7 @@ def _dominating(atom: Atom) -> Loss:
             return Loss(Counter({Part("smooth", c / atom.scale): n for c, n in changes.items() if c}))
     if isinstance(atom, BoundedRange):
         return Loss(Counter({Part("ramp", atom.epsilon): 1} if atom.epsilon else {}))
-    if isinstance(atom, KNorm) and atom.gauge == 1:
+    if is_joint(atom):
         mass = knorm_top(atom.ball, atom.dimension, atom.scale)
         return Loss(Counter({Part("triple", 1 / atom.scale, mass=mass): 1}))
     failures = ((atom.delta, 1),) if isinstance(atom, Approximate) and atom.delta else ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from dprelease.ledger.model.entry import Entry, Recovered
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import loss_facts
 from dprelease.plan.verify.whole_plan import verify
-from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.publish import check_bundle
 from dprelease.regular import LARGEST_PLAN, read_regular, replace_file
 from dprelease.release.publishing.published import shelf_of
@@ -65,10 +63,10 @@ def evidence_of(published: Published) -> Evidence:
         plan = ReleasePlan.from_canonical(read_regular(folder / "plan.json", LARGEST_PLAN))
         verify(plan)
         if not plan.release.revision:
-            return Evidence(published, _charges(plan), before=_is_older(plan))
+            return Evidence(published, _charges(plan), before=plan.is_older is not False)
         first = plan.at_revision(0)
         verify(first)
-        return Evidence(published, paid=(first.fingerprint(), _charges(first)), before=_is_older(first))
+        return Evidence(published, paid=(first.fingerprint(), _charges(first)), before=first.is_older is not False)
     except DpReleaseError as error:
         return Evidence(published, wrong=error.summary)
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
@@ -78,12 +76,6 @@ def evidence_of(published: Published) -> Evidence:
 def _charges(plan: ReleasePlan) -> tuple[Charge, ...]:
     every = (Charge(account=each, events=plan.cost_of(each), cap=each.lifetime) for each in plan.accounts)
     return tuple(charge for charge in every if charge.events.events)
-
-
-def _is_older(plan: ReleasePlan) -> bool:
-    """Whether a plan was priced before the losses of pure noise were read exactly, or does not say."""
-    told, zcdp = plan.loss.get("zcdp"), ACCOUNTANTS["zcdp"]
-    return told is None or told.epsilon > zcdp.epsilon(plan.event, told.delta) * (1 + Fraction(1, 10**9))
 
 
 def _write_errata(ledger: Ledger, found: Sequence[Published]) -> tuple[Path, ...]:
