@@ -88,7 +88,8 @@ def second_opinion(plan: ReleasePlan) -> tuple[Opinion, ...]:
     delta = float(plan.budget.delta)
     opinions = []
     if "zcdp" in plan.loss and delta > 0:
-        opinions += _same_curve(counted, float(plan.loss["zcdp"].epsilon), delta, plan.is_older is True)
+        with as_priced(plan.is_older is True):
+            opinions += _same_curve(counted, float(plan.loss["zcdp"].epsilon), delta)
     if delta > 0:
         opinions += _pairs(plan, counted, delta)
     return tuple(opinions)
@@ -114,7 +115,7 @@ def heard(plan: ReleasePlan) -> bool:
     return True
 
 
-def _same_curve(counted: Atoms, ours: float, delta: float, older: bool) -> list[Opinion]:
+def _same_curve(counted: Atoms, ours: float, delta: float) -> list[Opinion]:
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -122,8 +123,7 @@ def _same_curve(counted: Atoms, ours: float, delta: float, older: bool) -> list[
     left = rest.rough_slack(delta)
     if left <= 0:
         return []
-    with as_priced(older):
-        rhos = [(float(zcdp_rho(atom)), n) for atom, n in rest.atoms.items()]
+    rhos = [(float(zcdp_rho(atom)), n) for atom, n in rest.atoms.items()]
     total = math.fsum(rho * n for rho, n in rhos)
 
     def best(orders: list[float]) -> tuple[float, float]:
