@@ -26,7 +26,7 @@ from dprelease.ledger.tables.published import Evidence, bundles_lacking
 from dprelease.ledger.tables.reserving import Opening
 from dprelease.ledger.tables.write import Write
 from dprelease.plan.document import Account, Head
-from dprelease.privacy.filters import Spent, spent_before
+from dprelease.privacy.filters import Spent, spent_before, spent_on
 
 __all__ = ["recover_ledger"]
 
@@ -152,7 +152,7 @@ class _Recovery:
         for charge in charges:
             name = charge.account.name
             said += self._known_as(charge.account, "known to a published bundle, and missing")
-            more = self._cost(charge, published.period)
+            more = self._cost(charge, published.period, bundle.before)
             stands[name], spent[name] = self._raised(name, more), more.spent
         again = view.was_planned(rows, *release)
         named = {} if again else dict(zip(("release", "period", "plan"), release, strict=True))
@@ -172,10 +172,10 @@ class _Recovery:
             )
         return said + [f"account {name} was charged what it costs" for name in spent]
 
-    def _cost(self, charge: Charge, period: str) -> Balance:
-        """What a release adds to the balance of an account."""
+    def _cost(self, charge: Charge, period: str, before: bool) -> Balance:
+        """What a release adds to the balance of an account: what it was charged, though the entry is lost."""
         account = self.write.state.accounts[charge.account.name].account
-        spent = spent_before(terms_of(account), charge.events)  # when it was charged is not known
+        spent = (spent_before if before else spent_on)(terms_of(account), charge.events)
         series = {events_digest(charge.events): 1} if account.composition == "pld" else {}
         windows = dict.fromkeys(account.stretches(period), spent)
         return Balance(account=account.name, opened=0, spent=spent, windows=windows, series=series)

@@ -92,6 +92,7 @@ def planned(event: Event, claimed: dict[str, Fraction]) -> Any:
         loss=loss,
         certified=min(loss, key=lambda name: loss[name].epsilon),
         budget=SimpleNamespace(delta=DELTA),
+        is_older=False,
     )
 
 

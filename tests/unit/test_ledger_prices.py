@@ -11,8 +11,14 @@ from dprelease.ledger.audit.memo import Memo
 from dprelease.ledger.model import admission
 from dprelease.ledger.model.balance import terms_of
 from dprelease.ledger.model.history import events_digest
+from dprelease.plan.verify.whole_plan import verify
+from dprelease.privacy.accountants.base import as_priced, plain_rho, zcdp_rho
+from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import Spent, spent_before, spent_on
+from dprelease.privacy.theorems.concentrated import rho_to_epsilon
+from dprelease.publish.accounting.guarantee import guarantee
 from tests.ledgers import SQLiteLedger, account, fill, plan
+from tests.planned import SPEC, planned_anew
 
 F = Fraction
 ZCDP = account(composition="zcdp", epsilon="20")
@@ -47,3 +53,32 @@ def test_no_other_price_is_one() -> None:
     told = {None: before, before: before, now: now, between: now, Spent(): now}
     for entry, price in told.items():
         assert memo.price(terms, events_digest(events), events, entry) == price
+
+
+def test_a_plan_says_which_price_its_lost_charge_had() -> None:
+    """The figure of the accountant that adds up rho is that of the price; a plan that has none may be older."""
+    delta = F(1, 10**9)
+    figures = [rho_to_epsilon(rho(PLAN.steps[0].event), delta) for rho in (zcdp_rho, plain_rho)]  # type: ignore[arg-type]
+    older = []
+    for figure in figures:
+        loss = {"zcdp": Loss(epsilon=figure, delta=delta)}
+        older.append(PLAN.model_copy(update={"loss": loss}).is_older)
+    assert older == [False, True]
+    assert "zcdp" not in PLAN.loss
+    assert PLAN.is_older is None
+
+
+def test_what_was_published_before_is_made_again_as_it_was() -> None:
+    """The plan tells by its own figure, and pages and files of its bundle then say what they said."""
+    laplace = SPEC.replace("budget: {epsilon: 1, delta: 1e-9}", "noise: laplace\n  budget: {epsilon: 1, delta: 1e-9}")
+    with as_priced(before=True):
+        older = planned_anew(laplace)
+        told = guarantee(older)["totals"]
+    newer = planned_anew(laplace)
+    assert (older.is_older, newer.is_older) == (True, False)
+    for each in (older, newer):
+        verify(each)
+    assert older.steps == newer.steps
+    assert guarantee(older)["totals"] != told
+    with as_priced(before=older.is_older is True):
+        assert guarantee(older)["totals"] == told

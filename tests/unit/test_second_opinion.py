@@ -28,7 +28,9 @@ def made(*events: Any, factor: Fraction = Fraction(1)) -> Any:
     event = Composed(events=events)
     found = {name: Loss(epsilon=e * factor, delta=DELTA) for name, e in losses(event, DELTA).items()}
     certified = min(found, key=lambda name: found[name].epsilon)
-    return SimpleNamespace(event=event, loss=found, certified=certified, budget=SimpleNamespace(delta=DELTA))
+    return SimpleNamespace(
+        event=event, loss=found, certified=certified, budget=SimpleNamespace(delta=DELTA), is_older=False
+    )
 
 
 def laplace(scale: int, *shifts: tuple[int, ...]) -> DiscreteLaplace:

@@ -44,12 +44,14 @@ class Evidence:
         charges: The charge of each account; none of a planned revision whose first publication ``paid`` for it.
         paid: The plan of that first publication, and what it costs, for where the ledger lacks that one, too.
         wrong: Why the plan cannot be believed; empty: it can.
+        before: Whether the plan may be older than today's price of pure noise, and its charge that of ``spent_before``.
     """
 
     published: PublishedBundle
     charges: tuple[Charge, ...] = ()
     paid: tuple[str, tuple[Charge, ...]] = ("", ())
     wrong: str = ""
+    before: bool = False
 
 
 def bundles_lacking(rows: Transaction, bundles: Sequence[PublishedBundle]) -> tuple[PublishedBundle, ...]:

@@ -21,7 +21,7 @@ from dprelease.plan.document.pieces import Piece, pieces_of
 from dprelease.plan.document.ranges import PlannedRanges
 from dprelease.plan.document.step import Feed, Step
 from dprelease.plan.document.workload import Workload
-from dprelease.privacy.accountants import AccountantName, AccountingName
+from dprelease.privacy.accountants import ACCOUNTANTS, AccountantName, AccountingName
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.convert import converted, factor
 from dprelease.privacy.event import Composed, Event, Repeated
@@ -291,6 +291,12 @@ class ReleasePlan(GrownValue):
                 else [(step.id, step.numbers)]
             )
         }
+
+    @property
+    def is_older(self) -> bool | None:
+        """Whether it was made before the losses of pure noise were read exactly; None: no figure of it says so."""
+        told, now = self.loss.get("zcdp"), ACCOUNTANTS["zcdp"]
+        return None if told is None else told.epsilon > now.epsilon(self.event, told.delta) * (1 + Fraction(1, 10**9))
 
     def batches(self, *, whole: bool = False) -> tuple[Batch, ...]:
         """Steps and invariants that share one pass over a table; at most 50 of them each.

@@ -39,7 +39,7 @@ from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify.draws import top_mass
-from dprelease.privacy.accountants.base import Atom, Atoms, atoms, zcdp_rho
+from dprelease.privacy.accountants.base import Atom, Atoms, as_priced, atoms, zcdp_rho
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.event import (
     Approximate,
@@ -89,7 +89,8 @@ def second_opinion(plan: ReleasePlan) -> tuple[Opinion, ...]:
     delta = float(plan.budget.delta)
     opinions = []
     if "zcdp" in plan.loss and delta > 0:
-        opinions += _same_curve(counted, float(plan.loss["zcdp"].epsilon), delta)
+        with as_priced(plan.is_older is True):
+            opinions += _same_curve(counted, float(plan.loss["zcdp"].epsilon), delta)
     if delta > 0:
         opinions += _pairs(plan, counted, delta)
     return tuple(opinions)

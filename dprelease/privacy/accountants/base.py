@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeGuard
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.event import (
@@ -39,9 +41,11 @@ __all__ = [
     "Atoms",
     "LossClaim",
     "Words",
+    "as_priced",
     "atoms",
     "check_delta",
     "check_epsilon",
+    "is_joint",
     "plain_rho",
     "pure_epsilon",
     "rest_epsilon",
@@ -304,6 +308,24 @@ def rest_epsilon(atom: Atom) -> Fraction | None:
     return None
 
 
+_BEFORE: ContextVar[bool] = ContextVar("_BEFORE", default=False)
+
+
+@contextmanager
+def as_priced(before: bool) -> Iterator[None]:
+    """Read pure noise as it was read ``before`` its losses were known exactly: for what was made then, made again."""
+    token = _BEFORE.set(before)
+    try:
+        yield
+    finally:
+        _BEFORE.reset(token)
+
+
+def is_joint(atom: Atom) -> TypeGuard[KNorm]:
+    """Whether a draw is read by the law of K-norm noise that moves by a norm of 1."""
+    return isinstance(atom, KNorm) and atom.gauge == 1 and not _BEFORE.get()
+
+
 def zcdp_rho(atom: Atom) -> Fraction:
     """The zero-concentrated loss of one draw where it does not reveal (see ``reveals``), as little as is proved.
 
@@ -314,9 +336,11 @@ def zcdp_rho(atom: Atom) -> Fraction:
     also where a draw is chosen after the answers of those before it, its rho being fixed (Bun and Steinke 2016, Lemma
     1.7).
     """
+    if _BEFORE.get():
+        return plain_rho(atom)
     if isinstance(atom, DiscreteLaplace):
         return _laplace_rho(atom)
-    if isinstance(atom, KNorm) and atom.gauge == 1:
+    if is_joint(atom):
         return triple_rho(1 / atom.scale, knorm_top(atom.ball, atom.dimension, atom.scale))
     if isinstance(atom, TotalResidual):
         return total_residual_rho(atom)
@@ -329,7 +353,7 @@ def zcdp_rho(atom: Atom) -> Fraction:
 
 def rough_rho(atom: Atom) -> float:
     """``zcdp_rho`` in floats, not rounded up: for searches."""
-    if isinstance(atom, DiscreteLaplace) and len(atom.sensitivity.shifts) == 1:
+    if isinstance(atom, DiscreteLaplace) and len(atom.sensitivity.shifts) == 1 and not _BEFORE.get():
         scale = float(atom.scale)
         return math.fsum(rough_laplace_rho(scale, c) for c in atom.sensitivity.shifts[0])
     return float(zcdp_rho(atom))

@@ -19,6 +19,7 @@ from dprelease.privacy.accountants.base import (
     atoms,
     check_delta,
     check_epsilon,
+    is_joint,
     pure_epsilon,
     taken,
     unsupported,
@@ -30,7 +31,6 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
-    KNorm,
     Laplace,
     Parallel,
     Sensitivity,
@@ -185,7 +185,7 @@ def _dominating(atom: Atom) -> ComposedLoss:
         return ComposedLoss(Counter({CellLaw("pair", large, small=small, alike=alike): 1} if large else {}))
     if isinstance(atom, BoundedRange):
         return ComposedLoss(Counter({CellLaw("ramp", atom.epsilon): 1} if atom.epsilon else {}))
-    if isinstance(atom, KNorm) and atom.gauge == 1:
+    if is_joint(atom):
         mass = knorm_top(atom.ball, atom.dimension, atom.scale)
         return ComposedLoss(Counter({CellLaw("triple", 1 / atom.scale, mass=mass): 1}))
     failures = ((atom.delta, 1),) if isinstance(atom, Approximate) and atom.delta else ()

@@ -15,6 +15,7 @@ from dprelease.privacy.accountants.base import (
     Words,
     check_delta,
     check_epsilon,
+    is_joint,
     pure_epsilon,
     rough_rho,
     taken,
@@ -30,7 +31,6 @@ from dprelease.privacy.event import (
     DiscreteLaplace,
     Event,
     Gaussian,
-    KNorm,
     Laplace,
     Parallel,
     TotalResidual,
@@ -96,7 +96,7 @@ def _curve(counted: Atoms) -> Curve:
                 worst.append(Worst(tuple(Curve(laplace=_merged(choice)) for choice in choices), 1, n))
         elif isinstance(atom, BoundedRange):
             ranges[atom.epsilon] += n
-        elif isinstance(atom, KNorm) and atom.gauge == 1:
+        elif is_joint(atom):
             triples[1 / atom.scale, knorm_top(atom.ball, atom.dimension, atom.scale)] += n
         elif isinstance(atom, TotalResidual):
             pairs[response_pair(atom)] += n

@@ -16,6 +16,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.ranges import rows_of
 from dprelease.plan.explain.presentation import Presentation, presented
+from dprelease.privacy.accountants.base import as_priced
 from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
@@ -173,7 +174,8 @@ def bundle_files(
     with _making("measurements/"):
         measured = measurement_files(shown, measurements)
     content = Content(shown, (*tables, *derived), facts, measurements)
-    files = files_beside(content, measured, given)
+    with as_priced(plan.is_older is True):
+        files = files_beside(content, measured, given)
     if look is not None:
         files[LOOK_FILE] = (look.canonical() + "\n").encode()
     files["plan.json"] = (plan.canonical() + "\n").encode()

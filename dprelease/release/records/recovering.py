@@ -63,10 +63,10 @@ def evidence_of(published: PublishedBundle) -> Evidence:
         plan = ReleasePlan.from_canonical(read_regular(folder / "plan.json", LARGEST_PLAN))
         verify(plan)
         if not plan.release.revision:
-            return Evidence(published, _charges(plan))
+            return Evidence(published, _charges(plan), before=plan.is_older is not False)
         first = plan.at_revision(0)
         verify(first)
-        return Evidence(published, paid=(first.fingerprint(), _charges(first)))
+        return Evidence(published, paid=(first.fingerprint(), _charges(first)), before=first.is_older is not False)
     except DpReleaseError as error:
         return Evidence(published, wrong=error.summary)
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
