@@ -25,7 +25,7 @@ from dprelease.privacy.event import (
     Repeated,
     Sensitivity,
 )
-from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon
+from dprelease.privacy.theorems.concentrated import response_rho, rho_to_delta, rho_to_epsilon
 from dprelease.privacy.unit import Neighboring
 from tests.reference_comparisons import bun_steinke_epsilon, epsilon_to_rho
 
@@ -131,7 +131,7 @@ def test_rho_is_exact_and_adds_up() -> None:
     mixed = Composed(
         events=(BoundedRange(epsilon=Fraction(2)), Repeated(event=Approximate(epsilon=Fraction(1)), count=3))
     )
-    assert total_rho(mixed) == Fraction(1, 2) + Fraction(3, 2)
+    assert total_rho(mixed) == Fraction(1, 2) + 3 * response_rho(Fraction(1))
 
 
 def test_gaussians_collapse_to_one() -> None:
