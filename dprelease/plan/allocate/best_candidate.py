@@ -135,7 +135,7 @@ def choose(
     scales: Mapping[int, Fraction] = domain.scales(domain.multiplier(exact=True, start=chosen.multiplier))
     divided: tuple[Considered, ...] = ()
     if domain.allocation == "least_error":
-        domain, scales, divided = _by_shares(domain, chosen.multiplier, scales)
+        domain, scales, divided = _by_shares(domain, chosen.multiplier, scales, bearable)
     if max(scales.values()) > LARGEST_SCALE:
         raise BudgetTooSmall(
             f"the noise would need a scale of {float(max(scales.values())):.1e} grid steps, more than 2^50",
@@ -201,7 +201,7 @@ def _options(
 
 
 def _by_shares(
-    domain: Domain, near: Fraction, scales: Mapping[int, Fraction]
+    domain: Domain, near: Fraction, scales: Mapping[int, Fraction], bearable: float
 ) -> tuple[Domain, Mapping[int, Fraction], tuple[Considered, ...]]:
     """The better of the division for the least error and that by the shares of the spec, and what the other one loses.
 
@@ -216,7 +216,7 @@ def _by_shares(
     if lost <= least * (1 + _NEAR):
         certain = plain.scales(plain.multiplier(exact=True, start=multiplier))
         shared, divided = plain.error(certain), domain.error(scales)
-        if shared < divided * (1 - _TIE):
+        if shared < divided * (1 - _TIE) and plain.burden(certain) <= max(bearable, domain.burden(scales)) * _EXACT:
             told = Considered(name="the same, divided by least error", noise=_times(divided, shared))
             return plain, certain, (told,)
         lost, least = (lost, least) if lost >= least else (max(shared, divided), divided)
