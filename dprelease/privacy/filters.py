@@ -67,10 +67,11 @@ from pydantic import Field, model_validator
 
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, PlanError, UnsupportedEvent
-from dprelease.privacy.accountants.base import Atoms, atoms, plain_rho, rest_epsilon, taken
+from dprelease.privacy.accountants.base import Atoms, atoms, rest_epsilon, taken
 from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.rdp import curve_of
 from dprelease.privacy.accountants.reveals import peeled
+from dprelease.privacy.accountants.rho import plain_rho
 from dprelease.privacy.accountants.zcdp import exact_sum, total_rho
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Approximate, Composed, Event, KNorm, Parallel, Repeated

@@ -11,7 +11,8 @@ import pytest
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy import group
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.accountants.base import pure_epsilon, zcdp_rho
+from dprelease.privacy.accountants.base import pure_epsilon
+from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.event import (
     Approximate,
     Composed,

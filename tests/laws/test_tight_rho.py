@@ -19,8 +19,8 @@ from dprelease.plan.verify.draws import top_mass
 from dprelease.plan.verify.events import draws_of_event
 from dprelease.plan.verify.loss import _holds
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.accountants.base import plain_rho, rough_rho, zcdp_rho
 from dprelease.privacy.accountants.rdp import curve_of
+from dprelease.privacy.accountants.rho import plain_rho, rough_rho, zcdp_rho
 from dprelease.privacy.event import Approximate, DiscreteLaplace, KNorm, Repeated, Sensitivity
 from dprelease.privacy.filters import Terms, spent_before, spent_on
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import zcdp_rho
+from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.event import (
     Approximate,

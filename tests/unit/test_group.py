@@ -9,8 +9,9 @@ import pytest
 
 from dprelease.errors import PlanError, UnsupportedEvent
 from dprelease.privacy import group
-from dprelease.privacy.accountants.base import atoms, plain_rho, pure_epsilon
+from dprelease.privacy.accountants.base import atoms, pure_epsilon
 from dprelease.privacy.accountants.rdp import Rdp
+from dprelease.privacy.accountants.rho import plain_rho
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.event import (
     Approximate,

@@ -12,7 +12,7 @@ from dprelease.ledger.model import admission
 from dprelease.ledger.model.balance import terms_of
 from dprelease.ledger.model.history import events_digest
 from dprelease.plan.verify.whole_plan import verify
-from dprelease.privacy.accountants.base import as_priced, plain_rho, zcdp_rho
+from dprelease.privacy.accountants.rho import as_priced, plain_rho, zcdp_rho
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.filters import Spent, spent_before, spent_on
 from dprelease.privacy.theorems.concentrated import rho_to_epsilon

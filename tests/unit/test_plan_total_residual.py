@@ -16,7 +16,7 @@ from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.explain.exchanges import exchanged
 from dprelease.plan.verify.whole_plan import has_room, verify
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.privacy.accountants.base import zcdp_rho
+from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.event import TotalResidual
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import render

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Protocol, TypeGuard
+from typing import Literal, Protocol
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.event import (
@@ -29,9 +27,7 @@ from dprelease.privacy.event import (
     Repeated,
     TotalResidual,
 )
-from dprelease.privacy.theorems.concentrated import laplace_rho, response_rho, rough_laplace_rho, triple_rho
-from dprelease.privacy.theorems.joint.total_residual import total_residual_pure, total_residual_rho
-from dprelease.privacy.theorems.lattice import knorm_top
+from dprelease.privacy.theorems.joint.total_residual import total_residual_pure
 from dprelease.privacy.unit import Neighboring
 
 __all__ = [
@@ -41,18 +37,14 @@ __all__ = [
     "Atoms",
     "LossClaim",
     "Words",
-    "as_priced",
     "atoms",
     "check_delta",
     "check_epsilon",
-    "is_joint",
-    "plain_rho",
+    "parts_of_one_unit",
     "pure_epsilon",
     "rest_epsilon",
-    "rough_rho",
     "taken",
     "unsupported",
-    "zcdp_rho",
 ]
 
 Atom = (
@@ -69,7 +61,6 @@ Atom = (
 )
 Atoms = Counter[Atom]
 
-_NOISE = frozenset((DiscreteGaussian, Gaussian, DiscreteLaplace, Laplace))
 _PLAIN = frozenset((DiscreteLaplace, DiscreteGaussian, KNorm, BoundedRange))  # by type: `isinstance` is slow for these
 EVERY_KIND = frozenset(
     {
@@ -289,7 +280,7 @@ def pure_epsilon(atom: Atom) -> Fraction | None:
     if isinstance(atom, Approximate) and atom.delta:
         return None
     if isinstance(atom, Parallel):
-        return _worst_parts(atom, [_sum(part, pure_epsilon) for part in atom.events])
+        return parts_of_one_unit(atom, pure_epsilon)
     return rest_epsilon(atom)
 
 
@@ -304,93 +295,8 @@ def rest_epsilon(atom: Atom) -> Fraction | None:
     if isinstance(atom, BoundedRange | Approximate):
         return atom.epsilon
     if isinstance(atom, Parallel):
-        return _worst_parts(atom, [_sum(part, rest_epsilon) for part in atom.events])
+        return parts_of_one_unit(atom, rest_epsilon)
     return None
-
-
-_BEFORE: ContextVar[bool] = ContextVar("_BEFORE", default=False)
-
-
-@contextmanager
-def as_priced(before: bool) -> Iterator[None]:
-    """Read pure noise as it was read ``before`` its losses were known exactly: for what was made then, made again."""
-    token = _BEFORE.set(before)
-    try:
-        yield
-    finally:
-        _BEFORE.reset(token)
-
-
-def is_joint(atom: Atom) -> TypeGuard[KNorm]:
-    """Whether a draw is read by the law of K-norm noise that moves by a norm of 1."""
-    return isinstance(atom, KNorm) and atom.gauge == 1 and not _BEFORE.get()
-
-
-def zcdp_rho(atom: Atom) -> Fraction:
-    """The zero-concentrated loss of one draw where it does not reveal (see ``reveals``), as little as is proved.
-
-    Gaussian noise: squared L2 sensitivity / (2 scale^2) (Canonne, Kamath and Steinke 2020, Theorem 14), exact. The
-    mean losses of docs/proofs/tight-rho.md, rounded up in their 30th digit: discrete Laplace noise, cell by cell;
-    K-norm noise that moves by a norm of 1; every other pure draw as randomized response. A total with residuals: its
-    mean loss, too (docs/proofs/total-residual.md). Bounded range: epsilon^2 / 8 (Cesar and Rogers 2021). All add up
-    also where a draw is chosen after the answers of those before it, its rho being fixed (Bun and Steinke 2016, Lemma
-    1.7).
-    """
-    if _BEFORE.get():
-        return plain_rho(atom)
-    if isinstance(atom, DiscreteLaplace):
-        return _laplace_rho(atom)
-    if is_joint(atom):
-        return triple_rho(1 / atom.scale, knorm_top(atom.ball, atom.dimension, atom.scale))
-    if isinstance(atom, TotalResidual):
-        return total_residual_rho(atom)
-    if isinstance(atom, KNorm) or (isinstance(atom, Approximate) and atom.epsilon):
-        return response_rho(rest_epsilon(atom) or Fraction(0))
-    if isinstance(atom, Parallel):
-        return _worst_parts(atom, [_sum(part, zcdp_rho) for part in atom.events]) or Fraction(0)
-    return plain_rho(atom)
-
-
-def rough_rho(atom: Atom) -> float:
-    """``zcdp_rho`` in floats, not rounded up: for searches."""
-    if isinstance(atom, DiscreteLaplace) and len(atom.sensitivity.shifts) == 1 and not _BEFORE.get():
-        scale = float(atom.scale)
-        return math.fsum(rough_laplace_rho(scale, c) for c in atom.sensitivity.shifts[0])
-    return float(zcdp_rho(atom))
-
-
-def plain_rho(atom: Atom) -> Fraction:
-    """A rho that is never below ``zcdp_rho``, and what accounts were charged before that: an exact rational.
-
-    Laplace noise, independent on every cell: a cell that moves by c is (c / scale)-private, so it costs at most c^2 /
-    (2 scale^2), and the cells add up to squared L2 sensitivity / (2 scale^2), the formula of Gaussian noise. Bounded
-    range: epsilon^2 / 8. Any other pure draw: epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4 and Lemma 1.7).
-    """
-    if type(atom) in _NOISE:
-        return atom.sensitivity.l2_squared / (2 * atom.scale * atom.scale)  # type: ignore[union-attr]  # these have both
-    if isinstance(atom, TotalResidual):
-        return total_residual_rho(atom)
-    if isinstance(atom, Concentrated):
-        return atom.rho
-    if isinstance(atom, BoundedRange):
-        return atom.epsilon * atom.epsilon / 8
-    if isinstance(atom, Parallel):
-        return _worst_parts(atom, [_sum(part, plain_rho) for part in atom.events]) or Fraction(0)
-    epsilon = rest_epsilon(atom)
-    if epsilon is None:
-        raise TypeError(f"an event of kind {atom.kind!r} is not one draw: `total_rho` takes compositions")
-    return epsilon * epsilon / 2
-
-
-def _laplace_rho(atom: DiscreteLaplace) -> Fraction:
-    """Of the worst way to move, where the ways are known; of whole norms alone by docs/proofs/tight-rho.md, Lemma 3."""
-    known = atom.sensitivity
-    if known.shifts:
-        return max(sum((laplace_rho(atom.scale, c) for c in way), Fraction(0)) for way in known.shifts)
-    norms = (known.l1, known.l2_squared, known.linf)
-    if not all(norms) or any(norm.denominator > 1 for norm in norms):
-        return plain_rho(atom)
-    return min(known.l2_squared * laplace_rho(atom.scale, 1), laplace_rho(atom.scale, int(known.l1)))
 
 
 def _sum(event: Event, of: Callable[[Atom], Fraction | None]) -> Fraction | None:
@@ -403,8 +309,15 @@ def _sum(event: Event, of: Callable[[Atom], Fraction | None]) -> Fraction | None
     return total
 
 
-def _worst_parts(atom: Parallel, parts: list[Fraction | None]) -> Fraction | None:
-    known = sorted((part for part in parts if part is not None), reverse=True)
-    if len(known) != len(parts):
+def parts_of_one_unit(atom: Parallel, of: Callable[[Atom], Fraction | None]) -> Fraction | None:
+    """The sum of a cost over the parts that one unit can touch: the largest part, or the two largest under replace-one.
+
+    Args:
+        atom: Draws on disjoint parts of the units.
+        of: The cost of one draw, at least 0; None where it has none, and then the whole has none.
+    """
+    sums = [_sum(part, of) for part in atom.events]
+    known = sorted((part for part in sums if part is not None), reverse=True)
+    if len(known) != len(sums):
         return None
     return sum(known[: 1 if atom.neighboring is Neighboring.ADD_REMOVE else 2], Fraction(0))

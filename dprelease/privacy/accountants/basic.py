@@ -22,9 +22,9 @@ from dprelease.privacy.accountants.base import (
     rest_epsilon,
     taken,
     unsupported,
-    zcdp_rho,
 )
 from dprelease.privacy.accountants.reveals import peeled
+from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.accountants.zcdp import exact_sum
 from dprelease.privacy.event import DiscreteGaussian, Event, Gaussian, Parallel
 from dprelease.privacy.theorems import single

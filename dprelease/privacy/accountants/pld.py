@@ -19,11 +19,11 @@ from dprelease.privacy.accountants.base import (
     atoms,
     check_delta,
     check_epsilon,
-    is_joint,
     pure_epsilon,
     taken,
     unsupported,
 )
+from dprelease.privacy.accountants.rho import is_joint
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,

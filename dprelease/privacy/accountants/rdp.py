@@ -15,14 +15,12 @@ from dprelease.privacy.accountants.base import (
     Words,
     check_delta,
     check_epsilon,
-    is_joint,
     pure_epsilon,
-    rough_rho,
     taken,
     unsupported,
-    zcdp_rho,
 )
 from dprelease.privacy.accountants.reveals import peeled
+from dprelease.privacy.accountants.rho import is_joint, rough_rho, zcdp_rho
 from dprelease.privacy.accountants.zcdp import exact_sum
 from dprelease.privacy.event import (
     BoundedRange,

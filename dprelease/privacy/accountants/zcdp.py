@@ -12,17 +12,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.base import (
-    Accountant,
-    LossClaim,
-    Words,
-    check_delta,
-    check_epsilon,
-    rough_rho,
-    taken,
-    zcdp_rho,
-)
+from dprelease.privacy.accountants.base import Accountant, LossClaim, Words, check_delta, check_epsilon, taken
 from dprelease.privacy.accountants.reveals import peeled
+from dprelease.privacy.accountants.rho import rough_rho, zcdp_rho
 from dprelease.privacy.event import Event
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
 

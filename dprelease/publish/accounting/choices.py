@@ -8,7 +8,8 @@ from fractions import Fraction
 from dprelease.measures.text import decimal
 from dprelease.plan.document import Goal, Output, ReleasePlan, Step
 from dprelease.plan.explain.facts import step_facts
-from dprelease.privacy.accountants.base import atoms, pure_epsilon, zcdp_rho
+from dprelease.privacy.accountants.base import atoms, pure_epsilon
+from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.event import Approximate
 from dprelease.publish.accounting.glossary import quantity_words
 from dprelease.publish.numbers import at_most, percent

@@ -16,7 +16,7 @@ from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.ranges import rows_of
 from dprelease.plan.explain.presentation import Presentation, presented
-from dprelease.privacy.accountants.base import as_priced
+from dprelease.privacy.accountants.rho import as_priced
 from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json

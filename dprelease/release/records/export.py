@@ -44,8 +44,9 @@ from dprelease.ledger import Ledger
 from dprelease.ledger.tables.tally import Tally
 from dprelease.plan.document import Account
 from dprelease.plan.explain.facts import budget_facts
-from dprelease.privacy.accountants.base import Atom, atoms, rest_epsilon, zcdp_rho
+from dprelease.privacy.accountants.base import Atom, atoms, rest_epsilon
 from dprelease.privacy.accountants.reveals import peeled
+from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dprelease.privacy.filters import Spent
 

@@ -18,7 +18,7 @@ from dprelease.plan.document.approval import stands
 from dprelease.plan.explain.same_question import restated
 from dprelease.plan.verify.groups import shown_of
 from dprelease.plan.verify.reach import keys_of_one
-from dprelease.privacy.accountants.base import as_priced
+from dprelease.privacy.accountants.rho import as_priced
 from dprelease.privacy.convert import converted
 from dprelease.publish.accounting.report import planned_accounting
 from dprelease.publish.accounting.semantics import group_at
