@@ -33,7 +33,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dprelease.canonical import GrownValue
-from dprelease.catalog.mirrored import Mirror, mirrored_rows
+from dprelease.catalog.mirrored import MIRRORS, Mirror, mirrored_rows
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
@@ -112,7 +112,7 @@ class Factor(GrownValue):
     @property
     def mirror(self) -> Mirror | None:
         """How the line is mirrored; None if the matrix is of another kind."""
-        return self.kind if self.kind == "mirrored_prefixes" or self.kind == "mirrored_ranges" else None
+        return next((each for each in MIRRORS if each == self.kind), None)
 
     @property
     def length(self) -> int:
@@ -208,7 +208,7 @@ def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring) -> S
     ``rows`` in each (v = 0 or u = 0 for add or remove). A norm of the answer is convex in (u, v), so that it is largest
     at a corner: all rows of u in one cell a, all of v in one cell c, or none. That is ``rows`` times a column of F;
     or times the difference of two of one slice; or two columns in different slices, whose L1 and L2^2 add up. Of more
-    than ``MOST_WRITTEN_OUT`` keys (a ``root`` or mirrored line, whose entries are never negative) differences are not listed:
+    than ``MOST_WRITTEN_OUT`` keys (a root or a mirrored line: no entry is negative) differences are not listed:
     |a - b|^2 <= |a|^2 + |b|^2 where no entry is negative, |a - b|_1 <= |a|_1 + |b|_1, and no entry of a - b is larger
     than one of a or b. A row changes entries of its own slice alone, at most all of them.
 

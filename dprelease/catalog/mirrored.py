@@ -18,9 +18,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Mirror", "mirrored_rows"]
+__all__ = ["MIRRORS", "Mirror", "mirrored_rows"]
 
 Mirror = Literal["mirrored_prefixes", "mirrored_ranges"]
+MIRRORS: tuple[Mirror, ...] = ("mirrored_prefixes", "mirrored_ranges")
 
 
 def mirrored_rows(line: npt.NDArray[Any], kind: Mirror) -> Iterator[npt.NDArray[Any]]:

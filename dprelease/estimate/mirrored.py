@@ -2,8 +2,8 @@
 
 F = F0 diag(t) with F0 of ``catalog.mirrored``. F0 has the eigenvectors of the second difference matrix, so that its
 eigenvalues are the cosine transform of its line, and any power of it has a line, too: that of the transform's power
-(docs/proofs/prefix-draws.md, section 8). With Q = F0^-2 the covariance of the counts is Q_ij / (t_i t_j) per variance of
-one number, that of prefixes is added up along both ways, and a range is the difference of two prefixes.
+(docs/proofs/prefix-draws.md, section 8). With Q = F0^-2 the covariance of the counts is Q_ij / (t_i t_j) per variance
+of one number, that of prefixes is added up along both ways, and a range is the difference of two prefixes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The mirrored line whose sums err least, for any number of keys, and what no Gaussian noise can go below.
 
 Prefixes have the Gram matrix W'W = L^-1, all ranges (n + 1) L^-1, with L the second difference matrix: 2 on its
-diagonal (1 in its first cell for prefixes) and -1 beside it. Its eigenvalues are (2 sin(a / 2))^2 with the frequencies a
-of ``estimate.mirrored``, so that every power of it is a mirrored line (``catalog.mirrored``), and nothing here takes more
-than n log n steps.
+diagonal (1 in its first cell for prefixes) and -1 beside it. Its eigenvalues are (2 sin(a / 2))^2 with the frequencies
+a of ``estimate.mirrored``, so that every power of it is a mirrored line (``catalog.mirrored``), and nothing here takes
+more than n log n steps.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def mirrored_line(keys: int, kind: Mirror) -> tuple[tuple[int, ...], tuple[int, 
 def least_mean_variance(keys: int, kind: Mirror) -> float:
     """What no Gaussian noise with mu = 1 can go below: the mean over all sums of their variance, one row a unit.
 
-    The dual of ``plan.design.ranges.optimal_gaussian``: for weights w of the cells that add up to 1, and D = diag(sqrt w),
-    the total is at least ``trace((D W'W D)^(1/2))^2``. That trace is the sum of the singular values of ``H D`` with
-    ``H = (W'W)^(1/2)``, and so at least ``trace(H D)``. With w in proportion to ``H_ii^2`` the total is at least the sum
-    of ``H_ii^2``, where H is known.
+    The dual of ``plan.design.ranges.optimal_gaussian``: for weights w of the cells that add up to 1, and ``D =
+    diag(sqrt w)``, the total is at least ``trace((D W'W D)^(1/2))^2``. That trace is the sum of the singular values of
+    ``H D`` with ``H = (W'W)^(1/2)``, and so at least ``trace(H D)``. With w in proportion to ``H_ii^2`` the total is at
+    least the sum of ``H_ii^2``, and H is known.
     """
     diagonal = _diagonal(_line_of_power(keys, kind, -0.5), kind)
     total = float((diagonal**2).sum())

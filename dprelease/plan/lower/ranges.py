@@ -2,10 +2,10 @@
 
 A way is an invertible whole-number matrix F along the ordered column (``catalog.factor``), with independent discrete
 Gaussian noise on F x. Tried are the counts of the keys themselves (no factor) and the symmetric root for the very sums
-that are published, ``(W'W)^(1/4)`` with columns of equal norm, in whole numbers: up to 128 keys written out (``matrix``),
-and beyond as the line that it is made of (``plan.design.mirrored``). It is within 1 % of the least error that any
-Gaussian noise can have (``plan.design.ranges.optimal_gaussian``, ``plan.design.mirrored.least_mean_variance``; the tests
-hold it against them). Up to 128 keys the square root of the matrix of prefix sums (``root``) is tried as well.
+that are published, ``(W'W)^(1/4)`` with columns of equal norm, in whole numbers: up to 128 keys written out
+(``matrix``), and beyond as the line that it is made of (``plan.design.mirrored``). It is within 1 % of the least error
+that any Gaussian noise can have (``plan.design.ranges.optimal_gaussian``, ``plan.design.mirrored.least_mean_variance``;
+the tests hold it against them). Up to 128 keys the square root of the matrix of prefix sums (``root``) is tried, too.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _factors(shape: tuple[int, ...], axis: int, which: Which) -> list[Factor]:
 
 
 def _mirrored(shape: tuple[int, ...], axis: int, which: Which) -> list[Factor]:
-    """The mirrored line for many keys, if it has an inverse for certain: doubles err by less than 1 in an eigenvalue."""
+    """The mirrored line, if it has an inverse for certain: doubles err by less than 1 in an eigenvalue."""
     kind: Mirror = "mirrored_prefixes" if which == "prefixes" else "mirrored_ranges"
     line, times = mirrored_line(shape[axis], kind)
     if mirrored_eigenvalues(np.array(line, dtype=np.float64), kind).min() <= 1:
