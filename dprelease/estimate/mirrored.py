@@ -16,12 +16,12 @@ import numpy.typing as npt
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.mirrored import Mirror, mirrored_rows
 
-__all__ = ["line_of_eigenvalues", "mirrored_eigenvalues", "mirrored_prefixes", "mirrored_variances"]
+__all__ = ["eigenvalues_of_line", "least_eigenvalue", "line_of_eigenvalues", "mirrored_prefixes", "mirrored_variances"]
 
 Floats = npt.NDArray[np.float64]
 
 
-def mirrored_eigenvalues(line: Floats, kind: Mirror) -> Floats:
+def eigenvalues_of_line(line: Floats, kind: Mirror) -> Floats:
     """The eigenvalues of F0, by rising frequency.
 
     ``l_0 + 2 sum of l_d cos(d a_k)``, d from 1 to n, with ``a_k = (2k + 1) pi / (2n + 1)`` (k from 0) for prefixes and
@@ -60,12 +60,22 @@ def line_of_eigenvalues(values: Floats, kind: Mirror) -> Floats:
     return np.asarray(2 * np.fft.irfft(spread, 4 * keys + 2)[: keys + 1])
 
 
-def _power(factor: Factor, power: int) -> tuple[Floats, Mirror, Floats]:
-    """The line of a power of F0, how it is mirrored, and t."""
+def least_eigenvalue(factor: Factor) -> float:
+    """The least eigenvalue of F0: of whole numbers below 2^24, doubles tell it to a part in a million of 1."""
+    line, kind, _ = _parts(factor)
+    return float(eigenvalues_of_line(line, kind).min())
+
+
+def _parts(factor: Factor) -> tuple[Floats, Mirror, Floats]:
     if factor.mirror is None or factor.line is None or factor.times is None:
         raise ValueError("only a mirrored line is inverted by its transform")
-    values = mirrored_eigenvalues(np.array(factor.line, dtype=np.float64), factor.mirror)
-    return line_of_eigenvalues(values**power, factor.mirror), factor.mirror, np.array(factor.times, dtype=np.float64)
+    return np.array(factor.line, dtype=np.float64), factor.mirror, np.array(factor.times, dtype=np.float64)
+
+
+def _power(factor: Factor, power: int) -> tuple[Floats, Mirror, Floats]:
+    """The line of a power of F0, how it is mirrored, and t."""
+    line, kind, times = _parts(factor)
+    return line_of_eigenvalues(eigenvalues_of_line(line, kind) ** power, kind), kind, times
 
 
 def mirrored_prefixes(factor: Factor) -> Floats:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from datetime import date
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 

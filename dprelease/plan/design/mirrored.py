@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.mirrored import Mirror
-from dprelease.estimate.mirrored import line_of_eigenvalues, mirrored_eigenvalues
+from dprelease.estimate.mirrored import eigenvalues_of_line, line_of_eigenvalues
 
 __all__ = ["MIRRORED_GRAIN", "least_mean_variance", "mirrored_line"]
 
@@ -37,7 +37,7 @@ def mirrored_line(keys: int, kind: Mirror) -> tuple[tuple[int, ...], tuple[int, 
         ``line`` and ``times`` of a ``Factor`` with the grain ``MIRRORED_GRAIN``.
     """
     line = np.rint(_line_of_power(keys, kind, -0.25) * _STEP)
-    squared = line_of_eigenvalues(mirrored_eigenvalues(line, kind) ** 2, kind)
+    squared = line_of_eigenvalues(eigenvalues_of_line(line, kind) ** 2, kind)
     times = np.floor(MIRRORED_GRAIN / np.sqrt(_diagonal(squared, kind)))
     return tuple(map(int, line)), tuple(map(int, times))
 

@@ -22,7 +22,7 @@ from dprelease.catalog.factor import LEAST_GRAIN, MOST_WRITTEN_OUT, Factor, fact
 from dprelease.catalog.mirrored import Mirror
 from dprelease.catalog.sensitivity import limits_of
 from dprelease.catalog.table import Catalog
-from dprelease.estimate.mirrored import mirrored_eigenvalues
+from dprelease.estimate.mirrored import least_eigenvalue
 from dprelease.estimate.ranges import Which, variances_of
 from dprelease.plan.design.mirrored import MIRRORED_GRAIN, mirrored_line
 from dprelease.plan.design.ranges import prefix_gram, range_gram, total_error, tree_information
@@ -33,7 +33,7 @@ from dprelease.privacy.budget import round_up
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec
 
-__all__ = ["NAMES", "LoweredRanges", "has_inverse", "lowered_ranges", "near_optimal"]
+__all__ = ["NAMES", "LoweredRanges", "has_inverse", "lowered_ranges", "mirrored_factor", "near_optimal"]
 
 NAMES = {
     "root": "square root of the prefix sums",
@@ -123,8 +123,9 @@ def _factors(shape: tuple[int, ...], axis: int, which: Which) -> list[Factor]:
     keys = shape[axis]
     if keys == 1:
         return []
-    if keys > MOST_WRITTEN_OUT:
-        return _mirrored(shape, axis, which)
+    if keys > MOST_WRITTEN_OUT:  # doubles err by less than 1 in an eigenvalue, so that it has an inverse for certain
+        long = mirrored_factor(shape, axis, which)
+        return [long] if least_eigenvalue(long) > 1 else []
     found = [Factor(shape=shape, axis=axis, kind="root", grain=_GRAIN)]
     matrix = near_optimal(keys, which)
     if has_inverse(matrix):
@@ -133,13 +134,11 @@ def _factors(shape: tuple[int, ...], axis: int, which: Which) -> list[Factor]:
     return found
 
 
-def _mirrored(shape: tuple[int, ...], axis: int, which: Which) -> list[Factor]:
-    """The mirrored line, if it has an inverse for certain: doubles err by less than 1 in an eigenvalue."""
+def mirrored_factor(shape: tuple[int, ...], axis: int, which: Which) -> Factor:
+    """The mirrored line whose sums of this kind err least along one column, as ``plan.design.mirrored`` finds it."""
     kind: Mirror = "mirrored_prefixes" if which == "prefixes" else "mirrored_ranges"
     line, times = mirrored_line(shape[axis], kind)
-    if mirrored_eigenvalues(np.array(line, dtype=np.float64), kind).min() <= 1:
-        return []
-    return [Factor(shape=shape, axis=axis, kind=kind, grain=MIRRORED_GRAIN, line=line, times=times)]
+    return Factor(shape=shape, axis=axis, kind=kind, grain=MIRRORED_GRAIN, line=line, times=times)
 
 
 def near_optimal(keys: int, which: Which) -> Whole:
