@@ -163,7 +163,7 @@ def test_many_keys_are_bounded_by_two_lines_which_reach_the_bound(kind: Any, key
     pairs = [norms(matrix.T - column) for column in matrix.T]
     squared = max(pair[2] for pair in pairs)
     assert all(squared <= claim.l2_squared and pair[1] <= claim.l1 and pair[3] <= claim.linf for pair in pairs)
-    assert squared >= claim.l2_squared * Fraction(96, 100 if kind == "root" else 101)  # what one line may lose
+    assert squared >= claim.l2_squared * Fraction(96 if kind == "root" else 99, 100)  # so little does one line lose
     alone = norms(matrix.T)
     if lines == 2:
         assert (claim.l1, claim.l2_squared, claim.linf) == (2 * alone[1], 2 * alone[2], alone[3])

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
-from time import process_time
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dprelease.catalog.factor import Factor, factor_sensitivity
-from dprelease.catalog.mirrored import Mirror
 from dprelease.errors import BrokenPromiseError, PlanError
 from dprelease.estimate.ranges import Which, rows_of_a_line, variances_of
-from dprelease.plan.design.mirrored import least_mean_variance
 from dprelease.plan.design.ranges import optimal_gaussian, prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.document import Feed, PlannedRanges, ReleasePlan, Step
 from dprelease.plan.explain.facts import plan_facts
-from dprelease.plan.lower.ranges import has_inverse, mirrored_factor, near_optimal
+from dprelease.plan.lower.ranges import has_inverse, near_optimal
 from dprelease.plan.verify.whole_plan import has_room, verify
 from dprelease.privacy.unit import Neighboring
 from tests.planned import plan_of
@@ -82,37 +78,6 @@ def test_a_matrix_is_within_a_hundredth_of_the_best_gaussian_noise(keys: int, wh
 def test_a_root_is_near_the_best_gaussian_noise(keys: int, which: Which, most: float) -> None:
     best = optimal_gaussian(OF[which](keys), tolerance=2e-3).lower_bound
     assert best <= error(root(keys), which) <= best * most**2
-
-
-@pytest.mark.parametrize("which", ["prefixes", "all"])
-@pytest.mark.parametrize("keys", [2, 3, 5, 17, 48, 129, 1000, pytest.param(4096, marks=pytest.mark.slow)])
-def test_a_mirrored_line_is_within_a_hundredth_of_the_best_gaussian_noise_at_every_size(
-    keys: int, which: Which
-) -> None:
-    """Against a bound that is told in n log n steps, and which is itself held against the one by duality below."""
-    factor = mirrored_factor((keys,), 0, which)
-    assert factor.mirror is not None
-    least = rows_of_a_line(keys, which) * least_mean_variance(keys, factor.mirror)
-    assert least <= error(factor, which) <= least * 1.007**2
-    assert error(root(keys), which) > error(factor, which)
-
-
-@pytest.mark.parametrize(("which", "kind"), [("prefixes", "mirrored_prefixes"), ("all", "mirrored_ranges")])
-@pytest.mark.parametrize("keys", [2, 3, 5, 17, 48])
-def test_the_bound_for_many_keys_is_below_what_duality_gives_and_by_little(
-    keys: int, which: Which, kind: Mirror
-) -> None:
-    """The sum of the squared diagonal of the root of W'W, by dense matrices, is below the dual at its own weights."""
-    bound = rows_of_a_line(keys, which) * least_mean_variance(keys, kind)
-    values, vectors = np.linalg.eigh(OF[which](keys))
-    diagonal = np.diag((vectors * np.sqrt(values)) @ vectors.T)
-    assert bound == pytest.approx(float((diagonal**2).sum()), rel=1e-9)
-    sides = diagonal / np.sqrt((diagonal**2).sum())
-    dual = float(np.sqrt(np.linalg.eigvalsh(OF[which](keys) * np.outer(sides, sides))).sum()) ** 2
-    best = optimal_gaussian(OF[which](keys), tolerance=2e-3)
-    assert bound <= dual * (1 + 1e-9)
-    assert dual <= best.error * (1 + 1e-9)
-    assert bound >= best.error * 0.99**2
 
 
 @pytest.mark.parametrize("which", ["prefixes", "all"])
@@ -238,41 +203,6 @@ def test_only_gaussian_noise_is_tried_where_all_share_a_budget() -> None:
     assert {each.mechanism for each in plan().steps} == {"discrete_gaussian"}
     with pytest.raises(PlanError, match="pinned queries and targets alone"):
         plan(PREFIXES.rstrip() + "\n    target: {persons: {margin: 1}}\n")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("queries", "name"), [(PREFIXES, "distribution"), (ALL.replace("sex, ", ""), "between")])
-def test_the_largest_query_is_planned_and_verified_in_seconds(queries: str, name: str) -> None:
-    """In 1.5 seconds of a processor where it is alone; twice that is left for one that is not."""
-    begun = process_time()
-    made = plan(queries, age="keys: {from: 0, to: 4095}", privacy="  neighboring: replace_one\n")
-    assert verify(made) == made.loss[made.certified]
-    assert process_time() - begun < 4
-    assert has_room(step(made, name))
-    factor = step(made, name).factor
-    assert factor is not None
-    assert len(made.canonical()) < 100_000
-    worst = variances_of(factor, 4096, "all" if name == "between" else "prefixes").max()
-    claimed = float(made.outputs[0].standard_error or 0)
-    assert claimed == pytest.approx((worst * step(made, name).law.variance) ** 0.5, rel=1e-5)
-
-
-@pytest.mark.parametrize("which", ["prefixes", "all"])
-def test_a_plan_that_drew_many_keys_by_a_root_goes_on_and_verifies(
-    which: Which, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As plans were before lines were mirrored."""
-    monkeypatch.setattr(
-        "dprelease.plan.lower.ranges.mirrored_factor",
-        lambda shape, axis, which: Factor(shape=shape, axis=axis, kind="root", grain=2**14),
-    )
-    monkeypatch.setattr("dprelease.plan.lower.ranges.least_eigenvalue", lambda factor: math.inf)
-    plan.cache_clear()
-    queries = PREFIXES if which == "prefixes" else ALL
-    made = plan(queries, age="keys: {from: 1, to: 211}")
-    plan.cache_clear()
-    assert all(each.factor is not None and each.factor.kind == "root" for each in made.steps)
-    assert verify(ReleasePlan.from_canonical(made.canonical())) == made.loss[made.certified]
 
 
 def _query(**update: Any) -> Callable[[ReleasePlan], ReleasePlan]:

@@ -119,6 +119,7 @@ def _root(keys: int, grain: int) -> Whole:
     return found
 
 
+@lru_cache(maxsize=1)  # one of 4,096 keys takes 134 MB
 def _unrolled(factor: Factor, keys: int) -> Whole | None:
     """The matrix of a mirrored line: what a row sends to both sides, and what comes back from mirrors outside.
 
@@ -136,6 +137,7 @@ def _unrolled(factor: Factor, keys: int) -> Whole | None:
     image = 1 if sign > 0 else 2
     for at, row in enumerate(found):  # a distance below 0 is counted from the end of the period
         row[...] = (endless[at - columns] + sign * endless[at + columns + image]) * each
+    found.flags.writeable = False
     return found
 
 
