@@ -2,7 +2,7 @@
 
 A *slice* of a table is one line of counts along the ordered axis, all other keys fixed. Of every slice x the whole
 numbers F x are drawn, and F has an inverse, so that F^-1 of the noisy answer is x with noise whose sums err less than
-those of independent noise. Two kinds of F. Proofs: docs/proofs/prefix-draws.md.
+those of independent noise. Three kinds of F. Proofs: docs/proofs/prefix-draws.md.
 
 ``root``: the lower triangular square root of the matrix of prefix sums, by columns of equal norm, rounded. With
 f_k = C(2k, k) / 4^k (its entries: sum of f_k z^k = (1 - z)^(-1/2), whose square is the sum of all z^k) and
@@ -13,6 +13,9 @@ counting". It is worked out in whole numbers (:func:`root_matrix`), so that it i
 
 ``matrix``: any whole numbers, which the value holds itself.
 
+``mirrored_prefixes`` and ``mirrored_ranges``: a falling line that is mirrored at both ends (``catalog.mirrored``), with
+column j taken ``times[j]`` times, so that columns have nearly one norm. The value holds the line and the times.
+
 >>> Factor(shape=(2, 3), axis=1, kind="root", grain=1024).matrix.tolist()
 [[868, 0, 0], [434, 916, 0], [326, 458, 1024]]
 """
@@ -22,6 +25,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -29,6 +33,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from dprelease.canonical import GrownValue
+from dprelease.catalog.mirrored import MIRRORS, Mirror, mirrored_rows
 from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 
@@ -38,6 +43,7 @@ LEAST_GRAIN = 1024  # epsilon is then within 2 parts in 10^6 of continuous noise
 MOST_KEYS = 4096  # of the ordered column
 MOST_WRITTEN_OUT = 128  # keys up to which a matrix is held, and every two columns are compared
 _LARGEST_ENTRY = 2**20
+_LARGEST_MIRRORED = 2**24  # squares of 4,096 of these add up to less than 2^61
 _LARGEST = 2**61  # so large the exact numbers may be: the noise has the rest of 64 bits
 _POINT = 40  # bits after the point of f_k
 
@@ -52,27 +58,33 @@ class Factor(GrownValue):
         axis: The position of the ordered column.
         kind: Which matrix.
         grain: About the norm of a column: the lattice of the noise is so fine.
-        rows: The rows of ``matrix``, one tuple each; None for ``root``.
+        rows: The rows of ``matrix``, one tuple each; None for all others.
+        line: l_0, ..., l_n of a mirrored line; None for all others.
+        times: How often each column of a mirrored line is taken; None for all others.
 
     Raises:
-        ValueError: If a column has no keys, the axis is none of them or has too many keys, or there are rows where
-            none belong, or not as many as keys.
+        ValueError: If a column has no keys, the axis is none of them or has too many keys, or there are numbers where
+            none belong, or not as many as keys, or too large ones, or a line that does not fall.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("rows",)
+    LATER: ClassVar[tuple[str, ...]] = ("rows", "line", "times")
     shape: tuple[int, ...]
     axis: int = Field(ge=0)
-    kind: Literal["root", "matrix"]
-    grain: int = Field(ge=LEAST_GRAIN, le=_LARGEST_ENTRY)
+    kind: Literal["root", "matrix"] | Mirror
+    grain: int = Field(ge=LEAST_GRAIN, le=_LARGEST_MIRRORED)
     rows: tuple[tuple[int, ...], ...] | None = None
+    line: tuple[int, ...] | None = None
+    times: tuple[int, ...] | None = None
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
         if min(self.shape, default=0) < 1 or self.axis >= len(self.shape):
             raise ValueError("a factor acts along a column of a table, and every column has at least one key")
-        most = MOST_KEYS if self.kind == "root" else MOST_WRITTEN_OUT
+        most = MOST_WRITTEN_OUT if self.kind == "matrix" else MOST_KEYS
         if self.length > most:
             raise ValueError(f"a factor of this kind has at most {most} keys")
+        if self.mirror is None and self.grain > _LARGEST_ENTRY:
+            raise ValueError("the lattice of such a factor is not so fine")
         if (self.rows is not None) != (self.kind == "matrix"):
             raise ValueError("a factor holds the rows of a matrix that nothing else says, and no others")
         if self.rows is not None:
@@ -81,7 +93,26 @@ class Factor(GrownValue):
                 raise ValueError("the matrix of a factor has a row and a column for every key, and no huge numbers")
             if not any(map(any, self.rows)):
                 raise ValueError("a factor whose matrix is 0 measures nothing")
+        self._check_mirrored()
         return self
+
+    def _check_mirrored(self) -> None:
+        line, times = self.line, self.times
+        if {line is not None, times is not None} != {self.mirror is not None}:
+            raise ValueError("a mirrored line has its numbers and how often a column is taken, and nothing else has")
+        if line is None or times is None:
+            return
+        if len(line) != self.length + 1 or len(times) != self.length:
+            raise ValueError("a mirrored line has a number more than there are keys, and one factor for each of them")
+        if min(line) < 0 or any(later > before for before, later in pairwise(line)) or line[0] == 0:
+            raise ValueError("a mirrored line falls, from above 0, and never below")
+        if min(times) < 1 or 2 * line[0] * max(times) > _LARGEST_MIRRORED:
+            raise ValueError("a column of a mirrored line is taken once at least, and has no huge numbers")
+
+    @property
+    def mirror(self) -> Mirror | None:
+        """How the line is mirrored; None if the matrix is of another kind."""
+        return next((each for each in MIRRORS if each == self.kind), None)
 
     @property
     def length(self) -> int:
@@ -96,6 +127,8 @@ class Factor(GrownValue):
     @property
     def matrix(self) -> Whole:
         """F, shape ``(keys, keys)``, read-only."""
+        if self.mirror is not None and self.line is not None and self.times is not None:
+            return _mirrored(self.mirror, self.line, self.times)
         return root_matrix(self.length, self.grain) if self.rows is None else _held(self.rows)
 
     @property
@@ -150,6 +183,17 @@ def _held(rows: tuple[tuple[int, ...], ...]) -> Whole:
     return matrix
 
 
+@lru_cache(maxsize=2)
+def _mirrored(kind: Mirror, line: tuple[int, ...], times: tuple[int, ...]) -> Whole:
+    """The matrix of a mirrored line: column j of it ``times[j]`` times; no entry exceeds ``_LARGEST_MIRRORED``."""
+    matrix = np.empty((len(times), len(times)), dtype=np.int32)
+    each = np.array(times, dtype=np.int64)
+    for row, entries in zip(matrix, mirrored_rows(np.array(line, dtype=np.int64), kind), strict=True):
+        row[...] = entries * each
+    matrix.flags.writeable = False
+    return matrix
+
+
 def _bands(matrix: Whole) -> list[Whole]:
     """A matrix in bands of rows, so that no wide copy of a large one is made."""
     return [matrix[start : start + 256] for start in range(0, len(matrix), 256)]
@@ -164,7 +208,7 @@ def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring) -> S
     ``rows`` in each (v = 0 or u = 0 for add or remove). A norm of the answer is convex in (u, v), so that it is largest
     at a corner: all rows of u in one cell a, all of v in one cell c, or none. That is ``rows`` times a column of F;
     or times the difference of two of one slice; or two columns in different slices, whose L1 and L2^2 add up. Of more
-    than ``MOST_WRITTEN_OUT`` keys (a ``root``, whose entries are never negative) differences are not listed:
+    than ``MOST_WRITTEN_OUT`` keys (a root or a mirrored line: no entry is negative) differences are not listed:
     |a - b|^2 <= |a|^2 + |b|^2 where no entry is negative, |a - b|_1 <= |a|_1 + |b|_1, and no entry of a - b is larger
     than one of a or b. A row changes entries of its own slice alone, at most all of them.
 
@@ -193,7 +237,7 @@ def factor_sensitivity(factor: Factor, rows: int, neighboring: Neighboring) -> S
 
 
 def _norms(matrix: Whole, apart: bool, replaced: bool) -> tuple[int, int, int]:
-    """L1, L2^2 and Linf for one row; ``apart``: whether there are several slices. Entries stay below 2^21."""
+    """L1, L2^2 and Linf for one row; ``apart``: whether there are several slices. Entries stay below 2^25."""
     l1, l2_squared, linf = _largest(matrix.T)
     if not replaced:
         return l1, l2_squared, linf
@@ -211,10 +255,11 @@ def _norms(matrix: Whole, apart: bool, replaced: bool) -> tuple[int, int, int]:
 
 
 def _largest(moves: Whole) -> tuple[int, int, int]:
-    """The largest L1, L2^2 and Linf of some rows."""
-    sizes = [np.abs(part, dtype=np.int64) for part in _bands(moves)]
-    return (
-        max(int(each.sum(axis=1).max()) for each in sizes),
-        max(int((each * each).sum(axis=1).max()) for each in sizes),
-        max(int(each.max()) for each in sizes),
-    )
+    """The largest L1, L2^2 and Linf of some rows; none of the sums reaches 2^62."""
+    found = []
+    for part in _bands(moves):
+        sizes = np.abs(part, dtype=np.int64)
+        squares = np.einsum("ij,ij->i", sizes, sizes)
+        found.append((int(sizes.sum(axis=1).max()), int(squares.max()), int(sizes.max())))
+    one, two, three = zip(*found, strict=True)
+    return max(one), max(two), max(three)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate.keys import Coded, Rows
+from dprelease.estimate.mirrored import mirrored_prefixes, mirrored_variances
 
 __all__ = ["Which", "line_sums", "range_rows", "rows_of_a_line", "variances_of"]
 
@@ -46,6 +47,8 @@ def _answering(factor: Factor | None, keys: int) -> Floats:
     found: Floats
     if factor is None:
         found = np.tri(keys, dtype=np.float64)
+    elif factor.mirror is not None:
+        found = mirrored_prefixes(factor)
     elif factor.kind == "root":
         found = np.cumsum(_inverse(factor.matrix.astype(np.float64)), axis=0)
     else:
@@ -83,8 +86,12 @@ def variances_of(factor: Factor | None, keys: int, which: Which) -> Floats:
     Returns:
         Shape ``(rows_of_a_line(keys, which),)``, read-only; ranges by where they begin, then where they end.
     """
-    answering = _answering(factor, keys)
     found: Floats
+    if factor is None or factor.mirror is not None:
+        found = _rows_of_each(keys, which) if factor is None else mirrored_variances(factor, which)
+        found.flags.writeable = False
+        return found
+    answering = _answering(factor, keys)
     if which == "prefixes":
         found = np.einsum("ij,ij->i", answering, answering)
     else:
@@ -95,6 +102,12 @@ def variances_of(factor: Factor | None, keys: int, which: Which) -> Floats:
         found = alone[first] + alone[last + 1] - 2 * before
     found.flags.writeable = False
     return found
+
+
+def _rows_of_each(keys: int, which: Which) -> Floats:
+    """How many cells every sum has: its variance where each cell has noise of its own."""
+    cells = np.arange(1.0, keys + 1)
+    return cells if which == "prefixes" else np.concatenate([cells[: keys - first] for first in range(keys)])
 
 
 def line_sums(

@@ -32,7 +32,7 @@ def url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return "sqlite:///state/ledger.db"
     database = request.getfixturevalue("postgres")
-    importlib.import_module("dprelease.ledger.stores.postgres").create_ledger(database.owner, servers.RUNNER)
+    importlib.import_module("dprelease.ledger.stores.postgres").create_postgres_ledger(database.owner, servers.RUNNER)
     return str(database.runner)
 
 

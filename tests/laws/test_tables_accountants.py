@@ -323,7 +323,9 @@ def test_every_kind_of_ledger_travels(
     path = small_project(tmp_path, spec(), 40)
     if kind != "sqlite":  # a server, whose tables are made beforehand
         database = request.getfixturevalue("postgres")
-        importlib.import_module("dprelease.ledger.stores.postgres").create_ledger(database.owner, servers.RUNNER)
+        importlib.import_module("dprelease.ledger.stores.postgres").create_postgres_ledger(
+            database.owner, servers.RUNNER
+        )
         monkeypatch.setenv("LEDGER", str(database.runner))
         settings = SETTINGS.replace("sqlite:///state/ledger.db", "${env:LEDGER}")
         (tmp_path / "dprelease.yaml").write_text(settings, encoding="utf-8")

@@ -17,7 +17,7 @@ from dprelease.catalog.factor import Factor
 from dprelease.estimate.ranges import line_sums, variances_of
 from dprelease.noise.exact import Exact
 from dprelease.noise.mechanisms.factor import draw_factor
-from dprelease.plan.lower.ranges import near_optimal
+from dprelease.plan.lower.ranges import mirrored_factor, near_optimal
 
 LINES, KEYS = 40_000, 6
 SCALE = Fraction(5000)
@@ -26,6 +26,7 @@ LIMIT = float(stats.norm.isf(1e-9 / 2 / 21**2))  # of any of the numbers that ar
 HELD = tuple(map(tuple, near_optimal(KEYS, "all").tolist()))
 FACTORS = {
     "root": Factor(shape=(LINES, KEYS), axis=1, kind="root", grain=2**14),
+    "mirrored": mirrored_factor((LINES, KEYS), 1, "all"),
     "matrix": Factor(shape=(LINES, KEYS), axis=1, kind="matrix", grain=2**12, rows=HELD),
 }
 Floats = npt.NDArray[np.float64]

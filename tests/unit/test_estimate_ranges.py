@@ -17,7 +17,7 @@ from dprelease.estimate.ranges import Which, line_sums, range_rows, rows_of_a_li
 from dprelease.estimate.tables import table_of_counts
 from dprelease.measures.count import Count
 from dprelease.plan.document.ranges import PlannedRanges, rows_of
-from dprelease.plan.lower.ranges import near_optimal
+from dprelease.plan.lower.ranges import mirrored_factor, near_optimal
 from tests.tiers import few
 
 Floats = npt.NDArray[np.float64]
@@ -32,17 +32,22 @@ def adding(keys: int, which: Which) -> Floats:
     return np.array([[float(first <= at <= last) for at in range(keys)] for first, last in ends])
 
 
+KINDS = ["counts", "root", "matrix", "mirrored prefixes", "mirrored all"]
+
+
 def factor_of(kind: str, shape: tuple[int, ...], axis: int) -> Factor | None:
     if kind == "counts":
         return None
     if kind == "root":
         return Factor(shape=shape, axis=axis, kind="root", grain=2**14)
+    if kind in {"mirrored prefixes", "mirrored all"}:
+        return mirrored_factor(shape, axis, "prefixes" if kind == "mirrored prefixes" else "all")
     rows = tuple(map(tuple, near_optimal(shape[axis], "all").tolist()))
     return Factor(shape=shape, axis=axis, kind="matrix", grain=2**12, rows=rows)
 
 
 @pytest.mark.thin
-@pytest.mark.parametrize("kind", ["counts", "root", "matrix"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("which", ["prefixes", "all"])
 @pytest.mark.parametrize("keys", [1, 2, 7, 64, 65, 128])
 def test_variances_are_those_of_dense_matrices(keys: int, which: Which, kind: str) -> None:
@@ -53,8 +58,10 @@ def test_variances_are_those_of_dense_matrices(keys: int, which: Which, kind: st
     assert len(back) == rows_of_a_line(keys, which)
 
 
-def test_the_inverse_of_a_large_triangle_is_one() -> None:
-    factor = Factor(shape=(700,), axis=0, kind="root", grain=2**14)
+@pytest.mark.parametrize("kind", ["root", "mirrored prefixes", "mirrored all"])
+def test_the_inverse_of_a_large_matrix_is_one(kind: str) -> None:
+    factor = factor_of(kind, (700,), 0)
+    assert factor is not None
     counts = np.arange(700) % 13
     found = line_sums(factor.matrix.astype(np.int64) @ counts, (700,), 0, factor, "prefixes")
     np.testing.assert_allclose(found, np.cumsum(counts), rtol=0, atol=1e-8)
@@ -66,7 +73,7 @@ def test_without_noise_sums_are_the_sums(data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
     axis = data.draw(st.integers(0, len(shape) - 1))
     which: Which = data.draw(st.sampled_from(["prefixes", "all"]))
-    factor = factor_of(data.draw(st.sampled_from(["counts", "root", "matrix"])), shape, axis)
+    factor = factor_of(data.draw(st.sampled_from(KINDS)), shape, axis)
     cells = int(np.prod(shape))
     counts = np.array(data.draw(st.lists(st.integers(0, 10**9), min_size=cells, max_size=cells)), dtype=np.int64)
     lines = np.moveaxis(counts.reshape(shape), axis, -1)

@@ -18,6 +18,7 @@ from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact, open_exact
 from dprelease.noise.mechanisms.factor import draw_factor
 from dprelease.noise.truth import true_factor
+from dprelease.plan.lower.ranges import mirrored_factor
 
 SILENT = Fraction(1, 64)  # noise other than 0 has a probability of exp(-2048)
 
@@ -27,7 +28,10 @@ def factors(draw: st.DrawFn) -> Factor:
     shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
     axis = draw(st.integers(0, len(shape) - 1))
     keys = shape[axis]
-    if draw(st.booleans()):
+    kind = draw(st.sampled_from(["root", "matrix", "mirrored"]))
+    if kind == "mirrored":
+        return mirrored_factor(shape, axis, draw(st.sampled_from(["prefixes", "all"])))
+    if kind == "root":
         return Factor(shape=shape, axis=axis, kind="root", grain=draw(st.integers(1024, 5000)))
     line = st.lists(st.integers(-5000, 5000), min_size=keys, max_size=keys).map(tuple)
     rows = tuple(draw(st.lists(line, min_size=keys, max_size=keys)))
@@ -77,8 +81,11 @@ def test_the_clamp_is_as_wide_as_it_can_be(factor: Factor) -> None:
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((3, 700), 1), ((700, 3), 0), ((2, 300, 3), 1), ((1, 513), 1)])
-def test_large_matrices_are_multiplied_in_blocks(shape: tuple[int, ...], axis: int) -> None:
+@pytest.mark.parametrize("kind", ["root", "mirrored"])
+def test_large_matrices_are_multiplied_in_blocks(kind: str, shape: tuple[int, ...], axis: int) -> None:
     factor = Factor(shape=shape, axis=axis, kind="root", grain=2**14)
+    if kind == "mirrored":
+        factor = mirrored_factor(shape, axis, "all")
     counts = np.arange(prod(shape), dtype=np.int64) * 7919 % 10_007
     drawn = draw_factor(Exact(counts), factor, SILENT)
     lines = np.moveaxis(counts.reshape(shape), axis, -1)

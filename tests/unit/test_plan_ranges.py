@@ -137,7 +137,7 @@ def test_the_way_with_the_least_mean_variance_is_taken_and_the_others_are_told(k
         assert factor is None
         return
     assert factor is not None
-    assert factor.kind == ("matrix" if keys <= 128 else "root")
+    assert factor.kind == ("matrix" if keys <= 128 else "mirrored_prefixes")
     told = {each.name.removeprefix("distribution: "): float(each.noise) for each in made.considered}
     expected = {"counts of the keys", "binary tree"} | ({"square root of the prefix sums"} if keys <= 128 else set())
     assert set(told) >= expected
@@ -190,12 +190,12 @@ def test_a_price_of_its_own_is_kept() -> None:
     assert step(made).scale > 3 * step(alone).scale
 
 
-def test_days_have_a_root_and_a_budget_may_be_a_rho() -> None:
+def test_days_have_a_mirrored_line_and_a_budget_may_be_a_rho() -> None:
     text = PREFIXES.replace("age", "day")
     made = plan_of((HEAD + text).replace("{epsilon: 1, delta: 1e-9}", "{rho: 1/100, delta: 1e-9}"))
     factor = step(made).factor
     assert factor is not None
-    assert (factor.kind, factor.shape, factor.axis) == ("root", (2, 213), 1)
+    assert (factor.kind, factor.shape, factor.axis) == ("mirrored_prefixes", (2, 213), 1)
     assert verify(made) == made.loss[made.certified]
 
 
@@ -203,13 +203,6 @@ def test_only_gaussian_noise_is_tried_where_all_share_a_budget() -> None:
     assert {each.mechanism for each in plan().steps} == {"discrete_gaussian"}
     with pytest.raises(PlanError, match="pinned queries and targets alone"):
         plan(PREFIXES.rstrip() + "\n    target: {persons: {margin: 1}}\n")
-
-
-@pytest.mark.nightly
-def test_the_largest_query_is_planned_and_verified() -> None:
-    made = plan(PREFIXES, age="keys: {from: 0, to: 4095}")
-    assert verify(made) == made.loss[made.certified]
-    assert has_room(step(made))
 
 
 def _query(**update: Any) -> Callable[[ReleasePlan], ReleasePlan]:

@@ -1,10 +1,11 @@
 """From a query of prefixes or ranges to its draw: every way of measuring, and the one whose published sums err least.
 
 A way is an invertible whole-number matrix F along the ordered column (``catalog.factor``), with independent discrete
-Gaussian noise on F x. Three are tried: the counts of the keys themselves (no factor), the square root of the matrix
-of prefix sums (``root``), and up to 128 keys the symmetric root for the very sums that are published, ``(W'W)^(1/4)``
-with columns of equal norm, in whole numbers (``matrix``). The last one is within 1 % of the least error that any
-Gaussian noise can have (``plan.design.ranges.optimal_gaussian``; the tests hold it against that).
+Gaussian noise on F x. Tried are the counts of the keys themselves (no factor) and the symmetric root for the very sums
+that are published, ``(W'W)^(1/4)`` with columns of equal norm, in whole numbers: up to 128 keys written out
+(``matrix``), and beyond as the line that it is made of (``plan.design.mirrored``). It is within 1 % of the least error
+that any Gaussian noise can have (``plan.design.ranges.optimal_gaussian``, ``plan.design.mirrored.least_mean_variance``;
+the tests hold it against them). Up to 128 keys the square root of the matrix of prefix sums (``root``) is tried, too.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import numpy.typing as npt
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.factor import LEAST_GRAIN, MOST_WRITTEN_OUT, Factor, factor_sensitivity
+from dprelease.catalog.mirrored import Mirror
 from dprelease.catalog.sensitivity import limits_of
 from dprelease.catalog.table import Catalog
+from dprelease.estimate.mirrored import least_eigenvalue
 from dprelease.estimate.ranges import Which, variances_of
+from dprelease.plan.design.mirrored import MIRRORED_GRAIN, mirrored_line
 from dprelease.plan.design.ranges import prefix_gram, range_gram, total_error, tree_information
 from dprelease.plan.document import Answer, Considered
 from dprelease.plan.document.ranges import PlannedRanges
@@ -29,9 +33,15 @@ from dprelease.privacy.budget import round_up
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec
 
-__all__ = ["NAMES", "LoweredRanges", "has_inverse", "lowered_ranges", "near_optimal"]
+__all__ = ["NAMES", "LoweredRanges", "has_inverse", "lowered_ranges", "mirrored_factor", "near_optimal"]
 
-NAMES = {"root": "square root of the prefix sums", "matrix": "near-optimal matrix", None: "counts of the keys"}
+NAMES = {
+    "root": "square root of the prefix sums",
+    "matrix": "near-optimal matrix",
+    "mirrored_prefixes": "near-optimal matrix",
+    "mirrored_ranges": "near-optimal matrix",
+    None: "counts of the keys",
+}
 _GRAIN = 2**14  # of a root: its least entries, far below the diagonal, are then some hundreds
 _HELD_GRAIN = 2**12  # of a matrix, whose entries the plan holds
 _COMPARED = 512  # keys up to which a binary tree is worked out beside it
@@ -113,13 +123,22 @@ def _factors(shape: tuple[int, ...], axis: int, which: Which) -> list[Factor]:
     keys = shape[axis]
     if keys == 1:
         return []
+    if keys > MOST_WRITTEN_OUT:  # doubles err by less than 1 in an eigenvalue, so that it has an inverse for certain
+        long = mirrored_factor(shape, axis, which)
+        return [long] if least_eigenvalue(long) > 1 else []
     found = [Factor(shape=shape, axis=axis, kind="root", grain=_GRAIN)]
-    if keys <= MOST_WRITTEN_OUT:
-        matrix = near_optimal(keys, which)
-        if has_inverse(matrix):
-            rows = tuple(tuple(row) for row in matrix.tolist())
-            found.append(Factor(shape=shape, axis=axis, kind="matrix", grain=max(_HELD_GRAIN, LEAST_GRAIN), rows=rows))
+    matrix = near_optimal(keys, which)
+    if has_inverse(matrix):
+        rows = tuple(tuple(row) for row in matrix.tolist())
+        found.append(Factor(shape=shape, axis=axis, kind="matrix", grain=max(_HELD_GRAIN, LEAST_GRAIN), rows=rows))
     return found
+
+
+def mirrored_factor(shape: tuple[int, ...], axis: int, which: Which) -> Factor:
+    """The mirrored line whose sums of this kind err least along one column, as ``plan.design.mirrored`` finds it."""
+    kind: Mirror = "mirrored_prefixes" if which == "prefixes" else "mirrored_ranges"
+    line, times = mirrored_line(shape[axis], kind)
+    return Factor(shape=shape, axis=axis, kind=kind, grain=MIRRORED_GRAIN, line=line, times=times)
 
 
 def near_optimal(keys: int, which: Which) -> Whole:

@@ -1,13 +1,16 @@
 """Draws of prefixes and ranges, derived again: their matrix, how far one unit can move it, and how much sums err.
 
-Nothing here is shared with ``catalog.factor`` or ``estimate.ranges`` but the claim. The matrix of a root is worked out
-row by row from binomial coefficients, and then compared, entry by entry, with the one that the draw multiplies by; the
-norms are read off all of its columns, and all differences of two. What sums err by is solved for anew.
+Nothing here is shared with ``catalog.factor`` or ``estimate`` but the claim. The matrix of a root is worked out row by
+row from binomial coefficients, that of a mirrored line from the line as it goes on without end; it is then compared,
+entry by entry, with the one that the draw multiplies by. The norms are read off all of its columns, and all differences
+of two. What sums err by is solved for anew; of a mirrored line by sums of cosines, and what they give is multiplied by
+the matrix again.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -26,7 +29,9 @@ __all__ = ["check_factor", "check_ranges", "expected_of_sums", "half_width"]
 
 _COMPARED = 128  # keys up to which every two columns are compared; beyond, a matrix has no negative entries
 _MOST_KEYS = 4096
-_LEAST_GRAIN, _MOST = 1024, 2**20
+_LEAST_GRAIN, _MOST, _MOST_MIRRORED = 1024, 2**20, 2**24
+_MIRRORED = {"mirrored_prefixes": 1, "mirrored_ranges": -1}  # the sign of what comes back from the first end
+_LEAST_EIGENVALUE = 1.0  # of a mirrored line: doubles err by far less
 _TOLERANCE = 1e-9
 _NORMAL = Fraction(2)  # the scale from which on sums of draws are as good as normal
 
@@ -63,7 +68,8 @@ def check_factor(plan: ReleasePlan, step: Step) -> None:
     require(factor.shape == shape, f"{step.id} has a factor for a table of another shape")
     require(step.cells == math.prod(shape), f"{step.id} has another number of cells")
     require(0 <= factor.axis < len(shape), f"{step.id} has a factor along a column that it does not have")
-    require(_LEAST_GRAIN <= factor.grain <= _MOST, f"{step.id} has a lattice that is too coarse or too fine")
+    finest = _MOST_MIRRORED if factor.kind in _MIRRORED else _MOST
+    require(_LEAST_GRAIN <= factor.grain <= finest, f"{step.id} has a lattice that is too coarse or too fine")
     keys = shape[factor.axis]
     matrix = _written(factor, keys)
     require(matrix is not None, f"{step.id} has a factor whose matrix makes no sense")
@@ -79,6 +85,8 @@ def _written(factor: Factor, keys: int) -> Whole | None:
     """The matrix by what the plan says; None where that is no matrix of whole numbers that are small enough."""
     if factor.kind == "root":
         return _root(keys, factor.grain) if factor.rows is None and keys <= _MOST_KEYS else None
+    if factor.kind in _MIRRORED:
+        return _unrolled(factor, keys)
     rows = factor.rows or ()
     if keys > _COMPARED or len(rows) != keys or any(len(row) != keys for row in rows):
         return None
@@ -111,6 +119,40 @@ def _root(keys: int, grain: int) -> Whole:
     return found
 
 
+@lru_cache(maxsize=1)  # one of 4,096 keys takes 134 MB
+def _unrolled(factor: Factor, keys: int) -> Whole | None:
+    """The matrix of a mirrored line: what a row sends to both sides, and what comes back from mirrors outside.
+
+    The line goes on without end: even around 0; for ranges even around n + 1 too, where it is 0, and for prefixes odd
+    around n + 1/2. An entry is what stands at the distance i - j, plus or minus at that to the image in the first end.
+    """
+    line, times, sign = factor.line or (), factor.times or (), _MIRRORED[factor.kind]
+    if factor.rows is not None or not 1 <= keys <= _MOST_KEYS or (len(line), len(times)) != (keys + 1, keys):
+        return None
+    falls = list(line) == sorted(line, reverse=True) and line[-1] >= 0
+    if not falls or min(times) < 1 or 2 * line[0] * max(times) > _MOST_MIRRORED:
+        return None
+    endless, columns = _endless(line, sign), np.arange(keys)
+    found, each = np.empty((keys, keys), dtype=np.int64), np.array(times, dtype=np.int64)
+    image = 1 if sign > 0 else 2
+    for at, row in enumerate(found):  # a distance below 0 is counted from the end of the period
+        row[...] = (endless[at - columns] + sign * endless[at + columns + image]) * each
+    found.flags.writeable = False
+    return found
+
+
+def _endless(line: Sequence[int], sign: int) -> Whole:
+    """One period of a line that is mirrored for ever, from 0 on: 2 n + 2 numbers for ranges, 4 n + 2 for prefixes."""
+    keys = len(line) - 1
+    found = dict(enumerate(line))
+    if sign < 0:
+        found |= {keys + 1: 0, **{2 * keys + 2 - at: line[at] for at in range(1, keys + 1)}}
+    else:
+        found |= {2 * keys + 1 - at: -line[at] for at in range(keys + 1)}
+        found |= {4 * keys + 2 - at: found[at] for at in range(1, 2 * keys + 1)}
+    return np.array([found[at] for at in range(len(found))], dtype=np.int64)
+
+
 def _derived(matrix: Whole, slices: int, rows: int, neighboring: Neighboring) -> Sensitivity:
     l1, l2_squared, linf = _one_row(matrix, slices > 1, neighboring is Neighboring.REPLACE_ONE)
     lines = rows * (2 if neighboring is Neighboring.REPLACE_ONE else 1)
@@ -129,12 +171,12 @@ def _one_row(matrix: Whole, several: bool, replaced: bool) -> Norms:
     columns is moved, all of which are looked at up to 128 keys; beyond, where no entry is negative, |a - b| is nowhere
     more than the larger of a and b, so that sums and squares are at most those of two slices.
     """
-    columns = np.abs(matrix)
-    alone = (
-        int(columns.sum(axis=0).max()),
-        max(int(column @ column) for column in columns.T),
-        int(columns.max()),
-    )
+    sums, squares, largest = np.zeros_like(matrix[0]), np.zeros_like(matrix[0]), 0
+    for row in np.abs(matrix):
+        sums += row
+        squares += row * row
+        largest = max(largest, int(row.max()))
+    alone = (int(sums.max()), int(squares.max()), largest)
     if not replaced:
         return alone
     many = len(matrix) > _COMPARED
@@ -199,7 +241,10 @@ def expected_of_sums(plan: ReleasePlan, query: PlannedQuery, step: Step) -> Expe
     keys = len(plan.catalog.tables[query.table].column(query.ranges.of).keys or ())
     matrix = None if step.factor is None else _written(step.factor, keys)
     require(step.factor is None or matrix is not None, f"{query.name} has a draw whose matrix makes no sense")
-    worst = _worst(keys, matrix, query.ranges.which)
+    if step.factor is not None and matrix is not None and step.factor.kind in _MIRRORED:
+        worst = _worst_mirrored(step.factor, matrix, query.ranges.which)
+    else:
+        worst = _worst(keys, matrix, query.ranges.which)
     error = math.sqrt(worst * float(step.law.variance)) * (1 - _TOLERANCE)
     return Expected(standard_error=error, margin=half_width(plan, step.scale) * error)
 
@@ -225,6 +270,55 @@ def _worst(keys: int, matrix: Whole | None, which: str) -> float:
     together += alone
     together += alone[:, None]
     return max(float(alone.max()), float(together.max()))
+
+
+def _worst_mirrored(factor: Factor, matrix: Whole, which: str) -> float:
+    """The largest variance of a sum, per variance of one number, for F = F0 diag(times) of a mirrored line.
+
+    The variance of cells a to b is that of a to b - 1, more twice the sum of row b of the covariance from a to b, less
+    its diagonal.
+    """
+    times, sign = np.array(factor.times, dtype=np.float64), _MIRRORED[factor.kind]
+    inverse, keys = _inverse_squared(factor, matrix), len(times)
+    variances, worst = np.zeros(keys), 0.0
+    for last in range(keys):
+        row = _row(inverse, last, keys, sign)[: last + 1] / (times[last] * times[: last + 1])
+        variances[: last + 1] += 2 * np.cumsum(row[::-1])[::-1] - row[last]
+        worst = max(worst, float(variances[0] if which == "prefixes" else variances[: last + 1].max()))
+    return worst
+
+
+def _inverse_squared(factor: Factor, matrix: Whole) -> Reals:
+    """One period of the line of F0^-2, from 0 to its middle and beyond, as far as entries reach.
+
+    The eigenvectors of F0 are cosines or sines, and its eigenvalues and the line of F0^-2 sums of cosines. That line
+    makes a matrix R which has the same eigenvectors, none of which is 0 in the first cell, so that it is told by its
+    first column: R is F0^-2 if F0 F0 R has the first column 1, 0, ..., 0, and it is multiplied out.
+
+    Raises:
+        BrokenPromiseError: If F0 may have no inverse, or R is not that of its square.
+    """
+    line, times = np.array(factor.line, dtype=np.float64), np.array(factor.times, dtype=np.float64)
+    keys, sign = len(times), _MIRRORED[factor.kind]
+    period = len(_endless(factor.line or (), sign))
+    turn = np.arange(period, dtype=np.longdouble) * 8 * np.arctan(np.longdouble(1)) / period
+    cosines = np.cos(turn).astype(np.float64)  # an angle that is off by a part in 10^16 is felt 10^6 times here
+    steps = np.arange(1, 2 * keys, 2) if sign > 0 else np.arange(1, keys + 1)  # of 2 pi / period: the frequencies
+    places = np.arange(keys + 1 if sign > 0 else keys + 2)
+    values = np.array([2 * (line @ cosines[at * places[: keys + 1] % period]) - line[0] for at in steps])
+    require(bool(values.min() > _LEAST_EIGENVALUE), "a mirrored line has no inverse for certain")
+    found = np.array([cosines[steps * at % period] @ values**-2.0 for at in places])
+    found /= keys + (0.5 if sign > 0 else 1.0)
+    found = np.concatenate([found, -found[::-1] if sign > 0 else found[-2::-1]])
+    again = matrix @ ((matrix @ (_row(found, 0, keys, sign) / times)) / times)
+    require(bool(np.abs(again - (places[:keys] == 0)).max() < _TOLERANCE), "the inverse of a mirrored line is another")
+    return found
+
+
+def _row(line: Reals, at: int, keys: int, sign: int) -> Reals:
+    """A row of the matrix of a line, of which half a period and more is given."""
+    image = at + (1 if sign > 0 else 2)
+    return line[np.abs(np.arange(-at, keys - at))] + sign * line[image : image + keys]
 
 
 def _solved(above: Reals) -> Reals:

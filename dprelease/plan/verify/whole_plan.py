@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import prod
 
+import numpy as np
+
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.factor import Factor
@@ -253,7 +255,7 @@ def _contrast_fits(step: Step) -> bool:
 
 def _row_sum(factor: Factor) -> int:
     """The largest sum of sizes along a row, for which counts are clamped: one row after the other."""
-    return max(int(sum(map(abs, row.tolist()))) for row in factor.matrix)
+    return max(int(np.abs(row, dtype=np.int64).sum()) for row in factor.matrix)
 
 
 def _reach(step: Step) -> Fraction:

@@ -67,6 +67,12 @@ _ROOT = (
 _FACTORS = {
     "root": _ROOT,
     "matrix": "F is the matrix beside this, row by row.",
+    "mirrored_prefixes": "With the line l (l_0 to l_n) and the times t beside this, F has in row i and column j (from "
+    "0) t_j times l_d + m. d is the difference of i and j without its sign; m is l_(i+j+1) where i + j + 1 is at most "
+    "n, and minus l_(2n-i-j) elsewhere.",
+    "mirrored_ranges": "With the line l (l_0 to l_n, and l_(n+1) = 0) and the times t beside this, F has in row i and "
+    "column j (from 0) t_j times l_d - m. d is the difference of i and j without its sign; m is l_(i+j+2) where i + j "
+    "+ 2 is at most n + 1, and l_(2n-i-j) elsewhere.",
     "counts": "F is the matrix with 1 on its diagonal, and 0 elsewhere.",
 }
 _SUMS = {
@@ -250,7 +256,8 @@ def _ranges(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
     factor = step.factor
     kind = "counts" if factor is None else factor.kind
     column = plan.catalog.tables[query.table].column(ranges.of)
-    matrix = {} if factor is None or factor.rows is None else {"matrix": [list(row) for row in factor.rows]}
+    numbers = {} if factor is None else factor.model_dump(mode="json", include={"rows", "line", "times"})
+    told = {"matrix" if name == "rows" else name: each for name, each in numbers.items() if each is not None}
     return {
         "query": query.name,
         "step": step.id,
@@ -259,7 +266,7 @@ def _ranges(plan: ReleasePlan, query: PlannedQuery) -> dict[str, Any]:
         "which": ranges.which,
         "kind": kind,
         "grain": None if factor is None else factor.grain,
-        **matrix,
+        **told,
         "how": [
             f"For every combination of the other keys, the numbers of the step along {ranges.of} are y = F x + noise.",
             _FACTORS[kind],
