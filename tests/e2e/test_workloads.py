@@ -30,6 +30,7 @@ SPECS = {
     "units": spec_of(crosstabs(), areas(), units=True),
     "pinned": spec_of(crosstabs("budget: {epsilon: 1/2}"), areas("target: {count: {margin: 60}}"), ordinary()),
     "shared": spec_of(crosstabs("share: 3"), areas(), ordinary()),
+    "pure": spec_of(crosstabs("share: 3"), areas("target: {count: {margin: 90}}"), ordinary(), budget="{epsilon: 2}"),
 }
 # On every commit those that are a part of no other: "pinned" has the queries of "flat" and "shared", "shared" is killed
 # and gone on with below, and shares are added up exactly by tests/unit and drawn by tests/statistical.

@@ -12,6 +12,7 @@ from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
 from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
 from dprelease.plan.allocate.domain import Domain, Planning
 from dprelease.plan.document import Considered
+from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.privacy.budget import Budget, round_up
 from dprelease.privacy.calibrate import LARGEST_SCALE
 from dprelease.privacy.event import Event
@@ -56,6 +57,12 @@ class _Option:
     score: float
     burden: float
 
+    @property
+    def tables_alone(self) -> bool:
+        """Whether it draws workloads as tables behind discrete Laplace noise."""
+        asked = self.domain.lowered.asked
+        return any(isinstance(one := asked[at], LoweredWorkload) and one.pure is not None for at in self.domain.queries)
+
 
 def domains(spec: ReleaseSpec) -> dict[str, list[int]]:
     """Pinned queries each by itself, all others together under ``""``: domain -> places of its queries.
@@ -91,7 +98,10 @@ def choose(
         PlanError: If no candidate can be accounted as asked, or the goals cost more than the budget.
     """
     options = _options(planning, name, queries, budget, others)
-    bearable = max(1.0, _DEARER * min(option.burden for option in options))
+    # What an account bears is told by Gaussian noise where a workload can have that: among many tables the lightest
+    # charge may come with many times the noise.
+    usual = [option for option in options if not option.tables_alone] or options
+    bearable = max(1.0, _DEARER * min(option.burden for option in usual))
     options.sort(key=lambda option: option.score)
     chosen = next(option for option in options if option.burden <= bearable)
     domain = chosen.domain
@@ -109,7 +119,9 @@ def choose(
             why_not="" if option.burden <= bearable else _too_dear(option.burden, budget),
         )
         for option in options
+        # Beside Gaussian noise of a workload, discrete Laplace noise is named where it would be less.
         if option is not chosen
+        and not (option.tables_alone and not chosen.tables_alone and option.score > chosen.score)
     )
     return Choice(domain, scales, considered if domain.slopes else ())
 
@@ -122,7 +134,7 @@ def _options(
     reasons: dict[str, None] = {}
     errors: list[PlanError] = []
     seen: set[object] = set()
-    for candidate in _allowed(planning.spec, queries):
+    for candidate in _allowed(planning, queries):
         key = (candidate.noise, candidate.unit, planning.lowering.shape(name, candidate.form))
         if key in seen:
             continue
@@ -159,13 +171,14 @@ def _too_dear(burden: float, budget: Budget) -> str:
     return f"it would charge an account epsilon {burden * float(budget.epsilon or 0):.3g} for this release"
 
 
-def _allowed(spec: ReleaseSpec, queries: Sequence[int]) -> list[Candidate]:
-    """The candidates that a domain may take; workloads and ranges have Gaussian noise, and their budget is a rho."""
-    noise, asked = spec.privacy.noise, list(spec.queries.values())
+def _allowed(planning: Planning, queries: Sequence[int]) -> list[Candidate]:
+    """The candidates that a domain may take; ranges have Gaussian noise, and their budget is a rho."""
+    noise, asked = planning.spec.privacy.noise, list(planning.spec.queries.values())
+    able = [each for each in CANDIDATES if planning.lowering.takes(each.form, queries)]
     if noise == "auto":
-        gaussian = any(asked[at].marginals is not None or asked[at].ranges is not None for at in queries)
-        return [each for each in CANDIDATES if each.noise == "gaussian" or not gaussian]
-    return [each for each in CANDIDATES if each.noise == noise and not each.form.knorm]
+        ranged = any(asked[at].ranges is not None for at in queries)
+        return [each for each in able if each.noise == "gaussian" or not ranged]
+    return [each for each in able if each.noise == noise and not each.form.knorm]
 
 
 def _nothing(errors: Sequence[PlanError], reasons: Mapping[str, None]) -> PlanError:

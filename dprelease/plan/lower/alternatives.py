@@ -25,11 +25,13 @@ class Form:
         centred_counts: Counts of columns come from "how many more have a value than not", and the rows: the
             correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
         knorm: The counts of one query's cells are hidden together by one K-norm draw.
+        pure: Workloads draw tables behind discrete Laplace noise, and not residuals behind Gaussian noise.
     """
 
     joint_sums: bool = False
     centred_counts: bool = False
     knorm: bool = False
+    pure: bool = False
 
 
 @dataclass(frozen=True)
