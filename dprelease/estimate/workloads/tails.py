@@ -12,16 +12,19 @@ rises in a and ``v (cosh(l / sqrt(v)) - 1)`` falls in v (power series). As ``pro
 
 and it is at most ``1 / t^2`` (Chebyshev).
 
-**Of a workload without levels and without impossible combinations** (:func:`flat_reach`): by its characteristic
-function ``prod 1 / (1 + v_j (1 - cos(c_j u)))``. Let Z be normal of standard deviation h. Where S > t + 3 h, S + Z > t
-with a probability of Phi(3) at least, so that ``P(|S| > t + 3 h) <= P(|S + Z| > t) / Phi(3)``. Wrapped around a circle
-of length 2 L, S + Z has the Fourier series ``1 / (2 L) + sum_k cos(pi k x / L) phi(pi k / L) / L``, whose sum over
-[-t, t] exceeds P(|S + Z| <= t) by P(|S + Z| > 2 L - t) at most; that is taken off by the first bound.
+**Of a workload that is drawn at its lowest level alone, without impossible combinations** (:func:`flat_reach`): by its
+characteristic function ``prod 1 / (1 + v_j (1 - cos(c_j u)))``. Let Z be normal of standard deviation h. Where S is
+above t + 3 h, S + Z is above t with a probability of Phi(3) at least, so that ``P(|S| > t + 3 h) <= P(|S + Z| > t) /
+Phi(3)``. Wrapped around a circle of length 2 L, S + Z has the Fourier series ``1 / (2 L) + sum_k cos(pi k x / L)
+phi(pi k / L) / L``, whose sum over [-t, t] exceeds P(|S + Z| <= t) by P(|S + Z| > 2 L - t) at most; that is taken off
+by the first bound.
 
 The weights of a cell of a table A (:mod:`dprelease.estimate.workloads.reconcile`): residual b of the cell is measured
 by each draw D that contains it, which enters by its part p of the precision of b, so that a cell of D has the weight
 
     sum_{b in A and D} p_{D,b} prod_{i in b} ([same key] - 1 / n_i) / prod_{j in A - b} n_j.
+
+A cell of a node above is the sum of that of the nodes at the lowest level that it has, which are independent.
 """
 
 from __future__ import annotations
@@ -33,10 +36,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dprelease.estimate.workloads.design import Axes, Design, Floats, subsets
+from dprelease.estimate.workloads.design import Axes, Design, Floats, Tree, subsets
 from dprelease.estimate.workloads.reconcile import measured_variances
 
-__all__ = ["flat_reach", "laplace_reach", "weights_of", "widest"]
+__all__ = ["flat_reach", "is_flat", "laplace_reach", "weights_of", "widest"]
 
 _H = 0.01  # the standard deviation of Z, in standard errors of S
 _MOST_WORK = 200_000  # weights of all tables together; beyond, only the first bound is worked out
@@ -52,11 +55,26 @@ def laplace_reach(design: Design, confidence: Fraction) -> float:
         confidence: Above 0 and below 1.
     """
     least = min(take.variance for take in design.taken if take.variance)
-    most = widest(least, confidence)
-    if design.tree.sizes != (1,) or design.zeros is not None:
-        return most
+    most, copies = widest(least, confidence), _copies(design.tree)
     work = sum(2 ** len({*axes} & {*take.axes}) for axes in design.sets for take in design.taken)
-    return most if work > _MOST_WORK else min(most, max(flat_reach(design, axes, confidence) for axes in design.sets))
+    if not is_flat(design) or work * len(copies) > _MOST_WORK:
+        return most
+    return min(most, max(flat_reach(design, axes, confidence, each) for axes in design.sets for each in copies))
+
+
+def is_flat(design: Design) -> bool:
+    """Whether all is drawn at the lowest level, and no combination is impossible."""
+    return design.zeros is None and all(take.level == design.tree.levels - 1 for take in design.taken)
+
+
+def _copies(tree: Tree) -> list[int]:
+    """How many nodes of the lowest level a node of any level can have, each number once."""
+    counts = np.ones(tree.sizes[-1], dtype=np.int64)
+    found = {1}
+    for level in range(tree.levels - 2, -1, -1):
+        counts = np.bincount(tree.parents[level], counts, tree.sizes[level]).astype(np.int64)
+        found |= set(counts.tolist())
+    return sorted(found)
 
 
 def widest(least: float, confidence: Fraction) -> float:
@@ -78,15 +96,17 @@ def _moment(least: float, part: float) -> tuple[float, float]:
     return math.sqrt(least) * math.acosh(1 + part / least), 1 - part
 
 
-def flat_reach(design: Design, axes: Axes, confidence: Fraction) -> float:
+def flat_reach(design: Design, axes: Axes, confidence: Fraction, copies: int = 1) -> float:
     """The bound for the cells of one published table, which all have one law.
 
     Args:
-        design: Of one node, without impossible combinations.
+        design: Drawn at its lowest level alone, without impossible combinations.
         axes: The attributes of the table.
         confidence: Above 0 and below 1.
+        copies: How many nodes of the lowest level are added up.
     """
     weights, times, variances = weights_of(design, axes)
+    times = times * copies
     total = float(np.sum(times * weights**2 * variances))
     if not total:
         return 0.0
@@ -118,7 +138,7 @@ def weights_of(design: Design, axes: Axes) -> tuple[Floats, Floats, Floats]:
     """The weights of the draws' cells in one cell of a published table, how many cells have each, and their variances.
 
     Args:
-        design: Of one node, without impossible combinations; exact draws are left out.
+        design: As for :func:`flat_reach`; exact draws are left out.
         axes: The attributes of the table.
     """
     sizes, measured = design.sizes, measured_variances(design)
@@ -129,7 +149,7 @@ def weights_of(design: Design, axes: Axes) -> tuple[Floats, Floats, Floats]:
         both = tuple(i for i in axes if i in take.axes)
         own = {}
         for b in subsets(both):
-            told = measured[b][0] if b in measured else 0.0
+            told = measured[b][-1] if b in measured else 0.0
             alone = take.variance * math.prod(sizes[j] for j in take.axes if j not in b)
             own[b] = told / alone / math.prod(sizes[j] for j in axes if j not in b)
         others = math.prod(sizes[j] for j in take.axes if j not in both)

@@ -9,8 +9,10 @@ from fractions import Fraction
 from functools import cached_property
 
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
+from dprelease.estimate.workloads.tails import is_flat, widest
 from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
 from dprelease.plan.allocate.domain import Domain, Planning
+from dprelease.plan.design.accuracy import normal_margin
 from dprelease.plan.document import Considered
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.privacy.budget import Budget, round_up
@@ -58,6 +60,19 @@ class _Option:
     burden: float
 
     @property
+    def widened(self) -> float:
+        """How many times as wide margins are told as normal ones, where the law of a number is known by bounds only.
+
+        Two plans are compared by their margins then, for one whose margins nobody can tell is no better.
+        """
+        confidence, asked = self.domain.planning.spec.publish.confidence, self.domain.lowered.asked
+        pure = [one for at in self.domain.queries if isinstance(one := asked[at], LoweredWorkload) and one.pure]
+        ones = [each.design(each.strategy, [1.0] * len(each.drafts)) for each in pure]
+        if all(map(is_flat, ones)):
+            return 1.0
+        return widest(1.0, confidence) / normal_margin(confidence)
+
+    @property
     def tables_alone(self) -> bool:
         """Whether it draws workloads as tables behind discrete Laplace noise."""
         asked = self.domain.lowered.asked
@@ -102,7 +117,7 @@ def choose(
     # charge may come with many times the noise.
     usual = [option for option in options if not option.tables_alone] or options
     bearable = max(1.0, _DEARER * min(option.burden for option in usual))
-    options.sort(key=lambda option: option.score)
+    options.sort(key=lambda option: option.score + 2 * math.log(option.widened))
     chosen = next(option for option in options if option.burden <= bearable)
     domain = chosen.domain
     divided = _by_shares(domain, domain.scales(chosen.multiplier)) if domain.allocation == "least_error" else ()

@@ -154,10 +154,10 @@ def covers(
 
     Two ways to see that are tried, beside Chebyshev's inequality. Of any weights: the generating function of a draw of
     variance v is 1 / (1 - v (cosh x - 1)), and that of all is at most the one of a single draw of the least variance
-    (``estimate.workloads.tails``), so that Chernoff's bound of that holds. Without levels and impossible combinations:
-    the number is a sum of draws with known weights, and the sum S + U, U being four uniform numbers in ``_BLUR / 4``
-    each, is further away than margin - ``_BLUR`` whenever S is further away than the margin. Its law is inverted
-    from its characteristic function.
+    (``estimate.workloads.tails``), so that Chernoff's bound of that holds. Drawn at the lowest level, without
+    impossible combinations: the number is a sum of draws with known weights, and the sum S + U, U being four uniform
+    numbers in ``_BLUR / 4`` each, is further away than margin - ``_BLUR`` whenever S is further away than the margin.
+    Its law is inverted from its characteristic function.
 
     A cell of a table D has in a cell of A the weight cov(T_A, T_D) / v_D, T being least squares: what is left of a draw
     when its own estimate is taken off has nothing to do with any estimate.
@@ -181,16 +181,30 @@ def covers(
     left = 1 - least * (np.cosh(rates / math.sqrt(least)) - 1)
     if float(np.min(np.log(2 / left) - rates * margin)) <= math.log(alpha) + _TOLERANCE:
         return True
-    if workload.levels or workload.name in catalog.zeros:
+    if any(take.level < max(1, len(workload.levels)) - 1 for take in takes) or workload.name in catalog.zeros:
         return False
-    return _outside(_weights(workload.sets, axes, takes, sizes), least, margin, alpha) <= alpha
+    parents = catalog.hierarchies[workload.hierarchy].parents if workload.hierarchy else ()
+    found = _weights(workload.sets, axes, takes, sizes)
+    return all(
+        _outside([(one, variance, number * below) for one, variance, number in found], least, margin, alpha) <= alpha
+        for below in _lowest_below(parents)
+    )
+
+
+def _lowest_below(parents: Sequence[Sequence[int]]) -> set[int]:
+    """How many nodes of the lowest level any node has: every one is followed up to the top."""
+    found, above = {1}, list(range(len(parents[-1]))) if parents else []
+    for each in reversed(parents):
+        above = [each[node] for node in above]
+        found |= set(Counter(above).values())
+    return found
 
 
 def _weights(
     sets: Sequence[Axes], axes: Axes, takes: Sequence[WorkloadDraw], sizes: Sequence[int]
 ) -> list[tuple[float, float, int]]:
     """Of each kind of cell of each draw: its weight in a cell of a table, the variance, how many cells there are."""
-    precisions, found = _precisions(sets, takes, sizes, 1), []
+    precisions, found = _precisions(sets, takes, sizes, 1 + max(take.level for take in takes)), []
     for take in takes:
         both = [i for i in take.axes if i in axes]
         apart = {j: sizes[j] for j in (*take.axes, *axes)}
@@ -199,7 +213,7 @@ def _weights(
             for b in _subsets(tuple(both)):
                 spread = math.prod(apart[j] for own in (axes, take.axes) for j in own if j not in b)
                 signs = math.prod((i in agree) - 1 / sizes[i] for i in b)
-                covariance += signs / spread / precisions[b][0]
+                covariance += signs / spread / precisions[b][-1]
             number = math.prod(sizes[j] - (j in both) for j in take.axes if j not in agree)
             found.append((covariance / take.variance, take.variance, number))
     return found
