@@ -129,7 +129,7 @@ def test_the_largest_variance_is_lower_where_that_is_asked_for() -> None:
 
 
 def test_shares_of_an_author_are_kept() -> None:
-    shares = {(0,): [Fraction(1, 3)], (1,): [Fraction(2, 3)]}
+    shares: dict[Axes, list[Fraction | None]] = {(0,): [Fraction(1, 3)], (1,): [Fraction(2, 3)]}
     (made,) = pure_strategies(
         (2, 3), Tree.flat(), [(0,), (1,)], "tables", epsilon=1.0, replace_one=False, table_shares=shares
     )
