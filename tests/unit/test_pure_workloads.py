@@ -107,6 +107,23 @@ def test_an_account_that_would_pay_too_much_is_named_beside_the_noise() -> None:
     assert "charge an account epsilon" in other.why_not
 
 
+def test_where_only_bounds_of_margins_are_known_they_decide_and_are_named() -> None:
+    shares = "shares:\n  levels: {region: 1/7, state: 2/7, puma: 4/7}"
+    account = Account(
+        name="census",
+        unit="person",
+        neighboring=Neighboring.ADD_REMOVE,
+        composition="pld",
+        lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**5)),
+        selecting=Fraction(1, 2 * 10**5),
+    )
+    made = plan_of(spec_of(areas(shares)), files={"geo": GEO.encode()}, accounts=[account])
+    assert noises(made) == {"discrete_gaussian"}
+    (other,) = (each for each in made.considered if each.name == "discrete Laplace")
+    assert float(other.noise) < 1
+    assert "known by bounds alone" in other.why_not
+
+
 def test_laplace_noise_is_taken_wherever_it_is_asked_for() -> None:
     made = planned((6,) * 10, "[1]", noise="laplace", composition="zcdp")
     assert noises(made) == {"discrete_laplace"}

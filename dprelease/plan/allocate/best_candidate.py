@@ -131,7 +131,7 @@ def choose(
         Considered(
             name=option.domain.candidate.name,
             noise=round_up(Fraction(math.exp((option.score - chosen.score) / 2)), 4),
-            why_not="" if option.burden <= bearable else _too_dear(option.burden, budget),
+            why_not=_why_not(option, chosen, bearable, budget),
         )
         for option in options
         # Beside Gaussian noise of a workload, discrete Laplace noise is named where it would be less.
@@ -178,6 +178,14 @@ def _by_shares(domain: Domain, scales: Mapping[int, Fraction]) -> tuple[Consider
         return ()
     lost, least = plain.error(plain.scales(plain.multiplier(exact=False))), domain.error(scales)
     return (Considered(name="the same, divided by shares", noise=round_up(Fraction(math.sqrt(lost / least)), 4)),)
+
+
+def _why_not(option: _Option, chosen: _Option, bearable: float, budget: Budget) -> str:
+    if option.burden > bearable:
+        return _too_dear(option.burden, budget)
+    if option.score < chosen.score and option.widened > chosen.widened:
+        return f"its margins are known by bounds alone, {option.widened:.3g} times as wide as normal ones"
+    return ""
 
 
 def _too_dear(burden: float, budget: Budget) -> str:
