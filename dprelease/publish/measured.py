@@ -239,7 +239,7 @@ def workload_tables(
         key=_key(workload, measurements),
     )
     variances = cell_variances(design)
-    reach, table = reach_of(workload, steps, plan.publish.confidence), plan.catalog.tables[workload.table]
+    reach, table = reach_of(workload, design, steps, plan.publish.confidence), plan.catalog.tables[workload.table]
     queries = {query.name: query for query in plan.queries if query.workload == workload.name}
     found = {}
     for name in (each for each in workload.tables if names is None or each in names):

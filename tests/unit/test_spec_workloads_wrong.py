@@ -17,7 +17,6 @@ TOTAL = "total: [null, 1/4, 1/4]"
 GEOGRAPHY = "geography: [region, state, puma]"
 POST = "postprocess: [consistent, nonnegative, integer]"
 PUMA = "puma: {type: text, keys: {reference: geo}}"
-BUDGET = "budget: {epsilon: 2, delta: 1e-9}"
 
 
 def problems_of(text: str) -> tuple[Problem, ...]:
@@ -149,8 +148,6 @@ def test_one_mistake_is_one_problem_with_code_line_and_hint(
         (GEOGRAPHY, "geo graphy: [region, state, puma]", ["DPR-S502", "DPR-S655"]),
         (GEOGRAPHY, "geography: [puma, region, state]", ["DPR-S656", "DPR-S656"]),
         ("topics: [topic, page]", "topics: [device, page]", ["DPR-S656", "DPR-S657"]),
-        (BUDGET, "budget: {epsilon: 2}", ["DPR-S661"] * 4),
-        (BUDGET, f"{BUDGET}\n  noise: laplace", ["DPR-S661"] * 4),
     ],
 )
 def test_one_mistake_is_told_of_everything_that_it_breaks(old: str, new: str, codes: list[str]) -> None:

@@ -210,7 +210,8 @@ LIES: dict[str, tuple[Lie, str]] = {
     ),
     "a private list": (_grouped(SEX, min_units=2), "bounds or keys that a workload cannot have"),
     "a draw too few": (_undrawn, "draws too little for its tables"),
-    "another noise": (_step(TOTAL, mechanism="discrete_laplace"), "is no draw of a workload"),
+    "another noise": (_step(TOTAL, mechanism="discrete_laplace"), "has draws of two kinds of noise"),
+    "no noise of a workload": (_step(TOTAL, mechanism="optimal_selection"), "is no draw of a workload"),
     "a draw with more parts": (_step(TOTAL, joined=(Quantity(kind="units"),)), "is no draw of a workload"),
     "the residual of a total": (
         _step(TOTAL, residual=Residual(shape=(), axes=(), grain=1)),

@@ -9,9 +9,12 @@ from fractions import Fraction
 from functools import cached_property
 
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
+from dprelease.estimate.workloads.tails import is_flat, widest
 from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
 from dprelease.plan.allocate.domain import Domain, Planning
+from dprelease.plan.design.accuracy import normal_margin
 from dprelease.plan.document import Account, Considered
+from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.privacy.budget import Budget, round_up
 from dprelease.privacy.calibrate import LARGEST_SCALE
 from dprelease.privacy.event import Event
@@ -67,14 +70,19 @@ class _Option:
         """Whether it is of a later kind, which is listed where it is taken: plans that go without keep their bytes."""
         return self.domain.candidate.form.residuals
 
+    @property
+    def worth(self) -> float:
+        """The score, with margins that are known by bounds only as so much more noise."""
+        return self.score + 2 * math.log(self.widened)
+
     def price(self, bearable: float) -> float:
         """The score, and what an account is charged beyond ``bearable``, as so much more noise: nothing jumps there.
 
         Where targets fix the noise, what an account is charged; and the loss where that is nearly the same.
         """
         if not self.domain.slopes:
-            return 2 * math.log(self.burden) + _LOSS * self.score if 0 < self.burden < math.inf else self.score
-        return self.score + 2 * _POWER * math.log(max(1.0, self.burden / bearable))
+            return 2 * math.log(self.burden) + _LOSS * self.worth if 0 < self.burden < math.inf else self.worth
+        return self.worth + 2 * _POWER * math.log(max(1.0, self.burden / bearable))
 
     def certified(self) -> _Option:
         """The same at the scales at which it would be drawn: nothing of it is near any more."""
@@ -84,6 +92,25 @@ class _Option:
     def is_within_caps(self, bearable: float) -> bool:
         """Whether it charges no more than that, or at least no account more than its cap."""
         return self.burden <= bearable or self.domain.is_within_caps(self.domain.scales(self.multiplier))
+
+    @cached_property
+    def widened(self) -> float:
+        """How many times as wide margins are told as normal ones, where the law of a number is known by bounds only.
+
+        Two plans are compared by their margins then, for one whose margins nobody can tell is no better.
+        """
+        confidence, asked = self.domain.planning.spec.publish.confidence, self.domain.lowered.asked
+        pure = [one for at in self.domain.queries if isinstance(one := asked[at], LoweredWorkload) and one.pure]
+        ones = [each.design(each.strategy, [1.0] * len(each.drafts)) for each in pure]
+        if all(map(is_flat, ones)):
+            return 1.0
+        return widest(1.0, confidence) / normal_margin(confidence)
+
+    @cached_property
+    def tables_alone(self) -> bool:
+        """Whether it draws workloads as tables behind discrete Laplace noise."""
+        asked = self.domain.lowered.asked
+        return any(isinstance(one := asked[at], LoweredWorkload) and one.pure is not None for at in self.domain.queries)
 
 
 def _option(domain: Domain, multiplier: Fraction) -> _Option:
@@ -127,7 +154,10 @@ def choose(
         PlanError: If no candidate can be accounted as asked, or the goals cost more than the budget.
     """
     options = _options(planning, name, queries, budget, others)
-    bearable = _bearable(planning.accounts, [option.burden for option in options])
+    # What an account bears is told by Gaussian noise where a workload can have that: among many tables the lightest
+    # charge may come with many times the noise.
+    usual = [option for option in options if not option.tables_alone] or options
+    bearable = _bearable(planning.accounts, [option.burden for option in usual])
     spared = any(account.prefer == "account" for account in planning.accounts)
     chosen, compared = _best([each for each in options if not spared or each.burden <= bearable], bearable)
     options = [*compared, *(each for each in options if spared and each.burden > bearable)]
@@ -146,10 +176,13 @@ def choose(
         Considered(
             name=option.domain.candidate.name,
             noise=round_up(Fraction(math.exp((option.score - chosen.score) / 2)), 4),
-            why_not=_why_not(option, charged, bearable),
+            why_not=_why_not(option, chosen, charged, bearable),
         )
         for option in sorted(options, key=lambda option: option.score)
-        if option is not chosen and (chosen.residuals or not option.residuals)
+        if option is not chosen
+        and (chosen.residuals or not option.residuals)
+        # Beside Gaussian noise of a workload, discrete Laplace noise is named where it would be less.
+        and not (option.tables_alone and not chosen.tables_alone and option.score > chosen.score)
     )
     return Choice(domain, scales, considered if domain.slopes else ())
 
@@ -157,7 +190,7 @@ def choose(
 def _best(options: list[_Option], bearable: float) -> tuple[_Option, list[_Option]]:
     """The option with the least price, and all of them as they were compared."""
     if math.isinf(bearable):
-        return min(options, key=lambda option: option.score), options
+        return min(options, key=lambda option: option.worth), options
     order = sorted(options, key=lambda option: option.price(bearable))
     first = next((option for option in order if option.is_within_caps(bearable)), order[0])
     near = [option for option in options if abs(option.price(bearable) - first.price(bearable)) <= _NEAR]
@@ -179,7 +212,7 @@ def _options(
     reasons: dict[str, None] = {}
     errors: list[PlanError] = []
     seen: set[object] = set()
-    for candidate in _allowed(planning.spec, queries):
+    for candidate in _allowed(planning, queries):
         key = (candidate.noise, candidate.unit, planning.lowering.shape(name, candidate.form))
         if key in seen:
             continue
@@ -240,7 +273,7 @@ def _times(error: float, ours: float) -> str:
     return round_up(Fraction(math.sqrt(error / ours)), 4)
 
 
-def _why_not(option: _Option, charged: float, bearable: float) -> str:
+def _why_not(option: _Option, chosen: _Option, charged: float, bearable: float) -> str:
     """Why an option was passed over although its noise may be less, or its charge; empty where its noise decided."""
     if math.isinf(option.burden) and not math.isinf(bearable):
         return "an account's composition cannot take it"
@@ -248,17 +281,22 @@ def _why_not(option: _Option, charged: float, bearable: float) -> str:
     words = f"it would charge an account epsilon {option.burden * whole:.3g} for this release"
     if charged > bearable * _EXACT and option.burden < charged:
         return f"{words}, and this plan charges epsilon {charged * whole:.3g}"
-    return words if option.burden > bearable else ""
+    if option.burden > bearable:
+        return words
+    if option.score < chosen.score and option.widened > chosen.widened:
+        return f"its margins are known by bounds alone, {option.widened:.3g} times as wide as normal ones"
+    return ""
 
 
-def _allowed(spec: ReleaseSpec, queries: Sequence[int]) -> list[Candidate]:
-    """The candidates that a domain may take; workloads and ranges have Gaussian noise, and their budget is a rho."""
-    noise, asked = spec.privacy.noise, list(spec.queries.values())
+def _allowed(planning: Planning, queries: Sequence[int]) -> list[Candidate]:
+    """The candidates that a domain may take; ranges have Gaussian noise, and their budget is a rho."""
+    noise, asked = planning.spec.privacy.noise, list(planning.spec.queries.values())
+    able = [each for each in CANDIDATES if planning.lowering.takes(each.form, queries)]
     if noise in ("auto", "knorm"):
-        gaussian = any(asked[at].marginals is not None or asked[at].ranges is not None for at in queries)
-        possible = [each for each in CANDIDATES if each.noise == "gaussian" or not gaussian]
+        ranged = any(asked[at].ranges is not None for at in queries)
+        possible = [each for each in able if each.noise == "gaussian" or not ranged]
         return [each for each in possible if noise == "auto" or each.form.knorm]
-    return [each for each in CANDIDATES if each.noise == noise and not each.form.knorm]
+    return [each for each in able if each.noise == noise and not each.form.knorm]
 
 
 def _nothing(errors: Sequence[PlanError], reasons: Mapping[str, None]) -> PlanError:

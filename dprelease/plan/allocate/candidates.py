@@ -43,8 +43,6 @@ class Candidate:
             return "exponential_top_k"
         if draft.choosing is not None:
             return "exponential_quantile"
-        if draft.part is not None:
-            return "discrete_gaussian"
         if draft.delta is not None:
             return "optimal_selection" if draft.coin and self.noise == "laplace" else f"{self.noise}_threshold"
         if draft.ball == "total":
@@ -94,17 +92,19 @@ class Candidate:
         return float(draft.gauge) * math.sqrt(shape if self.unit == "epsilon" else shape / 2)
 
 
-_JOINT = Form(joint_sums=True)
+_JOINT, _PURE = Form(joint_sums=True), Form(joint_sums=True, pure=True)
 
 # In the order in which a tie is decided: the plainest first.
 CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("discrete Laplace", Form(), "laplace", "epsilon"),
+    Candidate("discrete Laplace", Form(pure=True), "laplace", "epsilon"),
     Candidate("discrete Gaussian", Form(), "gaussian", "rho"),
-    Candidate("discrete Laplace, sums from means", _JOINT, "laplace", "epsilon"),
+    Candidate("discrete Laplace, sums from means", _PURE, "laplace", "epsilon"),
     Candidate("discrete Gaussian, sums from means", _JOINT, "gaussian", "rho"),
     Candidate("correlated Gaussian counts", Form(True, centred_counts=True), "gaussian", "rho"),
-    Candidate("K-norm counts, Laplace", Form(True, knorm=True), "laplace", "epsilon"),
+    Candidate("K-norm counts, Laplace", Form(True, knorm=True, pure=True), "laplace", "epsilon"),
     Candidate("K-norm counts, Gaussian", Form(True, knorm=True), "gaussian", "rho"),
-    Candidate("total and residual counts, Laplace", Form(True, knorm=True, residuals=True), "laplace", "epsilon"),
+    Candidate(
+        "total and residual counts, Laplace", Form(True, knorm=True, residuals=True, pure=True), "laplace", "epsilon"
+    ),
     Candidate("total and residual counts, Gaussian", Form(True, knorm=True, residuals=True), "gaussian", "rho"),
 )

@@ -29,10 +29,10 @@ from dprelease.plan.document import (
     Selecting,
     Step,
 )
+from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.queries import Lowered, Lowering
 from dprelease.plan.lower.ranges import LoweredRanges
 from dprelease.plan.lower.unscaled import UnscaledStep
-from dprelease.plan.lower.workloads import LoweredWorkload
 from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho

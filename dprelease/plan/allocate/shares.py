@@ -21,8 +21,8 @@ from typing import Literal
 
 from dprelease.noise import Law
 from dprelease.plan.allocate.candidates import Candidate
+from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.queries import Lowered, Term
-from dprelease.plan.lower.workloads import LoweredWorkload
 
 __all__ = ["Allocation", "blocks", "error_of", "even_split", "reach_of", "score_of", "shares_of"]
 
@@ -174,7 +174,27 @@ def reach_of(lowered: Lowered, term: Term) -> float:
 def error_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law]) -> float:
     """The total error of the queries that share, at the laws of their drafts' noise."""
     asked = [at for at in queries if lowered.goals[at].share is not None]
-    return math.fsum(weight * laws[at].variance for at, weight in _weights(lowered, asked).items())
+    pure = [term for term in lowered.terms if term.query in asked and _tables_alone(lowered, term) is not None]
+    others = [at for at in asked if at not in {term.query for term in pure}]
+    found = [weight * laws[at].variance for at, weight in _weights(lowered, others).items()]
+    for term in pure:
+        share, tables = lowered.goals[term.query].share or 0, len(lowered.asked[term.query].queries)  # type: ignore[union-attr]
+        found.append(float(share) * tables * _variance(lowered, term, laws))
+    return math.fsum(found)
+
+
+def _tables_alone(lowered: Lowered, term: Term) -> LoweredWorkload | None:
+    """The workload of a term, where it draws tables behind discrete Laplace noise."""
+    asked = lowered.asked[term.query]
+    return asked if isinstance(asked, LoweredWorkload) and asked.pure is not None else None
+
+
+def _variance(lowered: Lowered, term: Term, laws: Mapping[int, Law]) -> float:
+    """The variance of a measure, to first order; of tables behind discrete Laplace noise, exactly."""
+    pure = _tables_alone(lowered, term)
+    if pure is not None:
+        return pure.variance([laws[at].variance for at, _ in term.weights])
+    return sum(size * laws[at].variance for at, size in term.weights)
 
 
 def score_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law], allocation: Allocation) -> float:
@@ -193,7 +213,7 @@ def score_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law], 
         if goal is None or (goal.share is None and goal.budget is None):
             continue
         part = float(goal.share or 1) / terms[term.query]
-        variance = sum(size * laws[at].variance for at, size in term.weights)
+        variance = _variance(lowered, term, laws)
         score += part * math.log(max(variance, 1e-300))
         weight += part
     return score / weight

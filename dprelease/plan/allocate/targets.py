@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from dprelease.errors import PlanError
+from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums, normal_margin
+from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.queries import Lowered
-from dprelease.plan.lower.workloads import LoweredWorkload
 from dprelease.plan.resolve.grouping import expected_rows
 
 __all__ = ["floor_of"]
@@ -32,7 +33,11 @@ def floor_of(
     """
     planned = lowered.asked[query]
     if isinstance(planned, LoweredWorkload):
-        return _workload_floor(planned, confidence)
+        return (
+            _workload_floor(planned, confidence)
+            if planned.pure is None
+            else _tables_floor(planned, candidate, confidence)
+        )
     place = {draft.id: at for at, draft in enumerate(lowered.drafts)}
 
     def excess(budget: Fraction) -> float:
@@ -74,6 +79,19 @@ def _workload_floor(asked: LoweredWorkload, confidence: Fraction) -> Fraction:
     if smallest >= _ROUND**2:
         return rho
     return Fraction((normal_margin(confidence, Fraction(0)) * error) ** 2 * (1 + _CLOSE))  # too coarse to be normal
+
+
+def _tables_floor(asked: LoweredWorkload, candidate: Candidate, confidence: Fraction) -> Fraction:
+    """The least budget at which the worst cell of any table of discrete Laplace draws meets the target."""
+    (target,) = asked.planned.goal.targets.values()
+
+    def excess(budget: Fraction) -> float:
+        scales = [candidate.scale(draft, budget * (draft.part or 1)) for draft in asked.drafts]
+        laws = [draft.law(candidate.mechanism(draft), scale) for draft, scale in zip(asked.drafts, scales, strict=True)]
+        worst, design = asked.worst_at([law.variance for law in laws])
+        return laplace_reach(design, confidence) * math.sqrt(worst) / float(target)
+
+    return _least(excess, asked.planned.name)
 
 
 def _least(excess: Callable[[Fraction], float], name: str) -> Fraction:

@@ -9,6 +9,8 @@ from statistics import NormalDist
 
 from dprelease.catalog.table import Catalog
 from dprelease.estimate.ranges import variances_of
+from dprelease.estimate.workloads.design import Design
+from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
@@ -30,18 +32,20 @@ def outputs(
     confidence: Fraction,
 ) -> tuple[Output, ...]:
     """One line for every measure of every query, in published order; of a workload's table for its worst cell."""
+    designs = {each.name: design_of(each, catalog, steps) for each in workloads}
     variances = {
-        (each.name, *place): float(found.max())
-        for each in workloads
-        for place, found in cell_variances(design_of(each, catalog, steps)).items()
+        (name, *place): float(found.max())
+        for name, design in designs.items()
+        for place, found in cell_variances(design).items()
     }
+    reaches = {each.name: reach_of(each, designs[each.name], steps, confidence) for each in workloads}
     by_name = {each.name: each for each in workloads}
     found = []
     for query in queries:
         if query.workload is not None:
             workload = by_name[query.workload]
             variance = variances[workload.name, *workload.place(query.name)]
-            found.append(_reconciled(query, workload, variance, reach_of(workload, steps, confidence)))
+            found.append(_reconciled(query, workload, variance, reaches[workload.name]))
             continue
         if query.ranges is not None:
             found += [_summed(query, catalog, steps, confidence)]
@@ -100,8 +104,19 @@ def normal_margin(confidence: Fraction, smallest: Fraction = _NEARLY_NORMAL) -> 
     return math.sqrt(2 * math.log(2 / float(1 - confidence)))
 
 
-def reach_of(workload: Workload, steps: Mapping[str, Measured], confidence: Fraction) -> float:
-    """A margin of a reconciled number, in its standard errors; exact totals among its takes add nothing to either."""
+def reach_of(workload: Workload, design: Design, steps: Mapping[str, Measured], confidence: Fraction) -> float:
+    """A margin of a reconciled number, in its standard errors; exact totals among its takes add nothing to either.
+
+    Args:
+        workload: The workload.
+        design: What was drawn of it (``plan.design.workload_design.design_of``).
+        steps: By id.
+        confidence: Of the margin.
+    """
+    if any(
+        isinstance(step := steps[take.step], Step) and step.mechanism == "discrete_laplace" for take in workload.takes
+    ):
+        return laplace_reach(design, confidence)
     scales = (steps[take.step].scale for take in workload.takes)
     return normal_margin(confidence, min(scale for scale in scales if scale))
 

@@ -12,7 +12,7 @@ from dprelease.estimate.workloads.design import Axes
 from dprelease.plan.design.tree_variance import TreeShape, mean_variances
 from dprelease.plan.design.workload_cost import Part, Problem, beside, firm
 
-__all__ = ["even_tables", "given_shares", "joint_tables", "multiply", "residuals", "tables"]
+__all__ = ["even_tables", "given_shares", "joint_tables", "multiply", "residuals", "tables", "whole_parts"]
 
 Reals = npt.NDArray[np.float64]
 
@@ -46,7 +46,7 @@ def residuals(problem: Problem) -> list[Part]:
     values = np.sum(least * mean_variances(problem.shape, firm(2 * shares / few, told)), axis=0)
     scales = losses[-1] / least[-1][which] * costs[-1] / few[-1][which]
     each = np.sqrt(values[which] * scales)
-    return _parts(shares[:, which] * (each / each.sum()), [problem.incidence.residuals[i] for i in live], True)
+    return whole_parts(shares[:, which] * (each / each.sum()), [problem.incidence.residuals[i] for i in live], True)
 
 
 def tables(problem: Problem) -> list[Part]:
@@ -71,7 +71,7 @@ def tables(problem: Problem) -> list[Part]:
     kept = np.where(shares < _TINY / shares.size, 0, shares)
     if not ((problem.from_tables(kept) > 0) | problem.sure)[-1].all():  # with weights that are very far apart
         kept = shares
-    return _parts(kept / kept.sum(), problem.workload.sets, False)
+    return whole_parts(kept / kept.sum(), problem.workload.sets, False)
 
 
 def joint_tables(problem: Problem) -> list[Part]:
@@ -91,7 +91,7 @@ def joint_tables(problem: Problem) -> list[Part]:
 
     shares = _search(problem, left / left.sum(), of)
     shares[:-1][shares[:-1] < _TINY] = 0
-    return _parts(shares / shares.sum(), [sets[at]], False)
+    return whole_parts(shares / shares.sum(), [sets[at]], False)
 
 
 def even_tables(problem: Problem) -> list[Part]:
@@ -165,7 +165,7 @@ def multiply(
     return shares
 
 
-def _parts(shares: Reals, axes: Sequence[Axes], residual: bool) -> list[Part]:
+def whole_parts(shares: Reals, axes: Sequence[Axes], residual: bool) -> list[Part]:
     """Draws with exact shares: whole numbers of parts, by largest remainders, each at least one."""
     used = np.argwhere(shares > 0)
     wanted = shares[used[:, 0], used[:, 1]]

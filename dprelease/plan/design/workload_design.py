@@ -37,11 +37,19 @@ def lattice(step: Measured) -> int:
     return 1 if isinstance(step, Invariant) or step.residual is None else step.residual.divisor
 
 
+def _noise(step: Measured) -> float:
+    """The variance of one number of a draw, in counts squared."""
+    if not isinstance(step, Invariant) and step.mechanism == "discrete_laplace":
+        return step.law.variance
+    return (float(step.scale) / lattice(step)) ** 2
+
+
 def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Measured]) -> Design:
     """The design of a workload.
 
-    The variance of a draw is said to be the square of its scale, which bounds it (Canonne, Kamath and Steinke 2020,
-    Corollary 9); from scale 1 on it is that, but for 10^-7. An invariant has none.
+    The variance of a Gaussian draw is said to be the square of its scale, which bounds it (Canonne, Kamath and Steinke
+    2020, Corollary 9); from scale 1 on it is that, but for 10^-7. That of a discrete Laplace draw is the one of its
+    law. An invariant has none.
 
     Args:
         workload: The workload of the plan.
@@ -52,9 +60,8 @@ def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Measured
     taken = []
     for take in workload.takes:
         step = steps[take.step]
-        variance = (float(step.scale) / lattice(step)) ** 2
         residual = not isinstance(step, Invariant) and step.residual is not None
-        taken.append(WorkloadDraw(take.level, take.axes, residual, variance))
+        taken.append(WorkloadDraw(take.level, take.axes, residual, _noise(step)))
     return Design(
         sizes=tuple(table.column(column).cells for column in workload.attributes),
         tree=tree_of(catalog, workload.hierarchy, workload.levels, table),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dprelease.estimate.workloads.design import Axes, Design, StructuralZeros, Table, Tree, WorkloadDraw
+from dprelease.estimate.workloads.design import Design, StructuralZeros
 from dprelease.estimate.workloads.zeros import cell_variances, possible_cells
-from dprelease.plan.design.workload_strategy import Strategy, cost
+from dprelease.plan.design.workload_strategy import Strategy
 from dprelease.spec.fields.workloads import Minimize
 
 __all__ = ["Spared", "spared"]
@@ -30,16 +29,7 @@ class Spared:
     gain: float | None = None
 
 
-def spared(
-    strategy: Strategy,
-    zeros: StructuralZeros | None,
-    sizes: tuple[int, ...],
-    sets: tuple[Axes, ...],
-    minimize: Minimize,
-    *,
-    known: Sequence[Table],
-    replace_one: bool,
-) -> Spared:
+def spared(strategy: Strategy, zeros: StructuralZeros | None, design: Design, minimize: Minimize) -> Spared:
     """What the zeros of a workload are worth to the strategy that was chosen without them.
 
     The objective stays that without zeros, for comparisons with other strategies. A table of which no cell is possible
@@ -48,16 +38,13 @@ def spared(
     Args:
         strategy: Of which every table is determined; a workload with zeros has no levels.
         zeros: The zeros of the workload; None: it has none.
-        sizes: The number of keys of each attribute.
-        sets: The published marginals.
+        design: The draws of the strategy, with the variances that they have where its own variances hold, and what is
+            exact.
         minimize: What is made least.
-        known: The exact tables.
-        replace_one: The neighbouring relation.
     """
     if zeros is None or strategy.undetermined:
         return Spared(strategy)
-    design = _design(strategy, zeros, sizes, sets, known, replace_one)
-    found = cell_variances(design)
+    found, sets = cell_variances(design), design.sets
     means = np.zeros((1, len(sets)))
     number = np.zeros((1, len(sets)))
     for at, axes in enumerate(sets):
@@ -73,25 +60,3 @@ def spared(
     means.setflags(write=False)
     gain = math.sqrt(without / beside) if beside > 0 else None
     return Spared(replace(strategy, variances=means), gain if gain is not None and gain > 1 else None)
-
-
-def _design(
-    strategy: Strategy,
-    zeros: StructuralZeros,
-    sizes: tuple[int, ...],
-    sets: tuple[Axes, ...],
-    known: Sequence[Table],
-    replace_one: bool,
-) -> Design:
-    """At rho = 1: the variance of a draw is its squared sensitivity over twice its share (zCDP)."""
-    taken = [
-        WorkloadDraw(
-            part.level,
-            part.axes,
-            part.residual and bool(part.axes),
-            float(cost(part.axes, sizes, residual=part.residual, replace_one=replace_one, nodes=1) / (2 * part.share)),
-        )
-        for part in strategy.parts
-    ]
-    exact = [WorkloadDraw(level, axes, False, 0.0) for level, axes in known]
-    return Design(sizes, Tree.flat(), sets, (*taken, *exact), zeros)

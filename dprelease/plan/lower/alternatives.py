@@ -26,12 +26,14 @@ class Form:
             correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
         knorm: The counts of the same cells are hidden together by one K-norm draw, those of several queries too.
         residuals: That draw is one of a total with residuals, where there are so many counts that it has less noise.
+        pure: Workloads draw tables behind discrete Laplace noise, and not residuals behind Gaussian noise.
     """
 
     joint_sums: bool = False
     centred_counts: bool = False
     knorm: bool = False
     residuals: bool = False
+    pure: bool = False
 
 
 @dataclass(frozen=True)

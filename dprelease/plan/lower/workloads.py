@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+
+import numpy as np
 
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
 from dprelease.catalog.residual import Residual, grain_for, residual_sensitivity
@@ -16,18 +17,19 @@ from dprelease.catalog.sensitivity import limits_of, sensitivity
 from dprelease.catalog.table import Catalog
 from dprelease.errors import PlanError
 from dprelease.estimate.workloads.conditional import saying_all
-from dprelease.estimate.workloads.design import Design, StructuralZeros, Tree, WorkloadDraw
-from dprelease.estimate.workloads.zeros import cell_variances
+from dprelease.estimate.workloads.design import Design, Tree, WorkloadDraw
 from dprelease.measures.count import Count
 from dprelease.plan.design.workload_design import tree_of, zeros_in
 from dprelease.plan.design.workload_objective import aimed, lost
-from dprelease.plan.design.workload_strategy import Part, Strategy, cost
+from dprelease.plan.design.workload_pure import PureDraws, problem_of, pure_strategies
+from dprelease.plan.design.workload_strategy import Part, Strategy
 from dprelease.plan.design.workload_zeros import spared
 from dprelease.plan.document import Answer, PlannedQuery
 from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.pieces import in_pieces
 from dprelease.plan.document.workload import Take, Workload
 from dprelease.plan.lower.invariants import Known
+from dprelease.plan.lower.lowered_workload import LoweredWorkload, at_rho_one, draws_of
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import canonical_text
 from dprelease.privacy.unit import Neighboring
@@ -35,75 +37,21 @@ from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.queries import published_sets, workload_shares
 from dprelease.spec.fields.workloads import Minimize
 
-__all__ = ["LoweredWorkload", "check_known", "gained", "lowered_workload"]
+__all__ = ["check_known", "gained", "lowered_workload"]
 
 Axes = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class LoweredWorkload:
-    """A workload before its noise is chosen.
-
-    Attributes:
-        planned: What the plan says of it; its steps are named as the drafts are.
-        queries: One for each published table, in published order.
-        drafts: One for each draw.
-        strategies: What was chosen, then what was passed over, the best first.
-        weights: For each draft how its variance, in squared steps of its lattice, enters the mean variance of a table.
-        sizes: The number of keys of each attribute.
-        tree: The tree of the levels.
-        replace_one: The neighbouring relation.
-        rows: The rows of one unit, at most.
-        known: Its tables that are invariants.
-        gain: How many times the noise it would have without them, the root of how much more of what is made least;
-            None where it has none, or would leave a table open without them.
-        zeros: Its impossible key combinations.
-        spared: How many times the noise it would have without them; None where they are worth nothing.
-    """
-
-    planned: Workload
-    queries: tuple[PlannedQuery, ...]
-    drafts: tuple[UnscaledStep, ...]
-    strategies: tuple[Strategy, ...]
-    weights: tuple[float, ...]
-    sizes: tuple[int, ...]
-    tree: Tree
-    replace_one: bool
-    rows: int
-    known: tuple[Known, ...] = ()
-    gain: float | None = None
-    zeros: StructuralZeros | None = None
-    spared: float | None = None
-
-    @property
-    def name(self) -> str:
-        """The query's name."""
-        return self.planned.name
-
-    @property
-    def strategy(self) -> Strategy:
-        """The one that was chosen."""
-        return self.strategies[0]
-
-    def worst(self, strategy: Strategy) -> float:
-        """The largest variance of a cell of any table at rho = 1, in counts; at another rho divided by it."""
-        taken = tuple(
-            WorkloadDraw(part.level, part.axes, part.residual and bool(part.axes), self._variance(part))
-            for part in strategy.parts
-        )
-        exact = (WorkloadDraw(each.level, each.axes, False, 0.0) for each in self.known)
-        design = Design(self.sizes, self.tree, self.planned.sets, (*taken, *exact), self.zeros)
-        return max(float(each.max()) for each in cell_variances(design).values())
-
-    def _variance(self, part: Part) -> float:
-        """Of one number of a draw at rho = 1: its squared sensitivity over twice its share (zCDP)."""
-        nodes = self.tree.sizes[part.level]
-        reach = cost(part.axes, self.sizes, residual=part.residual, replace_one=self.replace_one, nodes=nodes)
-        return float(reach * self.rows**2 / (2 * part.share))
-
-
 def lowered_workload(
-    name: str, query: QuerySpec, goal: Goal, spec: ReleaseSpec, catalog: Catalog, known: tuple[Known, ...] = ()
+    name: str,
+    query: QuerySpec,
+    goal: Goal,
+    spec: ReleaseSpec,
+    catalog: Catalog,
+    known: tuple[Known, ...] = (),
+    *,
+    epsilon: float | None = None,
+    beside: LoweredWorkload | None = None,
 ) -> LoweredWorkload:
     """Choose the strategy of a query with marginals, and lay out its draws.
 
@@ -117,6 +65,8 @@ def lowered_workload(
         spec: Has the hierarchies, the neighbouring relation and what is done after the noise.
         catalog: The catalog of the same spec.
         known: Its tables that are invariants.
+        epsilon: About what it has: it draws tables behind discrete Laplace noise. None: its noise is Gaussian.
+        beside: The same with Gaussian noise, where it can have that.
 
     Raises:
         PlanError: The draws leave a table open (DPR-P106); or invariants leave nothing to draw, or would be changed by
@@ -135,9 +85,12 @@ def lowered_workload(
     shares = workload_shares(query, spec.hierarchies)
     relation = spec.privacy.neighboring
     tree = tree_of(catalog, query.levels, levels, table)
+    sizes = tuple(table.column(column).cells for column in attributes)
+    most_rows = _rows(Grouping(table=query.table, by=()), catalog)
+    at_epsilon = None if epsilon is None else epsilon / most_rows
     aim = partial(
-        aimed,
-        tuple(table.column(column).cells for column in attributes),
+        aimed if at_epsilon is None else partial(pure_strategies, epsilon=at_epsilon),
+        sizes,
         tree,
         sets,
         query.marginals.minimize,
@@ -149,7 +102,8 @@ def lowered_workload(
     )
     found = unaided = aim()
     if known:
-        found = aim(known=[(each.level, each.axes) for each in known], blind=unaided)
+        beside_it = {"blind": unaided} if at_epsilon is None else {}
+        found = aim(known=[(each.level, each.axes) for each in known], **beside_it)
     workload = Workload(
         name=name,
         title=query.title or name,
@@ -172,19 +126,24 @@ def lowered_workload(
         complete=tuple({*attributes, *levels}),  # levels above the lowest follow from it: one staging for all
         zeros=name if name in catalog.zeros else None,
     )
-    sizes = tuple(table.column(column).cells for column in attributes)
     check_known(workload, found[0], known)
     gain = gained(unaided[0], found[0], query.marginals.minimize) if known else None
     zeros = zeros_in(catalog, name, attributes)
-    helped = spared(
-        found[0],
-        zeros,
-        sizes,
-        sets,
-        query.marginals.minimize,
-        known=[(each.level, each.axes) for each in known],
-        replace_one=relation is Neighboring.REPLACE_ONE,
+    replace_one = relation is Neighboring.REPLACE_ONE
+    pure = (
+        None
+        if at_epsilon is None
+        else _tables(found[0], sizes, tree, sets, query.marginals.minimize, known, replace_one)
     )
+    at_one = (
+        at_rho_one(found[0].parts, sizes, tree, replace_one)
+        if pure is None or at_epsilon is None
+        else pure.noise(np.array([float(part.share) for part in found[0].parts]), at_epsilon).tolist()
+    )
+    exact = [WorkloadDraw(each.level, each.axes, False, 0.0) for each in known]
+    taken = (*draws_of(found[0], at_one), *exact)
+    plain = found[0]
+    helped = spared(plain, zeros, Design(sizes, tree, sets, taken, zeros), query.marginals.minimize)
     found = (helped.strategy, *found[1:])
     drafts = tuple(_draft(workload, part, rows, catalog, relation) for part in found[0].parts)
     if found[0].undetermined:
@@ -203,16 +162,35 @@ def lowered_workload(
         strategies=found,
         weights=tuple(
             mean / len(drafts) * 2 * float(draft.part or 0) / float(draft.sensitivity.l2_squared) for draft in drafts
-        ),
+        )
+        if pure is None
+        else tuple(mean / len(drafts) / each for each in at_one),
         sizes=sizes,
         tree=tree,
-        replace_one=relation is Neighboring.REPLACE_ONE,
-        rows=_rows(Grouping(table=query.table, by=()), catalog),
+        replace_one=replace_one,
+        rows=most_rows,
         known=known,
         gain=gain,
         zeros=zeros,
         spared=helped.gain,
+        minimize=query.marginals.minimize,
+        pure=pure,
+        exchange=mean / lost(plain, query.marginals.minimize) if beside is None else beside.exchange,
     )
+
+
+def _tables(
+    strategy: Strategy,
+    sizes: Axes,
+    tree: Tree,
+    sets: tuple[Axes, ...],
+    minimize: Minimize,
+    known: Sequence[Known],
+    replace_one: bool,
+) -> PureDraws:
+    """What the tables of a strategy of discrete Laplace noise tell, for the aim."""
+    problem = problem_of(sizes, tree, sets, minimize, [(each.level, each.axes) for each in known], replace_one)
+    return PureDraws.of(problem, [(part.level, part.axes) for part in strategy.parts], replace_one)
 
 
 def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring) -> UnscaledStep:

@@ -31,8 +31,9 @@ from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, R
 from dprelease.plan.verify.factor import expected_of_sums
 from dprelease.plan.verify.reach import require
 
-__all__ = ["check_outputs", "figure", "worst_variances"]
+__all__ = ["check_outputs", "covers", "figure", "worst_variances"]
 
+_BLUR = 0.015  # standard errors, by which a law is widened before it is inverted
 _TOLERANCE = 1e-9  # of a figure that is worked out in floats, on one machine or another
 
 
@@ -146,12 +147,103 @@ def worst_variances(
     return {place: float(each.max()) for place, each in totals.items()}
 
 
+def covers(
+    workload: Workload, catalog: Catalog, steps: Mapping[str, Measured], axes: Axes, margin: float, alpha: float
+) -> bool:
+    """Whether a number of a table of discrete Laplace draws is within the margin as often as its confidence says.
+
+    Two ways to see that are tried, beside Chebyshev's inequality. Of any weights: the generating function of a draw of
+    variance v is 1 / (1 - v (cosh x - 1)), and that of all is at most the one of a single draw of the least variance
+    (``estimate.workloads.tails``), so that Chernoff's bound of that holds. Drawn at the lowest level, without
+    impossible combinations: the number is a sum of draws with known weights, and the sum S + U, U being four uniform
+    numbers in ``_BLUR / 4`` each, is further away than margin - ``_BLUR`` whenever S is further away than the margin.
+    Its law is inverted from its characteristic function.
+
+    A cell of a table D has in a cell of A the weight cov(T_A, T_D) / v_D, T being least squares: what is left of a draw
+    when its own estimate is taken off has nothing to do with any estimate.
+
+    Args:
+        workload: The workload of a plan, of whose draws all have discrete Laplace noise.
+        catalog: The catalog of the same plan.
+        steps: By id.
+        axes: The attributes of the table.
+        margin: In standard errors of the number.
+        alpha: What the confidence leaves.
+    """
+    table = catalog.tables[workload.table]
+    sizes = tuple(table.column(name).cells for name in workload.attributes)
+    takes = [_taken(take.level, take.axes, steps[take.step], sizes) for take in workload.takes]
+    drawn = [take for take in takes if take.variance]
+    if margin**2 * alpha >= 1 or not drawn:
+        return True
+    least = min(take.variance for take in drawn)
+    rates = np.linspace(0, 1, 4001)[1:-1] * math.sqrt(least) * math.acosh(1 + 1 / least)
+    left = 1 - least * (np.cosh(rates / math.sqrt(least)) - 1)
+    if float(np.min(np.log(2 / left) - rates * margin)) <= math.log(alpha) + _TOLERANCE:
+        return True
+    if any(take.level < max(1, len(workload.levels)) - 1 for take in takes) or workload.name in catalog.zeros:
+        return False
+    parents = catalog.hierarchies[workload.hierarchy].parents if workload.hierarchy else ()
+    found = _weights(workload.sets, axes, takes, sizes)
+    return all(
+        _outside([(one, variance, number * below) for one, variance, number in found], least, margin, alpha) <= alpha
+        for below in _lowest_below(parents)
+    )
+
+
+def _lowest_below(parents: Sequence[Sequence[int]]) -> set[int]:
+    """How many nodes of the lowest level any node has: every one is followed up to the top."""
+    found, above = {1}, list(range(len(parents[-1]))) if parents else []
+    for each in reversed(parents):
+        above = [each[node] for node in above]
+        found |= set(Counter(above).values())
+    return found
+
+
+def _weights(
+    sets: Sequence[Axes], axes: Axes, takes: Sequence[WorkloadDraw], sizes: Sequence[int]
+) -> list[tuple[float, float, int]]:
+    """Of each kind of cell of each draw: its weight in a cell of a table, the variance, how many cells there are."""
+    precisions, found = _precisions(sets, takes, sizes, 1 + max(take.level for take in takes)), []
+    for take in takes:
+        both = [i for i in take.axes if i in axes]
+        apart = {j: sizes[j] for j in (*take.axes, *axes)}
+        for agree in _subsets(tuple(both)) if take.variance else ():
+            covariance = 0.0
+            for b in _subsets(tuple(both)):
+                spread = math.prod(apart[j] for own in (axes, take.axes) for j in own if j not in b)
+                signs = math.prod((i in agree) - 1 / sizes[i] for i in b)
+                covariance += signs / spread / precisions[b][-1]
+            number = math.prod(sizes[j] - (j in both) for j in take.axes if j not in agree)
+            found.append((covariance / take.variance, take.variance, number))
+    return found
+
+
+def _outside(weights: Sequence[tuple[float, float, int]], least: float, margin: float, alpha: float) -> float:
+    """At most the probability that a sum of discrete Laplace draws is further away than so many standard errors."""
+    error = math.sqrt(math.fsum(number * weight**2 * variance for weight, variance, number in weights))
+    if not error:
+        return 0.0
+    rate = math.sqrt(least) * math.acosh(1 + 1 / (2 * least))
+    period = 2 * margin + 2 + 40 / rate  # what comes round again is below exp(-30)
+    last = 4 / _BLUR * (0.16 * 1000 / alpha) ** 0.25  # what is left out beyond is below alpha / 1000
+    at = np.arange(1, math.ceil(last * period / (2 * math.pi)) + 1) * (2 * math.pi / period)
+    law = np.sinc(at * _BLUR / 4 / math.pi) ** 4
+    for weight, variance, number in weights:
+        law /= (1 + 2 * variance * np.sin(weight / error * at / 2) ** 2) ** number
+    edge = margin - _BLUR
+    inside = 2 * edge / period + float(np.sum(2 * np.sin(at * edge) * law * 2 / (at * period)))
+    return 1 - inside + alpha / 1000 + math.exp(-30)
+
+
 def _subsets(axes: Axes) -> list[Axes]:
     return [found for size in range(len(axes) + 1) for found in combinations(axes, size)]
 
 
 def _taken(level: int, axes: Axes, step: Measured, sizes: Sequence[int]) -> WorkloadDraw:
-    """The variance of noise is at most the square of its scale; an invariant has none."""
+    """The variance of Gaussian noise is at most the square of its scale; an invariant has none."""
+    if not isinstance(step, Invariant) and step.mechanism == "discrete_laplace":
+        return WorkloadDraw(level, axes, False, 1 / (2 * math.sinh(1 / (2 * float(step.scale))) ** 2))
     residual = None if isinstance(step, Invariant) else step.residual
     divisor = 1 if residual is None else residual.grain * math.prod(sizes[i] for i in axes)
     return WorkloadDraw(level, axes, residual is not None, (float(step.scale) / divisor) ** 2)

@@ -311,7 +311,8 @@ def _check_step(plan: ReleasePlan, workload: Workload, level: int, step: Step) -
     unbounded = aggregate.max_groups is None and aggregate.max_rows_per_group is None
     counts = aggregate.quantity.kind == "rows" and aggregate.quantity.where is None
     require(whole and unbounded and counts, f"{step.id} is in pieces and no plain count of complete rows")
-    require(step.mechanism == "discrete_gaussian", f"{step.id} is in pieces behind noise that is not independent")
+    independent = step.mechanism in ("discrete_gaussian", "discrete_laplace")
+    require(independent, f"{step.id} is in pieces behind noise that is not independent")
     alone = not step.joined and step.gauge is None and step.choosing is None and step.selecting is None
     require(alone, f"{step.id} is in pieces and of another kind, too")
     inside = step.residual is None or 0 not in step.residual.axes

@@ -13,7 +13,7 @@ from fractions import Fraction
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Zeros
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
-from dprelease.plan.verify.accuracy import figure, worst_variances
+from dprelease.plan.verify.accuracy import covers, figure, worst_variances
 from dprelease.plan.verify.factor import half_width
 from dprelease.plan.verify.loss import cost_within
 from dprelease.plan.verify.reach import require
@@ -108,7 +108,9 @@ def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Mea
     require(step.aggregate.quantity == Quantity(kind="rows"), f"{step.id} counts something else than rows")
     if isinstance(step, Invariant):
         return
-    require(step.mechanism == "discrete_gaussian" and not step.joined, f"{step.id} is no draw of a workload")
+    plain = step.mechanism == "discrete_laplace" and step.residual is None
+    drawn = (plain or step.mechanism == "discrete_gaussian") and not step.joined and step.factor is None
+    require(drawn, f"{step.id} is no draw of a workload")
     if step.residual is not None:
         last = tuple(range(len(grouping.by) - len(axes), len(grouping.by)))
         require(step.residual.axes == last and bool(axes), f"{step.id} is the residual of other attributes")
@@ -126,6 +128,9 @@ def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
         require(within, f"{workload.name} costs more than its own budget")
     found = worst_variances(workload, plan.catalog, steps)
     require(all(map(math.isfinite, found.values())), f"{workload.name} draws too little for its tables")
+    kinds = {step.mechanism for step in own}
+    require(len(kinds) == 1, f"{workload.name} has draws of two kinds of noise")
+    laplace = kinds == {"discrete_laplace"}
     reach = half_width(plan, min(steps[take.step].scale for take in workload.takes if steps[take.step].scale))
     told = {output.query: output for output in plan.outputs}
     for name in workload.tables:
@@ -133,10 +138,16 @@ def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
         require(name in told, f"{name} has no accuracy")
         require(told[name].steps == tuple(take.step for take in workload.takes), f"{name} is told of other steps")
         enough = figure(told[name].standard_error, name) >= Fraction(error * (1 - _TOLERANCE))
-        wide = figure(told[name].margin, name) >= Fraction(reach * error * (1 - _TOLERANCE))
+        margin = figure(told[name].margin, name)
+        if laplace:
+            ratio, alpha = float(margin) / error if error else math.inf, float(1 - plan.publish.confidence)
+            wide = covers(workload, plan.catalog, steps, workload.place(name)[1], ratio, alpha)
+        else:
+            wide = margin >= Fraction(reach * error * (1 - _TOLERANCE))
         require(enough and wide, f"{name} is told to be more accurate than it is")
+        least = margin if laplace else Fraction(reach * error * (1 - _TOLERANCE))
         for label, target in workload.goal.targets.items():
-            met = label == workload.measure and Fraction(reach * error * (1 - _TOLERANCE)) <= target
+            met = label == workload.measure and least <= target
             require(met, f"{name} misses its target")
 
 

@@ -72,7 +72,6 @@ def check_workload(spec: ReleaseSpec, name: str, query: QuerySpec, table: TableS
     nests = check_levels(spec, query, table, at, findings)
     _check_measure(spec, query, at, findings)
     check_pin(spec, query, at, findings)
-    check_gaussian(spec, (*at, "marginals"), "DPR-S661", "one query for each table", findings)
     if not _sound(marginals) or _too_many(name, query, spec.hierarchies, findings):
         return
     if nests:
