@@ -18,13 +18,12 @@ from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.document.workload import Workload
 from dprelease.plan.lower.alternatives import Asked, Form, Group, forms_taken
-from dprelease.plan.lower.invariants import Known, invariants_of, known_to
+from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
 from dprelease.plan.lower.unscaled import UnscaledStep, additive, choice, joint, ranking, selection
-from dprelease.plan.lower.workloads import lowered_workload
+from dprelease.plan.lower.workloads import lowered_with_each_noise
 from dprelease.plan.resolve.grouping import both, expected_rows, goal_of, grouping_of, planned_measures
-from dprelease.privacy.budget import Budget
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 
@@ -32,7 +31,6 @@ __all__ = ["KEYS", "LIST", "Lowered", "Lowering", "Term", "step_id", "word"]
 
 KEYS, LIST = "(keys)", "(list)"  # what a selection and a ranking answer; no measure can have such a name
 _MOST_JOINED = 240  # numbers per cell in one K-norm draw
-_MOST_PURE = 100  # tables of a workload for which discrete Laplace noise is tried beside Gaussian noise
 _SELECTING = Fraction(1, 2)  # of the release's delta, for all selections of keys together
 
 
@@ -124,7 +122,7 @@ class Lowering:
             table = catalog.tables[query.table]
             if query.marginals is not None:
                 known = known_to(name, query, spec, catalog, invariants)
-                workloads[name] = _of_each_noise(name, spec, catalog, known)
+                workloads[name] = lowered_with_each_noise(name, spec, catalog, known)
                 continue
             groupings[name] = grouping_of(query, catalog)
             measures[name] = planned_measures(query, table)
@@ -378,37 +376,6 @@ def _in_parts(keys: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int
     number = -(-len(keys) // most)
     ends = [len(keys) * part // number for part in range(number + 1)]
     yield from (keys[start:end] for start, end in pairwise(ends))
-
-
-def _of_each_noise(
-    name: str, spec: ReleaseSpec, catalog: Catalog, known: tuple[Known, ...]
-) -> Mapping[bool, LoweredWorkload]:
-    """A workload for each noise that it can have: with discrete Laplace noise (True), and Gaussian noise (False).
-
-    Beside Gaussian noise, tables behind discrete Laplace noise are tried where they are few: the noise of T draws goes
-    with T, and that of Gaussian ones with its square root.
-    """
-    query, privacy, found = spec.queries[name], spec.privacy, dict[bool, LoweredWorkload]()
-    goal = goal_of(query, privacy.budget.delta)
-    if privacy.noise != "laplace" and privacy.budget.delta:
-        found[False] = lowered_workload(name, query, goal, spec, catalog, known)
-    if privacy.noise != "gaussian":
-        beside = found.get(False)
-        epsilon = _epsilon_of(name, spec)
-        if beside is None or len(beside.queries) <= _MOST_PURE:
-            pure = lowered_workload(name, query, goal, spec, catalog, known, epsilon=epsilon, beside=beside)
-            found[True] = pure
-    return found
-
-
-def _epsilon_of(name: str, spec: ReleaseSpec) -> float:
-    """About what a query has: its own epsilon, or its share of what is shared; of a rho, that of one pure draw."""
-    own = spec.queries[name].budget
-    budget = spec.privacy.budget if own is None else Budget(epsilon=own.epsilon, rho=own.rho)
-    whole = budget.epsilon if budget.epsilon is not None else sqrt_up(2 * (budget.rho or Fraction(1)))
-    goals = {each: goal_of(query, spec.privacy.budget.delta) for each, query in spec.queries.items()}
-    shares = {each: goal.share for each, goal in goals.items() if goal.share is not None}
-    return float(whole * shares[name] / sum(shares.values()) if name in shares else whole)
 
 
 def word(quantities: Sequence[Quantity]) -> str:

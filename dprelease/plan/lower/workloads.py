@@ -6,7 +6,8 @@ Where some tables are known exactly, it also checks what must be true then, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -24,22 +25,24 @@ from dprelease.plan.design.workload_objective import aimed, lost
 from dprelease.plan.design.workload_pure import PureDraws, problem_of, pure_strategies
 from dprelease.plan.design.workload_strategy import Part, Strategy
 from dprelease.plan.design.workload_zeros import spared
-from dprelease.plan.document import Answer, PlannedQuery
-from dprelease.plan.document.goal import Goal
+from dprelease.plan.document import Answer, Goal, PlannedQuery
 from dprelease.plan.document.pieces import in_pieces
 from dprelease.plan.document.workload import Take, Workload
 from dprelease.plan.lower.invariants import Known
 from dprelease.plan.lower.lowered_workload import LoweredWorkload, at_rho_one, draws_of
 from dprelease.plan.lower.unscaled import UnscaledStep
-from dprelease.plan.resolve.grouping import canonical_text
+from dprelease.plan.resolve.grouping import canonical_text, goal_of
+from dprelease.privacy.budget import Budget
+from dprelease.privacy.rounding import sqrt_up
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.queries import published_sets, workload_shares
 from dprelease.spec.fields.workloads import Minimize
 
-__all__ = ["check_known", "gained", "lowered_workload"]
+__all__ = ["check_known", "gained", "lowered_with_each_noise", "lowered_workload"]
 
 Axes = tuple[int, ...]
+_MOST_PURE = 100  # tables of a workload for which discrete Laplace noise is tried beside Gaussian noise
 
 
 def lowered_workload(
@@ -310,3 +313,34 @@ def gained(unaided: Strategy, found: Strategy, minimize: Minimize) -> float | No
     """
     without, beside = lost(unaided, minimize), lost(found, minimize)
     return math.sqrt(without / beside) if math.isfinite(without) and beside > 0 else None
+
+
+def lowered_with_each_noise(
+    name: str, spec: ReleaseSpec, catalog: Catalog, known: tuple[Known, ...]
+) -> Mapping[bool, LoweredWorkload]:
+    """A workload for each noise that it can have: with discrete Laplace noise (True), and Gaussian noise (False).
+
+    Beside Gaussian noise, tables behind discrete Laplace noise are tried where they are few: the noise of T draws goes
+    with T, and that of Gaussian ones with its square root.
+    """
+    query, privacy, found = spec.queries[name], spec.privacy, dict[bool, LoweredWorkload]()
+    goal = goal_of(query, privacy.budget.delta)
+    if privacy.noise != "laplace" and privacy.budget.delta:
+        found[False] = lowered_workload(name, query, goal, spec, catalog, known)
+    if privacy.noise != "gaussian":
+        beside = found.get(False)
+        epsilon = _epsilon_of(name, spec)
+        if beside is None or len(beside.queries) <= _MOST_PURE:
+            pure = lowered_workload(name, query, goal, spec, catalog, known, epsilon=epsilon, beside=beside)
+            found[True] = pure
+    return found
+
+
+def _epsilon_of(name: str, spec: ReleaseSpec) -> float:
+    """About what a query has: its own epsilon, or its share of what is shared; of a rho, that of one pure draw."""
+    own = spec.queries[name].budget
+    budget = spec.privacy.budget if own is None else Budget(epsilon=own.epsilon, rho=own.rho)
+    whole = budget.epsilon if budget.epsilon is not None else sqrt_up(2 * (budget.rho or Fraction(1)))
+    goals = {each: goal_of(query, spec.privacy.budget.delta) for each, query in spec.queries.items()}
+    shares = {each: goal.share for each, goal in goals.items() if goal.share is not None}
+    return float(whole * shares[name] / sum(shares.values()) if name in shares else whole)
