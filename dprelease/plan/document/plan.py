@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.table import Catalog, Column
+from dprelease.errors import UnsupportedEvent
 from dprelease.formats import USUAL, FormatName
 from dprelease.measures import AnyMeasure
 from dprelease.plan.document.account import Account
@@ -295,8 +296,14 @@ class ReleasePlan(GrownValue):
     @property
     def is_older(self) -> bool | None:
         """Whether it was made before the losses of pure noise were read exactly; None: no figure of it says so."""
-        told, now = self.loss.get("zcdp"), ACCOUNTANTS["zcdp"]
-        return None if told is None else told.epsilon > now.epsilon(self.event, told.delta) * (1 + Fraction(1, 10**9))
+        told = self.loss.get("zcdp")
+        if told is None:
+            return None
+        try:
+            today = ACCOUNTANTS["zcdp"].epsilon(self.event, told.delta)
+        except UnsupportedEvent:  # a figure that no theorem gives says nothing of when it was made
+            return None
+        return told.epsilon > today * (1 + Fraction(1, 10**9))
 
     def batches(self, *, whole: bool = False) -> tuple[Batch, ...]:
         """Steps and invariants that share one pass over a table; at most 50 of them each.
