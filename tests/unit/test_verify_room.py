@@ -24,7 +24,8 @@ planned = cache(plan_of)
 def of(mechanism: str, scale: Fraction, parts: int = 1) -> Step:
     step = planned().steps[0]
     joined = tuple(step.aggregate.quantity.model_copy(update={"column": str(i)}) for i in range(parts - 1))
-    return step.model_copy(update={"mechanism": mechanism, "scale": scale, "joined": joined})
+    gauge = Fraction(1) if mechanism in JOINT_MECHANISMS else None
+    return step.model_copy(update={"mechanism": mechanism, "scale": scale, "joined": joined, "gauge": gauge})
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
