@@ -20,7 +20,7 @@ from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.load import load
 
-NOISES = ("auto", "laplace", "gaussian")
+NOISES = ("auto", "laplace", "gaussian", "knorm")
 COMPOSITIONS: tuple[Composition, ...] = ("zcdp", "zcdp", "basic", "pld")
 NEARLY = Fraction(10**5 + 1, 10**5)
 WIDE = (Fraction(1), Fraction(3, 2), Fraction(4))
