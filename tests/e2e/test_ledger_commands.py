@@ -70,7 +70,7 @@ def test_status_log_check_and_export(released: Path, tmp_path: Path) -> None:
     assert "had it been fixed in advance (grants nothing)" in words
     assert f"{found['fits']} more release(s) like the last one fit" in words
     kinds = [each["kind"] for each in told(released, "log", "--release", "survey/2024")["entries"]]
-    assert kinds == ["reserve", "source", *["measure"] * 5, "close"]
+    assert kinds == ["reserve", "source", *["measure"] * 4, "close"]
     assert len(told(released, "log", "--last", "2")["entries"]) == 2
     assert [each["kind"] for each in told(released, "log", "--kind", "open", "--account", "people")["entries"]] == [
         "open"
