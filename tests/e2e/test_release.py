@@ -30,7 +30,7 @@ def test_a_release_from_spec_to_verified_bundle(tmp_path: Path) -> None:
     assert "valid" in command(tmp_path, "validate", "spec.yaml")
     assert "discrete gaussian" in command(tmp_path, "plan", "spec.yaml")
     first = installed(tmp_path, "run", "spec.yaml", "--direct")
-    assert "5 steps drawn, 0 reused" in first
+    assert "4 steps drawn, 0 reused" in first
     bundle = tmp_path / "releases" / "survey" / "2024"
     before = {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
     assert "nothing drawn, nothing spent" in command(tmp_path, "run", "spec.yaml", "--direct")
@@ -41,7 +41,7 @@ def test_a_release_from_spec_to_verified_bundle(tmp_path: Path) -> None:
     status = json.loads(command(tmp_path, "ledger", "status", "--json"))
     assert status["accounts"][0]["releases"] == 1
     assert (
-        len(json.loads(command(tmp_path, "ledger", "log", "--json"))["entries"]) == 3 + 1 + 5 + 1
+        len(json.loads(command(tmp_path, "ledger", "log", "--json"))["entries"]) == 3 + 1 + 4 + 1
     )  # place, account, charge; source; steps; end
 
 
@@ -84,7 +84,7 @@ def test_a_frozen_plan_runs_and_goes_stale(tmp_path: Path) -> None:
     command(tmp_path, "run", "other.yaml", "--direct")
     assert "account people moved" in command(tmp_path, "run", "plan.json", "--direct", code=3)
     command(tmp_path, "plan", "spec.yaml", "--out", "plan.json")
-    assert "5 steps drawn" in command(tmp_path, "run", "plan.json", "--direct")
+    assert "4 steps drawn" in command(tmp_path, "run", "plan.json", "--direct")
 
 
 def test_a_plan_edited_by_hand_is_refused(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_canary_in_the_data_reaches_no_file_and_no_stream(tmp_path: Path) -> N
 def test_through_prefect_the_same_release_and_no_canary_in_its_home(tmp_path: Path) -> None:
     small_project(tmp_path)
     said = installed(tmp_path, "run", "spec.yaml")
-    assert "5 steps drawn" in said
+    assert "4 steps drawn" in said
     assert "nothing drawn, nothing spent" in installed(tmp_path, "run", "spec.yaml")
     assert (tmp_path / "state" / "prefect" / "prefect.db").stat().st_size > 0
     assert str(CANARY) not in said
@@ -191,7 +191,7 @@ def test_the_loser_of_two_runs_says_who_holds_the_release(tmp_path: Path) -> Non
             assert str(winner.pid) in err
     log = json.loads(command(tmp_path, "ledger", "log", "--json"))["entries"]
     assert [entry["kind"] for entry in log].count("reserve") == 1
-    assert [entry["kind"] for entry in log].count("measure") == 5
+    assert [entry["kind"] for entry in log].count("measure") == 4
 
 
 def kill_and_resume(folder: Path, moment: float, *how: str) -> None:
@@ -204,7 +204,7 @@ def kill_and_resume(folder: Path, moment: float, *how: str) -> None:
     before = {entry.body["step"]: entry.body["digest"] for entry in ledger.entries() if entry.kind == "measure"}
     (command if "--direct" in how else installed)(folder, "run", "spec.yaml", *how)
     after = [(entry.body["step"], entry.body["digest"]) for entry in ledger.entries() if entry.kind == "measure"]
-    assert len(after) == len(dict(after)) == 5
+    assert len(after) == len(dict(after)) == 4
     assert {step: digest for step, digest in after if step in before} == before
     assert ledger.check() == ()
     assert sum(entry.kind == "reserve" for entry in ledger.entries()) == 1
