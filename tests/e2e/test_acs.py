@@ -71,7 +71,7 @@ def test_every_count_is_where_the_law_says(bundle: Path) -> None:
         assert len(rows) == len(truth)
         for row in rows:
             assert abs(int(row[measure]) - truth[tuple(row[key] for key in keys)]) <= margin
-        assert margin < 60  # tight enough to see a wrong filter
+        assert margin < 80  # tight enough to see a wrong filter; noise of joined counts has longer tails
 
 
 def test_means_of_clipped_incomes_lie_within_wide_margins(bundle: Path) -> None:
