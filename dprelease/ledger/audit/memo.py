@@ -80,7 +80,7 @@ class Memo:
     """Remembers by content, so that nothing here can be out of date."""
 
     def __init__(self) -> None:
-        self._prices: dict[tuple[Terms, str], tuple[Spent, Spent]] = {}
+        self._prices: dict[tuple[Terms, str, bool], Spent] = {}
         self._losses: dict[tuple[Terms, Spent, Fraction], Loss] = {}
 
     def price(self, terms: Terms, digest: str, events: Composed, told: Spent | None) -> Spent:
@@ -88,11 +88,17 @@ class Memo:
 
         An entry that leaves it to be worked out is older than today's price.
         """
-        key = (terms, digest)
-        if key not in self._prices:
-            self._prices[key] = spent_on(terms, events), spent_before(terms, events)
-        now, before = self._prices[key]
+        now = self._price(terms, digest, events, before=False)
+        if told == now:
+            return now
+        before = self._price(terms, digest, events, before=True)
         return before if told in (None, before) else now
+
+    def _price(self, terms: Terms, digest: str, events: Composed, *, before: bool) -> Spent:
+        key = (terms, digest, before)
+        if key not in self._prices:
+            self._prices[key] = (spent_before if before else spent_on)(terms, events)
+        return self._prices[key]
 
     def loss(self, terms: Terms, spent: Spent, delta: Fraction) -> Loss:
         """A total as (epsilon, delta)."""

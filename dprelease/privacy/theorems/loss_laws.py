@@ -112,7 +112,6 @@ class Triple(_Summed):
     The pair of docs/proofs/tight-rho.md, section 3.
     """
 
-    counts: Array
     size: Array
     top: Array
 
@@ -144,7 +143,6 @@ class Pair(Family):
     total with residuals is one such pair (docs/proofs/total-residual.md).
     """
 
-    counts: Array
     size: Array
     small: Array
     gap: Array

@@ -11,11 +11,11 @@ function of many orders at once, which is what a search reads. An order ``a`` is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,28 +102,46 @@ class Curve:
         return _Stack((self,))
 
 
+class _Terms(NamedTuple):
+    """All terms of one kind, of several curves.
+
+    Attributes:
+        curve: From excesses of shape (orders, 1) and the values to the curves, shape (orders, terms).
+        values: What a curve follows from, each of shape (terms,); the first one is the pure epsilon.
+        counts: How many draws each term stands for, shape (terms,).
+        rho: A rho of each term, shape (terms,): no term is above it at any order.
+        segments: See ``_segments``.
+    """
+
+    curve: Callable[..., Floats]
+    values: tuple[Floats, ...]
+    counts: Floats
+    rho: Floats
+    segments: tuple[NDArray[np.intp], NDArray[np.intp]]
+
+    @classmethod
+    def of(
+        cls, curves: Sequence[Curve], name: str, curve: Callable[..., Floats], rho: Callable[..., Floats]
+    ) -> _Terms | None:
+        """Those under a name of ``Curve``; None if there are none."""
+        each = [getattr(one, name) for one in curves]
+        if not any(each):
+            return None
+        *values, counts = map(_floats, zip(*(term for terms in each for term in terms), strict=True))
+        return cls(curve, tuple(values), counts, rho(*values), _segments([len(terms) for terms in each]))
+
+
 class _Stack:
     """Several curves side by side, so that all terms of all of them are evaluated in a few numpy calls."""
 
     def __init__(self, curves: Sequence[Curve]) -> None:
         self.slopes = np.array([float(curve.slope) for curve in curves])
-        laplace = [term for curve in curves for term in curve.laplace]
-        self.epsilon, self.step, self.count = (_floats(each[k] for each in laplace) for k in range(3))
-        ranges = [term for curve in curves for term in curve.ranges]
-        self.span, self.span_count = (_floats(each[k] for each in ranges) for k in range(2))
-        triples = [term for curve in curves for term in curve.triples]
-        self.size, self.top, self.size_count = (_floats(each[k] for each in triples) for k in range(3))
-        pairs = [term for curve in curves for term in curve.pairs]
-        self.large, self.small, self.alike, self.pair_count = (_floats(each[k] for each in pairs) for k in range(4))
-        self.pairs_of = _segments([len(curve.pairs) for curve in curves])
-        self.laplace_of = _segments([len(curve.laplace) for curve in curves])
-        self.ranges_of = _segments([len(curve.ranges) for curve in curves])
-        self.triples_of = _segments([len(curve.triples) for curve in curves])
+        self.kinds = [found for kind in _kinds() if (found := _Terms.of(curves, *kind)) is not None]
         self.worst = [(row, each) for row, curve in enumerate(curves) for each in curve.worst]
         choices = [choice for _, each in self.worst for choice in each.choices]
         self.starts = np.cumsum([0, *(len(each.choices) for _, each in self.worst)])
         self.children: _Stack | None = _Stack(choices) if choices else None
-        self.terms: int = len(laplace) + len(ranges) + len(triples) + len(pairs)
+        self.terms: int = sum(len(kind.counts) for kind in self.kinds)
         self.terms += self.children.terms if self.children else 0
 
     def values(self, excess: Floats, pad: float = 0.0) -> Floats:
@@ -131,28 +149,13 @@ class _Stack:
         total = np.outer(self.slopes, 1 + excess)
         column = excess[:, None]
         with np.errstate(over="ignore", under="ignore"):
-            if self.epsilon.size:
-                each = _two_exponentials_float(column, self.epsilon, self.step)
-                _add(total, self.laplace_of, _padded(each, column, self.epsilon, self.epsilon**2 / 2, pad) * self.count)
-            if self.span.size:
-                each = _bounded_range_float(column, self.span)
-                _add(total, self.ranges_of, _padded(each, column, self.span, self.span**2 / 8, pad) * self.span_count)
-            if self.size.size:
-                each = _triple_float(column, self.size, self.top)
-                _add(total, self.triples_of, _padded(each, column, self.size, self.size**2 / 2, pad) * self.size_count)
-            if self.large.size:
-                each = _response_pair_float(column, self.large, self.small, self.alike)
-                _add(total, self.pairs_of, _padded(each, column, self.large, self._pair_rho, pad) * self.pair_count)
+            for kind in self.kinds:
+                each = kind.curve(column, *kind.values)
+                _add(total, kind.segments, _padded(each, column, kind.values[0], kind.rho, pad) * kind.counts)
         if self.children:
             self._add_worst(total, self.children.values(excess, pad))
         # one rounding for every addition, and a few for products and for what was rational before
         return total * (1 + pad + self.terms * 2.0**-51) if pad else total
-
-    @property
-    def _pair_rho(self) -> Floats:
-        """The mean losses, which bound every order (docs/proofs/total-residual.md, Theorem 3)."""
-        means = (size * np.tanh(size / 2) for size in (self.large, self.small))
-        return np.asarray(sum(mass * mean for mass, mean in zip((self.alike, 1 - self.alike), means, strict=True)))
 
     def _add_worst(self, total: Floats, values: Floats) -> None:
         largest = np.maximum.reduceat(values, self.starts[:-1], axis=0)
@@ -162,6 +165,22 @@ class _Stack:
             else:
                 own = np.sort(values[self.starts[k] : self.starts[k + 1]], axis=0)
                 total[row] += each.count * own[-each.take :].sum(axis=0)
+
+
+def _kinds() -> tuple[tuple[str, Callable[..., Floats], Callable[..., Floats]], ...]:
+    """By the name in ``Curve``, in the order of adding: the curve, and a rho that it is never above."""
+    return (
+        ("laplace", _two_exponentials_float, lambda e, _: e**2 / 2),
+        ("ranges", _bounded_range_float, lambda e: e**2 / 8),
+        ("triples", _triple_float, lambda e, _: e**2 / 2),
+        ("pairs", _response_pair_float, _pair_rho),
+    )
+
+
+def _pair_rho(large: Floats, small: Floats, alike: Floats) -> Floats:
+    """The mean losses, which bound every order (docs/proofs/total-residual.md, Theorem 3)."""
+    means = (size * np.tanh(size / 2) for size in (large, small))
+    return np.asarray(sum(mass * mean for mass, mean in zip((alike, 1 - alike), means, strict=True)))
 
 
 def _floats(values: Iterable[Fraction | int]) -> Floats:
