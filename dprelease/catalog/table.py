@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from dprelease.canonical import GrownValue, Value, one_of
+from dprelease.catalog.dialect import Dialect
 
 __all__ = [
     "Binned",
@@ -223,12 +224,26 @@ SOURCE_FORMATS = {"csv": ".csv", "parquet": ".parquet"}
 """What a source may be, and the ending of its files; an engine says which of them it reads (``Engine.formats``)."""
 
 
-class Source(Value):
-    """Where the rows are, as written (``${env:NAME}`` stays unresolved, so that no secret enters a plan)."""
+class Source(GrownValue):
+    """Where the rows are, as written (``${env:NAME}`` stays unresolved, so that no secret enters a plan).
 
+    Attributes:
+        file: A path or a pattern.
+        format: A name of ``SOURCE_FORMATS``.
+        null_values: Texts that mean null, as the file writes them.
+        dialect: How a CSV writes its rows.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ("dialect",)
     file: str
     format: Annotated[str, one_of(lambda: SOURCE_FORMATS)]
     null_values: tuple[str, ...] = ("",)
+    dialect: Dialect = Dialect()
+
+    @property
+    def notation(self) -> Dialect | None:
+        """How values are written as text; None: as plain ones."""
+        return self.dialect if self.dialect.has_notation else None
 
 
 class Reference(Value):

@@ -1,4 +1,4 @@
-"""``dprelease validate``: checks a spec and what it refers to."""
+"""``dprelease validate``: checks a spec, and the form of what it refers to."""
 
 from __future__ import annotations
 
@@ -16,18 +16,25 @@ __all__ = ["validate_command"]
 def validate_command(
     spec: Annotated[Path, typer.Argument(help="A spec file.")], period: Period = None, as_json: Json = False
 ) -> None:
-    """Check a spec and its references; every problem at once, with line and column."""
+    """Check a spec, its references and the headers of its sources; every problem at once, with line and column."""
+    from dprelease.release.data.headers import tables_not_here
     from dprelease.release.planning import open_target
 
     target = open_target(spec, period)
-    target.resolved  # noqa: B018 - reads the references
+    catalog, _ = target.resolved
     target.project.accounts(target.loaded)
     warn(target.loaded.warnings)
     read = target.loaded.spec
+    away = tables_not_here(catalog, target.project.folder)
     if as_json:
-        say_json({"valid": True, "release": read.release.name, "period": read.release.period})
+        compared = {name: name not in away for name in catalog.tables}
+        say_json(
+            {"valid": True, "release": read.release.name, "period": read.release.period, "headers_compared": compared}
+        )
         return
     say(
         f"{spec}: valid. {read.release.name}/{read.release.period}, "
         f"{len(read.tables)} table(s), {len(read.queries)} queries"
     )
+    for name, why in away.items():
+        say(f"table {name!r} was not compared with its source: {why}")

@@ -275,6 +275,7 @@ def _of_period(table: Table, block: Sequence[Any], grids: Grids) -> list[Any]:
             table.source.null_values,
             grids.get(column.name, ()),
             unit=column.name == table.unit_id,
+            dialect=table.source.notation,
         )
         for column, raw in zip(stored, block, strict=False)
     ]

@@ -1,9 +1,10 @@
-"""CSV read by a fixed dialect, a line at a time: no line can change how another one is read.
+"""CSV read by a declared dialect, a line at a time: no line can change how another one is read.
 
-UTF-8 with or without a byte order mark, comma, double quote, one header line per file. A newline always ends a
-record, and one carriage return before it is dropped. An empty line is no row. A line that does not parse (another
-number of fields than the header, an unclosed quote, text after a closing quote, more than ``LONGEST`` bytes) is a
-row of nulls. Fields are bytes here: what those that are not UTF-8 mean is decided value by value (``rows``).
+What is not declared is UTF-8 with or without a byte order mark, comma, double quote, one header line per file. A
+newline always ends a record, and one carriage return before it is dropped. An empty line is no row. A line that does
+not parse (another number of fields than the header, an unclosed quote, text after a closing quote, more than
+``LONGEST`` bytes) is a row of nulls. Fields are UTF-8 bytes here, whatever the file's encoding: what those mean that
+are not, in a file that should be UTF-8, is decided value by value (``rows``).
 
 No general reader promises that: in them one open quote swallows the rows after it, and types are sniffed from rows.
 """
@@ -12,14 +13,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["LONGEST", "column_blocks", "csv_header", "line_fields", "split_lines"]
+from dprelease.catalog.dialect import Dialect
+from dprelease.engines.files.encodings import in_utf8
+
+__all__ = ["LONGEST", "column_blocks", "csv_header", "header_line", "line_fields", "split_lines"]
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -27,39 +32,69 @@ Flags = npt.NDArray[np.bool_]
 LONGEST = 1 << 24  # bytes of the longest line that is read as a row
 _BLOCK = 1 << 24
 _MARK = b"\xef\xbb\xbf"
-_NEWLINE, _RETURN, _QUOTE, _COMMA = 10, 13, 34, 44
-_FIELD = re.compile(rb'(?:"([^"]*+(?:""[^"]*+)*+)"|([^",][^,]*+|))(,|\Z)')
+_LONGEST_HEADER = 1 << 20
+_NEWLINE, _RETURN = 10, 13
+_PLAIN = Dialect()
 
 
-def line_fields(line: bytes) -> list[bytes] | None:
+def line_fields(line: bytes, dialect: Dialect = _PLAIN) -> list[bytes] | None:
     """The fields of one line without its line end, or None if it does not parse.
 
     >>> line_fields(b'a,"b,""c",'), line_fields(b'a,"b'), line_fields(b'"a"b')
     ([b'a', b'b,"c', b''], None, None)
     """
-    fields: list[bytes] = []
+    delimiter, quote = dialect.delimiter.encode(), (dialect.quote or "").encode()
+    if not quote:
+        return line.split(delimiter)
+    field, fields = _field(delimiter, quote), []
     at, more = 0, True
     while more:
-        match = _FIELD.match(line, at)
+        match = field.match(line, at)
         if match is None:
             return None
         quoted, plain, separator = match.groups()
-        fields.append(plain if quoted is None else quoted.replace(b'""', b'"'))
-        at, more = match.end(), separator == b","
+        fields.append(plain if quoted is None else quoted.replace(quote * 2, quote))
+        at, more = match.end(), separator == delimiter
     return fields
 
 
-def csv_header(path: Path) -> list[str] | None:
-    """The names in the first line, or None where there is no line that can be a header."""
+@cache
+def _field(delimiter: bytes, quote: bytes) -> re.Pattern[bytes]:
+    """One field and what ends it."""
+    d, q = re.escape(delimiter), re.escape(quote)
+    return re.compile(rb"(?:%b([^%b]*+(?:%b%b[^%b]*+)*+)%b|([^%b%b][^%b]*+|))(%b|\Z)" % (q, q, q, q, q, q, q, d, d, d))
+
+
+def header_line(path: Path, dialect: Dialect = _PLAIN) -> bytes | None:
+    """The line that names the columns, as UTF-8 without its end, or None where no line can be one."""
     with path.open("rb") as file:
-        line = file.readline(1 << 20)
-    line = line.removeprefix(_MARK).removesuffix(b"\n").removesuffix(b"\r")
+        _at_first_line(file, dialect)
+        for _ in range(dialect.skip):
+            file.readline()
+        line = file.readline(_LONGEST_HEADER)
+    cut = len(line) >= _LONGEST_HEADER - len(_MARK)
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
     # A carriage return inside: lines end in CR alone, so that the "header" is the whole file.
-    names = None if not line or len(line) >= (1 << 20) - 3 or b"\r" in line else line_fields(line)
+    return None if not line or cut or b"\r" in line else in_utf8(line, dialect.encoding)
+
+
+def csv_header(path: Path, dialect: Dialect = _PLAIN) -> list[str] | None:
+    """The names of the columns in the order of the file, or None where there is no line that can be a header."""
+    if not dialect.header:
+        return list(dialect.names)
+    line = header_line(path, dialect)
+    names = None if line is None else line_fields(line, dialect)
     return None if names is None else [name.decode("utf-8", "replace") for name in names]
 
 
-def column_blocks(path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK) -> Iterator[list[Any]]:
+def _at_first_line(file: BinaryIO, dialect: Dialect) -> None:
+    if dialect.encoding != "utf-8" or file.read(len(_MARK)) != _MARK:
+        file.seek(0)
+
+
+def column_blocks(
+    path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK, dialect: Dialect = _PLAIN
+) -> Iterator[list[Any]]:
     """The wanted columns as Arrow arrays of bytes, a block of lines at a time.
 
     Args:
@@ -67,25 +102,28 @@ def column_blocks(path: Path, width: int, wanted: Sequence[int], size: int = _BL
         width: The number of fields in its header.
         wanted: Positions of the columns to keep, in the order to give them.
         size: Bytes to read at once.
+        dialect: How the file is written.
     """
     with path.open("rb") as file:
-        file.readline()
+        _at_first_line(file, dialect)
+        for _ in range(dialect.lines_before):
+            file.readline()
         carry = b""
         while chunk := file.read(size):
             data = carry + chunk
             cut = data.rfind(b"\n") + 1
             if cut:
-                yield split_lines(data[:cut], width, wanted)
+                yield split_lines(in_utf8(data[:cut], dialect.encoding), width, wanted, dialect)
             # What is cut off here belongs to a line that is too long already, and stays too long.
             carry = data[cut : cut + LONGEST + 2]
         if carry:
-            yield split_lines(carry + b"\n", width, wanted)
+            yield split_lines(in_utf8(carry, dialect.encoding) + b"\n", width, wanted, dialect)
 
 
-def split_lines(block: bytes, width: int, wanted: Sequence[int]) -> list[Any]:
-    """Whole lines to Arrow arrays of bytes, one per wanted column; rows that do not parse come last, as nulls.
+def split_lines(block: bytes, width: int, wanted: Sequence[int], dialect: Dialect = _PLAIN) -> list[Any]:
+    """Whole lines of UTF-8 to Arrow arrays of bytes, one per wanted column; rows that do not parse come last, as nulls.
 
-    Positions of newlines, commas and quotes give every field of every well-formed line at once. Lines with
+    Positions of newlines, delimiters and quotes give every field of every well-formed line at once. Lines with
     quotes inside a field are left to :func:`line_fields`.
     """
     data = np.frombuffer(block, dtype=np.uint8)
@@ -93,9 +131,9 @@ def split_lines(block: bytes, width: int, wanted: Sequence[int]) -> list[Any]:
     starts = np.concatenate([[0], newlines[:-1] + 1])
     stops = newlines - ((newlines > starts) & (data[newlines - 1] == _RETURN))
     rows = (stops > starts) & (stops - starts <= LONGEST)
-    begin, finish, last, hard = _fields(data, newlines, starts, stops)
+    begin, finish, last, hard = _fields(data, newlines, starts, stops, dialect)
     whole = rows & ~hard & (np.diff(last, prepend=-1) == width)
-    parsed = [line_fields(block[starts[at] : stops[at]]) for at in np.flatnonzero(rows & hard)]
+    parsed = [line_fields(block[starts[at] : stops[at]], dialect) for at in np.flatnonzero(rows & hard)]
     easy = [row for row in parsed if row is not None and len(row) == width]
     nulls = int(np.count_nonzero(stops > starts) - np.count_nonzero(whole)) - len(easy)
     first = last[whole] - (width - 1)
@@ -108,13 +146,14 @@ def split_lines(block: bytes, width: int, wanted: Sequence[int]) -> list[Any]:
 
 
 def _fields(
-    data: npt.NDArray[np.uint8], newlines: Positions, starts: Positions, stops: Positions
+    data: npt.NDArray[np.uint8], newlines: Positions, starts: Positions, stops: Positions, dialect: Dialect
 ) -> tuple[Positions, Positions, Positions, Flags]:
     """Begin and end of every field of a block, the last field of every line, and the lines left to do by hand."""
-    marks = np.flatnonzero((data == _COMMA) | (data == _NEWLINE))
-    quotes = np.flatnonzero(data == _QUOTE)
+    quote = ord(dialect.quote or "\n")
+    marks = np.flatnonzero((data == ord(dialect.delimiter)) | (data == _NEWLINE))
+    quotes = np.flatnonzero(data == quote) if dialect.quote else np.array([], dtype=np.int64)
     hard = np.zeros(len(newlines), dtype=np.bool_)
-    if quotes.size:  # a comma after an odd number of quotes of its line is text
+    if quotes.size:  # a delimiter after an odd number of quotes of its line is text
         before = np.searchsorted(quotes, marks)
         line = np.searchsorted(newlines, marks)
         inside = (before - np.searchsorted(quotes, starts)[line]) % 2 == 1
@@ -126,7 +165,7 @@ def _fields(
     finish[last] = stops
     if quotes.size:
         held = np.diff(before, prepend=0)
-        wrapped = (held == 2) & (data[begin] == _QUOTE) & (data[finish - 1] == _QUOTE)
+        wrapped = (held == 2) & (data[begin] == quote) & (data[finish - 1] == quote)
         hard[line[(held > 0) & ~wrapped]] = True
         begin, finish = begin + wrapped, finish - wrapped
     return begin, finish, last, hard

@@ -49,7 +49,7 @@ TICK = 2 * 10**9  # nanoseconds; the coarsest clock of a file system in use (FAT
 _BLOCK = 1 << 20
 _SMALL = 1 << 20  # bytes; a longer file has a row, or a header that no engine takes
 _FILE, _EMPTY = b"dprelease-file-1", b"dprelease-none-1"  # 16 bytes: personalisation strings of BLAKE2b
-_EMPTY_CSV = re.compile(rb"[^\n]*(?:\n(?:\r?\n)*\r?)?")
+_EMPTY_LINES = re.compile(rb"(?:\r?\n)*\r?")
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,8 @@ def no_rows(source: Source, data: bytes) -> bool:
     (True, False)
     """
     if source.format == "csv":
-        return _EMPTY_CSV.fullmatch(data) is not None
+        lines = data.split(b"\n", source.dialect.lines_before)
+        return len(lines) <= source.dialect.lines_before or _EMPTY_LINES.fullmatch(lines[-1]) is not None
     try:
         with pq.ParquetFile(io.BytesIO(data)) as file:  # read, not believed: a footer can say anything
             return not any(batch.num_rows for batch in file.iter_batches(batch_size=1))

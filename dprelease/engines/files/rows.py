@@ -19,9 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dprelease.catalog.dialect import Dialect
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Column, ColumnType, Join, Key, Table, TimeFilter
 from dprelease.engines.files.decimals import Texts, on_grid
+from dprelease.engines.files.notation import in_plain_notation
 from dprelease.engines.files.values import BLANKS, LIMIT, MARK, READ, id_text, number_text
 
 __all__ = ["ARROW", "as_declared", "in_period", "join_keys", "typed", "typed_with_steps"]
@@ -56,7 +58,13 @@ def typed(column: Column, stored: Any, nulls: Sequence[str] = (), *, unit: bool 
 
 
 def typed_with_steps(
-    column: Column, stored: Any, nulls: Sequence[str], grids: Sequence[Fraction], *, unit: bool = False
+    column: Column,
+    stored: Any,
+    nulls: Sequence[str],
+    grids: Sequence[Fraction],
+    *,
+    unit: bool = False,
+    dialect: Dialect | None = None,
 ) -> list[Any]:
     """The same, and beside it for every grid the whole steps of each value, as ``decimals.on_grid`` has them.
 
@@ -66,6 +74,7 @@ def typed_with_steps(
         nulls: Texts that stand for null.
         grids: Steps; only for a decimal.
         unit: As of :func:`typed`.
+        dialect: The notation of texts; None: the plain one.
     """
     if pa.types.is_dictionary(stored.type):
         stored = stored.dictionary_decode()
@@ -80,7 +89,7 @@ def typed_with_steps(
         if unit and column.type == "text":
             listed = pa.array([item.encode() for item in nulls], pa.binary())
             return [_without(_identified(_bytes(stored)), _identified(listed))]
-        return _read(column, _decoded(_bytes(stored)), nulls, grids)
+        return _read(column, _decoded(_bytes(stored)), nulls, grids, dialect)
     if not _has_text(stored.type):
         return [pa.nulls(len(stored), ARROW[column.type]), *(pa.nulls(len(stored), pa.int64()) for _ in grids)]
     encoded = stored.dictionary_encode()
@@ -185,12 +194,16 @@ def _without(values: Any, listed: Any) -> Any:
     return pc.if_else(pc.is_in(values, value_set=listed), None, values) if len(listed) else values
 
 
-def _read(column: Column, texts: Any, nulls: Sequence[str], grids: Sequence[Fraction]) -> list[Any]:
+def _read(
+    column: Column, texts: Any, nulls: Sequence[str], grids: Sequence[Fraction], dialect: Dialect | None = None
+) -> list[Any]:
     """Text under a declared type: distinct values first, so that the slow way is taken once per value."""
     if column.type == "text":
         return [_without(texts, pa.array(nulls, pa.string()))]
     encoded = texts.dictionary_encode()
     words = _without(encoded.dictionary, pa.array(nulls, pa.string()))
+    if dialect is not None:
+        words, nulls = in_plain_notation(column.type, words, dialect, nulls), ()
     meanings = _meanings(column, words, frozenset(nulls))
     arrays = _with_steps(column, meanings, grids, lambda at: _at(words, at))
     return [each.take(encoded.indices) for each in arrays]

@@ -16,6 +16,7 @@ from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import id_column
 from dprelease.engines.files import csv_lines as csvfile
+from dprelease.engines.files.header_shape import shape_advice
 from dprelease.errors import TableMismatch, Unavailable
 
 __all__ = ["checked_headers", "files", "own_columns", "stored_blocks", "stored_columns"]
@@ -171,20 +172,28 @@ def checked_headers(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...
 
 
 def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
-    names = scrubbed(f"table {table.name!r}, columns of {where}", lambda: _names(table.source, path))
+    doing = f"table {table.name!r}, columns of {where}"
+    names = scrubbed(doing, lambda: _names(table.source, path))
+    declared = [column.name for column in stored_columns(table)]
+    missing = [name for name in declared if name not in (names or ())]
+    advice = None
+    if table.source.format == "csv" and (missing or names is None):
+        advice = scrubbed(doing, lambda: shape_advice(table.source, path, declared))
     if names is None:
         raise TableMismatch(
             f"table {table.name!r}: {where} has no header line that can be read",
-            hint="save it as UTF-8 with the column names in the first line, and lines that end in \\n or \\r\\n",
+            detail=advice[0] if advice else "",
+            hint=advice[1]
+            if advice
+            else "save it as UTF-8 with the column names in the first line, and lines that end in \\n or \\r\\n",
             code="DPR-E303",
         )
-    declared = [column.name for column in stored_columns(table)]
-    missing = [name for name in declared if name not in names]
     if missing:
+        found = f"declared: {', '.join(declared)}\n    found: {found_names(declared, names)}"
         raise TableMismatch(
             f"table {table.name!r}: {where} has no column {', '.join(map(repr, missing))}",
-            detail=f"declared: {', '.join(declared)}\n    found: {found_names(declared, names)}",
-            hint="correct the names under `columns` of the table, or the file's header",
+            detail=f"{found}\n    {advice[0]}" if advice else found,
+            hint=advice[1] if advice else "correct the names under `columns` of the table, or the file's header",
             code="DPR-E301",
         )
     twice = [name for name in declared if names.count(name) > 1]
@@ -199,7 +208,7 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
 
 def _names(source: Source, path: Path) -> tuple[str, ...] | None:
     if source.format == "csv":
-        names = csvfile.csv_header(path)
+        names = csvfile.csv_header(path, source.dialect)
         return None if names is None else tuple(names)
     with pq.ParquetFile(path) as file:
         return tuple(file.schema_arrow.names)
@@ -213,7 +222,8 @@ def stored_blocks(table: Table, path: Path, names: Sequence[str]) -> Iterator[li
     """
     wanted = [column.name for column in stored_columns(table)] or list(names[:1])
     if table.source.format == "csv":
-        yield from csvfile.column_blocks(path, len(names), [names.index(name) for name in wanted])
+        at = [names.index(name) for name in wanted]
+        yield from csvfile.column_blocks(path, len(names), at, dialect=table.source.dialect)
         return
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):

@@ -201,7 +201,12 @@ def _table(
     return Table(
         name=name,
         account=table.account,
-        source=Source(file=table.source.file, format=table.source.format, null_values=table.source.null_values),
+        source=Source(
+            file=table.source.file,
+            format=table.source.format,
+            null_values=table.source.null_values,
+            dialect=table.source.dialect,
+        ),
         columns=tuple(sorted(columns, key=lambda column: not column.in_source)),
         joins=tuple(
             Join(reference=join.reference, on=join.on, add=join.add)

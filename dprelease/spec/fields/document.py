@@ -36,7 +36,8 @@ from dprelease.spec.fields.queries import (
     TargetSpec,
 )
 from dprelease.spec.fields.schedule import ScheduleSpec
-from dprelease.spec.fields.tables import BoundsSpec, JoinSpec, SourceSpec, TableSpec, TimeSpec
+from dprelease.spec.fields.sources import SourceSpec
+from dprelease.spec.fields.tables import BoundsSpec, JoinSpec, TableSpec, TimeSpec
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.fields.workloads import InvariantSpec, Levels, MarginalsSpec, PostProcess, SharesSpec
 from dprelease.spec.text.scalars import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -15,35 +14,14 @@ from pydantic import (
 from pydantic.config import JsonDict
 
 from dprelease.canonical import GrownValue
-from dprelease.catalog.table import SOURCE_FORMATS
 from dprelease.spec.fields.columns import ColumnSpec
+from dprelease.spec.fields.sources import SourceSpec
 from dprelease.spec.fields.value import SpecValue
-from dprelease.spec.text.scalars import AsWritten, Bound, Filled, refuse
+from dprelease.spec.text.scalars import Bound, Filled, refuse
 
-__all__ = ["BoundsSpec", "JoinSpec", "SourceSpec", "TableSpec", "TimeSpec"]
+__all__ = ["BoundsSpec", "JoinSpec", "TableSpec", "TimeSpec"]
 
 _WITH_ONE: JsonDict = {"oneOf": [{"required": ["reference"]}, {"required": ["table", "max_matches"]}]}
-
-
-def _readable(file: str) -> str:
-    if not file.lower().endswith((*SOURCE_FORMATS.values(),)):
-        endings = " nor in ".join(SOURCE_FORMATS.values())
-        raise refuse("DPR-S216", f"names a file that ends neither in {endings}", "export it as one of these")
-    return file
-
-
-class SourceSpec(SpecValue):
-    """Where the confidential rows are."""
-
-    file: Annotated[Filled, AfterValidator(_readable)] = Field(
-        description="Path or pattern that ends in .csv or .parquet; ${env:NAME} may stand in it."
-    )
-    null_values: tuple[AsWritten, ...] = Field(("",), description="Texts that mean null.")
-
-    @property
-    def format(self) -> str:
-        """The source's format, by the ending of the file."""
-        return next(name for name, ending in SOURCE_FORMATS.items() if self.file.lower().endswith(ending))
 
 
 class JoinSpec(SpecValue):

@@ -1,0 +1,108 @@
+"""What is said of a CSV in whose header declared columns are missing: which declaration would find them there.
+
+Only the shape of the first line is told, how many fields it has and which declared names are in it in another form:
+the line may be a row of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dprelease.catalog.dialect import Dialect
+from dprelease.catalog.table import Source
+from dprelease.engines.files.csv_lines import csv_header
+
+__all__ = ["shape_advice"]
+
+_BEGINNINGS = (
+    (b"\xff\xfe", "text in UTF-16", "save the file as CSV in UTF-8"),
+    (b"\xfe\xff", "text in UTF-16", "save the file as CSV in UTF-8"),
+    (b"\x1f\x8b", "a file compressed by gzip", "decompress it first"),
+    (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "decompress it first"),
+    (b"PK\x03\x04", "an Excel workbook or a zip archive", "save the sheet as CSV in UTF-8, or take the file out"),
+    (b"PAR1", "a Parquet file", "give it a name that ends in .parquet, and write that name in `file`"),
+    (b"$FL2", "an SPSS file", "export it as CSV or Parquet"),
+    (b"<stata_dta>", "a Stata file", "export it as CSV or Parquet"),
+)
+_DELIMITERS = {",": "`,`", ";": "`;`", "\t": "a tab", "|": "`|`"}
+_WRITTEN = {",": '","', ";": '";"', "\t": "tab", "|": '"|"'}
+_RENAME = (
+    "letters' case and blanks count: write the names as the file has them, or names of your own by `skip: 1` and "
+    "`header: [...]` under `source`, one for each column of the file"
+)
+_ENCODINGS = ("utf-8", "windows-1252", "latin-1", "windows-1250", "iso-8859-2")
+
+
+def shape_advice(source: Source, path: Path, declared: Sequence[str]) -> tuple[str, str] | None:
+    """What the first line looks like, and what to write or do; None where its shape says nothing.
+
+    Args:
+        source: As it is declared, a CSV.
+        path: One of its files.
+        declared: The columns that are wanted, some of which are not in the header.
+    """
+    with path.open("rb") as file:
+        beginning = file.read(16)
+    for bytes_, kind, hint in _BEGINNINGS:
+        if beginning.startswith(bytes_):
+            return f"it begins like {kind}", hint
+    if b"\x00" in beginning:
+        return "there are zero bytes in its first line: it is no text, or text in UTF-16", "save it as CSV in UTF-8"
+    dialect = source.dialect
+    if not dialect.header:
+        return "`header` lists the columns of the file", "add the missing ones to `header`, in the order of the file"
+    fields = csv_header(path, dialect) or []
+    return (
+        _by_delimiter(path, dialect, fields, declared)
+        or _by_encoding(path, dialect, declared)
+        or _by_spelling(fields, declared)
+        or _by_position(path, dialect, declared)
+    )
+
+
+def _by_delimiter(
+    path: Path, dialect: Dialect, fields: Sequence[str], declared: Sequence[str]
+) -> tuple[str, str] | None:
+    for delimiter, called in _DELIMITERS.items():
+        names = csv_header(path, dialect.model_copy(update={"delimiter": delimiter})) or []
+        if len(names) > max(len(fields), 1) and (len(fields) == 1 or set(declared) <= set(names)):
+            counted = "there is one field" if len(fields) == 1 else f"there are {len(fields)} fields"
+            wanted = "one column is" if len(declared) == 1 else f"{len(declared)} columns are"
+            says = f"{counted} where {wanted} declared: is the delimiter {called}?"
+            return says, f"write `delimiter: {_WRITTEN[delimiter]}` under `source`"
+    return None
+
+
+def _by_encoding(path: Path, dialect: Dialect, declared: Sequence[str]) -> tuple[str, str] | None:
+    for encoding in _ENCODINGS:
+        names = csv_header(path, dialect.model_copy(update={"encoding": encoding})) or []
+        if encoding != dialect.encoding and set(declared) <= set(names):
+            return (
+                f"all of them are there where it is read as {encoding}",
+                f"write `encoding: {encoding}` under `source`",
+            )
+    return None
+
+
+def _by_spelling(fields: Sequence[str], declared: Sequence[str]) -> tuple[str, str] | None:
+    """Names that differ in case or blanks alone: they say no more than the spec does."""
+    like = {field.strip().casefold(): field for field in fields}
+    pairs = [
+        (name, like[name.strip().casefold()])
+        for name in declared
+        if name not in fields and name.strip().casefold() in like
+    ]
+    if not pairs:
+        return None
+    told = ", ".join(f"{field!r} for {name!r}" for name, field in pairs)
+    return f"it has {told}", _RENAME
+
+
+def _by_position(path: Path, dialect: Dialect, declared: Sequence[str]) -> tuple[str, str] | None:
+    """A header some lines further down, below a title or the like."""
+    for skip in range(dialect.skip + 1, dialect.skip + 11):
+        names = csv_header(path, dialect.model_copy(update={"skip": skip})) or []
+        if len(declared) > 1 and set(declared) <= set(names):
+            return f"line {skip + 1} has all of them", f"write `skip: {skip}` under `source`"
+    return None

@@ -1,0 +1,173 @@
+"""What the author writes of a confidential source: its files, and how a CSV writes its rows and values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from dprelease.canonical import GrownValue
+from dprelease.catalog.dialect import ENCODINGS, Dialect, day_pattern
+from dprelease.catalog.table import SOURCE_FORMATS
+from dprelease.spec.fields.value import SpecValue
+from dprelease.spec.text.numbers import Constant, Numeral
+from dprelease.spec.text.scalars import AsWritten, Filled, Whole, kind_of, refuse
+
+__all__ = ["SourceSpec"]
+
+_SAME = {"ascii": "utf-8", "utf8": "utf-8", "latin1": "latin-1", "iso-8859-1": "latin-1", "iso8859-1": "latin-1"}
+_MOST_SKIPPED = 1000
+
+
+def _readable(file: str) -> str:
+    if not file.lower().endswith((*SOURCE_FORMATS.values(),)):
+        endings = " nor in ".join(SOURCE_FORMATS.values())
+        raise refuse("DPR-S216", f"names a file that ends neither in {endings}", "export it as one of these")
+    return file
+
+
+def _encoding(name: str) -> str:
+    plain = name.strip().lower().replace("_", "-")
+    plain = plain.replace("cp125", "windows-125").replace("windows125", "windows-125")
+    plain = {"shift-jis": "shift_jis", "sjis": "shift_jis"}.get(plain, _SAME.get(plain, plain))
+    if plain.startswith(("utf-16", "utf16", "utf-32", "utf32", "ucs-2")):
+        hint = "save the file as UTF-8: where a character is two bytes, one lost byte changes every row below it"
+        raise refuse("DPR-S231", f"is {name!r}, in which lines cannot be read apart", hint)
+    if plain not in ENCODINGS:
+        raise refuse("DPR-S231", f"is {name!r}, which is not known", f"write one of {', '.join(ENCODINGS)}")
+    return plain
+
+
+def _date_format(text: str) -> str:
+    try:
+        day_pattern(text)
+    except ValueError:
+        why = "%y: a year of two digits says no century" if "%y" in text else "%d, %m and %Y, once each"
+        hint = 'write `date_format: "%d.%m.%Y"` for 07.03.2024 or 7.3.2024; a time of day after it is HH:MM[:SS]'
+        says = f"holds {why}" if "%y" in text else f"does not hold {why}, and nothing else after a %"
+        raise refuse("DPR-S232", says, hint) from None
+    return text
+
+
+def _one_of(marks: Mapping[str, str]) -> Callable[[Any], str]:
+    """The mark that a text is or names; others are told with all that there are, each in quotes."""
+
+    def check(value: Any) -> str:
+        text = value.text if isinstance(value, Numeral | Constant) else value
+        if isinstance(text, str) and text in marks:
+            return marks[text]
+        raise refuse(
+            "DPR-S202", f"is {kind_of(value)}, no such mark", f"write one of {', '.join(map(_in_quotes, marks))}"
+        )
+
+    return check
+
+
+def _in_quotes(mark: str) -> str:
+    return mark if mark.isalpha() else json.dumps(mark)
+
+
+_DELIMITERS = {",": ",", ";": ";", "|": "|", "tab": "\t", "\t": "\t"}
+_QUOTES = {'"': '"', "'": "'", "none": "none"}
+_DECIMALS = {".": ".", ",": ","}
+_THOUSANDS = {mark: mark for mark in (".", ",", "'", " ", "\u2019", "\u00a0", "\u202f")}
+
+
+def _mark(marks: Mapping[str, str]) -> Any:
+    return BeforeValidator(_one_of(marks), json_schema_input_type=Literal[tuple(marks)])
+
+
+def _header(value: Any) -> tuple[Any, ...]:
+    """The listed names; none for ``true``: then a line of the file names the columns."""
+    written = value.value if isinstance(value, Constant) else value
+    if written is True or (isinstance(written, list | tuple) and written):
+        return () if written is True else tuple(written)
+    hint = "write `header: [id, sex, age]`, all columns in the order of the file, where no line of it names them"
+    raise refuse("DPR-S203", f"is {kind_of(value)}, neither true nor a list of names", hint)
+
+
+def _skipped(number: int) -> int:
+    if not 0 <= number <= _MOST_SKIPPED:
+        raise refuse("DPR-S209", f"is not from 0 to {_MOST_SKIPPED:,}", "write how many lines come before the header")
+    return number
+
+
+class SourceSpec(SpecValue, GrownValue):
+    """Where the confidential rows are, and how they are written."""
+
+    LATER: ClassVar[tuple[str, ...]] = (
+        *("delimiter", "quote", "decimal", "thousands", "encoding", "header", "skip"),
+        *("date_format", "true_values", "false_values"),
+    )
+    file: Annotated[Filled, AfterValidator(_readable)] = Field(
+        description="Path or pattern that ends in .csv or .parquet; ${env:NAME} may stand in it."
+    )
+    null_values: tuple[AsWritten, ...] = Field(("",), description="Texts that mean null.")
+    delimiter: Annotated[Literal[",", ";", "\t", "|"], _mark(_DELIMITERS)] = Field(
+        ",", description="CSV: what stands between two fields; `tab` is one of them."
+    )
+    quote: Annotated[Literal['"', "'", "none"], _mark(_QUOTES)] = Field(
+        '"', description="CSV: what a field with a delimiter in it stands in."
+    )
+    decimal: Annotated[Literal[".", ","], _mark(_DECIMALS)] = Field(".", description="CSV: the decimal mark.")
+    thousands: Annotated[Literal[".", ",", "'", " ", "\u2019", "\u00a0", "\u202f"], _mark(_THOUSANDS)] | None = Field(
+        None, description="CSV: the mark between groups of three digits; left out: there is none."
+    )
+    encoding: Annotated[Filled, AfterValidator(_encoding), WithJsonSchema({"enum": [*ENCODINGS]})] = Field(
+        "utf-8", description="CSV: the encoding of its text."
+    )
+    header: Annotated[
+        tuple[Filled, ...],
+        BeforeValidator(_header),
+        WithJsonSchema({"oneOf": [{"const": True}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+    ] = Field((), description="CSV: `true`, or the columns in the order of a file without a line that names them.")
+    skip: Annotated[Whole, AfterValidator(_skipped)] = Field(0, description="CSV: lines before the header.")
+    date_format: Annotated[Filled, AfterValidator(_date_format)] | None = Field(
+        None, description="CSV: how a day is written, with %d, %m and %Y; left out: YYYY-MM-DD."
+    )
+    true_values: tuple[AsWritten, ...] = Field((), description="CSV: texts that mean true, in any case.")
+    false_values: tuple[AsWritten, ...] = Field((), description="CSV: texts that mean false, in any case.")
+
+    @property
+    def format(self) -> str:
+        """The source's format, by the ending of the file."""
+        return next(name for name, ending in SOURCE_FORMATS.items() if self.file.lower().endswith(ending))
+
+    @property
+    def dialect(self) -> Dialect:
+        """How a CSV writes its rows."""
+        return Dialect(
+            delimiter=self.delimiter,
+            quote=None if self.quote == "none" else self.quote,
+            encoding=self.encoding,
+            header=not self.header,
+            names=self.header,
+            skip=self.skip,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            date_format=self.date_format,
+            true_values=self.true_values,
+            false_values=self.false_values,
+        )
+
+    @model_validator(mode="after")
+    def _one_meaning(self) -> Self:
+        written = [name for name in self.LATER if name in self.model_fields_set]
+        if self.format != "csv" and written:
+            says = f"has {', '.join(f'`{name}`' for name in written)}, which only a CSV has"
+            raise refuse("DPR-S233", says, f"leave it out: a .{self.format} file says itself how it is written")
+        if self.thousands == self.decimal:
+            hint = "write the mark that the file has between thousands, or leave `thousands` out"
+            raise refuse("DPR-S234", "has one mark for decimals and thousands", hint)
+        if bool(self.true_values) != bool(self.false_values):
+            says = "has `true_values` without `false_values`" if self.true_values else "has only `false_values`"
+            raise refuse("DPR-S234", says, "write both: `true_values: [ja], false_values: [nein]`")
+        small = [{text.lower() for text in texts} for texts in (self.true_values, self.false_values)]
+        if both := sorted(small[0] & small[1]):
+            raise refuse("DPR-S234", f"has {both[0]!r} as true and as false", "keep it in one of the lists")
+        if len(set(self.header)) < len(self.header):
+            hint = "give each column of the file, read or not, a name of its own, in the order of the file"
+            raise refuse("DPR-S234", "has a `header` that names a column twice", hint)
+        return self
