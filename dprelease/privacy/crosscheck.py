@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["Figures", "Part", "Questions", "figures", "is_installed", "load_peer"]
+__all__ = ["Figures", "Part", "Questions", "is_installed", "load_peer", "peer_figures"]
 
 Part = tuple[str, float, float]  # kind, scale (or epsilon, or range), shift (or delta, upper loss, upper chance)
 
@@ -62,7 +62,7 @@ def load_peer() -> None:
     import dp_accounting.rdp  # noqa: F401 - to have it
 
 
-def figures(asked: Questions) -> Figures:
+def peer_figures(asked: Questions) -> Figures:
     """Ask ``dp_accounting`` in this process.
 
     Raises:

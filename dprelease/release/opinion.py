@@ -24,7 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import Self
 
 from dprelease.errors import BrokenPromiseError, NoOpinion
-from dprelease.privacy.crosscheck import Figures, Questions, figures, is_installed, load_peer
+from dprelease.privacy.crosscheck import Figures, Questions, is_installed, load_peer, peer_figures
 
 __all__ = ["PeerProcess", "answer_questions", "begin_opinion", "figures_beside"]
 
@@ -103,6 +103,10 @@ class PeerProcess:
         if self._owner == os.getpid():
             self._process.kill()
             self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                with suppress(OSError):  # what was not sent to it
+                    if pipe is not None:
+                        pipe.close()
 
     @classmethod
     def begun(cls) -> Self:
@@ -177,7 +181,7 @@ def figures_beside(asked: Questions) -> Figures:
         NoOpinion: It is installed, and no answer comes.
         BrokenPromiseError: It fails on these numbers.
     """
-    return figures(asked) if _is_here() else _BESIDE.figures(asked)
+    return peer_figures(asked) if _is_here() else _BESIDE.figures(asked)
 
 
 def answer_questions() -> None:
@@ -206,7 +210,7 @@ def _listen(lines: SimpleQueue[str]) -> None:
 
 def _answered(asked: dict[str, object]) -> dict[str, object]:
     try:
-        return asdict(figures(Questions(**asked)))  # type: ignore[arg-type]  # as they were written, but for lists
+        return asdict(peer_figures(Questions(**asked)))  # type: ignore[arg-type]  # as they were written, but for lists
     except Exception as error:
         return {"failed": _words(error)}
 

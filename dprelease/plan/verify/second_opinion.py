@@ -45,7 +45,7 @@ from dprelease.plan.verify.draws import top_mass
 from dprelease.privacy.accountants.base import Atom, Atoms, atoms
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import as_priced, zcdp_rho
-from dprelease.privacy.crosscheck import Figures, Part, Questions, figures, is_installed
+from dprelease.privacy.crosscheck import Figures, Part, Questions, is_installed, peer_figures
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -76,7 +76,7 @@ class Opinion(Value):
     rule: str
 
 
-def second_opinion(plan: ReleasePlan, ask: Callable[[Questions], Figures] = figures) -> tuple[Opinion, ...]:
+def second_opinion(plan: ReleasePlan, ask: Callable[[Questions], Figures] = peer_figures) -> tuple[Opinion, ...]:
     """Compare the plan's losses with ``dp_accounting``.
 
     Args:
@@ -109,7 +109,7 @@ def second_opinion(plan: ReleasePlan, ask: Callable[[Questions], Figures] = figu
     return tuple(opinions)
 
 
-def heard(plan: ReleasePlan, ask: Callable[[Questions], Figures] = figures) -> bool:
+def heard(plan: ReleasePlan, ask: Callable[[Questions], Figures] = peer_figures) -> bool:
     """Ask for the second opinion before anything is drawn; False where ``dp_accounting`` is not installed.
 
     Args:
