@@ -24,6 +24,7 @@ __all__ = [
     "LedgerError",
     "Locked",
     "MissingExtra",
+    "NoOpinion",
     "OrchestratorError",
     "PlanError",
     "Problem",
@@ -148,6 +149,12 @@ class StalePlan(PlanError):
     """A frozen plan no longer fits the spec or the ledger."""
 
     default_code = "DPR-P300"
+
+
+class NoOpinion(PlanError, Retryable):
+    """``dp_accounting`` is installed and does not answer, so that nothing may be drawn from the plan."""
+
+    default_code = "DPR-P500"
 
 
 class LedgerError(DpReleaseError):

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from dprelease.formats import FORMATS
-from dprelease.publish.bundle.package import missing_extras
+from dprelease.publish.publishable import missing_extras
 from tests.warm import Ended, Warm
 
 __all__ = ["CANARY", "command", "environment", "forked", "installed", "small_project", "start", "writable_formats"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from importlib.abc import MetaPathFinder
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -60,10 +61,20 @@ for _name, _command in _COMMANDS.items():
 _INTERRUPTED = 130
 
 
+class _WithoutPandas(MetaPathFinder):
+    """pandas is not there for the command, which never uses it: pyarrow looks whether it is, and so loads it."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Refuse pandas, and know nothing of any other module."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("the command does without pandas", name=fullname)
+
+
 def run_app() -> None:
     """Run the command line; every error of ours becomes its message and its exit code, never a traceback."""
     gc.set_threshold(20_000, 50, 50)  # plans are a million small values that live to the end: looking for circles among
     # them takes a fifth of the time
+    sys.meta_path.insert(0, _WithoutPandas())
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the locale cannot write is no fault

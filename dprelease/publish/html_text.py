@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import unicodedata
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+
+from dprelease.canonical import sha256
+
+if TYPE_CHECKING:
+    from jinja2 import BytecodeCache, Environment
 
 __all__ = ["inert", "moment_of", "render_page", "utc", "visible"]
 
@@ -79,7 +86,9 @@ def render_page(template: str, **context: Any) -> bytes:
 
 @cache
 def _environment() -> Environment:
-    """The templates, each compiled once."""
+    """The templates, each compiled once for every process, as Python keeps what it has compiled of its modules."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     return Environment(
         loader=PackageLoader("dprelease.publish"),
         auto_reload=False,  # else every page looks whether a template has changed
@@ -89,4 +98,23 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=_compiled(),
     )
+
+
+def _compiled() -> BytecodeCache | None:
+    """Where compiled templates are kept: beside the templates, as modules are; None where Python keeps none."""
+    import jinja2
+
+    folder = Path(__file__).parent / "templates" / "__pycache__"
+    if sys.dont_write_bytecode or sys.pycache_prefix:
+        return None
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        return None
+    if not os.access(folder, os.W_OK):
+        return None
+    # They depend on the options above and on what compiles them; of the template itself the file has a hash.
+    made_by = sha256(Path(__file__).read_bytes() + jinja2.__version__.encode())[:16]
+    return jinja2.FileSystemBytecodeCache(str(folder), f"%s.{made_by}.{sys.implementation.cache_tag}.pyc")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from dprelease.errors import BrokenPromiseError, CheckFailed, MissingExtra
+from dprelease.errors import BrokenPromiseError, CheckFailed, MissingExtra, NoOpinion
 from dprelease.ledger import Ledger
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import loss_facts, unprotected
@@ -21,6 +21,7 @@ from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import losses
 from dprelease.publish import SENTENCES, Check, check_bundle
 from dprelease.regular import LARGEST_PLAN, read_regular
+from dprelease.release.opinion import begin_opinion, figures_beside
 from dprelease.signature import PublicKey, read_public
 
 __all__ = ["check_release", "failure", "public_key", "rounded_releases", "silence_text"]
@@ -45,6 +46,7 @@ def check_release(bundle: Path, key: PublicKey | None = None) -> tuple[Check, ..
         bundle: Its folder.
         key: The key of the one who should have signed it; None: it is not compared with any.
     """
+    begin_opinion()
     checks = list(check_bundle(bundle, key))
     try:
         plan = ReleasePlan.from_canonical(read_regular(bundle / "plan.json", LARGEST_PLAN))
@@ -114,10 +116,10 @@ def _loss_checks(plan: ReleasePlan) -> list[Check]:
     checks.append(_accountants(plan))
     checks.append(_rounding(plan))
     try:
-        for opinion in second_opinion(plan):
+        for opinion in second_opinion(plan, figures_beside):
             figures = f"{opinion.theirs} beside {opinion.ours}: {opinion.rule}"
             checks.append(Check(f"dp_accounting, {opinion.accountant}", opinion.agrees, figures))
-    except MissingExtra as error:
+    except (MissingExtra, NoOpinion) as error:
         checks.append(Check("dp_accounting", None, f"{error.summary}; {error.hint}"))
     return checks
 

@@ -34,6 +34,7 @@ from dprelease.release.data.restating import changed_data_note, nothing_to_resta
 from dprelease.release.data.sources import RunSources, SourceKey, confidential_tables, fingerprints, source_key
 from dprelease.release.draw import DataSource, draw_batch
 from dprelease.release.environment import environment
+from dprelease.release.opinion import begin_opinion, figures_beside
 from dprelease.release.planning import (
     Target,
     charges,
@@ -146,8 +147,7 @@ class Run:
             approvals = require_approvals(target.project.policy, target.frozen, plan, target.spec_file.name)
         if known is not None:
             plan = replacement(self._ledger, known, plan, self._request.restate, lambda: self._hashed(plan))
-        heard(plan)  # plan_release has verified it
-        self._preflight(plan)
+        self._preflight(plan)  # plan_release has verified it
         heads = self._target.frozen.heads if self._target.frozen and not self._rehearsal else None
         self._reserve(plan, charges(plan, self._target.loaded), heads, approvals, self._request.restate)
 
@@ -230,7 +230,11 @@ class Run:
     def pin(self) -> None:
         """Fingerprint what is about to be read, or hold it against what was read before; nothing where all is measured.
 
+        Before the first step is drawn, and so before a byte is read for it, ``dp_accounting`` must have agreed.
+
         Raises:
+            BrokenPromiseError: It disagrees. What this run has reserved is then given back, for nothing was read.
+            NoOpinion: It is installed and gives no answer.
             LedgerError: The data are not those that the release was begun with.
             Unavailable: A source cannot be read.
             MissingExtra: What drew the release so far is not installed.
@@ -239,6 +243,8 @@ class Run:
         if self.closed or not pending:
             return
         require_sampler(self._sampler)
+        if not self._ledger.measured(*self._identity):
+            heard(self.plan, figures_beside)
         # Made here, by one thread, and shared by those that measure.
         self._references = reference_tables(self.plan.catalog, self._target.project.folder)
         tables = self._tables(self.plan)
@@ -345,6 +351,7 @@ def open_run(request: Request, doing: str) -> Run:
         Locked: If another process is releasing the same name and period.
         BudgetExceeded: If an account, a cap or a ceiling says no; nothing is charged.
     """
+    begin_opinion()
     target = open_target(Path(request.target), request.period)
     # Read before anything is planned or charged: a release that cannot be signed must not be paid for.
     key = None if request.synthetic else target.project.signing_key(os.environ)

@@ -199,7 +199,7 @@ def seen(folder: Path) -> Seen:
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)
         # Another library's opinion of the price: seconds, and no matter of rows. The installed command asks it.
-        patch.setattr("dprelease.release.run.heard", lambda plan: None)
+        patch.setattr("dprelease.release.run.heard", lambda plan, ask: None)
         patch.setattr(sys, "argv", ["dprelease", "run", "spec.yaml", "--direct"])
         with pytest.raises(SystemExit) as stop:
             main()

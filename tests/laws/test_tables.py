@@ -26,8 +26,9 @@ from dprelease.plan.explain.memory import memory_of
 from dprelease.publish import Facts, check_bundle
 from dprelease.publish.base import table_names
 from dprelease.publish.bundle.checks.opened import read_bundle
-from dprelease.publish.bundle.package import bundle_files, missing_extras, planned_files
+from dprelease.publish.bundle.package import bundle_files, planned_files
 from dprelease.publish.formats import jsonstat
+from dprelease.publish.publishable import missing_extras
 from dprelease.release import direct
 from dprelease.release.diff import DiffSide, compare_sides, open_side
 from dprelease.release.planning import read_frozen

@@ -18,7 +18,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.verify.draws import top_mass
-from dprelease.plan.verify.second_opinion import _listed
+from dprelease.privacy.crosscheck import _listed
 
 __all__ = ["ABOUT_PRIVACY", "KNOWN", "Truth", "number", "sentences", "truth"]
 

@@ -74,6 +74,10 @@ def plan_command(
     as_json: Json = False,
 ) -> None:
     """Show what each query will cost and how accurate it will be; reads no data."""
+    if compare and not as_json:
+        from dprelease.release.opinion import begin_opinion
+
+        begin_opinion()  # before all that is imported below
     from dprelease.cli.views.plan import show_plan
 
     show_plan(

@@ -60,6 +60,10 @@ def run_command(
     as_json: Json = False,
 ) -> None:
     """Plan, reserve the budget, measure every step once, publish. The same command resumes after any crash."""
+    if not (all_due or give_up):
+        from dprelease.release.opinion import begin_opinion
+
+        begin_opinion()  # before all that is imported below
     from dprelease.noise import SAMPLERS
     from dprelease.release.run import Request
 

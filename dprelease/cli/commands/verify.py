@@ -28,6 +28,9 @@ def verify_command(
     as_json: Json = False,
 ) -> None:
     """Check the files, signature and numbers of a bundle and derive its loss again; needs no data and no ledger."""
+    from dprelease.release.opinion import begin_opinion
+
+    begin_opinion()  # before all that is imported below
     from dprelease.release.check import check_release, failure, public_key
     from dprelease.signature import NotAKey
 

@@ -10,7 +10,7 @@ from typing import Any
 from dprelease.catalog.aggregate import Quantity, cells_of
 from dprelease.cli.views import say, say_json, text_table, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
-from dprelease.errors import MissingExtra
+from dprelease.errors import MissingExtra, NoOpinion
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.explain.facts import allocation_text, loss_facts, pieces_texts, relative_error, unprotected
 from dprelease.plan.explain.facts import compare as compare_plan
@@ -19,6 +19,7 @@ from dprelease.plan.explain.rounding import grid_texts
 from dprelease.plan.forecast.other_budgets import Aim, WhatIf
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.privacy.budget import round_up
+from dprelease.release.opinion import figures_beside
 from dprelease.release.planning import Target, open_target, plans_at
 from dprelease.release.quote import plan_or_solve, quote_plan, solved_facts, what_if_facts, window_of
 
@@ -250,8 +251,8 @@ def _print_comparison(plan: ReleasePlan) -> None:
     say("")
     say(text_table(["accountant", "epsilon of this plan", "noise it would need"], rows, right=frozenset({1, 2})))
     try:
-        opinions = second_opinion(plan)
-    except MissingExtra as error:
+        opinions = second_opinion(plan, figures_beside)
+    except (MissingExtra, NoOpinion) as error:
         say(f"\nno second opinion: {error.summary}; {error.hint}")
         return
     say("\nsecond opinion by dp_accounting")

@@ -27,13 +27,16 @@ Left out by name, because they under-count there: ``RandomizedResponseDpEvent`` 
 response is made as discrete Laplace noise with a change of one, which it is), and ``ExponentialMechanismDpEvent``
 with a count under RDP. Its default orders end at 1,024; the best one is about sqrt(ln(1 / delta) / rho), five million
 at epsilon 10^-5, and a list that ends before it says too much.
+
+What it is asked is numbers alone (``privacy/crosscheck.py``), so that another process can answer while this one goes on
+(``release/opinion.py``): equal numbers have equal answers there and here.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, MissingExtra
@@ -42,6 +45,7 @@ from dprelease.plan.verify.draws import top_mass
 from dprelease.privacy.accountants.base import Atom, Atoms, atoms
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import as_priced, zcdp_rho
+from dprelease.privacy.crosscheck import Figures, Part, Questions, is_installed, peer_figures
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -55,12 +59,10 @@ from dprelease.privacy.event import (
 __all__ = ["Opinion", "heard", "second_opinion"]
 
 _GRID, _COARSE, _MANY = 1e-4, 1e-3, 60  # the grid of losses; from so many different parts the coarse one
-_SMOOTH = 100  # from this many lattice points per unit of noise the continuous pair is within 1e-4 of the lattice
 _FINE, _LESS_FINE = 1e-3, 1e-2  # of epsilon, where that is a finer grid
 _NEAR = 2e-3
 _AT_ZERO = 1e-6  # of the deviation of the loss, sqrt(2 rho): what the list of orders may miss where epsilon is nearly 0
 
-_Part = tuple[str, float, float]  # kind, scale (or epsilon, or range), shift (or delta, upper loss, upper chance)
 _SAID = (BoundedRange, DiscreteGaussian, DiscreteLaplace, KNorm, TotalResidual, Approximate)
 
 
@@ -74,37 +76,51 @@ class Opinion(Value):
     rule: str
 
 
-def second_opinion(plan: ReleasePlan) -> tuple[Opinion, ...]:
+def second_opinion(plan: ReleasePlan, ask: Callable[[Questions], Figures] = peer_figures) -> tuple[Opinion, ...]:
     """Compare the plan's losses with ``dp_accounting``.
+
+    Args:
+        plan: Any.
+        ask: Who asks ``dp_accounting``: this process, or another one.
 
     Raises:
         MissingExtra: If ``dp_accounting`` is not installed.
     """
-    try:
-        import dp_accounting  # noqa: F401 - only whether it is there
-    except ImportError:
+    if not is_installed():
         raise MissingExtra(
             "dp_accounting is not installed", hint='pip install "dprelease[crosscheck]"', code="DPR-X101"
-        ) from None
-    counted = atoms(plan.event)
+        )
     delta = float(plan.budget.delta)
+    if not delta > 0:
+        return ()
+    counted = atoms(plan.event)
+    rhos, left = _rhos(plan, counted, delta)
+    parts, order, same = _all_parts(counted, _certified(plan), delta)
+    size = _certified(plan) or 1
+    grid = min(_GRID, _FINE * size) if len(parts) < _MANY else min(_COARSE, _LESS_FINE * size)
+    asked = Questions(rhos, left, tuple(sorted(parts.items())), grid, delta)
+    answer = ask(asked)
     opinions = []
-    if "zcdp" in plan.loss and delta > 0:
-        with as_priced(plan.is_older is True):
-            opinions += _same_curve(counted, float(plan.loss["zcdp"].epsilon), delta)
-    if delta > 0:
-        opinions += _pairs(plan, counted, delta)
+    if answer.curve is not None:
+        opinions.append(_same_curve(asked, answer.curve, float(plan.loss["zcdp"].epsilon)))
+    if answer.pairs is not None:
+        unsaid = sorted({atom.kind for atom in counted if not isinstance(atom, _SAID)})
+        opinions += _pairs(plan, asked, answer.pairs, order, unsaid, same=same)
     return tuple(opinions)
 
 
-def heard(plan: ReleasePlan) -> bool:
+def heard(plan: ReleasePlan, ask: Callable[[Questions], Figures] = peer_figures) -> bool:
     """Ask for the second opinion before anything is drawn; False where ``dp_accounting`` is not installed.
+
+    Args:
+        plan: Any.
+        ask: As for :func:`second_opinion`.
 
     Raises:
         BrokenPromiseError: If it disagrees. Nothing may be drawn from such a plan.
     """
     try:
-        opinions = second_opinion(plan)
+        opinions = second_opinion(plan, ask)
     except MissingExtra:
         return False
     for opinion in opinions:
@@ -117,44 +133,28 @@ def heard(plan: ReleasePlan) -> bool:
     return True
 
 
-def _same_curve(counted: Atoms, ours: float, delta: float) -> list[Opinion]:
-    from dp_accounting import dp_event
-    from dp_accounting.rdp import RdpAccountant
+def _certified(plan: ReleasePlan) -> float:
+    return float(plan.loss[plan.certified].epsilon)
 
-    rest = peeled(counted)
-    left = rest.rough_slack(delta)
-    if left <= 0:
-        return []
-    rhos = [(float(zcdp_rho(atom)), n) for atom, n in rest.atoms.items()]
-    total = math.fsum(rho * n for rho, n in rhos)
 
-    def best(orders: list[float]) -> tuple[float, float]:
-        accountant = RdpAccountant(orders=orders)
-        for rho, n in rhos:
-            accountant.compose(dp_event.SelfComposedDpEvent(dp_event.ZCDpEvent(rho), n))
-        epsilon, order = accountant.get_epsilon_and_optimal_order(left)
-        return float(epsilon), float(order)
+def _rhos(plan: ReleasePlan, counted: Atoms, delta: float) -> tuple[tuple[tuple[float, int], ...], float]:
+    """Every rho with the number of its draws, and the delta that is left for them; 0: there is nothing to compare."""
+    if "zcdp" not in plan.loss:
+        return (), 0.0
+    with as_priced(plan.is_older is True):
+        rest = peeled(counted)
+        return tuple((float(zcdp_rho(atom)), n) for atom, n in rest.atoms.items()), rest.rough_slack(delta)
 
-    coarse, order = best(_orders(total, left))
-    theirs = min(coarse, best([1 + (order - 1) * math.exp(0.0006 * k) for k in range(-60, 61)])[0])
-    missed = _AT_ZERO * math.sqrt(2 * total)
+
+def _same_curve(asked: Questions, theirs: float, ours: float) -> Opinion:
+    missed = _AT_ZERO * math.sqrt(2 * math.fsum(rho * n for rho, n in asked.rhos))
     agrees = ours * (1 - 1e-6) <= theirs <= ours * (1 + _NEAR) + missed
-    return [_opinion("zcdp", ours, theirs, agrees, "the same theorem on a list of orders: equal within 0.2 %")]
+    return _opinion("zcdp", ours, theirs, agrees, "the same theorem on a list of orders: equal within 0.2 %")
 
 
-def _orders(rho: float, delta: float) -> list[float]:
-    """A list that has the best order in it: that is below 1 + 2 sqrt((1 + ln(1 / delta)) / rho).
-
-    Proof: with a = 1 + t the figure is rho (1 + t) + ln(t / (1 + t)) + (ln(1 / delta) - ln(1 + t)) / t, and its slope
-    rho + (ln(delta) + ln(1 + t)) / t^2 (the rest cancels) is above 0 where t^2 > ln(1 / delta) / rho.
-    """
-    top = math.log(2 * math.sqrt((1 - math.log(delta)) / rho)) if rho else 0.0
-    return [1 + math.exp(-9 + 0.03 * k) for k in range(max(700, math.ceil((top + 9) / 0.03) + 1))]
-
-
-def _pairs(plan: ReleasePlan, counted: Atoms, delta: float) -> list[Opinion]:
-    parts: Counter[_Part] = Counter()
-    ours = float(plan.loss[plan.certified].epsilon)
+def _all_parts(counted: Atoms, ours: float, delta: float) -> tuple[Counter[Part], float, bool]:
+    """The pairs with the number of their draws; the order that decides; whether no neighbour is worse than these."""
+    parts: Counter[Part] = Counter()
     order = 1 - 2 * math.log(delta) / (ours or 1e-3)
     same = True
     for atom, n in counted.items():
@@ -162,12 +162,17 @@ def _pairs(plan: ReleasePlan, counted: Atoms, delta: float) -> list[Opinion]:
         same = same and alone
         for part in found:
             parts[part] += n
-    grid = min(_GRID, _FINE * (ours or 1)) if len(parts) < _MANY else min(_COARSE, _LESS_FINE * (ours or 1))
-    theirs = _composed(parts, grid, delta)
-    dots = sum(parts.values()) * grid * grid * (1 + order) / 8
+    return parts, order, same
+
+
+def _pairs(
+    plan: ReleasePlan, asked: Questions, theirs: float, order: float, unsaid: Sequence[str], *, same: bool
+) -> list[Opinion]:
+    grid = asked.grid
+    dots = sum(n for _, n in asked.parts) * grid * grid * (1 + order) / 8
     words = f"with losses rounded up to a grid of {grid:g}"
-    unsaid = sorted({atom.kind for atom in counted if not isinstance(atom, _SAID)})
     without = f"; without {', '.join(unsaid)}, of which it is told nothing" if unsaid else ""
+    ours = _certified(plan)
     most = ours * (1 + _NEAR) + dots
     holds = theirs <= most
     rule = f"a pair that occurs, {words}: at most {_up(most)}, ours and what the rounding may add{without}"
@@ -181,7 +186,7 @@ def _pairs(plan: ReleasePlan, counted: Atoms, delta: float) -> list[Opinion]:
     return opinions
 
 
-def _parts(atom: Atom, order: float) -> tuple[list[_Part], bool]:
+def _parts(atom: Atom, order: float) -> tuple[list[Part], bool]:
     """The cells that one neighbour moves, and whether no other neighbour is worse in another way."""
     if isinstance(atom, KNorm) and atom.gauge == 1 < atom.dimension:
         return [("triple", float(1 / atom.scale), top_mass(atom.ball, atom.dimension, atom.scale))], True
@@ -202,7 +207,7 @@ def _parts(atom: Atom, order: float) -> tuple[list[_Part], bool]:
     return [(kind, float(atom.scale), c) for c in way if c], len(atom.sensitivity.shifts) == 1
 
 
-def _independent(draw: TotalResidual) -> list[_Part]:
+def _independent(draw: TotalResidual) -> list[Part]:
     """Total and residuals as two draws: the noises share a parity, and from twelve counts on hardly anything else.
 
     Of several rows the total alone, which each of them moves by one.
@@ -241,52 +246,6 @@ def _upper_loss(size: float, theta: float) -> float:
     slope = -math.expm1(-theta * size) * low / -math.expm1(-size)
     start = math.exp(-theta * size) + slope / low
     return min(max(math.log(theta / (1 + theta) * start / slope), 0.0), size)
-
-
-def _composed(parts: Counter[_Part], grid: float, delta: float) -> float:
-    """Epsilon of all parts together; two and two, so that large distributions are rarely handled."""
-    found = [_pld(part, grid).self_compose(n) for part, n in sorted(parts.items())]
-    while len(found) > 1:
-        pairs = zip(found[::2], found[1::2], strict=False)
-        found = [one.compose(other) for one, other in pairs] + (found[-1:] if len(found) % 2 else [])
-    return float(found[0].get_epsilon_for_delta(delta)) if found else 0.0
-
-
-def _pld(part: _Part, grid: float) -> Any:
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    kind, scale, shift = part
-    if kind == "box":
-        upper = 1 / (1 + math.exp(-scale))
-        return _listed([(scale, upper), (-scale, 1 - upper)], shift, grid)
-    if kind == "range":
-        upper = math.expm1(shift - scale) / math.expm1(-scale)
-        return _listed([(shift, upper), (shift - scale, 1 - upper)], 0.0, grid)
-    if kind == "triple":
-        lower = shift * math.exp(-scale)
-        return _listed([(scale, shift), (0.0, 1 - shift - lower), (-scale, lower)], 0.0, grid)
-    how = {"value_discretization_interval": grid, "use_connect_dots": True}
-    if kind == "laplace":
-        if shift <= _SMOOTH:
-            return pld.from_discrete_laplace_mechanism(1 / scale, sensitivity=int(shift), **how)
-        return pld.from_laplace_mechanism(scale / shift, **how)
-    if scale <= _SMOOTH:
-        return pld.from_discrete_gaussian_mechanism(scale, sensitivity=int(shift), **how)
-    return pld.from_gaussian_mechanism(scale / shift, **how)
-
-
-def _listed(sizes: list[tuple[float, float]], delta: float, grid: float) -> Any:
-    """A loss that is infinite with probability ``delta``, else one of these, each with its probability.
-
-    By connect the dots, at the points of the grid next to the losses: in between the curve is straight.
-    """
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    points = sorted({turn(loss / grid) for loss, _ in sizes for turn in (math.floor, math.ceil)})
-    over = [sum(share * max(0.0, -math.expm1(point * grid - loss)) for loss, share in sizes) for point in points]
-    deltas = [delta + (1 - delta) * each for each in over]
-    return pld.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(grid, points, deltas))
 
 
 def _up(value: float) -> str:

@@ -140,10 +140,16 @@ def trade_off(points: Sequence[Point], alpha: Fraction) -> Fraction:
     """The least probability of a miss at this probability of a false alarm, rounded down; at least 0."""
     most = Fraction(0)
     for epsilon, delta in points:
-        factor = upper(CONTEXT.exp(real(epsilon)))
+        factor = _odds(epsilon)
         found = max(1 - delta - factor * alpha, (1 - delta - alpha) / factor)
         most = max(most, found)
     return Fraction(most * 10**12 // 1, 10**12)
+
+
+@lru_cache(maxsize=256)
+def _odds(epsilon: Fraction) -> Fraction:
+    """e^epsilon, rounded up: asked for every point of every curve, and of every page."""
+    return upper(CONTEXT.exp(real(epsilon)))
 
 
 def fewest_misses(points: Sequence[Point]) -> tuple[tuple[float, float], ...]:

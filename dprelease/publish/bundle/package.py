@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
-from dprelease.errors import BrokenPromiseError, MissingExtra, PublishError
+from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.formats import FORMATS, Format
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.document.ranges import rows_of
 from dprelease.plan.explain.presentation import Presentation, presented
 from dprelease.privacy.accountants.rho import as_priced
 from dprelease.publish.accounting.nist import nist_markdown
@@ -24,19 +21,17 @@ from dprelease.publish.base import Content, Facts, Publication, check_queries, t
 from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, measurement_paths
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
-from dprelease.publish.formats.jsonstat import MOST_ROWS
 from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileFacts, LedgerFacts, Manifest, signature_file
 from dprelease.publish.measured import filed, inputs_of, queries_as_tables
 from dprelease.publish.packed import Data, Files, digest_in, kept, size_in
+from dprelease.publish.publishable import named_function
 from dprelease.signature import PrivateKey
 
 __all__ = [
     "LOOK_FILE",
     "MAKING",
     "bundle_files",
-    "check_publishable",
     "files_beside",
-    "missing_extras",
     "planned_files",
     "render",
     "renderers",
@@ -48,65 +43,6 @@ _MOST_NAMED = 5  # paths in a message
 _LIBRARIES = {name for form in FORMATS.values() for name in form.made_with} - {"zlib"}
 RENDERERS = ("dprelease", "duckdb", "numpy", *sorted(_LIBRARIES))  # whose versions a manifest names
 _ALWAYS = ("accounting.json", "facts.json", "manifest.json", "nist-800-226.md", "plan.json", "registry.yaml", RECIPE)
-
-
-def missing_extras(formats: Iterable[str]) -> dict[str, str]:
-    """The formats among these that cannot be made on this machine, each with what is missing in one sentence."""
-    found = {}
-    for name in formats:
-        try:
-            _require(FORMATS[name])
-        except MissingExtra as missing:
-            found[name] = missing.summary
-    return found
-
-
-def check_publishable(plan: ReleasePlan) -> None:
-    """Refuse, before any budget is spent, a plan whose tables could not be made or written.
-
-    Raises:
-        PublishError: As of ``check_queries`` and ``check_derived_tables``; if no format would hold a large table
-            (DPR-W109).
-        PlanError: If the SQL of a derived table is not allowed (DPR-P15.).
-        MissingExtra: If a format needs a package that is not installed.
-    """
-    check_queries(plan)
-    check_derived_tables(plan)
-    _check_held(plan)
-    for name in plan.publish.formats:
-        _require(FORMATS[name])
-
-
-def _require(form: Format) -> None:
-    """Ask for what a format needs of this machine beside the packages that every installation has.
-
-    Raises:
-        MissingExtra: It is not there.
-    """
-    if form.requires:
-        _named(form.requires)()
-
-
-def _named(function: str) -> Callable[..., Any]:
-    """A function of this package that a line of ``FORMATS`` names as ``module:function``."""
-    module, _, name = function.partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"dprelease.publish.{module}"), name)
-    return found
-
-
-def _check_held(plan: ReleasePlan) -> None:
-    """Refuse a table that no format of the release holds: those for people and for cubes leave large ones out."""
-    if any(FORMATS[name].any_size for name in plan.publish.formats):
-        return
-    for query in plan.queries:
-        rows = rows_of(plan.keys(query), query.ranges)
-        if not query.private and query.ranking is None and rows > MOST_ROWS:
-            raise PublishError(
-                f"query {query.name!r} has {rows:,} rows, and no format of this release holds a table of that size",
-                detail=f"those for people and for readers of cubes hold tables of at most {MOST_ROWS:,} rows",
-                hint="add csv or parquet to `formats` under `publish`",
-                code="DPR-W109",
-            )
 
 
 def render(
@@ -235,7 +171,7 @@ def format_files(
     """
     names = table_names(content.plan)
     try:
-        found: Mapping[str, bytes] = _named(form.render)(content, files)
+        found: Mapping[str, bytes] = named_function(form.render)(content, files)
     except MissingExtra:
         if given is None:
             raise

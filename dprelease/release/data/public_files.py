@@ -11,10 +11,13 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from glob import glob
 from pathlib import Path
+
+import yaml
 
 from dprelease.catalog.reference import RefusedFile
 from dprelease.errors import SpecError
@@ -35,6 +38,7 @@ __all__ = [
 
 LARGEST_REFERENCE = 128 << 20  # bytes: a million keys, and what else a line says of each
 _SETTINGS = "dprelease.yaml"
+_FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEMPLATE = re.compile(r"\{\{.*?\}\}")
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 NOT_PUBLIC = (
@@ -118,15 +122,26 @@ def _sources_of(path: Path) -> tuple[str, ...]:
 
 @lru_cache(100)
 def _sources_in(data: bytes) -> tuple[str, ...]:
-    try:
-        root: YamlNode = read_yaml(data, "")[0].root
-    except SpecError:
+    root = _tree(data)
+    if root is None:
         return ()
     return tuple(
         text
         for at, text, node in scalars(root)
         if isinstance(node, YamlNode) and len(at) == 4 and (at[0], *at[2:]) == ("tables", "source", "file")
     )
+
+
+def _tree(data: bytes) -> YamlNode | None:
+    """What a file holds; None where it is no YAML, or none that a spec may have.
+
+    By libyaml where it is there, twenty times as fast as the parser that specs are released by: a folder may hold many
+    specs, and all of them are looked at for each release. Where it reads nothing, that parser has the word.
+    """
+    for loader in (_FAST, yaml.SafeLoader):
+        with suppress(SpecError, IndexError):  # libyaml counts bytes where a message is made of letters
+            return read_yaml(data, "", loader=loader)[0].root
+    return None
 
 
 def _pattern(source: str, environment: Mapping[str, str]) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
 
@@ -186,12 +187,13 @@ class _Reader:
             entries[key.text] = MappingEntry(key.line, key.column, node)
 
 
-def read_yaml(text: str | bytes, file: str) -> tuple[Places, list[Problem]]:
+def read_yaml(text: str | bytes, file: str, *, loader: type[Any] = yaml.SafeLoader) -> tuple[Places, list[Problem]]:
     """The tree of a YAML file, and what is wrong with its YAML.
 
     Args:
         text: At most 1 MiB.
         file: Its name in messages.
+        loader: Whose parser: the one whose messages are put into words here, unless nobody reads them.
 
     Returns:
         The tree (what is refused left out, or read without its decoration), and every problem in file order.
@@ -203,7 +205,7 @@ def read_yaml(text: str | bytes, file: str) -> tuple[Places, list[Problem]]:
     decoded = _decode(text, file)
     reader = _Reader(file, decoded.splitlines() or [""])
     try:
-        for event in yaml.parse(decoded, Loader=yaml.SafeLoader):
+        for event in yaml.parse(decoded, Loader=loader):
             reader.take(event)
     except _Stop:
         raise SpecError(reader.problems) from None

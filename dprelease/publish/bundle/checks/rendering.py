@@ -9,9 +9,10 @@ from dprelease.formats import FORMATS, Format
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import table_names
 from dprelease.publish.bundle.checks.opened import Check, OpenedBundle, say_which
-from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, missing_extras, renderers
+from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, renderers
 from dprelease.publish.manifest import MANIFEST_FILE, Manifest
 from dprelease.publish.packed import digest_in
+from dprelease.publish.publishable import missing_extras
 
 __all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Rendered", "render_again", "versions"]
 
