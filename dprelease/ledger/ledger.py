@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 from dprelease.errors import BrokenPromiseError, Corrupt
 from dprelease.failpoints import POINTS, hit
 from dprelease.ledger.model.admission import out_of_budget, require_heads, require_plan
 from dprelease.ledger.model.balance import Actor
-from dprelease.ledger.model.entry import RESTORE, StepMeasured
+from dprelease.ledger.model.entry import RESTORE
 from dprelease.ledger.model.fault import Fault
 from dprelease.ledger.model.lifecycle import not_reserved, require_measured, require_same_manifest
 from dprelease.ledger.model.process import this_process
@@ -28,7 +27,7 @@ from dprelease.ledger.tables.published import Evidence
 from dprelease.ledger.tables.reserving import Opening, is_new, record_closing, record_reservation, record_void
 from dprelease.ledger.tables.sources import record_look, record_source, require_same_data
 from dprelease.ledger.tables.tally import Tally, tally
-from dprelease.ledger.tables.write import Write
+from dprelease.ledger.tables.write import Write, record_measurement
 from dprelease.noise import Measurement
 from dprelease.plan.document import Account, Head, ReleasePlan
 from dprelease.plan.document.approval import Signed
@@ -186,34 +185,31 @@ class Ledger(Reader):
             record_look(write, plan, tables, key_id, self._now(), by)
 
     def commit(self, key: StepKey, measurement: Measurement) -> Measurement:
-        """Store a measurement unless the step has one already, and return what is stored.
+        """Store one measurement, as :meth:`commit_all` does."""
+        return self.commit_all({key: measurement})[key]
 
-        Only the returned measurement may be handed on: a loser's own draw is thrown away unseen.
+    def commit_all(self, drawn: Mapping[StepKey, Measurement]) -> dict[StepKey, Measurement]:
+        """Store measurements, all of them or none, but for steps that have one already; return what is stored.
+
+        Only the returned measurements may be handed on: a loser's own draws are thrown away unseen.
 
         Raises:
-            BrokenPromiseError: There is no open reservation of that plan, the step is not in it, or the
-                measurement has another step or number of cells.
-            LedgerError: It is of a piece of a step, and other data were accepted since this process compared its own.
+            BrokenPromiseError: There is no open reservation of that plan, a step is not in it, or a measurement has
+                another step or number of cells.
+            LedgerError: One is of a piece of a step, and other data were accepted since this process compared its own.
         """
         hit("commit.begun")
         with self._writing(point="commit") as write:
-            if view.stored(write.rows, key) is None:
-                live = self._open(write.rows, key.release, key.period, key.plan)
-                self._require_step(write.rows, live, key, measurement)
-                if key.step in self._cut[live.hash]:
-                    require_same_data(live, self._read.get(live.hash), view.sources(write.rows, live.sequence))
-                payload = measurement.to_bytes()
-                digest = write.keep(payload)
-                hit("commit.stored")
-                facts = {"release": key.release, "period": key.period, "plan": key.plan, "step": key.step}
-                cells = len(measurement.values)
-                entry = write.append(partial(StepMeasured, **facts, cells=cells, digest=digest, at=self._now()))
-                hit("commit.appended")
-                write.index_measurement(entry, key, digest)
-                hit("commit.indexed")
-        kept = self.stored(key)  # read back: what is handed on is what the disk has
-        if kept is None:
-            raise Corrupt(f"{key} was committed and is not there", hint=RESTORE, code="DPR-L304")
+            for key, measurement in drawn.items():
+                if view.stored(write.rows, key) is None:
+                    live = self._open(write.rows, key.release, key.period, key.plan)
+                    self._require_step(write.rows, live, key, measurement)
+                    if key.step in self._cut[live.hash]:
+                        require_same_data(live, self._read.get(live.hash), view.sources(write.rows, live.sequence))
+                    record_measurement(write, key, measurement, self._now())
+        kept = self.stored_all(drawn)  # read back: what is handed on is what the disk has
+        if lost := [key for key in drawn if key not in kept]:
+            raise Corrupt(f"{lost[0]} was committed and is not there", hint=RESTORE, code="DPR-L304")
         hit("commit.read")
         return kept
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
@@ -131,11 +131,16 @@ class Reader:
 
     def stored(self, key: StepKey) -> Measurement | None:
         """The committed measurement of a step, checked against its entry; None if there is none."""
+        return self.stored_all((key,)).get(key)
+
+    def stored_all(self, keys: Iterable[StepKey]) -> dict[StepKey, Measurement]:
+        """The committed measurements of those steps that have one, each checked against its entry, in one snapshot."""
         with self._reading() as rows:
-            measured = view.stored(rows, key) if rows else None
-            lines = self._guard.lacking(rows, Head(sequence=measured[0])) if rows and measured else ()
-        self._guard.anchor(*lines)  # whoever wrote it may have died before that
-        return measured[1] if measured else None
+            found = {key: kept for key in keys if rows and (kept := view.stored(rows, key))}
+            last = max((sequence for sequence, _ in found.values()), default=0)
+            lines = self._guard.lacking(rows, Head(sequence=last)) if rows and found else ()
+        self._guard.anchor(*lines)  # whoever wrote them may have died before that
+        return {key: measurement for key, (_, measurement) in found.items()}
 
     def require_readable(
         self, tables: Mapping[str, tuple[str, ...]] | None, accounts: Mapping[str, str], key_id: str, *, accepted: bool

@@ -2,8 +2,9 @@
 
 The charge is durable before this is called. Each answer is committed under (release, period, plan, step), that of a
 piece of a step under an id of its own, and handed on only as the ledger returned it: the first commit wins, and a later
-draw for the same key is thrown away unseen. Nothing between the read and the commit can fail because of a value. A
-declared invariant is committed as it is, once like all others.
+draw for the same key is thrown away unseen. The answers of a batch are committed in one transaction, all of them or
+none, but for a selection of keys: what the others count over are the keys that the ledger has. Nothing between the read
+and the commit can fail because of a value. A declared invariant is committed as it is, once like all others.
 """
 
 from __future__ import annotations
@@ -85,8 +86,9 @@ def draw_batch(
         BrokenPromiseError: For anything else, by class and step only: its own text may hold a value.
     """
     run = _Run(batch, source, ledger, identity)
-    stored = {step.id: ledger.stored(run.key(step)) for step in batch.steps}
-    missing = [step for step in batch.steps if stored[step.id] is None]
+    known = ledger.stored_all(run.key(step) for step in batch.steps)
+    stored = {step.id: known[run.key(step)] for step in batch.steps if run.key(step) in known}
+    missing = [step for step in batch.steps if step.id not in stored]
     unexpected = ""
     try:
         if missing:
@@ -101,7 +103,7 @@ def draw_batch(
             f"{unexpected} while measuring {', '.join(step.id for step in missing)}",
             hint="the release stays charged; run the same command again to resume it",
         )
-    return tuple(answer for step in batch.steps if (answer := stored[step.id]) is not None)
+    return tuple(stored[step.id] for step in batch.steps)
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ class _Run:
     def key(self, step: Measured) -> StepKey:
         return StepKey(*self.identity, self.batch.id(step))
 
-    def measure(self, missing: Sequence[Measured], stored: Mapping[str, Measurement | None]) -> dict[str, Measurement]:
+    def measure(self, missing: Sequence[Measured], stored: Mapping[str, Measurement]) -> dict[str, Measurement]:
         hit("draw.begun")
         truncates = self.source.catalog.tables[self.batch.table].unit_id is not None
         secret = self.ledger.secret(*self.identity) if truncates else b""
@@ -124,24 +126,26 @@ class _Run:
         keys: Keys | None = None
         if self.batch.selection is not None:
             # What the others count over are the keys as committed, not as drawn: another process may have been first.
-            chosen = stored[self.batch.selection]
+            chosen = stored.get(self.batch.selection)
             if chosen is None:
                 (first,) = (each for each in missing if each.id == self.batch.selection and isinstance(each, Step))
                 chosen = committed[first.id] = self._select(first, secret)
             keys = chosen.keys or ()
         rest = [step for step in missing if step.id != self.batch.selection]
-        asked = tuple(dict.fromkeys(quantity for step in rest for quantity in step.parts))
+        asked = tuple(dict.fromkeys(quantity for step in rest for quantity in self.batch.asked(step)))
         boxes = self._aggregate(asked, secret, keys)
         hit("draw.aggregated")
+        drawn: dict[StepKey, Measurement] = {}
         for step in rest:
-            exact = [boxes[quantity] for quantity in step.parts]
+            exact = [boxes[quantity] for quantity in self.batch.asked(step)]
             noisy = Measurement(self.batch.id(step), _hidden(step, exact, self.source.sampler, self.batch.piece))
             hit("draw.drawn")
             numbers = self.batch.numbers(step) if keys is None else len(keys) * len(step.parts)
             if len(noisy.values) != numbers:
                 raise BrokenPromiseError(f"step {step.id} has another number of cells than planned")
-            committed[step.id] = self.ledger.commit(self.key(step), noisy)
-        return committed
+            drawn[self.key(step)] = noisy
+        kept = self.ledger.commit_all(drawn) if drawn else {}
+        return {**committed, **{step.id: kept[self.key(step)] for step in rest}}
 
     def _aggregate(self, asked: Sequence[Quantity], secret: bytes, keys: Keys | None) -> dict[Quantity, Box]:
         if not asked:

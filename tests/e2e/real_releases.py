@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
@@ -87,7 +87,8 @@ class Release:
 
     def box(self, step: Step, quantity: Quantity) -> Box:
         """The exact aggregate that a step hid."""
-        return self.recorder.boxes[step.aggregate.grouping, quantity]
+        batch = next(each for each in self.plan.batches() if step.id in each.ids)
+        return self.recorder.boxes[batch.grouping, batch.asked(step)[step.parts.index(quantity)]]
 
     @cached_property
     def bounded(self) -> dict[tuple[str, str], Floats]:
@@ -153,14 +154,14 @@ class _Nowhere:
     def __init__(self, chosen: Mapping[str, Measurement]) -> None:
         self._chosen = chosen
 
-    def stored(self, key: StepKey) -> Measurement | None:
-        return self._chosen.get(key.step)
+    def stored_all(self, keys: Iterable[StepKey]) -> dict[StepKey, Measurement]:
+        return {key: self._chosen[key.step] for key in keys if key.step in self._chosen}
 
     def secret(self, *_: str) -> bytes:
         return bytes(32)
 
-    def commit(self, _: object, measurement: Measurement) -> Measurement:
-        return measurement
+    def commit_all(self, drawn: dict[StepKey, Measurement]) -> dict[StepKey, Measurement]:
+        return drawn
 
 
 def project(folder: Path, spec: str) -> Path:

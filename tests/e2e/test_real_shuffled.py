@@ -82,7 +82,7 @@ def opened(box: Exact | ExactHistogram) -> Any:
 def answers(engine: DuckDBEngine, batch: Batch, plan: ReleasePlan, references: dict[str, ReferenceTable]) -> list[Any]:
     """Everything that the steps of one pass would measure; of selected keys, all that occur."""
     drawn = [step for step in batch.steps if getattr(step, "selecting", None) is None]  # invariants select nothing
-    quantities = list(dict.fromkeys(part for step in drawn for part in step.parts))
+    quantities = list(dict.fromkeys(part for step in drawn for part in batch.asked(step)))
     keys, found = None, []
     if batch.selection is not None:
         keys, counts = open_keys(engine.units_by_key(plan.catalog, batch.grouping, references, SECRET))

@@ -67,7 +67,7 @@ def measured(plan: ReleasePlan, reservation: Reservation, ledger: Ledger, folder
         for table in plan.catalog.tables.values():
             engine.describe(table)
         for batch in plan.batches():
-            asked = [part for step in batch.steps if step.id != batch.selection for part in step.parts]
+            asked = [part for step in batch.steps if step.id != batch.selection for part in batch.asked(step)]
             engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), read)
         pinned = RunSources().pin(ledger, identity, plan.catalog.tables, engine, SourceKey.thrown_away())
         source = DataSource(plan.catalog, read, engine, pinned)

@@ -70,9 +70,9 @@ def boxes_of(plan: ReleasePlan, folder: Path) -> dict[str, tuple[Box, ...]]:
     """By step its exact quantities, aggregated once."""
     engine, found = ReferenceEngine(folder, {}), {}
     for batch in plan.batches():
-        asked: list[Quantity] = list(dict.fromkeys(part for step in batch.steps for part in step.parts))
+        asked: list[Quantity] = list(dict.fromkeys(part for step in batch.steps for part in batch.asked(step)))
         boxes = dict(zip(asked, engine.aggregate(plan.catalog, batch.grouping, asked, {}, b"secret"), strict=True))
-        found.update({step.id: tuple(boxes[part] for part in step.parts) for step in batch.steps})
+        found.update({step.id: tuple(boxes[part] for part in batch.asked(step)) for step in batch.steps})
     return found
 
 

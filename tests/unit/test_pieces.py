@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 
@@ -165,11 +166,12 @@ class Nowhere:
     def __getattr__(self, name: str) -> object:
         return getattr(self.ledger, name)
 
-    def stored(self, key: StepKey) -> None:
+    def stored_all(self, keys: Iterable[StepKey]) -> dict[StepKey, Measurement]:
         """Nothing."""
+        return {}
 
-    def commit(self, key: StepKey, measurement: Measurement) -> Measurement:
-        return measurement
+    def commit_all(self, drawn: dict[StepKey, Measurement]) -> dict[StepKey, Measurement]:
+        return drawn
 
 
 @pytest.mark.thin(first=1)

@@ -39,6 +39,7 @@ __all__ = [
     "ExpressionError",
     "Node",
     "Scalar",
+    "both_hold",
     "known_where",
     "letters",
     "parse",
@@ -108,6 +109,17 @@ def _parsed(text: str, types: tuple[tuple[str, ColumnType], ...]) -> Expression:
     if len(expression.text) > MOST_CHARACTERS:
         raise ExpressionError(f"written out it is longer than {MOST_CHARACTERS} characters")
     return expression
+
+
+def both_hold(first: str | None, second: str | None, types: Mapping[str, ColumnType]) -> str | None:
+    """The canonical text of the filter that keeps what both keep; a row of which one says null is kept by neither.
+
+    Raises:
+        ExpressionError: If it would be too long.
+    """
+    if first is None or second is None:
+        return first or second
+    return parse(f"({first}) AND ({second})", types).text
 
 
 BLANKS = " \t\n\v\f\r"

@@ -31,7 +31,11 @@ def cell_totals(rows: Any, table: Table, quantities: Mapping[str, Quantity], wit
         quantities: Name to what is totalled; no quantile.
         within: The columns that make a group.
     """
-    sums = {name: _clamped(_total(rows, table, item, units=False)) for name, item in quantities.items()}
+    totals = {name: _total(rows, table, item, units=False) for name, item in quantities.items()}
+    # Counts are no more than there are rows, of which no table has 2^62.
+    sums = {
+        name: _clamped(total) if quantities[name].kind in ("sum", "square") else total for name, total in totals.items()
+    }
     return rows.group_by(list(within)).aggregate(**sums)
 
 
@@ -62,10 +66,13 @@ def dense(answer: Any, name: str, at: Integers, cells: int) -> Integers:
 
 
 def _holds(rows: Any, table: Table, quantity: Quantity) -> Any:
-    """Whether a row counts for a quantity; None where every row does. A null of the condition is no."""
-    if quantity.where is None:
-        return None
-    return evaluated(quantity.where, rows, table).fill_null(False)
+    """Whether a row counts for a quantity; None where every row does. Whoever asks takes a null for no."""
+    return None if quantity.where is None else evaluated(quantity.where, rows, table)
+
+
+def _number(holds: Any) -> Any:
+    """How many rows a condition is true of: a sum, which the engine does in a third of the time of a filtered count."""
+    return ibis.coalesce(holds.sum(), 0)
 
 
 def _clamped(total: Any) -> Any:
@@ -77,13 +84,13 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
     """One quantity over a group, in 128 bits where it is a sum."""
     holds = _holds(rows, table, quantity)
     once = units and (quantity.per == "unit_cell" or quantity.kind == "units")
-    held = _times(rows.count(where=holds), once)
+    held = _times(rows.count() if holds is None else _number(holds), once)
     if quantity.column is None:
         return held
     value = rows[our_name(table, quantity.column)]
     if quantity.kind == "distinct":
         return value.nunique(where=holds)
-    present = value.count(where=holds)
+    present = value.count() if holds is None else _number(value.notnull() & holds)
     if quantity.kind == "nonnull":
         return _times(present, once)
     if quantity.kind == "balance":

@@ -9,17 +9,19 @@ from functools import partial
 
 from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
+from dprelease.failpoints import hit
 from dprelease.ledger.model.anchor_lines import AnchorLine
 from dprelease.ledger.model.balance import Actor, Balance, Charged, terms_of
-from dprelease.ledger.model.entry import AccountChange, Anchored, Body, LedgerEntry, Placed
+from dprelease.ledger.model.entry import AccountChange, Anchored, Body, LedgerEntry, Placed, StepMeasured
 from dprelease.ledger.model.history import Stand, State
 from dprelease.ledger.model.reservation import StepKey
 from dprelease.ledger.model.store import Transaction, row_identity
 from dprelease.ledger.tables import view
+from dprelease.noise import Measurement
 from dprelease.plan.document import Account
 from dprelease.privacy.filters import spent_before
 
-__all__ = ["Write", "record_migration"]
+__all__ = ["Write", "record_measurement", "record_migration"]
 
 
 class Write:
@@ -141,6 +143,18 @@ class Write:
         if self.line is not None:
             update = {"release": release, "period": period, "plan": plan, "ended": ended}
             self.line = self.line.model_copy(update=update)
+
+
+def record_measurement(write: Write, key: StepKey, measurement: Measurement, at: str) -> None:
+    """Make a measurement that of its step, which has none."""
+    payload = measurement.to_bytes()
+    digest = write.keep(payload)
+    hit("commit.stored")
+    facts = {"release": key.release, "period": key.period, "plan": key.plan, "step": key.step}
+    entry = write.append(partial(StepMeasured, **facts, cells=len(measurement.values), digest=digest, at=at))
+    hit("commit.appended")
+    write.index_measurement(entry, key, digest)
+    hit("commit.indexed")
 
 
 def record_migration(rows: Transaction, version: int, place: str, at: str, by: Actor) -> None:

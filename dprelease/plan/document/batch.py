@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dprelease.canonical import Value
-from dprelease.catalog.aggregate import Grouping
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.expressions.expression import ExpressionError, both_hold
+from dprelease.catalog.table import Catalog
 from dprelease.plan.document.invariant import Measured
 from dprelease.plan.document.pieces import Piece
 
 __all__ = ["Batch", "in_one_piece", "in_their_pieces"]
 
-_MOST = 50  # steps of a pass
+_MOST = 50  # steps of a pass, and of a transaction of the ledger
+_NUMBERS = 2_000_000  # that these steps hold together, unless it is one step alone: all of them are in memory at once
 
 Pieces = Mapping[str, tuple[Piece, ...]]
 
@@ -20,16 +23,18 @@ class Batch(Value):
     """Steps that share one pass over a table.
 
     Attributes:
-        grouping: What they share.
+        grouping: What they share. Where they differ in nothing but their ``where``, it has none, and ``moved`` has it.
         selection: The step that selects the keys of all others, the first one; None: keys are public.
         steps: In the order in which they are drawn; invariants are among them.
         piece: Of which piece of the steps it is; None: they are measured as a whole.
+        moved: By the id of a step what the pass counts for it, where its ``where`` is now one of its quantities.
     """
 
     grouping: Grouping
     selection: str | None = None
     steps: tuple[Measured, ...]
     piece: Piece | None = None
+    moved: dict[str, tuple[Quantity, ...]] = {}
 
     @property
     def table(self) -> str:
@@ -50,6 +55,10 @@ class Batch(Value):
         """Under which name the ledger has what this batch measures of a step."""
         return step.id if self.piece is None else self.piece.id(step.id)
 
+    def asked(self, step: Measured) -> tuple[Quantity, ...]:
+        """What the pass counts for a step: its parts, each with the conditions that the grouping does not have."""
+        return self.moved.get(step.id, step.parts)
+
     def numbers(self, step: Measured) -> int | None:
         """How many numbers this batch measures of a step; None where a noisy selection decides."""
         return step.numbers if self.piece is None else self.piece.numbers(step)
@@ -68,19 +77,59 @@ def in_their_pieces(steps: Sequence[Measured], pieces: Pieces) -> Iterator[Batch
             yield Batch(grouping=grouping, steps=tuple(found), piece=piece)
 
 
-def in_one_piece(measured: Sequence[Measured], selections: Mapping[str, str | None]) -> Iterator[Batch]:
+def in_one_piece(
+    measured: Sequence[Measured], selections: Mapping[str, str | None], catalog: Catalog
+) -> Iterator[Batch]:
     """Batches of the steps that are measured as a whole, in plan order; at most 50 steps each.
 
     Args:
         measured: Those steps, and invariants.
         selections: By query the step that selects its keys. It is the first one of its pass, which is not cut.
+        catalog: What is declared.
     """
-    passes: dict[tuple[Grouping, str | None], list[Measured]] = {}
+    passes: dict[tuple[Grouping, str | None], list[tuple[Measured, tuple[Quantity, ...]]]] = {}
     for step in measured:
         served = step.answers[0].query if step.answers else ""
-        key = (step.aggregate.grouping, selections.get(served))
-        passes.setdefault(key, []).append(step)
-    for (grouping, selection), steps in passes.items():
-        size = len(steps) if selection else _MOST
-        for start in range(0, len(steps), size):
-            yield Batch(grouping=grouping, selection=selection, steps=tuple(steps[start : start + size]))
+        grouping, parts = _shared(step, catalog)
+        passes.setdefault((grouping, selections.get(served)), []).append((step, parts))
+    for (grouping, selection), found in passes.items():
+        for part in [found] if selection else _cut(found):
+            steps = tuple(step for step, _ in part)
+            own = {step.aggregate.grouping for step in steps}
+            if len(own) == 1:  # rows that nobody looks at are left out once, and not for each number
+                yield Batch(grouping=own.pop(), selection=selection, steps=steps)
+            else:
+                moved = {step.id: parts for step, parts in part}
+                yield Batch(grouping=grouping, selection=selection, steps=steps, moved=moved)
+
+
+def _shared(step: Measured, catalog: Catalog) -> tuple[Grouping, tuple[Quantity, ...]]:
+    """The grouping of a step without its ``where``, and its quantities with it; as they are where it must stay.
+
+    Moving it changes no number where the keys are public and no bound of the query acts between it and the cells: then
+    all that follows looks at one row at a time, and a row that does not count adds nothing to any total
+    (docs/decisions/0060-shared-passes.md). A table of complete rows is counted in another way.
+    """
+    grouping = step.aggregate.grouping
+    bounded = grouping.max_groups is not None or grouping.max_rows_per_group is not None
+    if grouping.where is None or grouping.private or grouping.complete or bounded:
+        return grouping, step.parts
+    types = {column.name: column.type for column in catalog.tables[grouping.table].columns}
+    try:
+        moved = [part.model_copy(update={"where": both_hold(grouping.where, part.where, types)}) for part in step.parts]
+    except ExpressionError:  # the two together are too long to write
+        return grouping, step.parts
+    return grouping.model_copy(update={"where": None}), tuple(moved)
+
+
+def _cut(found: Sequence[tuple[Measured, tuple[Quantity, ...]]]) -> list[list[tuple[Measured, tuple[Quantity, ...]]]]:
+    """Parts of few enough steps, and few enough numbers, to be measured at once."""
+    parts: list[list[tuple[Measured, tuple[Quantity, ...]]]] = []
+    held = 0
+    for step, quantities in found:
+        held += step.numbers or 0
+        if not parts or len(parts[-1]) == _MOST or held > _NUMBERS:
+            parts.append([])
+            held = step.numbers or 0
+        parts[-1].append((step, quantities))
+    return parts

@@ -317,7 +317,7 @@ class ReleasePlan(GrownValue):
         pieces = {} if whole else self.pieces
         others = [each for each in self.measured if each.id not in pieces]
         selections = {query.name: query.selection for query in self.queries}
-        return (*in_their_pieces(self.steps, pieces), *in_one_piece(others, selections))
+        return (*in_their_pieces(self.steps, pieces), *in_one_piece(others, selections, self.catalog))
 
 
 class FrozenPlan(Value):

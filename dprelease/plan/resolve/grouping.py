@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dprelease.catalog.aggregate import Grouping
-from dprelease.catalog.expressions.expression import parse
+from dprelease.catalog.expressions.expression import both_hold, parse
 from dprelease.catalog.table import Catalog, Table
 from dprelease.measures import Measure, expand_measures
 from dprelease.plan.document.goal import Goal
@@ -40,14 +40,8 @@ def canonical_text(text: str | None, table: Table) -> str | None:
 
 
 def both(first: str | None, second: str | None, table: Table) -> str | None:
-    """The canonical text of the filter that keeps what both keep; a row of which one says null is kept by neither.
-
-    Raises:
-        ExpressionError: If it would be too long.
-    """
-    if first is None or second is None:
-        return first or second
-    return canonical_text(f"({first}) AND ({second})", table)
+    """What both filters over a table's columns keep (``catalog.expressions.expression.both_hold``)."""
+    return both_hold(first, second, {column.name: column.type for column in table.columns})
 
 
 def grouping_of(query: QuerySpec, catalog: Catalog) -> Grouping:

@@ -17,7 +17,7 @@ from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Loss, round_up
-from dprelease.privacy.event import Composed
+from dprelease.privacy.event import Composed, Event
 from dprelease.privacy.filters import Spent, Terms, spent_on
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.tails import Curve, chance_above, largest_but_for
@@ -149,13 +149,17 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
     A draw that serves several queries counts for each of them in equal parts in ``share``, so that the shares add up
     to one; ``rho`` is of all draws that the query needs, as if it had been released alone.
     """
-    served = [_served(plan, step) for step in plan.steps]
+    served = _served(plan)
+    needed: dict[str, list[Step]] = {}
+    for step in plan.steps:
+        for name in served[step.id]:
+            needed.setdefault(name, []).append(step)
     found = []
     exact = {each.query for each in plan.invariants}
     for query in (each for each in plan.queries if each.workload is None and each.name not in exact):
-        own = [at for at, names in enumerate(served) if query.name in names]
-        steps = [plan.steps[at] for at in own]
-        parts = (plan.steps[at].share / len(served[at]) for at in own)
+        steps = needed.get(query.name, [])
+        parts = (step.share / len(served[step.id]) for step in steps)
+        spent = _rho(tuple(step.event for step in steps))
         found.append(
             {
                 "query": query.name,
@@ -163,8 +167,8 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
                 "steps": [step.id for step in steps],
                 "cells": _cells(plan, query, steps),
                 "share": str(sum(parts, Fraction(0))),
-                "rho": str(_rho(steps).loss),
-                "reveals": str(_rho(steps).reveals),
+                "rho": str(spent.loss),
+                "reveals": str(spent.reveals),
             }
         )
     return [*found, *(row for workload in plan.workloads for row in _of_workload(plan, workload))]
@@ -176,27 +180,27 @@ def _of_workload(plan: ReleasePlan, workload: Workload) -> Iterator[dict[str, An
     for take in (each for each in workload.takes if each.step not in exact):
         step = plan.step(take.step)
         name = "*".join(workload.attributes[at] for at in take.axes) or "total"
+        spent = _rho((step.event,))
         yield {
             "query": f"{workload.name}: {name}",
             "level": workload.levels[take.level] if workload.levels else "all",
             "steps": [step.id],
             "cells": step.cells,
             "share": str(step.share),
-            "rho": str(_rho([step]).loss),
-            "reveals": str(_rho([step]).reveals),
+            "rho": str(spent.loss),
+            "reveals": str(spent.reveals),
         }
 
 
-def _served(plan: ReleasePlan, step: Step) -> tuple[str, ...]:
-    """The queries that need a step, in plan order."""
-    answered = {answer.query for answer in step.answers}
-    return tuple(
-        query.name
-        for query in plan.queries
-        if query.name in answered
-        or query.selection == step.id
-        or (query.ranking is not None and query.ranking.step == step.id)
-    )
+def _served(plan: ReleasePlan) -> dict[str, tuple[str, ...]]:
+    """By the id of every step the queries that need it, each once."""
+    known = {query.name for query in plan.queries}
+    found = {step.id: {each.query: None for each in step.answers if each.query in known} for step in plan.steps}
+    for query in plan.queries:
+        for step in (query.selection, query.ranking.step if query.ranking else None):
+            if step is not None:
+                found[step][query.name] = None
+    return {step: tuple(names) for step, names in found.items()}
 
 
 def _cells(plan: ReleasePlan, query: PlannedQuery, steps: list[Step]) -> int | None:
@@ -208,8 +212,10 @@ def _cells(plan: ReleasePlan, query: PlannedQuery, steps: list[Step]) -> int | N
     return None if query.private else max((step.cells or 0 for step in steps), default=0)
 
 
-def _rho(steps: list[Step]) -> Spent:
-    return spent_on(Terms(composition="zcdp"), Composed(events=tuple(step.event for step in steps)))
+@lru_cache(maxsize=1 << 10)
+def _rho(events: tuple[Event, ...]) -> Spent:
+    """What draws cost together; many queries of a release have equal ones."""
+    return spent_on(Terms(composition="zcdp"), Composed(events=events))
 
 
 def shares(plan: ReleasePlan) -> list[dict[str, str]]:

@@ -103,20 +103,20 @@ def rendered(
     """
     plan = ReleasePlan.from_canonical(reservation.plan)
     identity = (reservation.release, reservation.period, reservation.plan_fingerprint)
-    measurements: dict[str, Measurement] = {}
     pieces = plan.pieces
+    whole = ledger.stored_all(StepKey(*identity, step.id) for step in plan.measured if step.id not in pieces)
+    measurements: dict[str, Measurement] = {}
     for step in plan.measured:
         parts = pieces.get(step.id, ())
-        answers: dict[str, Measurement] = {}
-        for name in [piece.id(step.id) for piece in parts] or [step.id]:
-            stored = ledger.stored(StepKey(*identity, name))
-            if stored is None:
-                raise LedgerError(
-                    f"{reservation.release}/{reservation.period} is not measured to its end: {name} has no answer",
-                    hint="`dprelease run` with its spec resumes it",
-                    code="DPR-L111",
-                )
-            answers[name] = stored
+        keys = {name: StepKey(*identity, name) for name in [piece.id(step.id) for piece in parts] or [step.id]}
+        found = ledger.stored_all(keys.values()) if parts else whole
+        if lacking := [name for name, asked in keys.items() if asked not in found]:
+            raise LedgerError(
+                f"{reservation.release}/{reservation.period} is not measured to its end: {lacking[0]} has no answer",
+                hint="`dprelease run` with its spec resumes it",
+                code="DPR-L111",
+            )
+        answers = {name: found[asked] for name, asked in keys.items()}
         measurements[step.id] = assembled(step, parts, answers) if parts else answers[step.id]
     if rehearsal:
         key = None

@@ -254,7 +254,7 @@ def _exact_inputs(
         for step in batch.steps:
             if step.id in inputs.noisy:
                 table = source.catalog.tables[batch.grouping.table]
-                fine = tuple(unrounded(each, table) for each in step.parts)
+                fine = tuple(unrounded(each, table) for each in batch.asked(step))
                 boxes = listening.aggregate(source.catalog, batch.grouping, fine, source.references, secret, keys)
                 parts = zip(inputs.noisy[step.id], fine, boxes, strict=True)
                 noisy[step.id] = tuple(
@@ -262,7 +262,7 @@ def _exact_inputs(
                     for part, each, box in parts
                 )
             if step.id in inputs.measured:  # an exact total is both: a table, and a part of a workload
-                box = listening.box(batch.grouping, keys, step.aggregate.quantity)
+                box = listening.box(batch.grouping, keys, batch.asked(step)[0])
                 # A table that is published as it is has none.
                 measured[step.id] = Measurement(step.id, _counted(box, getattr(step, "residual", None)))
     return replace(inputs, noisy=noisy, measured=measured)
@@ -340,12 +340,17 @@ class _Forgetting:
 
     key: bytes
 
-    def stored(self, step: StepKey) -> None:
+    def stored_all(self, steps: Iterable[StepKey]) -> dict[StepKey, Measurement]:
         """No answer: every repetition draws."""
+        return {}
 
     def commit(self, step: StepKey, measurement: Measurement) -> Measurement:
         """The answer itself, kept nowhere."""
         return measurement
+
+    def commit_all(self, drawn: dict[StepKey, Measurement]) -> dict[StepKey, Measurement]:
+        """The answers themselves, kept nowhere."""
+        return drawn
 
     def secret(self, release: str, period: str, plan: str) -> bytes:
         """The same bytes in all repetitions."""
