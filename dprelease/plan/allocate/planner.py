@@ -208,7 +208,7 @@ def _plan(
         publish=publish,
         workloads=lowered.workloads,
         invariants=invariants,
-        allocation="least_error" if spec.privacy.allocation == "least_error" else None,
+        allocation=planning.allocation if planning.allocation != "shares" else None,
     )
 
 
