@@ -145,6 +145,7 @@ def _step(draft: UnscaledStep, mechanism: str, scale: Fraction, share: Fraction)
         mechanism=mechanism,
         sensitivity=draft.sensitivity,
         gauge=draft.gauge,
+        replaced=draft.replaced,
         scale=scale,
         share=share,
         cells=draft.cells,
