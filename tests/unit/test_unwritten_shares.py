@@ -83,6 +83,25 @@ def test_unwritten_shares_beside_a_workload_follow_the_errors(privacy: str, powe
         assert ratio > (1 - least_part(power, 2)) / least_part(power, 2)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_total_error_is_no_more_than_with_equal_shares(seed: int) -> None:
+    draw = random.Random(seed)
+    by = draw.sample(["[]", "[sex]", "[region, sex]", "[age]", "[age, size]", "[band]"], draw.randint(1, 4))
+    queries = {f"q{at}": f"by: {columns}, {COUNT}" for at, columns in enumerate(by)}
+    for at in range(draw.randint(1, 2)):
+        columns = ", ".join(draw.sample(["region", "sex", "age", "band", "size"], draw.randint(2, 3)))
+        ways = draw.choice(["[1]", "[0, 1, 2]", "[1, 2]"])
+        queries[f"w{at}"] = f"marginals: {{of: [{columns}], ways: {ways}}}"
+    privacy, power = draw.choice([(GAUSSIAN, 1), (LAPLACE, 2)])
+    ours, equal = plan_of(text_of(queries, privacy)), plan_of(text_of(queries, f"{privacy}\n  allocation: shares"))
+    verify(ours)
+    assert sum(part(ours, name) for name in queries) == 1
+    assert all(part(ours, name) >= least_part(power, len(queries)) for name in queries)
+    errors = [squared_errors(plan) for plan in (ours, equal)]
+    assert sum(errors[0].values()) <= sum(errors[1].values()) * (1 + 1e-3)
+    assert max(errors[0][name] / errors[1][name] for name in queries) <= 4.1  # to first order 4 in squares
+
+
 def test_the_plan_says_who_loses_by_it_and_how_to_have_it_otherwise() -> None:
     ours, equal = plan_of(text_of(BESIDE)), plan_of(text_of(BESIDE, f"{GAUSSIAN}\n  allocation: shares"))
     (told,) = [each for each in ours.considered if each.name == "the same, divided by shares"]
