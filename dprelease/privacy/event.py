@@ -9,11 +9,11 @@ meaning never changes, and what an accountant does not know it refuses.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from dprelease.canonical import Value
+from dprelease.canonical import GrownValue, Value
 from dprelease.privacy.unit import Neighboring
 
 __all__ = [
@@ -116,7 +116,7 @@ class KNorm(Value):
     gauge: Fraction = Field(ge=0)
 
 
-class TotalResidual(Value):
+class TotalResidual(GrownValue):
     """One vector (z, m) of integers per cell with P(z, m) proportional to exp(-N / scale), on k counts and a total.
 
     N = (1 - share) max_i |2 z_i - m| + share |m|. A row that is added or removed moves the cell's total by 1 and each
@@ -128,13 +128,23 @@ class TotalResidual(Value):
         share: The share of the total.
         scale: Of the noise, in rows.
         rows: The most rows that one unit adds or removes; a replaced row is two.
+        replaced: Whether the two rows are one row and another in its place, in the same cell or in another one, and
+            nothing else: that has a law of its own.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("replaced",)
     kind: Literal["total_residual"] = "total_residual"
     dimension: int = Field(ge=2)
     share: Fraction = Field(gt=0, lt=Fraction(1, 2))
     scale: Fraction = Field(gt=0)
     rows: int = Field(ge=0)
+    replaced: bool = False
+
+    @model_validator(mode="after")
+    def _two_rows(self) -> Self:
+        if self.replaced and self.rows != 2:
+            raise ValueError("one row in the place of another is two rows")
+        return self
 
 
 class Laplace(Value):

@@ -95,7 +95,7 @@ def load(text: str | bytes, file: str, period: str | None = None) -> Loaded:
     read, problems = read_yaml(text, file)
     root, wrong = filled(read.root, file, period)
     spec, places = _modelled(Places(file, root), problems + wrong, ReleaseSpec, MODELS, check_spec, _STAND_INS)
-    return Loaded(spec, places, written_period(read.root))
+    return Loaded(spec.with_written_shares(), places, written_period(read.root))
 
 
 def read_model(

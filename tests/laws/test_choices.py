@@ -198,7 +198,7 @@ def check(seed: int, most: int, *, units: bool = False) -> bool:
     listed = {considered.name: considered for considered in found[0].considered}
     for considered in listed.values():
         assert float(considered.noise) >= 1 or considered.why_not, f"seed {seed}: {considered} is less noise"
-    if planning.spec.privacy.allocation == "shares" and (naive := naive_of(planning, found[0])) is not None:
+    if planning.allocation == "shares" and (naive := naive_of(planning, found[0])) is not None:
         worse = naive.noise < ours.noise - NEARLY and naive.charge <= ours.charge
         assert not worse, f"seed {seed}: {ours} is worse than the {naive} in both"
     return True

@@ -22,7 +22,7 @@ def test_what_the_page_shows_is_what_its_plan_says() -> None:
     (spec,) = (block for block in blocks("yaml") if block.file == PAGE and "least_error" in block.text)
     (shown,) = (block.text for block in blocks("text") if block.file == PAGE and "least total error" in block.text)
     plan = plan_text(spec.text, str(spec))
-    shares = plan_text(re.sub(r" *allocation: .*\n", "", spec.text), f"{spec}, shares")
+    shares = plan_text(re.sub(r"allocation: .*\n", "allocation: shares\n", spec.text), f"{spec}, shares")
 
     verify(plan)
     told = [f"{each.name}: {each.noise} times this noise" for each in plan.considered if "shares" in each.name]

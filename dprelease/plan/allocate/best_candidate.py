@@ -164,7 +164,7 @@ def choose(
     domain = chosen.domain
     scales: Mapping[int, Fraction] = domain.scales(domain.multiplier(exact=True, start=chosen.multiplier))
     divided: tuple[Considered, ...] = ()
-    if domain.allocation == "least_error":
+    if domain.allocation != "shares":
         domain, scales, divided = _by_shares(domain, chosen.multiplier, scales, bearable)
     if max(scales.values()) > LARGEST_SCALE:
         raise BudgetTooSmall(
@@ -218,7 +218,7 @@ def _options(
             continue
         seen.add(key)
         lowered = planning.lowering.lower({name: candidate.form})
-        domain = Domain(planning, lowered, candidate, queries, budget, others, planning.spec.privacy.allocation)
+        domain = Domain(planning, lowered, candidate, queries, budget, others, planning.allocation)
         try:
             multiplier = domain.multiplier(exact=False)
         except UnsupportedEvent as refusal:
@@ -253,7 +253,25 @@ def _by_shares(
             told = Considered(name="the same, divided by least error", noise=_times(divided, shared))
             return plain, certain, (told,)
         lost, least = (lost, least) if lost >= least else (max(shared, divided), divided)
-    return domain, scales, (Considered(name="the same, divided by shares", noise=_times(lost, least)),)
+    why_not = _who_loses(domain, scales, plain, multiplier) if domain.allocation == "guarded_least_error" else ""
+    told = Considered(name="the same, divided by shares", noise=_times(lost, least), why_not=why_not)
+    return domain, scales, (told,)
+
+
+def _who_loses(domain: Domain, scales: Mapping[int, Fraction], plain: Domain, multiplier: Fraction) -> str:
+    """The query that equal shares would give most, where the plan divides the budget unasked."""
+    asked = plain.planning.lowering.spec.queries
+    equally = plain.scales(multiplier)
+    times = {
+        at: math.sqrt(plain.error(equally, [at]) / domain.error(scales, [at]))
+        for at in domain.queries
+        if domain.lowered.goals[at].share is not None
+    }
+    most = min(times, key=lambda at: times[at])
+    return (
+        f"its total error is larger, but {list(asked)[most]} would have {times[most]:.3g} times the noise that it has "
+        "here; `allocation: shares` takes it"
+    )
 
 
 def _bearable(accounts: Sequence[Account], burdens: Sequence[float]) -> float:

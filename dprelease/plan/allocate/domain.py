@@ -51,6 +51,13 @@ class Planning:
         return self.lowering.catalog
 
     @property
+    def allocation(self) -> Allocation:
+        """How the budget that is not pinned is divided among the queries."""
+        if self.spec.leaves_division_open:
+            return "guarded_least_error"
+        return self.spec.privacy.allocation or "shares"
+
+    @property
     def accounting(self) -> str:
         """The accountant that drives the plan, or ``auto``."""
         return self.spec.privacy.accounting
@@ -314,9 +321,9 @@ class Domain:
             return 2 * math.log(rough_loss(self.planning.accounting, self._together(scales), self.budget.delta))
         return score_of(self.lowered, self.queries, self.laws(scales), self.allocation)
 
-    def error(self, scales: Mapping[int, Fraction]) -> float:
-        """The total error of the queries that share, at these scales."""
-        return error_of(self.lowered, self.queries, self.laws(scales))
+    def error(self, scales: Mapping[int, Fraction], queries: Sequence[int] | None = None) -> float:
+        """The total error of the queries that share, or of some of them, at these scales."""
+        return error_of(self.lowered, self.queries if queries is None else queries, self.laws(scales))
 
     def parts(self, scales: Mapping[int, Fraction]) -> dict[int, Fraction]:
         """The part of the domain's budget of each step, adding up to one: the shares, or what floors make of them."""

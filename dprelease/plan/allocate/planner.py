@@ -145,6 +145,7 @@ def _step(draft: UnscaledStep, mechanism: str, scale: Fraction, share: Fraction)
         mechanism=mechanism,
         sensitivity=draft.sensitivity,
         gauge=draft.gauge,
+        replaced=draft.replaced,
         scale=scale,
         share=share,
         cells=draft.cells,
@@ -208,7 +209,7 @@ def _plan(
         publish=publish,
         workloads=lowered.workloads,
         invariants=invariants,
-        allocation="least_error" if spec.privacy.allocation == "least_error" else None,
+        allocation=planning.allocation if planning.allocation != "shares" else None,
     )
 
 

@@ -9,6 +9,10 @@ A number is a measure, in one of its cells; a workload has one per table, of the
 of prefixes or ranges has one, of the mean variance of its sums. ``reach`` is how far one unit can move the number, so
 that counts, sums of money and means can be added up: the error is told in units' largest contributions. What has no
 variance that a law can tell (a quantile, a list) has the error of Gaussian noise of the same rho on a count.
+
+``guarded_least_error`` makes the same total least among the divisions in which every query has a least part
+(:func:`least_part`). It is what a plan does where a workload of several tables shares with other queries and the author
+says nothing: equal shares would count a hundred published tables as one.
 """
 
 from __future__ import annotations
@@ -24,9 +28,9 @@ from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.queries import Lowered, Term
 
-__all__ = ["Allocation", "blocks", "error_of", "even_split", "reach_of", "score_of", "shares_of"]
+__all__ = ["Allocation", "blocks", "error_of", "even_split", "least_part", "reach_of", "score_of", "shares_of"]
 
-Allocation = Literal["shares", "least_error"]
+Allocation = Literal["shares", "least_error", "guarded_least_error"]
 Parts = Mapping[int, Mapping[int, Fraction]]
 
 _TURNS = 200
@@ -94,7 +98,7 @@ def shares_of(
         candidate: Says in which unit, and by which power of it errors fall.
         queries: The places of the domain's queries.
         parts: The parts of each query, how its budget is divided over its drafts (:func:`even_split`).
-        allocation: The allocation of the spec.
+        allocation: How the budget is divided.
 
     Returns:
         By query; the parts of all that are not pinned add up to exactly one.
@@ -105,10 +109,22 @@ def shares_of(
     found = {at: Fraction(1) for at, goal in goals.items() if goal.budget is not None}
     if allocation == "shares" or len(given) < 2:
         return found | {at: share / total for at, share in given.items()}
-    return found | _least(lowered, candidate, list(given), parts)
+    least = least_part(candidate.power, len(given)) if allocation == "guarded_least_error" else Fraction(0)
+    return found | _least(lowered, candidate, list(given), parts, least)
 
 
-def _least(lowered: Lowered, candidate: Candidate, queries: Sequence[int], parts: Parts) -> dict[int, Fraction]:
+def least_part(power: int, queries: int) -> Fraction:
+    """The least part of each of some queries that are guarded: its noise is then some twice that of an equal part.
+
+    To first order standard errors go by the root of b^-power: that is a quarter of an equal part where the budget is a
+    rho, and half of it where it is an epsilon.
+    """
+    return Fraction(1, queries * (4 if power == 1 else 2))
+
+
+def _least(
+    lowered: Lowered, candidate: Candidate, queries: Sequence[int], parts: Parts, least: Fraction
+) -> dict[int, Fraction]:
     power = candidate.power
     caused = {
         at: weight * candidate.spread(lowered.drafts[at]) ** 2 for at, weight in _weights(lowered, queries).items()
@@ -129,7 +145,7 @@ def _least(lowered: Lowered, candidate: Candidate, queries: Sequence[int], parts
             * now[query]
             for query in queries
         ]
-        fresh = blocks(costs, power)
+        fresh = blocks(costs, power, least)
         moved = max(abs(new - old) for new, old in zip(fresh, shares, strict=True))
         shares = fresh
         if moved < _SETTLED:
@@ -200,11 +216,11 @@ def _variance(lowered: Lowered, term: Term, laws: Mapping[int, Law]) -> float:
 def score_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law], allocation: Allocation) -> float:
     """What candidates are compared by: twice the logarithm of a standard error, less being better.
 
-    With ``least_error`` that of the total error. Else, and of a pinned query, the mean logarithm of the variances of
+    Where the total error is made least, that of it. Else, and of a pinned query, the mean logarithm of the variances of
     the measures, weighted by the shares.
     """
     goals = {at: lowered.goals[at] for at in queries}
-    if allocation == "least_error" and any(goal.share is not None for goal in goals.values()):
+    if allocation != "shares" and any(goal.share is not None for goal in goals.values()):
         return math.log(max(error_of(lowered, queries, laws), 1e-300))
     terms = Counter(term.query for term in lowered.terms)
     score = weight = 0.0
@@ -222,7 +238,7 @@ def score_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law], 
 _BITS = 40  # of the root of the largest block
 
 
-def blocks(costs: Sequence[float], power: int) -> tuple[Fraction, ...]:
+def blocks(costs: Sequence[float], power: int, least: Fraction = Fraction(0)) -> tuple[Fraction, ...]:
     """Which part of a budget each block gets, whose least error at the part x is ``cost / x^power``.
 
     Lagrange, in x: ``power C / x^(power + 1) = theta``, so x is proportional to ``C^(1 / (power + 1))``; the total
@@ -235,6 +251,7 @@ def blocks(costs: Sequence[float], power: int) -> tuple[Fraction, ...]:
     Args:
         costs: The least weighted squared error of every block at the whole budget; above 0.
         power: By which power of its budget a block's error falls: 1 or 2.
+        least: The least part of every block, at most an equal one.
 
     Returns:
         The parts; they are above 0 and add up to exactly 1, and equal costs have equal parts.
@@ -244,9 +261,17 @@ def blocks(costs: Sequence[float], power: int) -> tuple[Fraction, ...]:
     """
     if power not in (1, 2) or not costs or not all(math.isfinite(cost) and cost > 0 for cost in costs):
         raise ValueError("there is at least one block, and its error falls by the power 1 or 2; both are above 0")
+    if least * len(costs) > 1:
+        raise ValueError("the least part of a block is at most an equal part")
     degree, most = power + 1, Fraction(max(costs))
     roots = [max(1, _root(int((Fraction(cost) / most) * 2 ** (_BITS * degree)), degree)) for cost in costs]
-    return tuple(Fraction(root, sum(roots)) for root in roots)
+    kept: set[int] = set()  # the blocks at their least part; giving it to more of them leaves the others less
+    while True:
+        rest, whole = 1 - least * len(kept), sum(root for at, root in enumerate(roots) if at not in kept)
+        below = {at for at, root in enumerate(roots) if at not in kept and rest * root < least * whole}
+        if not below:
+            return tuple(least if at in kept else rest * root / whole for at, root in enumerate(roots))
+        kept |= below
 
 
 def _root(number: int, degree: int) -> int:

@@ -20,6 +20,7 @@ from dprelease.privacy.event import (
     KeySelection,
     Repeated,
     Sensitivity,
+    TotalResidual,
 )
 from dprelease.privacy.unit import Neighboring
 
@@ -54,6 +55,7 @@ def event_of(
     *,
     dimension: int = 1,
     gauge: Fraction | None = None,
+    replaced: bool = False,
     choosing: Choosing | None = None,
     delta: Fraction | None = None,
 ) -> Event:
@@ -65,6 +67,7 @@ def event_of(
         sensitivity: Of what it hides.
         dimension: For a joint draw: quantities per cell.
         gauge: The gauge of a joint draw.
+        replaced: Whether the two rows of a total with residuals are one in the place of another.
         choosing: Where it chooses.
         delta: Where it selects keys.
     """
@@ -78,7 +81,12 @@ def event_of(
         counts = MECHANISMS[_COUNTED[mechanism]].event(scale, sensitivity)
         return Composed(events=(counts, Approximate(epsilon=Fraction(0), delta=delta)))
     if gauge is not None:
-        return JOINT_MECHANISMS[mechanism].event(scale, dimension, gauge)
+        found = JOINT_MECHANISMS[mechanism].event(scale, dimension, gauge)
+        if not replaced:
+            return found
+        if not isinstance(found, TotalResidual):
+            raise BrokenPromiseError(f"{mechanism} knows no law of a replaced row")
+        return TotalResidual.model_validate({**dict(found), "replaced": True})
     return MECHANISMS[mechanism].event(scale, sensitivity)
 
 

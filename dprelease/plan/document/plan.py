@@ -108,7 +108,8 @@ class Considered(Value):
         name: For people.
         noise: How many times this plan's standard errors it would have (decimal text): the geometric mean, or with
             ``least_error`` the root of the total error.
-        why_not: Why it was passed over although its noise may be less; empty where its noise decided.
+        why_not: Why it was passed over although its noise, or that of one query, may be less; empty where its noise
+            decided.
     """
 
     name: str
@@ -170,7 +171,8 @@ class ReleasePlan(GrownValue):
 
     The order of ``steps`` is the order in which they run; ``certified`` is the smallest total loss that an
     accountant in ``loss`` can prove at ``budget.delta``. ``unspent`` says why more than a thousandth of the
-    budget is left, where it is. ``allocation`` says what the shares of the goals weigh: errors, or (None) the budget.
+    budget is left, where it is. ``allocation`` says what the shares of the goals weigh: errors, or (None) the budget;
+    ``guarded_least_error`` that nobody asked for it, and that every query has a least part.
     """
 
     LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation")
@@ -195,7 +197,7 @@ class ReleasePlan(GrownValue):
     publish: Publish
     workloads: tuple[Workload, ...] = ()
     invariants: tuple[Invariant, ...] = ()
-    allocation: Literal["least_error"] | None = None
+    allocation: Literal["least_error", "guarded_least_error"] | None = None
 
     @property
     def measured(self) -> tuple[Measured, ...]:

@@ -67,9 +67,11 @@ class Step(GrownValue):
             (``plan.document.pieces``), each with an answer of its own; None: in one.
         factor: For prefixes and ranges: which combinations of the cells along their ordered column it measures; the
             sensitivity and the scale are in steps of their lattice.
+        replaced: For a total with residuals: whether its two rows are one row in the place of another, which costs less
+            than any two.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("residual", "pieces", "factor")
+    LATER: ClassVar[tuple[str, ...]] = ("residual", "pieces", "factor", "replaced")
     id: str
     answers: tuple[Answer, ...]
     aggregate: BoundedAggregate
@@ -85,6 +87,7 @@ class Step(GrownValue):
     residual: Residual | None = None
     pieces: int | None = Field(default=None, ge=2)
     factor: Factor | None = None
+    replaced: bool = False
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -107,6 +110,7 @@ class Step(GrownValue):
             self.sensitivity,
             dimension=len(self.parts),
             gauge=self.gauge,
+            replaced=self.replaced,
             choosing=self.choosing,
             delta=None if self.selecting is None else self.selecting.delta,
         )

@@ -153,7 +153,8 @@ def allocation_text(plan: ReleasePlan) -> str:
         served = " with ".join(dict.fromkeys(answer.query for answer in step.answers))
         parts[served] = parts.get(served, Fraction(0)) + step.share
     told = ", ".join(f"{served} {float(part):.1%}" for served, part in parts.items())
-    return f"the budget is divided for the least total error: {told}"
+    guard = ", with a least part for every query" if plan.allocation == "guarded_least_error" else ""
+    return f"the budget is divided for the least total error{guard}: {told}"
 
 
 def pieces_texts(plan: ReleasePlan) -> tuple[str, ...]:

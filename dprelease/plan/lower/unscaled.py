@@ -39,6 +39,7 @@ class UnscaledStep:
         cells: Numbers per quantity; None where a selection decides.
         ball: The unit ball of a K-norm draw, or ``total`` of a total with residuals; None: independent noise.
         gauge: The gauge of such a draw.
+        replaced: Whether one row in the place of another is all that a unit changes of a total with residuals.
         choosing: Where it chooses.
         list_of: The length of the list, where it chooses one.
         delta: Where it selects keys: the probability that it may show a key of one unit alone.
@@ -60,6 +61,7 @@ class UnscaledStep:
     cells: int | None
     ball: Ball | None = None
     gauge: Fraction | None = None
+    replaced: bool = False
     choosing: Choosing | None = None
     list_of: int | None = None
     delta: Fraction | None = None
@@ -85,6 +87,7 @@ class UnscaledStep:
             self.sensitivity,
             dimension=len(self.parts),
             gauge=self.gauge,
+            replaced=self.replaced,
             choosing=self.choosing,
             delta=self.delta,
         )
@@ -216,4 +219,5 @@ def joint(
         cells,
         ball=ball,
         gauge=gauge(ball, count, by, cells or 2),
+        replaced=ball == "total" and not add_remove,
     )

@@ -78,6 +78,8 @@ def _unrevealed(draws: Counter[Draw], epsilon: Fraction) -> float:
         theta = _saddle(loss, gap)
     powers = _WIDE if any(draw[0][0].kind == "range" for draw in draws) else (-0.5, 0.0, 0.5)
     tried = {frozenset(_chosen(draws, t).items()) for t in (*(theta * 4**power for power in powers), 1e9)}
+    if any(len(draw) == 2 for draw in draws):  # of one draw, or a few, the saddle point says little: each way for all
+        tried |= {frozenset(_taken(draws, place).items()) for place in (0, -1)}
     return max(_delta(Loss.of(dict(each)), epsilon) for each in tried)
 
 
@@ -86,6 +88,15 @@ def _merged(draws: Mapping[Draw, int]) -> Counter[Draw]:
     for draw, n in draws.items():
         merged[worst(witnesses(draw))] += n
     return merged
+
+
+def _taken(draws: Mapping[Draw, int], place: int) -> Counter[Cell]:
+    """The cells that move, each draw in the first or the last of its ways: a unit that can occur."""
+    cells: Counter[Cell] = Counter()
+    for draw, n in draws.items():
+        for cell in draw[place] if draw else ():
+            cells[cell] += n
+    return cells
 
 
 def _chosen(draws: Mapping[Draw, int], theta: float) -> Counter[Cell]:

@@ -68,6 +68,9 @@ def _draw_of(event: Event) -> Draw:
         return ((Cell("triple", 1 / event.scale, mass=mass),),)
     if isinstance(event, KNorm):
         return ((Cell("pure", event.gauge / event.scale),),) if event.gauge else ()
+    if isinstance(event, TotalResidual) and event.replaced:
+        one = _total_and_residuals(event.model_copy(update={"rows": 1, "replaced": False}))
+        return ((one, one), (_moved_residuals(event),))
     if isinstance(event, TotalResidual):
         return ((_total_and_residuals(event),),) if event.rows else ()
     if isinstance(event, BoundedRange):
@@ -101,6 +104,23 @@ def _total_and_residuals(event: TotalResidual) -> Cell:
     same, apart = (1 + q * s) * (even + s * odd), (q + s) * (odd + s * even)
     alike = max(same / (same + apart), (1 + q * s) / ((1 + q) * (1 + s)))
     return Cell("either", large, small=(1 - 2 * event.share) * large, alike=Fraction(alike))
+
+
+def _moved_residuals(event: TotalResidual) -> Cell:
+    """One row in the place of another of the same cell: residuals move by two, the total stays.
+
+    Of (r+1)^k vectors of size r the r^k in which no residual is at its far end do not grow. The others do, by two, and
+    lose twice the rate of the residuals; e^-2 of that is the chance to shrink by two. The total has the same parity and
+    any size. Residuals that do not move leave fewer at a far end. Never less than with a total of its own parity.
+    """
+    residual, total = float((1 - event.share) / event.scale), float(event.share / event.scale)
+    even, odd = _ways_up(event.dimension, residual)
+    q, s = math.exp(-residual), math.exp(-total)
+    # beside sizes of one parity the total weighs 1 + s^2 or 2 s; what grows from a size is q times as heavy without
+    grows = even * (1 + s * s) + odd * 2 * s
+    whole = grows + q * (odd * (1 + s * s) + even * 2 * s)
+    chance = max(grows / whole, 1 / (1 + q))
+    return Cell("either", 2 * (1 - event.share) / event.scale, alike=Fraction(min(1.0, chance * (1 + q * q))))
 
 
 def _ways_up(dimension: int, rate: float) -> tuple[float, float]:

@@ -201,6 +201,9 @@ def _check_joint(plan: ReleasePlan, step: Step) -> None:
     gauge = max(sum(map(norm, change), Fraction(0)) for change in moved) if norm else 0
     require(step.gauge == gauge, f"{step.id} claims another gauge than its extreme rows have")
     require(norm is not _by_total or len(step.parts) > 1, f"{step.id} has too few counts for a total")
+    if step.replaced:
+        told = norm is _by_total and gauge == 2 and all(_is_one_replaced(change) for change in moved)
+        require(told, f"{step.id} claims that a unit is one row in the place of another")
     sizes = {tuple(sorted((abs(c) for cell in change for c in cell if c), reverse=True)) for change in changes}
     widest = max(sizes, key=len)
     # Every change is by one, so the change of most numbers is at least every other one, coordinate by coordinate.
@@ -239,6 +242,18 @@ def _joint_changes(
             change[new_place][i] += new[i]
             change[old_place][i] -= old[i]
         yield tuple(change[0]), tuple(change[1])
+
+
+def _is_one_replaced(change: tuple[Vector, Vector]) -> bool:
+    """Whether no cell changes by more than one row that comes or goes, or by one in the place of another.
+
+    In the first case the total moves by one and every residual, twice a count less the total, by one; in the other
+    the total stays, and every residual moves by two or not at all.
+    """
+    steps = {(abs(total), frozenset(abs(2 * count - total) for count in counts)) for total, *counts in change}
+    replaced = {(0, frozenset(some)) for some in ({0}, {2}, {0, 2})}
+    alone = [cell for cell in change if any(cell)]
+    return steps <= replaced | {(1, frozenset({1}))} and (len(alone) < 2 or all(abs(cell[0]) == 1 for cell in alone))
 
 
 def _count_norm(cell: Vector) -> int:

@@ -210,8 +210,10 @@ def _parts(atom: Atom, order: float) -> tuple[list[Part], bool]:
 def _independent(draw: TotalResidual) -> list[Part]:
     """Total and residuals as two draws: the noises share a parity, and from twelve counts on hardly anything else.
 
-    Of several rows the total alone, which each of them moves by one.
+    Of several rows the total alone, which each of them moves by one; of one in the place of another two cells.
     """
+    if draw.replaced:
+        return 2 * _independent(draw.model_copy(update={"rows": 1, "replaced": False}))
     if draw.rows != 1:
         return [("laplace", float(draw.scale / draw.share), draw.rows)] if draw.rows else []
     return [("laplace", float(draw.scale / share), 1) for share in (draw.share, 1 - draw.share)]

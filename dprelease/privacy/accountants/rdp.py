@@ -46,7 +46,7 @@ from dprelease.privacy.theorems.conversion import (
     renyi_epsilon,
     rough_renyi_epsilon,
 )
-from dprelease.privacy.theorems.joint.total_residual import response_pair
+from dprelease.privacy.theorems.joint.total_residual import replaced_ways, response_pair
 from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.renyi import Curve, Worst
 from dprelease.privacy.unit import Neighboring
@@ -97,7 +97,8 @@ def _curve(counted: Atoms) -> Curve:
         elif is_joint(atom):
             triples[1 / atom.scale, knorm_top(atom.ball, atom.dimension, atom.scale)] += n
         elif isinstance(atom, TotalResidual):
-            pairs[response_pair(atom)] += n
+            pairs.update({} if atom.replaced else {response_pair(atom): n})
+            worst += _replaced(atom, n) if atom.replaced else ()
         elif isinstance(atom, Parallel):
             parts = tuple(curve_of(part) for part in atom.events)
             if parts:
@@ -115,6 +116,12 @@ def _curve(counted: Atoms) -> Curve:
         tuple(worst),
         tuple((*each, n) for each, n in triples.items()),
     )
+
+
+def _replaced(atom: TotalResidual, n: int) -> tuple[Worst, ...]:
+    """The larger one at each order of what a replaced row costs in two cells and in one."""
+    row, moved = replaced_ways(atom)
+    return (Worst((Curve(pairs=((*row, 2),)), Curve(pairs=((*moved, 1),))), 1, n),)
 
 
 def _laplace(atom: DiscreteLaplace | Laplace) -> list[list[Term]]:

@@ -52,7 +52,8 @@ class Curve:
             every pure mechanism (Mironov 2017, Proposition 5). See ``_two_exponentials``.
         ranges: Terms (epsilon, how many) of bounded range. See ``_bounded_range``.
         pairs: Terms (large, small, probability of the large one, how many): one of two randomized responses,
-            the large one at least as probable as of two independent responses that add up so. See ``_response_pair``.
+            the large one at least as probable as of two independent responses that add up so, or the small one 0 and
+            the large one as probable as in ``joint.total_residual.replaced_ways``. See ``_response_pair``.
         worst: Pointwise maxima.
         triples: Terms (epsilon, mass of the largest loss, how many) of K-norm noise. See ``_triple``.
     """
@@ -178,7 +179,7 @@ def _kinds() -> tuple[tuple[str, Callable[..., Floats], Callable[..., Floats]], 
 
 
 def _pair_rho(large: Floats, small: Floats, alike: Floats) -> Floats:
-    """The mean losses, which bound every order (docs/proofs/total-residual.md, Theorem 3)."""
+    """The mean losses, which bound every order (docs/proofs/total-residual.md, Theorems 3 and 5)."""
     means = (size * np.tanh(size / 2) for size in (large, small))
     return np.asarray(sum(mass * mean for mass, mean in zip((alike, 1 - alike), means, strict=True)))
 

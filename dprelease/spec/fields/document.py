@@ -34,6 +34,7 @@ from dprelease.spec.fields.queries import (
     RangesSpec,
     SuppressSpec,
     TargetSpec,
+    published_sets,
 )
 from dprelease.spec.fields.schedule import ScheduleSpec
 from dprelease.spec.fields.sources import SourceSpec
@@ -143,8 +144,10 @@ class PrivacySpec(SpecValue, GrownValue):
     noise: Literal["auto", "laplace", "gaussian", "knorm"] = Field(
         "auto", description="Always integer-valued; one that is named is taken, whatever an account is charged for it."
     )
-    allocation: Literal["shares", "least_error"] = Field(
-        "shares", description="shares divide the budget; with least_error they weigh errors, whose total is made least."
+    allocation: Literal["shares", "least_error"] | None = Field(
+        None,
+        description="shares divide the budget; with least_error they weigh errors, whose total is made least; left "
+        "out: shares, or where none is written beside a workload, the least total error with a least part for each.",
     )
     at_most: Cap | None = Field(None, description="A lower cap than the account's; it can never raise it.")
 
@@ -242,6 +245,35 @@ class ReleaseSpec(SpecValue):
             if not getattr(self, name):
                 del fields[name]
         return fields
+
+    @property
+    def leaves_division_open(self) -> bool:
+        """Whether nobody says how the budget is divided, where equal shares are far from the least total error.
+
+        So it is where a workload of several tables shares with other queries, and all shares are equal. Shares that are
+        written as equal ones stand: ``load`` then says ``allocation: shares``.
+        """
+        exact = {each.query for each in self.invariants}
+        sharing = [each for name, each in self.queries.items() if name not in exact and each.weight is not None]
+        return (
+            self.privacy.allocation is None
+            and len(sharing) > 1
+            and len({each.weight for each in sharing}) == 1
+            and any(each.marginals and len(published_sets("", each, self.hierarchies)) > 1 for each in sharing)
+        )
+
+    def with_written_shares(self) -> ReleaseSpec:
+        """The same with ``allocation: shares`` where a share, or that itself, is written and it makes a difference.
+
+        Elsewhere it is left out, so that specs whose shares differ keep the fingerprint that they had.
+        """
+        if self.privacy.allocation == "least_error":
+            return self
+        said = self.privacy.allocation or any("share" in each.model_fields_set for each in self.queries.values())
+        silent = self.model_copy(update={"privacy": self.privacy.model_copy(update={"allocation": None})})
+        if not (said and silent.leaves_division_open):
+            return silent if self.privacy.allocation else self
+        return self.model_copy(update={"privacy": self.privacy.model_copy(update={"allocation": "shares"})})
 
     @property
     def revisions(self) -> int:

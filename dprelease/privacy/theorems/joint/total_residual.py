@@ -9,8 +9,9 @@ the first of them dominates the second, so that a larger a never costs less. Wit
     c = tanh(e0 / 2) tanh(e1 / 2)^k A_k(-q) / A_k(q),
 
 A_k the Eulerian polynomial. At c = 0 the pair is that of two independent randomized responses of e1 and e0. Where c is
-negative, 0 is taken. Proofs: docs/proofs/total-residual.md. Where more than one row changes, the draw is taken for
-randomized response of its epsilon.
+negative, 0 is taken. Where a row is replaced, it goes and comes in two cells, which are two such pairs, or it moves
+the residuals of one cell by two and the total not at all, which is randomized response of 2 e1 at most. Proofs:
+docs/proofs/total-residual.md. Where more rows change, the draw is taken for randomized response of its epsilon.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dprelease.privacy.theorems.inverse import as_delta
 
 __all__ = [
     "ResponsePair",
+    "replaced_ways",
     "response_pair",
     "total_residual_delta",
     "total_residual_guess",
@@ -58,6 +60,8 @@ def total_residual_pure(draw: TotalResidual) -> Fraction:
 def response_pair(draw: TotalResidual) -> ResponsePair:
     """The pair of responses that dominates a draw: its own where one row changes and c is not negative."""
     large = total_residual_pure(draw)
+    if draw.replaced:
+        return _either_way(*replaced_ways(draw))
     if draw.rows != 1:
         return ResponsePair(large, Fraction(0), Fraction(1))
     total, residual = draw.share * large, (1 - draw.share) * large
@@ -65,6 +69,46 @@ def response_pair(draw: TotalResidual) -> ResponsePair:
     q, s = CONTEXT.exp(-real(residual)), CONTEXT.exp(-real(total))
     apart = (q + s) * (1 - coupled) / ((1 + q * s) * (1 + coupled))
     return ResponsePair(large, residual - total, min(Fraction(1), upper(1 / (1 + apart))))
+
+
+@lru_cache(maxsize=1 << 12)
+def replaced_ways(draw: TotalResidual) -> tuple[ResponsePair, ResponsePair]:
+    """What one row in the place of another costs: the pair of one cell of the two that it changes, and that of one.
+
+    In two cells one row comes or goes in each, and the two draws are independent. In one cell x moves by 2 (v' - v)
+    and m not at all: the size of x grows by two if one of the moved coordinates is at its far end, which is likeliest
+    where all of them move, with the probability P(X = 1) of one row; it shrinks by two with exp(-2 e1) times that, and
+    else the loss is 0 (docs/proofs/total-residual.md, section 7).
+    """
+    row = response_pair(draw.model_copy(update={"rows": 1, "replaced": False}))
+    residual, total = (row.large + row.small) / 2, (row.large - row.small) / 2
+    q, s = CONTEXT.exp(-real(residual)), CONTEXT.exp(-real(total))
+    alike = real(row.alike)
+    grows = alike / (1 + q * s) + (1 - alike) * s / (q + s)
+    return row, ResponsePair(2 * residual, Fraction(0), min(Fraction(1), upper((1 + q * q) * grows)))
+
+
+def _either_way(row: ResponsePair, moved: ResponsePair) -> ResponsePair:
+    """A pair that dominates two cells with a row's pair each, and the one cell whose residuals are moved.
+
+    Its smaller response alone dominates the one cell. Profiles are straight in exp(epsilon) between the losses, and
+    those of this pair are among the losses of two cells: it dominates these too where it is not below them there.
+    """
+    large, small = 2 * row.large, moved.large
+    heads, tails = real(row.alike), 1 - real(row.alike)
+    outcomes = [
+        (sign * size, mass / (1 + CONTEXT.exp(-real(sign * size))))
+        for size, mass in ((row.large, heads), (row.small, tails))
+        for sign in (1, -1)
+    ]
+    both = [(a + b, p * r) for a, p in outcomes for b, r in outcomes]
+    needed = []
+    for knot in {max(Fraction(0), loss) for loss, _ in both if loss < large}:
+        delta = sum(-mass * CONTEXT.expm1(real(knot - loss)) for loss, mass in both if loss > knot)
+        low, high = (_response_delta(size, knot) for size in (small, large))
+        known = high - low > _PAD**0.5
+        needed.append((delta - low) / (high - low) + _PAD**0.25 if known else CONTEXT.mpf(1))
+    return ResponsePair(large, small, min(Fraction(1), upper(max(CONTEXT.mpf(0), *needed))))
 
 
 def _coupling(dimension: int, residual: Any, total: Any) -> Any:
@@ -120,8 +164,15 @@ def total_residual_rho(draw: TotalResidual) -> Fraction:
     With t = order - 1/2 the moment of the loss is cosh(e1 t) cosh(e0 t) + c sinh(e1 t) sinh(e0 t) over its value at
     1/2. For 0 <= c <= 1 all zeros of that function are imaginary (Lee and Yang 1952, for two spins), so that its
     logarithm is concave in t^2 and lies below its tangent at order 1: Renyi divergences are at most rho times the
-    order (docs/proofs/total-residual.md, section 4).
+    order (docs/proofs/total-residual.md, section 4). Of a replaced row it is the larger one of its two ways: twice that
+    of one row, or h 2 e1 tanh(e1), for which the same holds (section 7).
     """
-    pair = response_pair(draw)
+    if draw.replaced:
+        row, moved = map(_mean_loss, replaced_ways(draw))
+        return upper(max(2 * row, moved))
+    return upper(_mean_loss(response_pair(draw)))
+
+
+def _mean_loss(pair: ResponsePair) -> Any:
     parts = ((pair.large, pair.alike), (pair.small, 1 - pair.alike))
-    return upper(sum(real(mass) * real(size) * CONTEXT.tanh(real(size) / 2) for size, mass in parts))
+    return sum(real(mass) * real(size) * CONTEXT.tanh(real(size) / 2) for size, mass in parts)
