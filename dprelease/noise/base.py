@@ -17,7 +17,7 @@ from dprelease.noise.exact import Exact, ExactKeys, Key
 from dprelease.noise.sampler import Sampler
 from dprelease.privacy.event import Event, Sensitivity
 
-__all__ = ["JointMechanism", "KeySelector", "Law", "Measurement", "Mechanism"]
+__all__ = ["JointMechanism", "KeySelector", "Law", "Measurement", "Mechanism", "TablesMechanism"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -74,6 +74,27 @@ class JointMechanism(Protocol):
 
     def draw_joint(self, exacts: Sequence[Exact], scale: Fraction) -> tuple[Integers, ...]:
         """Noisy values of k quantities, each ``(cells,)``; one fresh vector per cell, from the operating system."""
+        ...
+
+
+class TablesMechanism(Protocol):
+    """A rule that hides several tables of counts of the same rows behind one draw."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a plan."""
+        ...
+
+    def event(self, scale: Fraction, gauge: Fraction) -> Event:
+        """What it costs, when one unit changes all tables together by ``gauge`` in its norm."""
+        ...
+
+    def law(self, scale: Fraction, sizes: tuple[int, ...]) -> Law:
+        """The distribution of the noise on tables with so many cells."""
+        ...
+
+    def draw_tables(self, exacts: Sequence[Exact], scale: Fraction) -> tuple[Integers, ...]:
+        """Noisy tables, each ``(cells,)``; one fresh draw for all of them, from the operating system."""
         ...
 
 

@@ -21,7 +21,7 @@ from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.design.accuracy import normal_margin, reach_of
-from dprelease.plan.design.workload_design import design_of, lattice
+from dprelease.plan.design.workload_design import design_of, numbers_of
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
 from dprelease.publish.base import measure_names, public_rows
 from dprelease.publish.csv_text import written
@@ -226,8 +226,7 @@ def workload_tables(
     design = design_of(workload, plan.catalog, steps)
     values = []
     for take in workload.takes:
-        noisy = measurements[take.step].values / float(lattice(steps[take.step]))
-        values.append(noisy.reshape(design.shape(take.level, take.axes)))
+        values.append(numbers_of(workload, take, steps[take.step], measurements[take.step].values, design))
     estimates = estimated(design, values)
     del values
     whole = "integer" in workload.post
@@ -276,8 +275,8 @@ def _without(numbers: npt.NDArray[Any], left_out: Collection[int]) -> npt.NDArra
 def _key(workload: Workload, measurements: Mapping[str, Measurement]) -> bytes:
     """The fingerprint of what was measured: rounding goes by chance, and is the same every time."""
     digest = hashlib.sha256(b"dprelease rounding of a workload 1")
-    for take in workload.takes:
-        digest.update(bytes.fromhex(measurements[take.step].digest))
+    for step in dict.fromkeys(take.step for take in workload.takes):
+        digest.update(bytes.fromhex(measurements[step].digest))
     return digest.digest()
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.catalog.aggregate import Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key
 from dprelease.engines import Engine
@@ -27,6 +28,7 @@ from dprelease.noise import (
     JOINT_MECHANISMS,
     MECHANISMS,
     SELECTIONS,
+    TABLES_MECHANISMS,
     Exact,
     ExactHistogram,
     ExponentialQuantile,
@@ -132,12 +134,13 @@ class _Run:
                 chosen = committed[first.id] = self._select(first, secret)
             keys = chosen.keys or ()
         rest = [step for step in missing if step.id != self.batch.selection]
-        asked = tuple(dict.fromkeys(quantity for step in rest for quantity in self.batch.asked(step)))
-        boxes = self._aggregate(asked, secret, keys)
+        passes = self.batch.passes(rest)
+        boxes = {grouping: self._aggregate(grouping, asked, secret, keys) for grouping, asked in passes.items()}
         hit("draw.aggregated")
         drawn: dict[StepKey, Measurement] = {}
         for step in rest:
-            exact = [boxes[quantity] for quantity in self.batch.asked(step)]
+            counted = product(self.batch.groupings(step), self.batch.asked(step))
+            exact = [boxes[grouping][quantity] for grouping, quantity in counted]
             noisy = Measurement(self.batch.id(step), _hidden(step, exact, self.source.sampler, self.batch.piece))
             hit("draw.drawn")
             numbers = self.batch.numbers(step) if keys is None else len(keys) * len(step.parts)
@@ -147,14 +150,14 @@ class _Run:
         kept = self.ledger.commit_all(drawn) if drawn else {}
         return {**committed, **{step.id: kept[self.key(step)] for step in rest}}
 
-    def _aggregate(self, asked: Sequence[Quantity], secret: bytes, keys: Keys | None) -> dict[Quantity, Box]:
-        if not asked:
-            return {}
+    def _aggregate(
+        self, grouping: Grouping, asked: Sequence[Quantity], secret: bytes, keys: Keys | None
+    ) -> dict[Quantity, Box]:
         source, batch = self.source, self.batch
         within = None if batch.piece is None else batch.piece.within
         with source.pinned.reading(tables_read(source.catalog, batch.table)):
             exact = source.engine.aggregate(
-                source.catalog, batch.grouping, asked, source.references, secret=secret, keys=keys, within=within
+                source.catalog, grouping, asked, source.references, secret=secret, keys=keys, within=within
             )
         return dict(zip(asked, exact, strict=True))
 
@@ -192,6 +195,8 @@ def _hidden(step: Measured, exact: Sequence[Box], sampler: Sampler, piece: Piece
     boxes = [box for box in exact if isinstance(box, Exact)]
     if len(boxes) != len(exact):
         raise BrokenPromiseError(f"step {step.id} adds noise to what is no number")
+    if step.tables:
+        return np.concatenate(TABLES_MECHANISMS[step.mechanism].draw_tables(boxes, step.scale))
     if step.gauge is not None:
         return np.concatenate(JOINT_MECHANISMS[step.mechanism].draw_joint(boxes, step.scale))
     (only,) = boxes

@@ -67,8 +67,9 @@ def measured(plan: ReleasePlan, reservation: Reservation, ledger: Ledger, folder
         for table in plan.catalog.tables.values():
             engine.describe(table)
         for batch in plan.batches():
-            asked = [part for step in batch.steps if step.id != batch.selection for part in batch.asked(step)]
-            engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), read)
+            rest = [step for step in batch.steps if step.id != batch.selection]
+            for grouping, asked in (batch.passes(rest) or {batch.grouping: ()}).items():
+                engine.check(plan.catalog, grouping, asked, read)
         pinned = RunSources().pin(ledger, identity, plan.catalog.tables, engine, SourceKey.thrown_away())
         source = DataSource(plan.catalog, read, engine, pinned)
         answers = [each for batch in plan.batches() for each in draw_batch(batch, source, ledger, identity)]

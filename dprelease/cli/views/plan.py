@@ -287,19 +287,22 @@ def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
     cells = {query.name: cells_of(query, plan.catalog) or 0 for query in plan.queries}
     share = {step.id: step.share for step in plan.steps}
     rows: list[list[str]] = []
+    told: set[str] = set()  # one draw may be of several tables: it is counted with the first
     for (level, ways), names in groups.items():
         first = f"{workload.levels[level]}, " if workload.levels else ""
-        in_group = [take for take in workload.takes if (take.level, len(take.axes)) == (level, ways)]
-        takes = [take for take in in_group if take.step in share]
-        exact = f", {len(in_group) - len(takes)} exact" if len(in_group) > len(takes) else ""
+        in_group = {take.step for take in workload.takes if (take.level, len(take.axes)) == (level, ways)}
+        drawn_here = [step for step in in_group if step in share and step not in told]
+        exact = f", {len(in_group - set(share))} exact" if in_group - set(share) else ""
+        again = bool(in_group & told)
+        told.update(drawn_here)
         rows.append(
             [
                 workload.name if not rows else "",
                 f"{first}{_ways(ways)}: {len(names)} table{'s' if len(names) > 1 else ''}",
                 f"{sum(cells[name] for name in names)}",
-                f"{workload.strategy}, {len(takes)} draws{exact}",
+                "the same draw" if again else f"{workload.strategy}, {len(drawn_here)} draws{exact}",
                 "",
-                f"{float(sum(share[take.step] for take in takes)):.1%}",
+                "" if again else f"{float(sum(share[step] for step in drawn_here)):.1%}",
                 _margins([outputs[name] for name in names]),
                 "",
             ]
@@ -307,7 +310,9 @@ def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
     drawn: dict[tuple[int, int], list[Fraction]] = {}
     for take in workload.takes:
         place = (take.level, len(take.axes))
-        if place not in groups and take.step in share:  # such as the total, which all tables share
+        if (
+            place not in groups and take.step in share and take.step not in told
+        ):  # such as the total, which all tables share
             drawn.setdefault(place, []).append(share[take.step])
     for (level, ways), shares in drawn.items():
         first = f"{workload.levels[level]}, " if workload.levels else ""

@@ -30,7 +30,16 @@ from dprelease.privacy.event import KNorm
 from dprelease.privacy.rounding import CONTEXT, real
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["CountKNorm", "KNormLaw", "LinfKNorm", "gauge", "hidden_jointly", "least_margin", "polynomial_series"]
+__all__ = [
+    "CountKNorm",
+    "KNormLaw",
+    "LinfKNorm",
+    "gauge",
+    "hidden_jointly",
+    "least_margin",
+    "polynomial_series",
+    "saturated",
+]
 
 Integers = npt.NDArray[np.int64]
 _LIMITS = np.iinfo(np.int64)
@@ -165,7 +174,7 @@ def hidden_jointly(
         raise BrokenPromiseError("joint noise needs a positive scale and at least one box, all of one length")
     noise = noise_of(len(values[0]))
     return tuple(
-        np.array([_saturated(exact + vector[i]) for exact, vector in zip(cells.tolist(), noise, strict=True)], "i8")
+        np.array([saturated(exact + vector[i]) for exact, vector in zip(cells.tolist(), noise, strict=True)], "i8")
         for i, cells in enumerate(values)
     )
 
@@ -211,7 +220,8 @@ def polynomial_series(values: list[int], rate: Any) -> Any:
     return total
 
 
-def _saturated(value: int) -> int:
+def saturated(value: int) -> int:
+    """The nearest integer of 64 bits."""
     return min(max(value, int(_LIMITS.min)), int(_LIMITS.max))
 
 

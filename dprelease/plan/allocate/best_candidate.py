@@ -13,6 +13,7 @@ from dprelease.estimate.workloads.tails import is_flat, widest
 from dprelease.plan.allocate.candidates import CANDIDATES, Candidate
 from dprelease.plan.allocate.domain import Domain, Planning
 from dprelease.plan.design.accuracy import normal_margin
+from dprelease.plan.design.workload_joint import JointDraws
 from dprelease.plan.document import Account, Considered
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.privacy.budget import Budget, round_up
@@ -101,7 +102,8 @@ class _Option:
         """
         confidence, asked = self.domain.planning.spec.publish.confidence, self.domain.lowered.asked
         pure = [one for at in self.domain.queries if isinstance(one := asked[at], LoweredWorkload) and one.pure]
-        ones = [each.design(each.strategy, [1.0] * len(each.drafts)) for each in pure]
+        apart = [each for each in pure if not isinstance(each.pure, JointDraws)]  # margins of the others are exact
+        ones = [each.design(each.strategy, [1.0] * len(each.drafts)) for each in apart]
         if all(map(is_flat, ones)):
             return 1.0
         return widest(1.0, confidence) / normal_margin(confidence)
@@ -313,7 +315,9 @@ def _allowed(planning: Planning, queries: Sequence[int]) -> list[Candidate]:
     if noise in ("auto", "knorm"):
         ranged = any(asked[at].ranges is not None for at in queries)
         possible = [each for each in able if each.noise == "gaussian" or not ranged]
-        return [each for each in possible if noise == "auto" or each.form.knorm]
+        names = list(planning.spec.queries)
+        tables = any("knorm" in planning.lowering.workloads.get(names[at], {}) for at in queries)
+        return [each for each in possible if noise == "auto" or (each.form.knorm and (each.form.pure or not tables))]
     return [each for each in able if each.noise == noise and not each.form.knorm]
 
 

@@ -15,6 +15,9 @@ from dprelease.privacy.rounding import dyadic_up, sqrt_up
 __all__ = ["CANDIDATES", "Candidate"]
 
 
+_WIDE = Fraction(2**20)  # a scale at which integer noise is as good as continuous
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One way to hide a domain's drafts.
@@ -47,6 +50,8 @@ class Candidate:
             return "optimal_selection" if draft.coin and self.noise == "laplace" else f"{self.noise}_threshold"
         if draft.ball == "total":
             return "total_residual"
+        if draft.ball == "tables":
+            return "tables_knorm"
         return f"{draft.ball}_knorm" if draft.ball else f"discrete_{self.noise}"
 
     def scale(self, draft: UnscaledStep, budget: Fraction, *, rough: bool = False) -> Fraction:
@@ -85,6 +90,9 @@ class Candidate:
             if self.noise == "gaussian":
                 return math.sqrt(draft.sensitivity.l2_squared / 2)
             return float(draft.sensitivity.l1) * (math.sqrt(2.0) if self.unit == "epsilon" else 1.0)
+        if draft.ball == "tables":
+            wide = math.sqrt(draft.law(self.mechanism(draft), _WIDE).variance) / _WIDE
+            return float(draft.gauge) * wide * (1.0 if self.unit == "epsilon" else math.sqrt(0.5))
         k = 1 + len(draft.joined)
         if draft.ball == "total":
             return float(draft.gauge) * total_residual_std(k, 1.0 if self.unit == "epsilon" else math.sqrt(2.0))

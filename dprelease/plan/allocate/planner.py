@@ -154,6 +154,7 @@ def _step(draft: UnscaledStep, mechanism: str, scale: Fraction, share: Fraction)
         residual=draft.residual,
         pieces=draft.pieces,
         factor=draft.factor,
+        tables=draft.tables,
     )
 
 

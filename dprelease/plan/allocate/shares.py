@@ -209,7 +209,7 @@ def _variance(lowered: Lowered, term: Term, laws: Mapping[int, Law]) -> float:
     """The variance of a measure, to first order; of tables behind discrete Laplace noise, exactly."""
     pure = _tables_alone(lowered, term)
     if pure is not None:
-        return pure.variance([laws[at].variance for at, _ in term.weights])
+        return pure.variance([laws[at] for at, _ in term.weights])
     return sum(size * laws[at].variance for at, size in term.weights)
 
 

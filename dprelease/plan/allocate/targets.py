@@ -8,8 +8,10 @@ from fractions import Fraction
 
 from dprelease.errors import PlanError
 from dprelease.estimate.workloads.tails import laplace_reach
+from dprelease.noise.mechanisms.tables_knorm import TablesLaw
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums, normal_margin
+from dprelease.plan.design.workload_joint import joint_reach
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.queries import Lowered
 from dprelease.plan.resolve.grouping import expected_rows
@@ -82,14 +84,16 @@ def _workload_floor(asked: LoweredWorkload, confidence: Fraction) -> Fraction:
 
 
 def _tables_floor(asked: LoweredWorkload, candidate: Candidate, confidence: Fraction) -> Fraction:
-    """The least budget at which the worst cell of any table of discrete Laplace draws meets the target."""
+    """The least budget at which the worst cell of any table of pure draws meets the target."""
     (target,) = asked.planned.goal.targets.values()
 
     def excess(budget: Fraction) -> float:
         scales = [candidate.scale(draft, budget * (draft.part or 1)) for draft in asked.drafts]
         laws = [draft.law(candidate.mechanism(draft), scale) for draft, scale in zip(asked.drafts, scales, strict=True)]
-        worst, design = asked.worst_at([law.variance for law in laws])
-        return laplace_reach(design, confidence) * math.sqrt(worst) / float(target)
+        worst, design = asked.worst_at(laws)
+        (first, *_) = laws
+        reach = joint_reach(first, design, confidence) if isinstance(first, TablesLaw) else None
+        return (reach or laplace_reach(design, confidence)) * math.sqrt(worst) / float(target)
 
     return _least(excess, asked.planned.name)
 

@@ -14,7 +14,9 @@ from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures import Expected, Measure
 from dprelease.noise import Law
+from dprelease.noise.mechanisms.tables_knorm import TablesLaw
 from dprelease.plan.design.workload_design import design_of
+from dprelease.plan.design.workload_joint import joint_reach
 from dprelease.plan.document import Measured, Output, PlannedQuery, Step, Workload
 from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.budget import round_up
@@ -113,6 +115,9 @@ def reach_of(workload: Workload, design: Design, steps: Mapping[str, Measured], 
         steps: By id.
         confidence: Of the margin.
     """
+    for law in (step.law for take in workload.takes if isinstance(step := steps[take.step], Step) and step.tables):
+        if isinstance(law, TablesLaw):
+            return joint_reach(law, design, confidence)
     if any(
         isinstance(step := steps[take.step], Step) and step.mechanism == "discrete_laplace" for take in workload.takes
     ):
@@ -127,7 +132,7 @@ def _reconciled(query: PlannedQuery, workload: Workload, variance: float, reach:
         query=query.name,
         table=query.table,
         measure=workload.measure,
-        steps=tuple(take.step for take in workload.takes),
+        steps=tuple(dict.fromkeys(take.step for take in workload.takes)),
         standard_error=round_up(Fraction(error), 6),
         margin=round_up(Fraction(reach * error), 6),
     )

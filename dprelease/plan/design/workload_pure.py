@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.estimate.workloads.design import Axes, Table, Tree
+from dprelease.noise import Law
 from dprelease.plan.design.tree_variance import mean_variances
 from dprelease.plan.design.workload_candidates import given_shares, whole_parts
 from dprelease.plan.design.workload_cost import Part, Problem, beside, cost, firm
@@ -92,6 +93,10 @@ class PureDraws:
         # A changed cell changes by one row, so that the squared L2 sensitivity of a table is also its L1 sensitivity.
         reaches = [float(cost(a, sizes, residual=False, replace_one=replace_one, nodes=nodes[k])) for k, a in found]
         return cls(problem, found, told, np.array(reaches))
+
+    def draw_variances(self, laws: Sequence[Law]) -> list[float]:
+        """The variance of a cell of each draw, given the laws of their noise."""
+        return [law.variance for law in laws]
 
     def variances(self, noise: Sequence[float] | Reals) -> Reals:
         """Of one cell of every published table, mean over nodes, shape (levels, sets); infinite where one is open.

@@ -20,7 +20,7 @@ from dprelease.plan.document.plan import (
     ReleasePlan,
 )
 from dprelease.plan.document.ranges import PlannedRanges
-from dprelease.plan.document.step import Answer, Feed, Selecting, Step
+from dprelease.plan.document.step import Answer, Feed, JointTable, Selecting, Step
 from dprelease.plan.document.workload import PostProcess, Take, Workload
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Goal",
     "Head",
     "Invariant",
+    "JointTable",
     "Measured",
     "Naive",
     "Output",

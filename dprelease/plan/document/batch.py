@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dprelease.canonical import Value
 from dprelease.catalog.aggregate import Grouping, Quantity
@@ -58,6 +58,18 @@ class Batch(Value):
     def asked(self, step: Measured) -> tuple[Quantity, ...]:
         """What the pass counts for a step: its parts, each with the conditions that the grouping does not have."""
         return self.moved.get(step.id, step.parts)
+
+    def groupings(self, step: Measured) -> tuple[Grouping, ...]:
+        """In which cells they are counted: those of the pass; of a step over tables those of each, by its own pass."""
+        return step.groupings if len(step.groupings) > 1 else (self.grouping,)
+
+    def passes(self, steps: Iterable[Measured]) -> dict[Grouping, tuple[Quantity, ...]]:
+        """All that is counted for some of its steps, once each, by the cells that it is counted in."""
+        found: dict[Grouping, dict[Quantity, None]] = {}
+        for step in steps:
+            for grouping in self.groupings(step):
+                found.setdefault(grouping, {}).update(dict.fromkeys(self.asked(step)))
+        return {grouping: tuple(quantities) for grouping, quantities in found.items()}
 
     def numbers(self, step: Measured) -> int | None:
         """How many numbers this batch measures of a step; None where a noisy selection decides."""

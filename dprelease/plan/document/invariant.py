@@ -7,7 +7,7 @@ from fractions import Fraction
 from pydantic import Field
 
 from dprelease.canonical import Value
-from dprelease.catalog.aggregate import BoundedAggregate, Quantity
+from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
 from dprelease.noise.unprotected import NoNoise
 from dprelease.plan.document.step import Answer, Step
 
@@ -50,6 +50,11 @@ class Invariant(Value):
     def parts(self) -> tuple[Quantity, ...]:
         """Its one quantity."""
         return (self.aggregate.quantity,)
+
+    @property
+    def groupings(self) -> tuple[Grouping, ...]:
+        """Its own cells."""
+        return (self.aggregate.grouping,)
 
     @property
     def numbers(self) -> int:

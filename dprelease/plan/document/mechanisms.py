@@ -8,7 +8,7 @@ from pydantic import Field
 
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError
-from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Law
+from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, TABLES_MECHANISMS, Law
 from dprelease.noise.mechanisms.exponential import ScoreLaw
 from dprelease.privacy.event import (
     Approximate,
@@ -80,6 +80,8 @@ def event_of(
     if delta is not None:
         counts = MECHANISMS[_COUNTED[mechanism]].event(scale, sensitivity)
         return Composed(events=(counts, Approximate(epsilon=Fraction(0), delta=delta)))
+    if gauge is not None and mechanism in TABLES_MECHANISMS:
+        return TABLES_MECHANISMS[mechanism].event(scale, gauge)
     if gauge is not None:
         found = JOINT_MECHANISMS[mechanism].event(scale, dimension, gauge)
         if not replaced:
@@ -127,10 +129,13 @@ def law_of(
     dimension: int = 1,
     gauge: Fraction | None = None,
     choosing: Choosing | None = None,
+    tables: tuple[int, ...] = (),
 ) -> Law:
-    """The law of one noisy number of a draw, in grid steps; of a choice, that of its score."""
+    """The law of one noisy number of a draw, in grid steps; of a choice, that of its score; of tables, of all."""
     if choosing is not None:
         return ScoreLaw(scale, choosing.candidates)
+    if tables:
+        return TABLES_MECHANISMS[mechanism].law(scale, tables)
     if gauge is not None:
         return JOINT_MECHANISMS[mechanism].law(scale, dimension)
     return MECHANISMS[_COUNTED.get(mechanism, mechanism)].law(scale)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from dprelease.canonical import GrownValue, Value
-from dprelease.catalog.aggregate import BoundedAggregate, Quantity
+from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.residual import Residual
 from dprelease.noise import Law
@@ -16,7 +16,7 @@ from dprelease.plan.document.mechanisms import Choosing, event_of, law_of, selec
 from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Answer", "Feed", "Selecting", "Step"]
+__all__ = ["Answer", "Feed", "JointTable", "Selecting", "Step"]
 
 
 class Answer(Value):
@@ -41,10 +41,23 @@ class Selecting(Value):
     delta: Fraction = Field(gt=0, lt=1)
 
 
+class JointTable(Value):
+    """One of several tables that are hidden by one draw.
+
+    Attributes:
+        by: Its key columns.
+        cells: The number of its cells.
+    """
+
+    by: tuple[str, ...]
+    cells: int = Field(ge=2)
+
+
 class Step(GrownValue):
     """One draw: a bounded aggregate, the mechanism that hides it, and what that costs.
 
-    A joint step hides several quantities of the same cells with one vector of noise per cell.
+    A joint step hides several quantities of the same cells with one vector of noise per cell; one over tables hides
+    the same quantity of several tables with one draw.
 
     Attributes:
         id: Unique in the plan; letters, digits, ``.``, ``-`` and ``_``.
@@ -58,7 +71,7 @@ class Step(GrownValue):
         gauge: For a joint step: the largest sum over cells of the norms by which one unit moves it.
         scale: The scale of the noise, in grid steps; exactly a 64-bit float.
         share: The share of the release's budget; the shares of a plan add up to exactly one.
-        cells: The number of cells; None where a noisy selection decides.
+        cells: The number of cells, of all tables together; None where a noisy selection decides.
         choosing: Where it chooses.
         selecting: Where it selects keys.
         residual: For a workload: which contrasts of the cells it measures; the sensitivity and the scale are in steps
@@ -69,9 +82,11 @@ class Step(GrownValue):
             sensitivity and the scale are in steps of their lattice.
         replaced: For a total with residuals: whether its two rows are one row in the place of another, which costs less
             than any two.
+        tables: For a joint step over tables: all of them, in the order in which a measurement holds their cells; the
+            aggregate counts by the columns of the first.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("residual", "pieces", "factor", "replaced")
+    LATER: ClassVar[tuple[str, ...]] = ("residual", "pieces", "factor", "replaced", "tables")
     id: str
     answers: tuple[Answer, ...]
     aggregate: BoundedAggregate
@@ -88,11 +103,18 @@ class Step(GrownValue):
     pieces: int | None = Field(default=None, ge=2)
     factor: Factor | None = None
     replaced: bool = False
+    tables: tuple[JointTable, ...] = ()
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
         """Its quantities, in the order in which a measurement holds them, ``cells`` numbers each."""
         return (self.aggregate.quantity, *self.joined)
+
+    @property
+    def groupings(self) -> tuple[Grouping, ...]:
+        """The cells that it counts in: its own, or those of all tables of a joint step over tables."""
+        own = self.aggregate.grouping
+        return tuple(own.model_copy(update={"by": table.by}) for table in self.tables) or (own,)
 
     @property
     def numbers(self) -> int | None:
@@ -126,7 +148,14 @@ class Step(GrownValue):
     @property
     def law(self) -> Law:
         """The public distribution of the noise on one number, in grid steps; of a choice, on its score."""
-        return law_of(self.mechanism, self.scale, dimension=len(self.parts), gauge=self.gauge, choosing=self.choosing)
+        return law_of(
+            self.mechanism,
+            self.scale,
+            dimension=len(self.parts),
+            gauge=self.gauge,
+            choosing=self.choosing,
+            tables=tuple(table.cells for table in self.tables),
+        )
 
 
 class Feed(Value):

@@ -236,7 +236,7 @@ def _workload(one: Side, before: Workload, two: Side, after: Workload) -> Block:
             if queries[0][table].by == queries[1][table].by
             for each in _keys(name, one, queries[0][table], two, queries[1][table])
         )
-    taken = [[side.steps[take.step] for take in each.takes] for side, each in sides]
+    taken = [[side.steps[step] for step in dict.fromkeys(take.step for take in each.takes)] for side, each in sides]
     shares = [share_of({step.id: [(step, step.parts[0])] for step in steps}) for steps in taken]
     return Block(
         name=name,
@@ -269,4 +269,4 @@ def _both_ways(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[Seque
 
 
 def _draws(workload: Workload) -> str:
-    return f"{workload.strategy}, {len(workload.takes)} draws"
+    return f"{workload.strategy}, {len({take.step for take in workload.takes})} draws"

@@ -83,6 +83,9 @@ def _reach(step: Step, catalog: Catalog) -> _Reach:
         rounds, spread, norms = choice_reach(aggregate, catalog, _REPLACED, listed)
         choosing = step.choosing.model_copy(update={"rounds": rounds, "spread": spread})
         return _Reach(norms, choosing=choosing)
+    if step.tables:
+        most = limits_of(aggregate, catalog).rows or 1  # no plan of tables is without a bound
+        return _Reach(step.sensitivity, gauge=Fraction(2 * most))
     if step.gauge is not None:
         replaced = gauge(_BALLS[step.mechanism], len(step.parts), _REPLACED, step.cells or 2)
         return _Reach(step.sensitivity, gauge=replaced)

@@ -76,6 +76,7 @@ def step_facts(step: Step) -> dict[str, Any]:
         "event": step.event.model_dump(mode="json"),
         **({} if step.residual is None else {"residual": step.residual.model_dump(mode="json")}),
         **({} if step.factor is None else {"factor": step.factor.model_dump(mode="json")}),
+        **({} if not step.tables else {"tables": [each.model_dump(mode="json") for each in step.tables]}),
         **({} if step.pieces is None else {"pieces": step.pieces}),
     }
 

@@ -9,11 +9,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.measures import Measure
 
-__all__ = ["Asked", "Form", "Group", "forms_taken"]
+__all__ = ["Asked", "Form", "Group", "WorkloadNoise", "forms_taken"]
+
+
+WorkloadNoise = Literal["gaussian", "laplace", "knorm"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class Form:
             correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
         knorm: The counts of the same cells are hidden together by one K-norm draw, those of several queries too.
         residuals: That draw is one of a total with residuals, where there are so many counts that it has less noise.
-        pure: Workloads draw tables behind discrete Laplace noise, and not residuals behind Gaussian noise.
+        pure: Workloads draw tables behind discrete Laplace noise, and not residuals behind Gaussian noise; with
+            ``knorm`` all tables behind one K-norm draw, where one can hide them.
     """
 
     joint_sums: bool = False
@@ -34,6 +39,11 @@ class Form:
     knorm: bool = False
     residuals: bool = False
     pure: bool = False
+
+    @property
+    def of_workloads(self) -> WorkloadNoise:
+        """Which noise workloads have that can have any."""
+        return "gaussian" if not self.pure else "knorm" if self.knorm else "laplace"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from dprelease.estimate.workloads.design import Axes, Design, StructuralZeros, Tree, WorkloadDraw
 from dprelease.estimate.workloads.zeros import cell_variances
+from dprelease.noise import Law
+from dprelease.plan.design.workload_joint import JointDraws
 from dprelease.plan.design.workload_pure import PureDraws
 from dprelease.plan.design.workload_strategy import Part, Strategy, cost
 from dprelease.plan.document import PlannedQuery
@@ -26,10 +28,10 @@ class LoweredWorkload:
     Attributes:
         planned: What the plan says of it; its steps are named as the drafts are.
         queries: One for each published table, in published order.
-        drafts: One for each draw.
+        drafts: One for each draw; of a joint draw over tables the one, which says all parts of the strategy.
         strategies: What was chosen, then what was passed over, the best first.
         weights: For each draft how its variance, in squared steps of its lattice, enters the mean variance of a table;
-            of tables behind discrete Laplace noise about so (``variance``).
+            of tables behind pure noise about so (``variance``).
         sizes: The number of keys of each attribute.
         tree: The tree of the levels.
         replace_one: The neighbouring relation.
@@ -40,7 +42,7 @@ class LoweredWorkload:
         zeros: Its impossible key combinations.
         spared: How many times the noise it would have without them; None where they are worth nothing.
         minimize: What is made least.
-        pure: Its draws, where they are tables behind discrete Laplace noise.
+        pure: Its draws, where they are tables behind discrete Laplace noise, or behind one K-norm draw.
         exchange: The mean variance of a table over what is made least, of the Gaussian strategy, where there is one.
     """
 
@@ -58,7 +60,7 @@ class LoweredWorkload:
     zeros: StructuralZeros | None = None
     spared: float | None = None
     minimize: Minimize = "tables"
-    pure: PureDraws | None = None
+    pure: PureDraws | JointDraws | None = None
     exchange: float = 1.0
 
     @property
@@ -77,10 +79,14 @@ class LoweredWorkload:
             self.design(strategy, at_rho_one(strategy.parts, self.sizes, self.tree, self.replace_one, self.rows))
         )
 
-    def worst_at(self, variances: Sequence[float]) -> tuple[float, Design]:
-        """The largest variance of a cell of any table, with draws of these variances, in counts; and the design."""
-        design = self.design(self.strategy, variances)
+    def worst_at(self, laws: Sequence[Law]) -> tuple[float, Design]:
+        """The largest variance of a cell of any table, with draws of these laws, in counts; and the design."""
+        design = self.design(self.strategy, self.draw_variances(laws))
         return _worst(design), design
+
+    def draw_variances(self, laws: Sequence[Law]) -> list[float]:
+        """The variance of each part of the strategy, given the laws of the drafts, in squared steps of its lattice."""
+        return [law.variance for law in laws] if self.pure is None else self.pure.draw_variances(laws)
 
     def design(self, strategy: Strategy, variances: Sequence[float]) -> Design:
         """The draws of a strategy with these variances, in counts, beside what is exact."""
@@ -88,18 +94,18 @@ class LoweredWorkload:
         exact = (WorkloadDraw(each.level, each.axes, False, 0.0) for each in self.known)
         return Design(self.sizes, self.tree, self.planned.sets, (*taken, *exact), self.zeros)
 
-    def variance(self, variances: Sequence[float]) -> float:
+    def variance(self, laws: Sequence[Law]) -> float:
         """What the workload counts as beside others: the mean variance of a table that a Gaussian strategy would have.
 
         Strategies of both noises are compared by what the author makes least, exactly: that of this one, at these
         variances of its draws, times the mean variance of the Gaussian one over what that makes least.
 
         Args:
-            variances: Of each draft, in squared steps of its lattice.
+            laws: Of the noise of each draft.
         """
         if self.pure is None:
-            return math.fsum(weight * each for weight, each in zip(self.weights, variances, strict=True))
-        return self.pure.lost(variances, self.minimize) * self.exchange
+            return math.fsum(weight * law.variance for weight, law in zip(self.weights, laws, strict=True))
+        return self.pure.lost(self.pure.draw_variances(laws), self.minimize) * self.exchange
 
 
 def _worst(design: Design) -> float:

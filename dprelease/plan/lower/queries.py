@@ -17,12 +17,12 @@ from dprelease.noise.mechanisms.total_residual import FEWEST
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.document.workload import Workload
-from dprelease.plan.lower.alternatives import Asked, Form, Group, forms_taken
+from dprelease.plan.lower.alternatives import Asked, Form, Group, WorkloadNoise, forms_taken
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
 from dprelease.plan.lower.unscaled import UnscaledStep, additive, choice, joint, ranking, selection
-from dprelease.plan.lower.workloads import lowered_with_each_noise
+from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
 from dprelease.plan.resolve.grouping import both, expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
@@ -104,7 +104,7 @@ class Lowering:
     groups: tuple[Group, ...]
     measures: Mapping[str, Mapping[str, Measure]]
     groupings: Mapping[str, Grouping]
-    workloads: Mapping[str, Mapping[bool, LoweredWorkload]]
+    workloads: Mapping[str, Mapping[WorkloadNoise, LoweredWorkload]]
     invariants: Mapping[str, Invariant]
     ranges: Mapping[str, LoweredRanges]
 
@@ -115,7 +115,7 @@ class Lowering:
         members: dict[tuple[str, Grouping], list[Asked]] = {}
         measures: dict[str, Mapping[str, Measure]] = {}
         groupings: dict[str, Grouping] = {}
-        workloads: dict[str, Mapping[bool, LoweredWorkload]] = {}
+        workloads: dict[str, Mapping[WorkloadNoise, LoweredWorkload]] = {}
         ranges: dict[str, LoweredRanges] = {}
         invariants = invariants_of(spec, catalog)
         for at, (name, query) in enumerate(spec.queries.items()):
@@ -157,7 +157,10 @@ class Lowering:
         joined = Counter[object]()
         for _, cells, counts in found:
             joined[cells] += counts
-        return tuple(
+        own = [
+            one for name, one in self.workloads.items() if domain == (name if self.spec.queries[name].budget else "")
+        ]
+        return form.of_workloads == "knorm" and any("knorm" in one for one in own), tuple(
             (needed, cells if joined[cells] > 1 else None, form.residuals and joined[cells] >= FEWEST)
             for needed, cells, _ in found
         )
@@ -303,13 +306,12 @@ class Lowering:
     def takes(self, form: Form, queries: Sequence[int]) -> bool:
         """Whether every workload among the queries at these places can be drawn as a form says."""
         names = list(self.spec.queries)
-        return all(form.pure in self.workloads.get(names[at], {form.pure: None}) for at in queries)
+        return all(formed(found, form) for at in queries if (found := self.workloads.get(names[at])))
 
     def _workload(self, name: str, forms: Mapping[str, Form]) -> LoweredWorkload:
         """As its domain's form says; where it has one noise only, with that."""
         domain = name if self.spec.queries[name].budget is not None else ""
-        found = self.workloads[name]
-        return found.get(forms.get(domain, Form()).pure) or next(iter(found.values()))
+        return formed(self.workloads[name], forms.get(domain, Form())) or next(iter(self.workloads[name].values()))
 
     def _lowered(
         self,

@@ -17,13 +17,13 @@ from dprelease.noise import Law, OptimalSelection
 from dprelease.noise.mechanisms.knorm import gauge
 from dprelease.noise.mechanisms.threshold import least_threshold
 from dprelease.noise.mechanisms.total_residual import FEWEST
-from dprelease.plan.document import Answer, Choosing, mechanisms
+from dprelease.plan.document import Answer, Choosing, JointTable, mechanisms
 from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
 
-Ball = Literal["count", "linf", "total"]
+Ball = Literal["count", "linf", "total", "tables"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class UnscaledStep:
         answers: The measures that it feeds.
         sensitivity: The sensitivity of all of its quantities together.
         cells: Numbers per quantity; None where a selection decides.
-        ball: The unit ball of a K-norm draw, or ``total`` of a total with residuals; None: independent noise.
+        ball: The unit ball of a K-norm draw, ``total`` of a total with residuals, or ``tables`` of several tables;
+            None: independent noise.
         gauge: The gauge of such a draw.
         replaced: Whether one row in the place of another is all that a unit changes of a total with residuals.
         choosing: Where it chooses.
@@ -51,6 +52,7 @@ class UnscaledStep:
         factor: For prefixes and ranges: which combinations of the cells are drawn; None: the cells themselves.
         worst: For prefixes and ranges: the largest variance of a published number, per variance of one that is drawn.
         reach: For prefixes and ranges: how far one unit can move a published number; None: as those that are drawn.
+        tables: Where ``ball`` is ``tables``: all tables that are drawn together.
     """
 
     id: str
@@ -73,6 +75,7 @@ class UnscaledStep:
     factor: Factor | None = None
     worst: float | None = None
     reach: int | None = None
+    tables: tuple[JointTable, ...] = ()
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -102,7 +105,14 @@ class UnscaledStep:
 
     def law(self, mechanism: str, scale: Fraction) -> Law:
         """The law of one of its noisy numbers at a scale; of a choice, that of its score."""
-        return mechanisms.law_of(mechanism, scale, dimension=len(self.parts), gauge=self.gauge, choosing=self.choosing)
+        return mechanisms.law_of(
+            mechanism,
+            scale,
+            dimension=len(self.parts),
+            gauge=self.gauge,
+            choosing=self.choosing,
+            tables=tuple(table.cells for table in self.tables),
+        )
 
     def threshold(self, mechanism: str, scale: Fraction) -> tuple[int, int]:
         """The threshold of a draw that selects keys, and the least one for its delta; ``min_units`` may raise it.
@@ -206,7 +216,7 @@ def joint(
     """
     cells, count = cells_of(grouping, catalog), len(quantities)
     add_remove = by is Neighboring.ADD_REMOVE
-    ball: Ball = "linf"
+    ball: Literal["count", "linf", "total"] = "linf"
     if add_remove or cells != 1:
         ball = "total" if residuals and count >= FEWEST else "count"
     moved = count if add_remove or cells == 1 else 2 * count

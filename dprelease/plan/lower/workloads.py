@@ -28,7 +28,9 @@ from dprelease.plan.design.workload_zeros import spared
 from dprelease.plan.document import Answer, Goal, PlannedQuery
 from dprelease.plan.document.pieces import in_pieces
 from dprelease.plan.document.workload import Take, Workload
+from dprelease.plan.lower.alternatives import Form, WorkloadNoise
 from dprelease.plan.lower.invariants import Known
+from dprelease.plan.lower.joint_tables import drawn_together
 from dprelease.plan.lower.lowered_workload import LoweredWorkload, at_rho_one, draws_of
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import canonical_text, goal_of
@@ -39,7 +41,7 @@ from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 from dprelease.spec.fields.queries import published_sets, workload_shares
 from dprelease.spec.fields.workloads import Minimize
 
-__all__ = ["check_known", "gained", "lowered_with_each_noise", "lowered_workload"]
+__all__ = ["check_known", "formed", "gained", "lowered_with_each_noise", "lowered_workload"]
 
 Axes = tuple[int, ...]
 _MOST_PURE = 100  # tables of a workload for which discrete Laplace noise is tried beside Gaussian noise
@@ -317,23 +319,34 @@ def gained(unaided: Strategy, found: Strategy, minimize: Minimize) -> float | No
 
 def lowered_with_each_noise(
     name: str, spec: ReleaseSpec, catalog: Catalog, known: tuple[Known, ...]
-) -> Mapping[bool, LoweredWorkload]:
-    """A workload for each noise that it can have: with discrete Laplace noise (True), and Gaussian noise (False).
+) -> Mapping[WorkloadNoise, LoweredWorkload]:
+    """A workload for each noise that it can have: Gaussian, discrete Laplace, and one K-norm draw for all tables.
 
     Beside Gaussian noise, tables behind discrete Laplace noise are tried where they are few: the noise of T draws goes
-    with T, and that of Gaussian ones with its square root.
+    with T, and that of Gaussian ones with its square root. One K-norm draw is tried where it has less noise than these,
+    or where the spec names that noise; tables whose shares an author has written are drawn apart.
     """
-    query, privacy, found = spec.queries[name], spec.privacy, dict[bool, LoweredWorkload]()
+    query, privacy, found = spec.queries[name], spec.privacy, dict[WorkloadNoise, LoweredWorkload]()
     goal = goal_of(query, privacy.budget.delta)
     if privacy.noise != "laplace" and privacy.budget.delta:
-        found[False] = lowered_workload(name, query, goal, spec, catalog, known)
+        found["gaussian"] = lowered_workload(name, query, goal, spec, catalog, known)
     if privacy.noise != "gaussian":
-        beside = found.get(False)
+        beside = found.get("gaussian")
         epsilon = _epsilon_of(name, spec)
         if beside is None or len(beside.queries) <= _MOST_PURE:
             pure = lowered_workload(name, query, goal, spec, catalog, known, epsilon=epsilon, beside=beside)
-            found[True] = pure
+            found["laplace"] = pure
+            unshared = privacy.noise != "laplace" and workload_shares(query, spec.hierarchies) is None
+            joint = drawn_together(pure, epsilon, catalog) if unshared else None
+            less = joint is not None and lost(joint.strategy, pure.minimize) < lost(pure.strategy, pure.minimize)
+            if joint is not None and (less or privacy.noise == "knorm"):
+                found["knorm"] = joint
     return found
+
+
+def formed(found: Mapping[WorkloadNoise, LoweredWorkload], form: Form) -> LoweredWorkload | None:
+    """A workload as a form says, by table where one K-norm draw does not hide it; None: it cannot be."""
+    return found.get(form.of_workloads) or (found.get("laplace") if form.pure else None)
 
 
 def _epsilon_of(name: str, spec: ReleaseSpec) -> float:

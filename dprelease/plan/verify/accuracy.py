@@ -30,6 +30,7 @@ from dprelease.measures import Expected
 from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.verify.factor import expected_of_sums
 from dprelease.plan.verify.reach import require
+from dprelease.plan.verify.tables import taken_together
 
 __all__ = ["check_outputs", "covers", "figure", "worst_variances"]
 
@@ -124,7 +125,14 @@ def worst_variances(
     """
     table = catalog.tables[workload.table]
     sizes = tuple(table.column(name).cells for name in workload.attributes)
-    takes = [_taken(take.level, take.axes, steps[take.step], sizes) for take in workload.takes]
+    takes = [
+        *taken_together(workload, steps, sizes),
+        *(
+            _taken(take.level, take.axes, step, sizes)
+            for take in workload.takes
+            if isinstance(step := steps[take.step], Invariant) or not step.tables
+        ),
+    ]
     if workload.name in catalog.zeros:
         zeros = catalog.zeros[workload.name]
         places = StructuralZeros(tuple(map(workload.attributes.index, zeros.columns)), zeros.cells)

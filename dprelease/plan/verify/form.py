@@ -144,7 +144,8 @@ def _check_workload(plan: ReleasePlan, workload: Workload) -> None:
     require(
         used == set(range(len(workload.attributes))), f"{name} has attributes in none of its tables, or no such one"
     )
-    _once([take.step for take in workload.takes], f"times for {name} the draw")
+    together = {step.id for step in plan.steps if step.tables}  # of such a draw the total and residuals are taken
+    _once([take.step for take in workload.takes if take.step not in together], f"times for {name} the draw")
     for axes in (*workload.sets, *(take.axes for take in workload.takes)):
         require(_rising(axes, len(workload.attributes)), f"{name} has a table of attributes that are not there")
     for take in workload.takes:

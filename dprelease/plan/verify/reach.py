@@ -47,10 +47,12 @@ def check_reach(plan: ReleasePlan, step: Step) -> None:
     Raises:
         BrokenPromiseError: If the step claims anything else.
     """
-    require(step.cells == _cells(plan, step.aggregate), f"{step.id} has another number of cells")
+    cells = sum(table.cells for table in step.tables) or _cells(plan, step.aggregate)
+    require(step.cells == cells, f"{step.id} has another number of cells")
+    require(not step.tables or step.gauge is not None, f"{step.id} counts in several tables without a gauge")
     if step.gauge is not None:
         require(step.choosing is None and step.selecting is None, f"{step.id} is of two kinds")
-        _check_joint(plan, step)
+        (_check_tables if step.tables else _check_joint)(plan, step)
         return
     require(not step.joined, f"{step.id} hides several quantities with noise for one")
     if step.choosing is not None:
@@ -213,6 +215,61 @@ def _check_joint(plan: ReleasePlan, step: Step) -> None:
         l0=number, l1=Fraction(number), l2_squared=Fraction(number), linf=Fraction(1), shifts=(widest,)
     )
     require(derived == step.sensitivity, f"{step.id} claims another sensitivity than its extreme rows have")
+
+
+def _check_tables(plan: ReleasePlan, step: Step) -> None:
+    """Several tables of counts of the same rows behind one draw: that they are, their joint sensitivity and gauge.
+
+    The noisy tables have one total, so that rows that are in one table and not in another would be seen at once: a row
+    must be in a cell of every table, or count in none. A row that comes, goes or is another one is tried in every table
+    in the same cells, in other ones, and in others of one table alone; the norm is convex, so that rows of one unit
+    move most where all do the same.
+    """
+    aggregate = step.aggregate
+    require(step.mechanism == "tables_knorm", f"{step.id} uses an unknown mechanism")
+    require(len(step.tables) > 1 and aggregate.by == step.tables[0].by, f"{step.id} has other tables than it counts")
+    require(
+        not step.joined and aggregate.quantity == Quantity(kind="rows"), f"{step.id} counts something else than rows"
+    )
+    whole = not aggregate.private and aggregate.excluding is None and aggregate.zeros is None
+    require(whole, f"{step.id} leaves out cells of tables that are drawn together")
+    limits = (aggregate.max_groups, aggregate.max_rows_per_group, aggregate.min_units)
+    require(not any(limits), f"{step.id} bounds units in one of its tables")
+    norms, rows = [], 0
+    for table in step.tables:
+        own = aggregate.model_copy(update={"by": table.by})
+        require(set(table.by) <= set(aggregate.complete), f"{step.id} counts rows that are in some of its tables only")
+        require(table.cells == _cells(plan, own), f"{step.id} has a table of another size")
+        bounds = _bounds(plan, own, once=False)
+        norms.append(derived(bounds, 0, 1, plan.neighboring))
+        rows = max(rows, bounds.rows)
+    claimed = step.sensitivity
+    summed = (
+        sum(each.l0 for each in norms),
+        *(sum(getattr(each, name) for each in norms) for name in ("l1", "l2_squared")),
+    )
+    found = (claimed.l0, claimed.l1, claimed.l2_squared)
+    same = found == summed and claimed.linf == max(each.linf for each in norms) and not claimed.shifts
+    require(same, f"{step.id} claims another sensitivity than its extreme rows have")
+    gauge = rows * max(_moves_of_tables(len(step.tables), plan.neighboring))
+    require(step.gauge == gauge, f"{step.id} claims another gauge than its extreme rows have")
+
+
+def _moves_of_tables(tables: int, neighboring: Neighboring) -> Iterator[int]:
+    """The norms of the moves of one row: the largest sum of sizes of changes in one table."""
+    rows = [None, (0,) * tables, (1,) * tables, (1,) + (0,) * (tables - 1)]
+    for old, new in product(rows, rows):
+        if neighboring is Neighboring.ADD_REMOVE and old is not None and new is not None:
+            continue
+        sizes = []
+        for table in range(tables):
+            change = [0, 0]
+            if old is not None:
+                change[old[table]] -= 1
+            if new is not None:
+                change[new[table]] += 1
+            sizes.append(sum(map(abs, change)))
+        yield max(sizes)
 
 
 def _joint_changes(

@@ -219,7 +219,7 @@ _LARGEST_ANSWER = 2**63 - 1
 _REACH = {"discrete_laplace": 57, "laplace_threshold": 57, "discrete_gaussian": 11, "gaussian_threshold": 11}
 
 
-_JOINT = ("count_knorm", "linf_knorm", "total_residual")
+_JOINT = ("count_knorm", "linf_knorm", "tables_knorm", "total_residual")
 
 
 _WITHOUT_NOISE = ("exponential_quantile", "exponential_top_k", "optimal_selection")
@@ -266,10 +266,13 @@ def _reach(step: Step) -> Fraction:
     the radius, J + G_0 + ... + G_k with J <= k (``noise.mechanisms.knorm``), and E exp(G / (2 scale)) = 1 + exp(-1 / (2
     scale)) is at most 2 for each geometric G: P(sum >= t) <= 2^(k + 1) exp(-t / (2 scale)), which is 2^-80 at
     t = 2 ln 2 (k + 81) scale. 7/5 is above 2 ln 2. A total with residuals has the same radius at no larger scale, and
-    half of the noise on its total besides, at most 1 + G with P(G >= t) = exp(-2 t share / scale).
+    half of the noise on its total besides, at most 1 + G with P(G >= t) = exp(-2 t share / scale). A cell of a
+    draw over tables is at most the sum of its caps, J + G_0 + ... + G_k with J < k, k their dimension.
     """
     if step.mechanism in _JOINT:
         number, total = len(step.parts), Fraction(0)
+        if step.tables:
+            number = 1 + sum(table.cells - 1 for table in step.tables)
         if isinstance(step.event, TotalResidual):
             total = 2 + Fraction(57, 2) * step.scale / step.event.share
         return number + Fraction(7, 5) * (number + 81 + bool(total)) * step.scale + total

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import combinations
 
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Zeros
@@ -17,6 +18,7 @@ from dprelease.plan.verify.accuracy import covers, figure, worst_variances
 from dprelease.plan.verify.factor import half_width
 from dprelease.plan.verify.loss import cost_within
 from dprelease.plan.verify.reach import require
+from dprelease.plan.verify.tables import covers_together
 
 __all__ = ["check_invariants", "check_workloads", "check_zeros", "feeds_of_workloads"]
 
@@ -95,7 +97,10 @@ def _check_tree(plan: ReleasePlan, workload: Workload) -> None:
 
 def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Measured, table: PlannedQuery) -> None:
     grouping = step.aggregate
-    require(grouping.by == workload.columns(level, axes), f"{step.id} counts other cells than its place says")
+    together = isinstance(step, Step) and bool(step.tables)
+    require(
+        together or grouping.by == workload.columns(level, axes), f"{step.id} counts other cells than its place says"
+    )
     same = (grouping.table, grouping.where, grouping.complete, grouping.zeros) == (
         table.table,
         table.where,
@@ -108,6 +113,9 @@ def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Mea
     require(step.aggregate.quantity == Quantity(kind="rows"), f"{step.id} counts something else than rows")
     if isinstance(step, Invariant):
         return
+    if step.tables:
+        _check_together(workload, level, axes, step)
+        return
     plain = step.mechanism == "discrete_laplace" and step.residual is None
     drawn = (plain or step.mechanism == "discrete_gaussian") and not step.joined and step.factor is None
     require(drawn, f"{step.id} is no draw of a workload")
@@ -116,9 +124,26 @@ def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Mea
         require(step.residual.axes == last and bool(axes), f"{step.id} is the residual of other attributes")
 
 
+def _check_together(workload: Workload, level: int, axes: tuple[int, ...], step: Step) -> None:
+    """One draw says the total and every residual of its tables, which have no attribute in common, and nothing else."""
+    require(level == 0 and not workload.levels, f"{step.id} is drawn over tables of several levels")
+    tables = [tuple(workload.attributes.index(name) for name in table.by) for table in step.tables]
+    used = [at for table in tables for at in table]
+    require(len(used) == len(set(used)), f"{step.id} is drawn over tables with a common attribute")
+    known = [()] + [b for table in tables for size in range(1, len(table) + 1) for b in combinations(table, size)]
+    taken = [take.axes for take in workload.takes]
+    require(
+        all(take.step == step.id for take in workload.takes), f"{workload.name} has draws beside that of its tables"
+    )
+    require(sorted(taken) == sorted(known) and axes in known, f"{step.id} is taken for other residuals than it has")
+    published = {axes for axes in workload.sets if axes}
+    require(published <= set(tables), f"{workload.name} publishes a table that is not drawn")
+
+
 def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
     steps: dict[str, Measured] = {each.id: each for each in plan.measured}
-    own = [step for take in workload.takes if isinstance(step := steps[take.step], Step)]
+    ids = dict.fromkeys(take.step for take in workload.takes)
+    own = [step for name in ids if isinstance(step := steps[name], Step)]
     alone = all(answer.query == workload.name for step in own for answer in step.answers)
     require(alone, f"{workload.name} shares a step")
     budget = workload.goal.budget
@@ -130,18 +155,25 @@ def _check_goal(plan: ReleasePlan, workload: Workload) -> None:
     require(all(map(math.isfinite, found.values())), f"{workload.name} draws too little for its tables")
     kinds = {step.mechanism for step in own}
     require(len(kinds) == 1, f"{workload.name} has draws of two kinds of noise")
-    laplace = kinds == {"discrete_laplace"}
+    laplace = kinds != {"discrete_gaussian"}
     reach = half_width(plan, min(steps[take.step].scale for take in workload.takes if steps[take.step].scale))
     told = {output.query: output for output in plan.outputs}
     for name in workload.tables:
         error = math.sqrt(found[workload.place(name)])
         require(name in told, f"{name} has no accuracy")
-        require(told[name].steps == tuple(take.step for take in workload.takes), f"{name} is told of other steps")
+        require(
+            told[name].steps == tuple(dict.fromkeys(take.step for take in workload.takes)),
+            f"{name} is told of other steps",
+        )
         enough = figure(told[name].standard_error, name) >= Fraction(error * (1 - _TOLERANCE))
         margin = figure(told[name].margin, name)
         if laplace:
             ratio, alpha = float(margin) / error if error else math.inf, float(1 - plan.publish.confidence)
-            wide = covers(workload, plan.catalog, steps, workload.place(name)[1], ratio, alpha)
+            wide = (
+                covers_together(workload, plan.catalog, own[0], name, margin, alpha)
+                if own[0].tables
+                else covers(workload, plan.catalog, steps, workload.place(name)[1], ratio, alpha)
+            )
         else:
             wide = margin >= Fraction(reach * error * (1 - _TOLERANCE))
         require(enough and wide, f"{name} is told to be more accurate than it is")

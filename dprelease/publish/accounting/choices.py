@@ -23,6 +23,7 @@ _WORDS = {  # by mechanism: the noise, how a loss follows from sensitivity and s
     "discrete_gaussian": ("discrete Gaussian", _RHO, "Gaussian noise"),
     "count_knorm": ("K-norm (counts)", "ε = gauge / scale", "K-norm noise"),
     "linf_knorm": ("K-norm (largest change)", "ε = gauge / scale", "K-norm noise"),
+    "tables_knorm": ("K-norm (tables)", "ε = gauge / scale", "K-norm noise on tables"),
     "total_residual": ("total and residuals", "ε = gauge / scale", "noise on a total and residuals"),
     "exponential_quantile": ("exponential mechanism", *_CHOICE),
     "exponential_top_k": ("exponential mechanism", *_CHOICE),

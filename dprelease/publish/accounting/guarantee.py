@@ -177,9 +177,11 @@ def allocation(plan: ReleasePlan) -> list[dict[str, Any]]:
 def _of_workload(plan: ReleasePlan, workload: Workload) -> Iterator[dict[str, Any]]:
     """One row for each draw of a workload, which no other query shares: named as its shares are written."""
     exact = {each.id for each in plan.invariants}
-    for take in (each for each in workload.takes if each.step not in exact):
+    draws = {each.step: each for each in reversed(workload.takes) if each.step not in exact}
+    for take in reversed(draws.values()):
         step = plan.step(take.step)
-        name = "*".join(workload.attributes[at] for at in take.axes) or "total"
+        tables = "; ".join("*".join(table.by) for table in step.tables)
+        name = tables or "*".join(workload.attributes[at] for at in take.axes) or "total"
         spent = _rho((step.event,))
         yield {
             "query": f"{workload.name}: {name}",

@@ -147,7 +147,7 @@ def reconciled(plan: ReleasePlan) -> Iterator[str]:
 
 def _reconciled(workload: Workload, exact: Mapping[str, str], zeros: Zeros | None) -> Iterator[str]:
     tables, known = len(workload.tables), [exact[take.step] for take in workload.takes if take.step in exact]
-    draws = len(workload.takes) - len(known)
+    draws = len({take.step for take in workload.takes}) - len(known)
     levels = f" on the levels {', '.join(workload.levels)}" if workload.levels else ""
     yield (
         f"{workload.name}: {tables:,} tables{levels} were made of {draws:,} draws together, by least squares: of all "

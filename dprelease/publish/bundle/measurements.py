@@ -172,7 +172,8 @@ def _layouts(plan: ReleasePlan) -> dict[str, _Layout]:
     files, found = measurement_paths(plan), {}
     for step in plan.measured:
         table = plan.catalog.tables[step.aggregate.table]
-        columns, shape = tuple(map(table.column, step.aggregate.by)), holds(step)
+        together = isinstance(step, Step) and bool(step.tables)  # one table after the other: the rows have no keys
+        columns, shape = () if together else tuple(map(table.column, step.aggregate.by)), holds(step)
         names = {column.name for column in columns}
         parts = () if shape == "keys" else _parts(step, "position" if shape == "ranking" else "value", names)
         found[step.id] = _Layout(step, files[step.id], columns, parts, selections[step.id], shape)

@@ -11,9 +11,10 @@ from typing import Any
 
 from dprelease.catalog.cells import zero_keys
 from dprelease.measures.text import FormulaTerm
-from dprelease.noise import JOINT_MECHANISMS, MECHANISMS
-from dprelease.plan.design.workload_design import design_of, lattice
-from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Workload
+from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, TABLES_MECHANISMS
+from dprelease.plan.design.workload_design import axes_of, design_of, lattice
+from dprelease.plan.design.workload_joint import table_with
+from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePlan, Step, Take, Workload
 from dprelease.plan.explain.facts import step_facts
 from dprelease.privacy.budget import round_up
 from dprelease.publish.accounting.glossary import described, post_processing, quantity_words
@@ -40,6 +41,12 @@ _WORKLOAD_WORDS = (
     "are averaged with weights 1 / v. Along the levels, where every node is the sum of its children, they are fitted "
     "by least squares with the same weights. A table A is the sum, over all b within it, of the fitted estimates, each "
     "divided by the number of keys of the attributes of A without b and spread evenly over them."
+)
+_TOGETHER = (
+    "A draw with `of` is a part of a draw over several tables: of the file of its step take as many `rows`, from the "
+    "`first` on, counted from 0, which are the table of the attributes beside it, and add it up over those that are "
+    "not the draw's own. The variance of the total is its own, and that of a residual is of its contrasts, as for "
+    "other draws; parts of one such draw are uncorrelated."
 )
 _EXACT = (
     "A draw of variance 0 is an invariant, a table without noise: where it says something of b, it alone counts. Its "
@@ -102,7 +109,7 @@ def variance_of(step: Step) -> str | None:
     a part in 10^12 is added before it is rounded up. The square of the scale bounds it for discrete Gaussian noise
     (Canonne, Kamath and Steinke 2020, Corollary 9), and is taken where it is less.
     """
-    if step.mechanism not in {**MECHANISMS, **JOINT_MECHANISMS}:
+    if step.mechanism not in {**MECHANISMS, **JOINT_MECHANISMS, **TABLES_MECHANISMS}:
         return None
     found = Fraction(step.law.variance) * _SLACK
     return round_up(min(found, step.scale**2) if step.mechanism == "discrete_gaussian" else found, 15)
@@ -177,7 +184,8 @@ def _output(plan: ReleasePlan, query: PlannedQuery, name: str) -> dict[str, Any]
     inputs = [(feed.step, feed.part + 1) for feed in query.inputs[name]]
     along, blank = "", list[str]()
     if query.workload is not None:
-        inputs, formula = [(take.step, 1) for take in plan.workload(query.workload).takes], f"workload {query.workload}"
+        inputs = [(step, 1) for step in dict.fromkeys(take.step for take in plan.workload(query.workload).takes)]
+        formula = f"workload {query.workload}"
     elif query.ranges is not None:
         inputs, formula = [(step, 1) for step, _ in inputs], f"ranges {query.name}"
         along = f", added up along {query.ranges.of}"
@@ -217,6 +225,7 @@ def _workload(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
                 "holds": "residual" if taken.residual else "table",
                 "divisor": lattice(steps[take.step]),
                 "variance": round_up(Fraction(taken.variance), 15),
+                **_rows_of(workload, take, steps[take.step]),
             }
             for take, taken in zip(workload.takes, design.taken, strict=True)
         ],
@@ -231,12 +240,24 @@ def _workload(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:
         **_zeros(plan, workload),
         "how": [
             _WORKLOAD_WORDS,
+            *([_TOGETHER] if any(isinstance(each, Step) and each.tables for each in steps.values()) else []),
             *([_ZEROS] if workload.name in plan.catalog.zeros else []),
             *([_EXACT] if any(each.variance == 0 for each in design.taken) else []),
             *(_AFTER[each] for each in workload.post if each in _AFTER),
             *([_BEFORE.format(workload.measure)] if plan.publish.layout > 1 and moved else []),
         ],
     }
+
+
+def _rows_of(workload: Workload, take: Take, step: Measured) -> dict[str, Any]:
+    """Where the numbers of a take stand in the file of a draw over tables; nothing for every other draw."""
+    tables = axes_of(step, workload)
+    if isinstance(step, Invariant) or not tables:
+        return {}
+    at = table_with(take.axes, tables)
+    first = sum(table.cells for table in step.tables[:at])
+    names = [workload.attributes[axis] for axis in tables[at]]
+    return {"of": {"attributes": names, "first": first, "rows": step.tables[at].cells}}
 
 
 def _zeros(plan: ReleasePlan, workload: Workload) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,10 @@ from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
 from dprelease.noise.mechanisms.lattice_ball import numerator
+from dprelease.noise.mechanisms.tables_knorm import TablesLaw, TablesSampler
 from dprelease.noise.mechanisms.total_residual import TotalResidualLaw
-from dprelease.plan.design.workload_design import design_of, lattice
-from dprelease.plan.document import ReleasePlan, Workload
+from dprelease.plan.design.workload_design import design_of, numbers_of
+from dprelease.plan.document import Invariant, Measured, ReleasePlan, Workload
 
 __all__ = ["again", "check_size", "errors_again"]
 
@@ -78,6 +80,35 @@ def noise_of(law: Law, parts: int, size: int, chance: np.random.Generator) -> Fl
     if isinstance(law, DiscreteGaussianLaw):
         return np.stack([_gaussian(law.scale, size, chance) for _ in range(parts)])
     return np.zeros((parts, size))
+
+
+def _whole(step: Measured, chance: np.random.Generator) -> Floats:
+    """Noise on all numbers of a step, one after the other; an invariant has none."""
+    if isinstance(step, Invariant):
+        return np.zeros(step.cells)
+    if isinstance(step.law, TablesLaw):
+        return _tables(step.law, chance)
+    return np.asarray(noise_of(step.law, 1, step.cells or 0, chance)[0])
+
+
+def _tables(law: TablesLaw, chance: np.random.Generator) -> Floats:
+    """One draw of tables by their own sampler, which takes its integers from here: a few milliseconds."""
+    sampler = _sampler(law)
+    return np.array([number for table in sampler.tables(lambda limit: _below(limit, chance)) for number in table], "f8")
+
+
+@lru_cache(maxsize=64)
+def _sampler(law: TablesLaw) -> TablesSampler:
+    return TablesSampler(law.scale, law.sizes)
+
+
+def _below(limit: int, chance: np.random.Generator) -> int:
+    """A uniform integer in 0..limit-1, of any size."""
+    bits = (limit - 1).bit_length()
+    while True:
+        found = int.from_bytes(chance.bytes(-(-bits // 8)), "big") >> (-bits % 8)
+        if found < limit:
+            return found
 
 
 def _geometric(scale: Fraction, size: int, chance: np.random.Generator) -> Floats:
@@ -154,7 +185,7 @@ def check_size(plan: ReleasePlan, used: Collection[str]) -> None:
         PlanError: DPR-P159; names the workload.
     """
     for workload in plan.workloads:
-        drawn = sum(plan.taken(take.step).cells or 0 for take in workload.takes)
+        drawn = sum(plan.taken(step).cells or 0 for step in {take.step for take in workload.takes})
         if drawn > _MOST_DRAWN and set(workload.tables) & set(used):
             raise PlanError(
                 f"a derived table reads workload {workload.name!r}, of which {drawn:,} numbers are drawn",
@@ -186,11 +217,8 @@ def errors_again(
     design = design_of(workload, plan.catalog, steps)
     found: dict[str, list[Floats]] = {name: [] for name in wanted}
     for _ in range(replicates):
-        values = []
-        for take in workload.takes:
-            step, shape = steps[take.step], design.shape(take.level, take.axes)
-            drawn = noise_of(step.law, 1, int(np.prod(shape)), chance)
-            values.append(drawn.reshape(shape) / lattice(step))
+        drawn = {name: _whole(step, chance) for name, step in steps.items()}
+        values = [numbers_of(workload, take, steps[take.step], drawn[take.step], design) for take in workload.takes]
         tables = estimated(design, values)
         for name, errors in found.items():
             place = workload.place(name)

@@ -262,9 +262,10 @@ def _exact_inputs(
                     for part, each, box in parts
                 )
             if step.id in inputs.measured:  # an exact total is both: a table, and a part of a workload
-                box = listening.box(batch.grouping, keys, batch.asked(step)[0])
+                found = [listening.box(each, keys, batch.asked(step)[0]) for each in batch.groupings(step)]
                 # A table that is published as it is has none.
-                measured[step.id] = Measurement(step.id, _counted(box, getattr(step, "residual", None)))
+                counted = [_counted(box, getattr(step, "residual", None)) for box in found]
+                measured[step.id] = Measurement(step.id, np.concatenate(counted))
     return replace(inputs, noisy=noisy, measured=measured)
 
 

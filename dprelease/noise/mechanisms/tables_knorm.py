@@ -1,0 +1,263 @@
+"""K-norm noise on several tables of counts at once: one draw of integer tables that all have one sum.
+
+One row adds 1 to one cell of each of T tables. Noise x_1, ..., x_T on all integer tables of one sum has P(x)
+proportional to exp(-||x|| / scale), ||x|| = max_t |x_t|_1: a row has the norm 1, so that it costs 1 / scale for all
+tables together, where T draws of discrete Laplace noise cost T / scale. The noisy tables have one total, as the exact
+ones have, so that nothing is left to reconcile between tables without a common attribute. The sampler, its law and what
+it costs are proved in docs/proofs/joint-tables.md; the construction is the project's own.
+
+>>> round(TablesKNorm().law(Fraction(1), (6,) * 5).cell_variance(6) ** 0.5, 3)
+4.973
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import comb, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.errors import BrokenPromiseError
+from dprelease.noise.exact import Exact, open_exact
+from dprelease.noise.mechanisms.knorm import least_margin, polynomial_series, saturated
+from dprelease.noise.mechanisms.lattice_tables import (
+    differences,
+    dimension_of,
+    numerator_of,
+    point_under,
+    squares_under,
+    tables_under,
+    tail_under,
+    under,
+)
+from dprelease.noise.native.entropy import Below, Entropy, TiltedChoice, geometric
+from dprelease.privacy.event import KNorm
+from dprelease.privacy.rounding import CONTEXT, real
+
+__all__ = ["MOST_DIMENSION", "TablesKNorm", "TablesLaw", "TablesSampler"]
+
+MOST_DIMENSION = 64
+"""The largest dimension, sum of (cells - 1) and 1, that a plan draws: exact margins take its third power of steps."""
+
+# Everything that is summed is positive, so that a few hundred operations in 60 digits stay far inside this.
+_PAD = CONTEXT.mpf(10) ** -50
+
+
+@dataclass(frozen=True)
+class TablesLaw:
+    """The law of one draw, in counts.
+
+    All cells of one table have one law, and so have all tables of one size. With V the variance of the total and w the
+    *contrast variance* of a table of n cells, its cells have the covariance V / n^2 + w ([same cell] - 1 / n); cells of
+    two tables, of n and m cells, have V / (n m).
+
+    Attributes:
+        scale: Positive.
+        sizes: The number of cells of each table, each at least 2.
+    """
+
+    scale: Fraction
+    sizes: tuple[int, ...]
+
+    @property
+    def variance(self) -> float:
+        """The largest variance of a cell."""
+        return max(map(self.cell_variance, set(self.sizes)))
+
+    def margin(self, confidence: Fraction) -> int:
+        """The least m that bounds any one cell with this confidence."""
+        return max(self.cell_margin(cells, confidence) for cells in set(self.sizes))
+
+    @cached_property
+    def total_variance(self) -> float:
+        """The variance of the total: E (up - down)^2."""
+        return float(self._series(_total_squares(self.sizes)) / self._all)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - laws are small frozen values, and the cache is bounded
+    def cell_variance(self, cells: int) -> float:
+        """The variance of a cell of the tables with so many cells."""
+        return float(self._series(_cell_squares(self.sizes, cells)) / self._all)
+
+    def contrast_variance(self, cells: int) -> float:
+        """What is left of a cell's variance without its part of the total's, for each (n - 1) / n of a contrast."""
+        return (self.cell_variance(cells) - self.total_variance / cells**2) / (1 - 1 / cells)
+
+    def cell_tail(self, cells: int, margin: int) -> float:
+        """P(|cell| > margin), for a margin >= 0."""
+        return float(self._cell_tail(cells, margin))
+
+    def total_tail(self, margin: int) -> float:
+        """P(|total| > margin), for a margin >= 0."""
+        return float(self._total_tail(margin))
+
+    @lru_cache(maxsize=256)  # noqa: B019 - as above
+    def cell_margin(self, cells: int, confidence: Fraction) -> int:
+        """The least m with P(|cell| <= m) >= confidence, by bisection of the exact tail.
+
+        Raises:
+            BrokenPromiseError: If the confidence is not below 1.
+        """
+        return least_margin(lambda margin: self._cell_tail(cells, margin) * (1 + _PAD), confidence)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - as above
+    def total_margin(self, confidence: Fraction) -> int:
+        """The same of the total."""
+        return least_margin(lambda margin: self._total_tail(margin) * (1 + _PAD), confidence)
+
+    @property
+    def _rate(self) -> Any:
+        return 1 / real(self.scale)
+
+    @cached_property
+    def _all(self) -> Any:
+        return self._series(_counts(self.sizes))
+
+    def _series(self, values: Sequence[int]) -> Any:
+        return polynomial_series(list(values), self._rate)
+
+    def _cell_tail(self, cells: int, margin: int) -> Any:
+        """Twice the sum over caps from (margin + 1, 0) on of exp(-(up + down) / scale) times the tables over it."""
+        others = list(self.sizes)
+        others.remove(cells)
+        start = margin + 1
+
+        def over(up: int, down: int) -> int:
+            return tail_under(cells, start + up, down, margin) * tables_under(others, start + up, down)
+
+        found = self._series(_along(over, dimension_of(self.sizes) + 1))
+        return 2 * found * CONTEXT.exp(-self._rate * start) / self._all
+
+    def _total_tail(self, margin: int) -> Any:
+        """Twice the sum over totals j > margin and caps (j + down, down), by differences in both."""
+        q, degree, start = CONTEXT.exp(-self._rate), dimension_of(self.sizes), margin + 1
+        columns = [
+            differences([tables_under(self.sizes, start + j + down, down) for down in range(degree)])
+            for j in range(degree)
+        ]
+        each, both = 1 / -CONTEXT.expm1(-self._rate), 1 / -CONTEXT.expm1(-2 * self._rate)
+        found = CONTEXT.mpf(0)
+        for down in range(degree):
+            inner = differences([column[down] for column in columns])
+            own = sum((number * each * (q * each) ** j for j, number in enumerate(inner)), CONTEXT.mpf(0))
+            found += own * both * (q * q * both) ** down
+        return 2 * found * q**start / self._all
+
+
+class TablesSampler:
+    """One tuple of tables after the other, without rejection.
+
+    The caps' sum S has P(S) proportional to A(S) exp(-S / scale), A as in :func:`numerator_of`: it is J + G_0 + ... +
+    G_D, J on 0..D-1 with weights h_j exp(-j / scale) and D + 1 geometric variables. Given S the caps (up, S - up) have
+    weights that are a polynomial in up, whose sums are known by differences. Given the caps the tables are independent.
+
+    Args:
+        scale: Positive.
+        sizes: The number of cells of each table, each at least 2.
+    """
+
+    def __init__(self, scale: Fraction, sizes: Sequence[int]) -> None:
+        self._scale, self._sizes, self._dimension = scale, tuple(sizes), dimension_of(sizes)
+        weights = numerator_of(self._sizes)
+        if min(weights) < 0:
+            raise BrokenPromiseError("weights of joint tables are never negative, and one is")
+        self._shift = TiltedChoice(weights, scale)
+
+    def tables(self, below: Below) -> list[list[int]]:
+        """One draw; ``below(n)`` is uniform on 0..n-1."""
+        total = self._shift.draw(below) + sum(geometric(below, self._scale) for _ in range(self._dimension + 1))
+        up = self._up(below, total)
+        return [point_under(below, cells, up, total - up) for cells in self._sizes]
+
+    def _up(self, below: Below, total: int) -> int:
+        """The upper cap: the weights of 0, ..., P - 1 add up to sum over j of d_j C(P, j + 1)."""
+        known = min(self._dimension - 1, total)
+        steps = differences([tables_under(self._sizes, up, total - up) for up in range(known + 1)])
+
+        def before(up: int) -> int:
+            return sum(step * comb(up, j + 1) for j, step in enumerate(steps))
+
+        rank, low, high = below(before(total + 1)), 0, total
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if before(middle) <= rank else (low, middle - 1)
+        return low
+
+
+class TablesKNorm:
+    """Noise for tables of counts of the same rows, each of which is in one cell of every table."""
+
+    name = "tables_knorm"
+
+    def event(self, scale: Fraction, gauge: Fraction) -> KNorm:
+        """What it costs: exactly what one number with K-norm noise does; ``gauge`` is the norm that one unit moves."""
+        return KNorm(ball="count", dimension=1, scale=scale, gauge=gauge)
+
+    def law(self, scale: Fraction, sizes: tuple[int, ...]) -> TablesLaw:
+        """The distribution of the noise on tables of these sizes."""
+        return _law(scale, sizes)
+
+    def draw_tables(self, exacts: Sequence[Exact], scale: Fraction) -> tuple[npt.NDArray[np.int64], ...]:
+        """Noisy tables, with one fresh draw from operating-system entropy for all of them.
+
+        The sums saturate at the limits of 64 bits, after the noise; that is post-processing.
+
+        Args:
+            exacts: One box for each table, of shape ``(cells,)``, at least 2 cells.
+            scale: In counts, any positive rational; used exactly.
+
+        Returns:
+            One array of type ``int64`` for each table, in the order of the boxes.
+
+        Raises:
+            BrokenPromiseError: If there is no box, one has fewer than 2 cells, the tables have different totals, which
+                tables of the same rows never have, or the scale is not positive.
+        """
+        values = [open_exact(exact) for exact in exacts]
+        sizes = [len(cells) for cells in values]
+        if scale <= 0 or not sizes or min(sizes) < 2:
+            raise BrokenPromiseError("noise on tables needs a positive scale and tables of at least two cells")
+        if len({sum(cells.tolist()) for cells in values}) != 1:
+            # The noise of all tables has one sum, so that another total would show, whatever the noise.
+            raise BrokenPromiseError("tables that are hidden together do not count the same rows")
+        with Entropy() as entropy:
+            noise = TablesSampler(scale, sizes).tables(entropy.below)
+        return tuple(
+            np.array([saturated(exact + one) for exact, one in zip(cells.tolist(), own, strict=True)], "i8")
+            for cells, own in zip(values, noise, strict=True)
+        )
+
+
+@lru_cache(maxsize=1024)
+def _law(scale: Fraction, sizes: tuple[int, ...]) -> TablesLaw:
+    return TablesLaw(scale, tuple(sizes))
+
+
+def _along(number: Callable[[int, int], int], values: int) -> tuple[int, ...]:
+    """For S = 0, 1, ...: the sum over caps (up, S - up)."""
+    return tuple(sum(number(up, total - up) for up in range(total + 1)) for total in range(values))
+
+
+@lru_cache(maxsize=256)
+def _counts(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return _along(lambda up, down: tables_under(sizes, up, down), dimension_of(sizes) + 1)
+
+
+@lru_cache(maxsize=256)
+def _total_squares(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return _along(lambda up, down: (up - down) ** 2 * tables_under(sizes, up, down), dimension_of(sizes) + 3)
+
+
+@lru_cache(maxsize=256)
+def _cell_squares(sizes: tuple[int, ...], cells: int) -> tuple[int, ...]:
+    others = list(sizes)
+    others.remove(cells)
+
+    def squares(up: int, down: int) -> int:
+        return squares_under(cells, up, down) * prod(under(n, up, down) for n in others)
+
+    return _along(squares, dimension_of(sizes) + 3)

@@ -1,0 +1,204 @@
+"""The noise of one draw over several tables, derived again: tables are counted cell by cell, and caps are geometric.
+
+Tables of one sum fit under caps (up, down) where their sum is up - down and no entries below zero of a table add up to
+more than down. Their number f is a product over tables, and that of one table grows by a cell as W'(up, down) = W(up,
+down) + sum over k >= 1 of W(up - k, down) + W(up, down - k): the new cell is 0, k or -k. The noise has the law of
+tables under caps with the weight f(up, down) q^(up + down), q = exp(-1 / scale): summed over all caps that fit tables
+it is q^norm / (1 - q^2). So every expectation is one of a polynomial in two independent geometric variables, and that
+of C(up, i) C(down, j) is (q / (1 - q))^(i + j). Whole numbers up to there, floats after.
+
+Nothing here calls the mechanism; ``noise.mechanisms.tables_knorm`` has closed forms and sums along radii.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from math import comb, prod
+
+from dprelease.catalog.table import Catalog
+from dprelease.estimate.workloads.design import WorkloadDraw
+from dprelease.plan.document import Invariant, Measured, Step, Workload
+
+__all__ = ["TablesNoise", "covers_together", "taken_together"]
+
+_TOLERANCE = 1e-9
+Grid = list[list[int]]
+
+
+class TablesNoise:
+    """The noise of one draw.
+
+    Args:
+        scale: Positive.
+        sizes: The number of cells of each table.
+    """
+
+    def __init__(self, scale: Fraction, sizes: Sequence[int]) -> None:
+        self._sizes, self._degree = tuple(sizes), sum(n - 1 for n in sizes)
+        self._rate = 1 / float(scale)
+        self._one = -math.log(math.expm1(self._rate))
+        self._beside = self._degree * max(0.0, self._one)  # taken off all logarithms: powers of large scales
+        self._all = self._mean(_product(self._sizes, self._degree))
+
+    def total_variance(self) -> float:
+        """Of the sum of the noise in any table."""
+        found = _product(self._sizes, self._degree + 2)
+        return self._mean(_each(found, lambda up, down, number: (up - down) ** 2 * number)) / self._all
+
+    def cell_variance(self, cells: int) -> float:
+        """Of a cell of a table with so many."""
+        size = self._degree + 2
+        fewer = _counted(cells - 1, size)
+        own = [
+            [
+                sum(k * k * fewer[up - k][down] for k in range(1, up + 1))
+                + sum(k * k * fewer[up][down - k] for k in range(1, down + 1))
+                for down in range(size + 1)
+            ]
+            for up in range(size + 1)
+        ]
+        others = _product(_without(self._sizes, cells), size)
+        return self._mean(_each(own, lambda up, down, number: number * others[up][down])) / self._all
+
+    def cell_tail(self, cells: int, margin: int) -> float:
+        """The probability that a cell is further away from 0 than the margin: twice that of one side."""
+        size, start = self._degree + 1, margin + 1
+        fewer = _counted(cells - 1, size)
+        over = [
+            [sum(fewer[left][down] for left in range(up + 1)) for down in range(size + 1)] for up in range(size + 1)
+        ]
+        others = _moved(_without(self._sizes, cells), [(start, size)] * (size + 1))
+        found = self._mean(_each(over, lambda up, down, number: number * others[down][up]))
+        return 2 * math.exp(-self._rate * start) * found / self._all
+
+    def total_tail(self, margin: int) -> float:
+        """The same of the total: the upper cap is the lower one, the margin and 1, and more."""
+        size, start = self._degree, margin + 1
+        steps = _differences(_moved(self._sizes, [(start + down, size) for down in range(size + 1)]))
+        both = -math.log(math.expm1(2 * self._rate))
+        found = math.fsum(
+            float(number) * math.exp(both * down + self._one * more - self._beside)
+            for down, row in enumerate(steps)
+            for more, number in enumerate(row)
+        )
+        # the sum of q^(2 down) over all beside that of q^down
+        return 2 * math.exp(-self._rate * start) * found / (1 + math.exp(-self._rate)) / self._all
+
+    def _mean(self, values: Grid) -> float:
+        """Of a polynomial in two independent geometric variables."""
+        return math.fsum(
+            float(number) * math.exp(self._one * (i + j) - self._beside)
+            for i, row in enumerate(_differences(values))
+            for j, number in enumerate(row)
+        )
+
+
+def taken_together(workload: Workload, steps: Mapping[str, Measured], sizes: Sequence[int]) -> list[WorkloadDraw]:
+    """What a draw over the tables of a workload says of its total and of each of its residuals; nothing without one."""
+    found, laws = [], dict[str, TablesNoise]()
+    for take in workload.takes:
+        step = steps[take.step]
+        if isinstance(step, Invariant) or not step.tables:
+            continue
+        law = laws.setdefault(step.id, TablesNoise(step.scale, [table.cells for table in step.tables]))
+        whole = law.total_variance()
+        named = {workload.attributes[at] for at in take.axes}
+        cells = next(table.cells for table in step.tables if named <= set(table.by))
+        # A cell has the part whole / cells^2 of the total, and of a contrast of variance w the part w (1 - 1 / cells).
+        contrast = (law.cell_variance(cells) - whole / cells**2) * cells / (cells - 1) if take.axes else 0.0
+        within = prod(sizes[at] for at in take.axes)
+        found.append(WorkloadDraw(0, take.axes, bool(take.axes), contrast * cells / within if take.axes else whole))
+    return found
+
+
+def covers_together(
+    workload: Workload, catalog: Catalog, step: Step, table: str, margin: Fraction, alpha: float
+) -> bool:
+    """Whether the numbers of a published table are within a margin as often as its confidence says.
+
+    Args:
+        workload: The workload of a plan, all of whose tables one draw hides.
+        catalog: The catalog of the same plan.
+        step: That draw.
+        table: The name of the table.
+        margin: In counts; errors are whole numbers.
+        alpha: What the confidence leaves.
+    """
+    columns = workload.columns(*workload.place(table))
+    cells = prod(catalog.tables[workload.table].column(name).cells for name in columns)
+    whole = math.floor(margin)
+    outside = _outside(step.scale, tuple(each.cells for each in step.tables), cells, whole)
+    return outside <= alpha * (1 + _TOLERANCE)
+
+
+@lru_cache(maxsize=64)
+def _outside(scale: Fraction, sizes: tuple[int, ...], cells: int, margin: int) -> float:
+    law = TablesNoise(scale, sizes)
+    return law.total_tail(margin) if cells == 1 else law.cell_tail(cells, margin)
+
+
+def _without(sizes: Sequence[int], one: int) -> tuple[int, ...]:
+    left = list(sizes)
+    left.remove(one)
+    return tuple(left)
+
+
+@lru_cache(maxsize=64)
+def _counted(cells: int, size: int) -> Grid:
+    """How many tables of so many cells fit under each pair of caps up to a size: one cell after the other."""
+    found = [[1] * (size + 1) for _ in range(size + 1)]
+    for _ in range(cells - 1):
+        fresh = [[0] * (size + 1) for _ in range(size + 1)]
+        above = [0] * (size + 1)
+        for up in range(size + 1):
+            left = 0
+            for down in range(size + 1):
+                fresh[up][down] = found[up][down] + above[down] + left
+                left += found[up][down]
+            above = [one + other for one, other in zip(above, found[up], strict=True)]
+        found = fresh
+    return found
+
+
+def _product(sizes: Sequence[int], size: int) -> Grid:
+    grids = [_counted(cells, size) for cells in sizes]
+    return [[prod(grid[up][down] for grid in grids) for down in range(size + 1)] for up in range(size + 1)]
+
+
+def _each(grid: Grid, number: Callable[[int, int, int], int]) -> Grid:
+    return [[number(up, down, one) for down, one in enumerate(row)] for up, row in enumerate(grid)]
+
+
+def _differences(values: Grid) -> Grid:
+    """The forward differences at 0 in both directions: the coefficients in C(up, i) C(down, j)."""
+    columns = [_line(row) for row in values]
+    return [list(row) for row in zip(*(_line(list(column)) for column in zip(*columns, strict=True)), strict=True)]
+
+
+def _line(values: list[int]) -> list[int]:
+    found = []
+    while values:
+        found.append(values[0])
+        values = [after - before for before, after in pairwise(values)]
+    return found
+
+
+def _moved(sizes: Sequence[int], rows: Sequence[tuple[int, int]]) -> Grid:
+    """For down = 0, 1, ...: how many tables fit under (start + more, down) for more up to a size; starts may be large.
+
+    Args:
+        sizes: Of the tables.
+        rows: The start and the size for each down.
+    """
+    found = [[1] * (size + 1) for _, size in rows]
+    for cells in sizes:
+        steps = _differences(_counted(cells, cells - 1)) if cells > 1 else [[1]]
+        for down, (start, size) in enumerate(rows):
+            along = [sum(number * comb(down, j) for j, number in enumerate(row)) for row in steps]
+            for more in range(size + 1):
+                found[down][more] *= sum(number * comb(start + more, i) for i, number in enumerate(along))
+    return found
