@@ -31,7 +31,7 @@ class CellLaw(NamedTuple):
             randomized responses; the larger size in ``value``).
         value: The size or the scale.
         shift: Whole steps that the coordinate moves; 1 where the size is in ``value``.
-        mass: Of a ``triple`` the chance of its largest loss; else 0.
+        mass: Of a ``triple`` the chance of its largest loss; else 0, the whole number, whose hash costs nothing.
         small: Of a pair the smaller size, at most ``value``.
         alike: Of a pair the probability of the larger one.
     """
@@ -39,9 +39,9 @@ class CellLaw(NamedTuple):
     kind: Kind
     value: Fraction
     shift: int = 1
-    mass: Fraction = Fraction(0)
-    small: Fraction = Fraction(0)
-    alike: Fraction = Fraction(1)
+    mass: Fraction | int = 0
+    small: Fraction | int = 0
+    alike: Fraction | int = 1
 
     @property
     def top(self) -> Fraction:
@@ -182,7 +182,7 @@ def _family(members: list[tuple[CellLaw, int]]) -> Family:
     return Response(counts, np.array([float(part.top) for part, _ in members]))
 
 
-def _gcd(one: Fraction, other: Fraction) -> Fraction:
+def _gcd(one: Fraction, other: Fraction | int) -> Fraction:
     """The greatest rational of which two that are 0 or more are whole multiples."""
     bottom = lcm(one.denominator, other.denominator)
     top = gcd(one.numerator * (bottom // one.denominator), other.numerator * (bottom // other.denominator))
