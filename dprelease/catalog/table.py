@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from fractions import Fraction
 from itertools import pairwise
@@ -272,6 +273,7 @@ class Table(GrownValue):
     """
 
     LATER: ClassVar[tuple[str, ...]] = ("time",)
+    __slots__ = ("_known_columns", "_known_types")  # as those of ``Value``
     name: str
     account: str
     source: Source
@@ -301,10 +303,27 @@ class Table(GrownValue):
         Raises:
             KeyError: If there is none.
         """
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
+        return self.named[name]
+
+    @property
+    def named(self) -> Mapping[str, Column]:
+        """The columns by name; worked out once, for a thousand queries may be of a thousand columns."""
+        try:
+            known: Mapping[str, Column] = object.__getattribute__(self, "_known_columns")
+        except AttributeError:
+            known = {column.name: column for column in reversed(self.columns)}  # of two of a name the first
+            object.__setattr__(self, "_known_columns", known)
+        return known
+
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The declared type of every column, by name."""
+        try:
+            known: Mapping[str, ColumnType] = object.__getattribute__(self, "_known_types")
+        except AttributeError:
+            known = {column.name: column.type for column in self.columns}
+            object.__setattr__(self, "_known_types", known)
+        return known
 
     def cells(self, by: tuple[str, ...]) -> int:
         """The number of cells of the full cross product of the keys of ``by`` (1 where it is empty)."""

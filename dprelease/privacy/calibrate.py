@@ -10,6 +10,7 @@ from typing import TypeVar
 from dprelease.errors import BudgetTooSmall, UnsupportedEvent
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
+from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import BoundedRange, DiscreteGaussian, DiscreteLaplace, Event, Laplace, Parallel
@@ -29,7 +30,7 @@ def measured_loss(accounting: str, event: Event, delta: Fraction) -> Fraction:
     return _first(_names(accounting, event), lambda name: ACCOUNTANTS[name].epsilon(event, delta))
 
 
-def rough_loss(accounting: str, event: Event, delta: Fraction) -> float:
+def rough_loss(accounting: str, event: Event | NearDraws, delta: Fraction) -> float:
     """A fast float near the loss. It certifies nothing.
 
     Raises:
@@ -38,16 +39,20 @@ def rough_loss(accounting: str, event: Event, delta: Fraction) -> float:
     return _rough(_names(accounting, event), event, delta)
 
 
-def _rough(names: Sequence[Sequence[str]], event: Event, delta: Fraction) -> float:
+def _rough(names: Sequence[Sequence[str]], event: Event | NearDraws, delta: Fraction) -> float:
     def ask(name: str) -> float:
         found = ACCOUNTANTS[name].rough_epsilon(event, float(delta))
         # floats say infinity where the certified figure says why there is none
-        return found if math.isfinite(found) else float(ACCOUNTANTS[name].epsilon(event, delta))
+        return found if math.isfinite(found) else float(ACCOUNTANTS[name].epsilon(_exactly(event), delta))
 
     return _first(names, ask)
 
 
-def _names(accounting: str, event: Event) -> tuple[tuple[str, ...], ...]:
+def _exactly(event: Event | NearDraws) -> Event:
+    return event.event if isinstance(event, NearDraws) else event
+
+
+def _names(accounting: str, event: Event | NearDraws) -> tuple[tuple[str, ...], ...]:
     """Accountants in the order in which to ask; those of one group are asked together, and the least counts.
 
     A privacy loss distribution is never above the others but for their last digits, where it has the exact law of every
@@ -56,7 +61,8 @@ def _names(accounting: str, event: Event) -> tuple[tuple[str, ...], ...]:
     if accounting != "auto":
         return ((accounting,),)
     law, fast = _driving("law"), _driving("fast")
-    return (law, fast) if all(_well_known(atom) for atom in atoms(event)) else ((*law, *fast),)
+    known = isinstance(event, NearDraws) or all(_well_known(atom) for atom in atoms(event))
+    return (law, fast) if known else ((*law, *fast),)
 
 
 def _driving(how: str) -> tuple[str, ...]:
@@ -96,7 +102,7 @@ def largest_knob(
     budget: Budget,
     *,
     start: Fraction | None = None,
-    roughly_at: Callable[[Fraction], Event] | None = None,
+    roughly_at: Callable[[Fraction], Event | NearDraws] | None = None,
 ) -> Fraction:
     """The largest knob whose event costs at most the budget, to a part in ten million.
 
@@ -128,7 +134,7 @@ def largest_knob(
 
 
 def near_knob(
-    event_at: Callable[[Fraction], Event],
+    event_at: Callable[[Fraction], Event | NearDraws],
     accounting: str,
     budget: Budget,
     *,
@@ -144,7 +150,9 @@ def near_knob(
 
     def rough(knob: Fraction) -> float:
         event = event_at(knob)
-        return float(total_rho(event)) if budget.rho is not None else rough_loss(accounting, event, budget.delta)
+        return (
+            float(total_rho(_exactly(event))) if budget.rho is not None else rough_loss(accounting, event, budget.delta)
+        )
 
     if start is None and budget.rho is None and accounting in ("auto", *_driving("law")):
         # a cheap neighbour, a few per cent away

@@ -378,5 +378,5 @@ def _require_computable(plan: ReleasePlan, engine: Engine, folder: Path) -> None
     references = reference_tables(plan.catalog, folder)
     for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
         rest = [step for step in batch.steps if step.id != batch.selection]
-        for grouping, asked in (batch.passes(rest) or {batch.grouping: ()}).items():
-            engine.check(plan.catalog, grouping, asked, references)
+        for grouping, quantities in (batch.passes(rest) or {batch.grouping: ()}).items():
+            engine.check(plan.catalog, grouping, quantities, references)

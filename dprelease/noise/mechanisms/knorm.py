@@ -212,12 +212,21 @@ def polynomial_series(values: list[int], rate: Any) -> Any:
         rate: A positive 60-digit real.
     """
     q, miss = CONTEXT.exp(-rate), -CONTEXT.expm1(-rate)
-    factor, total = 1 / miss, CONTEXT.mpf(0)
-    while values:
-        total += values[0] * factor
-        factor *= q / miss
-        values = [after - before for before, after in pairwise(values)]
+    factor, total, ratio = 1 / miss, CONTEXT.mpf(0), q / miss
+    for difference in _differences(tuple(values)):
+        total += difference * factor
+        factor *= ratio
     return total
+
+
+@lru_cache(maxsize=64)
+def _differences(values: tuple[int, ...]) -> tuple[int, ...]:
+    """The forward differences of a sequence at its start: the same at every scale, and of 240 counts large integers."""
+    found, left = [], values
+    while left:
+        found.append(left[0])
+        left = tuple(after - before for before, after in pairwise(left))
+    return tuple(found)
 
 
 def saturated(value: int) -> int:

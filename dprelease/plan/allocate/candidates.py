@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from dprelease.noise.mechanisms.total_residual import total_residual_std
 from dprelease.plan.lower.alternatives import Form
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
 
 __all__ = ["CANDIDATES", "Candidate"]
+
+Floats = npt.NDArray[np.float64]
 
 
 _WIDE = Fraction(2**20)  # a scale at which integer noise is as good as continuous
@@ -70,6 +75,10 @@ class Candidate:
         if self.unit == "epsilon":
             return dyadic_up(reach / budget)
         return dyadic_up(sqrt_up(reach * reach / (2 * budget)))
+
+    def rough_scales(self, changes: Floats, budgets: Floats) -> Floats:
+        """Rough scales of many drafts with independent noise, of each of which one unit moves one cell by a change."""
+        return np.sqrt(changes * changes / 2 / budgets) if self.unit == "rho" else changes / budgets
 
     def _adds_gaussian(self, draft: UnscaledStep) -> bool:
         return self.noise == "gaussian" and draft.gauge is None and draft.choosing is None

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
 from dprelease.noise import Law
@@ -17,11 +19,12 @@ from dprelease.plan.allocate.targets import floor_of
 from dprelease.plan.document import Account
 from dprelease.plan.lower.queries import Lowered, Lowering
 from dprelease.plan.lower.unscaled import UnscaledStep
+from dprelease.privacy.accountants.near import NearDraws, only_change
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.calibrate import largest_knob, measured_loss, near_knob, rough_loss
 from dprelease.privacy.convert import converted, factor
-from dprelease.privacy.event import Composed, Event, Repeated
+from dprelease.privacy.event import Composed, Event, Repeated, Sensitivity
 from dprelease.privacy.filters import Terms, account_loss, series_loss, spent_on, within
 from dprelease.spec.fields.document import ReleaseSpec
 
@@ -31,6 +34,8 @@ Costs = tuple[UnscaledStep, Fraction, Fraction]
 """What the cost of a step hangs on: its draft, and its slope and floor (``Domain``)."""
 
 _ROUGH = 1e-4  # how far a rough loss may be from the certified one
+_MANY = 128  # different draws, from which on floats for all of them at once pay
+_LARGEST = 1 << 26  # changes whose squares are floats
 
 
 @dataclass(frozen=True)
@@ -221,13 +226,43 @@ class Domain:
         if not self.slopes:
             return Fraction(0)
 
-        def roughly_at(multiplier: Fraction) -> Event:
-            return self._event_at(multiplier, rough=True)
-
         accounting = self.planning.accounting
         if not exact:
-            return near_knob(roughly_at, accounting, self.budget, start=start)
-        return largest_knob(self._event_at, accounting, self.budget, start=start, roughly_at=roughly_at)
+            return near_knob(self._roughly_at, accounting, self.budget, start=start)
+        return largest_knob(self._event_at, accounting, self.budget, start=start, roughly_at=self._roughly_at)
+
+    def _roughly_at(self, multiplier: Fraction) -> Event | NearDraws:
+        """As ``_event_at``, in floats: at once where there are many draws that one number moves."""
+        if self._changes is None:
+            return self._event_at(multiplier, rough=True)
+        above, below = multiplier.numerator, multiplier.denominator
+        budgets = [
+            slope.numerator * above / (slope.denominator * below)
+            if not floor
+            else float(max(slope * multiplier, floor))
+            for (_, slope, floor), _ in self._alike
+        ]
+        changes = np.array(self._changes, dtype=np.float64)
+        return NearDraws(
+            noise="discrete_laplace" if self.candidate.noise == "laplace" else "discrete_gaussian",
+            changes=self._changes,
+            counts=[len(places) for _, places in self._alike],
+            scales=self.candidate.rough_scales(changes, np.array(budgets)),
+        )
+
+    @cached_property
+    def _changes(self) -> list[int] | None:
+        """By how much one unit moves the cell of each draw; None unless there are many and nothing else is told."""
+        if self.others or len(self._alike) < _MANY:
+            return None
+        drafts, changes = [draft for (draft, _, _), _ in self._alike], []
+        for draft in drafts:
+            change = only_change(draft.sensitivity)
+            plain = self.candidate.mechanism(draft) == f"discrete_{self.candidate.noise}"
+            if not plain or not 0 < change < _LARGEST or draft.sensitivity != Sensitivity.of_one_cell(change):
+                return None
+            changes.append(change)
+        return changes
 
     def _check_fixed(self, *, exact: bool) -> None:
         """What is pinned and what targets need must fit the budget by itself; in floats where these are clear."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -170,7 +170,22 @@ class Lowering:
 
         Args:
             forms: The form of each domain: of a pinned query by its name, of all the others together by ``""``.
+
+        Returns:
+            The same value for forms that say the same: those of several candidates do, and the plan is made of one.
         """
+        taken = forms if self.workloads else {name: replace(form, pure=False) for name, form in forms.items()}
+        key = frozenset(taken.items())
+        if key not in self._made:
+            self._made[key] = self._lower(taken)
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[object, Lowered]:
+        """What was put together already."""
+        return {}
+
+    def _lower(self, forms: Mapping[str, Form]) -> Lowered:
         needs: Needs = {}
         for at, group in enumerate(self.groups):
             chosen_forms = forms_taken(group, forms.get(group.domain, Form()), self.quantities)
@@ -183,10 +198,10 @@ class Lowering:
         selected = {answer.query: at for at, draft in enumerate(drafts) for answer in draft.answers}
         for keys in self._joined(needs, forms):
             grouping, counted = self._in_one(keys)
-            parts = list(dict.fromkeys(counted))  # two queries can count the same rows in other words
+            places = {each: at for at, each in enumerate(dict.fromkeys(counted))}  # two can count the same rows
             residuals = forms.get(self.groups[keys[0][0]].domain, Form()).residuals
-            draft = self._draft(keys, grouping, parts, needs, names, residuals=residuals)
-            for key, part in zip(keys, map(parts.index, counted), strict=True):
+            draft = self._draft(keys, grouping, list(places), needs, names, residuals=residuals)
+            for key, part in zip(keys, map(places.__getitem__, counted), strict=True):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
                     feeds.setdefault((asked.query, asked.label), {})[place] = feed

@@ -36,7 +36,7 @@ def canonical_text(text: str | None, table: Table) -> str | None:
     """The canonical text of a filter over a table's columns; None stays None."""
     if text is None:
         return None
-    return parse(text, {column.name: column.type for column in table.columns}).text
+    return parse(text, table.types).text
 
 
 def both(first: str | None, second: str | None, table: Table) -> str | None:
@@ -82,9 +82,8 @@ def canonical_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
 
 def planned_measures(query: QuerySpec, table: Table) -> dict[str, Measure]:
     """One measure for every published number of a query, by its published name, in published order."""
-    types = {column.name: column.type for column in table.columns}
     found = expand_measures(canonical_measures(query, table))
-    return {label: each.settled(types) for label, each in found.items()}
+    return {label: each.settled(table.types) for label, each in found.items()}
 
 
 def goal_of(query: QuerySpec, delta: Fraction) -> Goal:

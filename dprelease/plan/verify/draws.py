@@ -68,8 +68,12 @@ class Cell(NamedTuple):
     shift: int = 1
     norms: Norms | None = None
     mass: float = 0.0
-    small: Fraction = Fraction(0)
-    alike: Fraction = Fraction(1)
+    small: Fraction | int = 0
+    alike: Fraction | int = 1
+
+    def __hash__(self) -> int:
+        """Of what tells most cells apart: a rational is slow to hash, and its two numbers are not."""
+        return hash((self.kind, self.value.numerator, self.value.denominator, self.shift))
 
     @property
     def pure(self) -> Fraction | None:
@@ -337,7 +341,7 @@ def log_moments(cells: Mapping[Cell, int], theta: Array) -> Array:
     return Loss.of(cells).moments(theta)
 
 
-def _common(one: Fraction, other: Fraction) -> Fraction:
+def _common(one: Fraction, other: Fraction | int) -> Fraction:
     """The largest number of which both are whole multiples."""
     bottom = one.denominator * other.denominator
     return Fraction(math.gcd(int(one * bottom), int(other * bottom)), bottom)

@@ -90,7 +90,7 @@ def _check_column(name: str, column: Column) -> None:
 def _check_grouping(plan: ReleasePlan, name: str, grouping: Grouping) -> None:
     require(grouping.table in plan.catalog.tables, f"{name} reads a table that is not there")
     table = plan.catalog.tables[grouping.table]
-    columns = {column.name: column for column in table.columns}
+    columns = table.named
     require(len(set(grouping.by)) == len(grouping.by), f"{name} has a key column twice")
     for key in grouping.by:
         require(key in columns, f"{name} has cells of a column that is not there")
@@ -105,7 +105,7 @@ def _check_grouping(plan: ReleasePlan, name: str, grouping: Grouping) -> None:
 
 
 def _check_quantity(name: str, quantity: Quantity, table: Table) -> None:
-    known = quantity.column is None or quantity.column in {column.name for column in table.columns}
+    known = quantity.column is None or quantity.column in table.named
     require(known or quantity.column == table.unit_id, f"{name} measures a column that is not there")
     needed = quantity.kind not in ("rows", "units")
     require(needed == (quantity.column is not None), f"{name} measures a column that is not there")

@@ -179,13 +179,12 @@ def _fed_by(
     found: Sequence[tuple[Quantity, bool]], form: Sequence[Quantity], query: PlannedQuery, table: Table
 ) -> bool:
     """Whether these are the quantities of a form, each of the query's rows; else, of all rows, it says itself which."""
-    types = {column.name: column.type for column in table.columns}
 
     def fits(part: Quantity, of_its_rows: bool, wanted: Quantity) -> bool:
         if of_its_rows:
             return part == wanted
         said = [f"({each})" for each in (query.where, wanted.where) if each is not None]
-        return part == wanted.model_copy(update={"where": parse(" AND ".join(said), types).text})
+        return part == wanted.model_copy(update={"where": parse(" AND ".join(said), table.types).text})
 
     pairs = zip(found, form, strict=False)
     return len(found) == len(form) and all(fits(part, same, wanted) for (part, same), wanted in pairs)

@@ -20,6 +20,7 @@ from dprelease.privacy.accountants.kov import (
     kov_slack,
 )
 from dprelease.privacy.accountants.kov_many import root, rough_epsilon
+from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.event import Event
 from dprelease.privacy.rounding import CONTEXT, log_of, real, upper
 
@@ -123,7 +124,7 @@ class Advanced(Accountant):
                 break
         return found
 
-    def rough_epsilon(self, event: Event, delta: float) -> float:
+    def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:
         """``epsilon`` in plain floats, to about 1e-6, to guide a search; infinite where there is none."""
         draws = Draws.of(self.name, event)
         left = delta - float(draws.spent)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Literal, Protocol
 
 from dprelease.errors import UnsupportedEvent
+from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -180,7 +181,7 @@ class Accountant(ABC):
         """
 
     @abstractmethod
-    def rough_epsilon(self, event: Event, delta: float) -> float:
+    def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:
         """A fast float near :meth:`epsilon`; it guides a search and certifies nothing. Errors as there."""
 
     @abstractmethod
@@ -204,7 +205,7 @@ class Accountant(ABC):
         return atom.kind in self.takes
 
 
-def atoms(event: Event) -> Atoms:
+def atoms(event: Event | NearDraws) -> Atoms:
     """The draws in an event and how often each occurs.
 
     Composition here neither depends on order nor on nesting, so that an event repeated n times, and n copies
@@ -221,12 +222,14 @@ def atoms(event: Event) -> Atoms:
         return total
     if isinstance(event, Repeated):
         return Counter({atom: n * event.count for atom, n in atoms(event.event).items()})
+    if isinstance(event, NearDraws):
+        return atoms(event.event)
     if isinstance(event, KeySelection):
         return Counter({event.noise: 1, Approximate(epsilon=Fraction(0), delta=event.delta): 1})
     return Counter({event: 1})
 
 
-def taken(name: str, event: Event, takes: frozenset[str] = EVERY_KIND) -> Atoms:
+def taken(name: str, event: Event | NearDraws, takes: frozenset[str] = EVERY_KIND) -> Atoms:
     """The atoms of an event, all of them of kinds that the accountant of that name has a theorem for (``takes``).
 
     Raises:

@@ -23,6 +23,7 @@ from dprelease.privacy.accountants.base import (
     taken,
     unsupported,
 )
+from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.accountants.zcdp import exact_sum
@@ -51,7 +52,7 @@ class Draws:
     curved: Mapping[Atom, int]
 
     @classmethod
-    def of(cls, name: str, event: Event) -> Draws:
+    def of(cls, name: str, event: Event | NearDraws) -> Draws:
         """Sort the draws of an event for the accountant of that name.
 
         Raises:
@@ -229,8 +230,10 @@ class Basic(Accountant):
         draws = Draws.of(self.name, event)
         return min(Fraction(1), sum((d * n for d, n in deltas_of_sum(draws, epsilon).items()), Fraction(0)))
 
-    def rough_epsilon(self, event: Event, delta: float) -> float:
+    def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:
         """``epsilon`` in plain floats, to guide a search; infinite where there is none."""
+        if isinstance(event, NearDraws) and len(event.counts) > _FEW:
+            return _rough_many(event, delta)
         draws = Draws.of(self.name, event)
         left = delta - float(draws.spent)
         if left < 0 or (draws.curved and left <= 0):
@@ -268,6 +271,16 @@ def deltas_of_sum(draws: Draws, epsilon: Fraction) -> dict[Fraction, int]:
         delta = single.delta(atom, Fraction(e) * scale if scale else left / draws.shares)
         deltas[delta] = deltas.get(delta, 0) + n
     return deltas
+
+
+def _rough_many(event: NearDraws, delta: float) -> float:
+    """So many that each Gaussian is read as a continuous one (``Rough.of``)."""
+    if event.noise == "discrete_laplace":
+        return event.total(event.epsilons)
+    if delta <= 0:
+        return math.inf
+    mus = np.array(event.changes) / event.scales
+    return event.total(_gaussians(mus, math.log(delta / sum(event.counts))))
 
 
 def _sum(pairs: list[tuple[float, int]]) -> float:

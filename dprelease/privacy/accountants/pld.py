@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, combinations
 from math import ceil, floor, isqrt
+from typing import Literal
 
 from dprelease.privacy.accountants.base import (
     EVERY_KIND,
@@ -23,6 +24,7 @@ from dprelease.privacy.accountants.base import (
     taken,
     unsupported,
 )
+from dprelease.privacy.accountants.near import NearDraws, only_change
 from dprelease.privacy.accountants.rho import is_joint
 from dprelease.privacy.event import (
     Approximate,
@@ -39,8 +41,8 @@ from dprelease.privacy.event import (
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
 from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.lattice import knorm_top
-from dprelease.privacy.theorems.loss_bound import ComposedLoss
-from dprelease.privacy.theorems.total_loss import CellLaw
+from dprelease.privacy.theorems.loss_bound import ComposedLoss, rough_epsilon_of
+from dprelease.privacy.theorems.total_loss import CellLaw, Total, total_of_floats
 from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Pld"]
@@ -100,12 +102,14 @@ class Pld(Accountant):
         check_epsilon(epsilon)
         return max(loss.delta(epsilon) for loss in _losses(event))
 
-    def rough_epsilon(self, event: Event, delta: float) -> float:
+    def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:
         """Epsilon in float, quickly and uncertified, within about one part in 10^5; infinity if there is none.
 
         Raises:
             UnsupportedEvent: For an event without a known dominating pair.
         """
+        if isinstance(event, NearDraws) and (total := _near_total(event)) is not None:
+            return rough_epsilon_of(total, delta)
         return max(loss.rough_epsilon(delta) for loss in _losses(event))
 
     def holds(self, claim: LossClaim) -> bool:
@@ -123,7 +127,15 @@ class Pld(Accountant):
 _WIDE = 1 << 12
 
 
-def _losses(event: Event) -> list[ComposedLoss]:
+def _near_total(event: NearDraws) -> Total | None:
+    """All draws as one loss; None where it is no sum of the laws of cells, or its losses may be on a lattice."""
+    if event.noise == "discrete_gaussian" and event.scales.max() >= _WIDE:
+        return None
+    kind: Literal["staircase", "bell"] = "staircase" if event.noise == "discrete_laplace" else "bell"
+    return total_of_floats(kind, event.scales, event.changes, event.counts)
+
+
+def _losses(event: Event | NearDraws) -> list[ComposedLoss]:
     """The losses of which the largest curve bounds the event: one, unless the event is a single parallel one."""
     counted = taken("pld", event, Pld.takes)
     if len(counted) == 1:
@@ -148,21 +160,15 @@ def _composed(counted: Atoms) -> ComposedLoss:
 def _one_part(atom: Atom) -> CellLaw | None:
     """The law of a draw on one cell that one known change moves, as ``_dominating`` has it; None for all others."""
     if atom.kind == "discrete_laplace":
-        change = _only_change(atom.sensitivity)
+        change = _change(atom.sensitivity)
         return CellLaw("staircase", atom.scale, change) if change else None
     if atom.kind == "discrete_gaussian" and atom.scale.numerator < _WIDE * atom.scale.denominator:
-        change = _only_change(atom.sensitivity)
+        change = _change(atom.sensitivity)
         return CellLaw("bell", atom.scale, change) if change else None
     return None
 
 
-@lru_cache(maxsize=1 << 10)
-def _only_change(found: Sensitivity) -> int:
-    """The change of the one cell that a unit moves, where just that is known and the norms agree; else 0."""
-    if len(found.shifts) != 1 or len(found.shifts[0]) != 1 or not found.l0 or not found.linf:
-        return 0
-    change = found.shifts[0][0]
-    return change if 0 < change <= found.l1 and change * change <= found.l2_squared else 0
+_change = lru_cache(maxsize=1 << 10)(only_change)
 
 
 def _dominating(atom: Atom) -> ComposedLoss:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
@@ -19,6 +20,7 @@ from dprelease.privacy.accountants.base import (
     taken,
     unsupported,
 )
+from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import is_joint, rough_rho, zcdp_rho
 from dprelease.privacy.accountants.zcdp import exact_sum
@@ -203,13 +205,19 @@ class Rdp(Accountant):
         found = peeled(taken("rdp", event))
         return found.total(_delta(found.atoms, epsilon))
 
-    def rough_epsilon(self, event: Event, delta: float) -> float:
+    def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:
         """Epsilon in floats, to about 1e-9 relative, not rounded up: for the inside of a root search.
 
         Infinite where the draws' own deltas leave too little of ``delta``.
         """
+        if isinstance(event, NearDraws):
+            many, is_laplace = event, event.noise == "discrete_laplace"
+            others = many.total(many.epsilons), many.total(many.rhos)
+            return _rough_epsilon(others, delta, (lambda: _near_curve(many)) if is_laplace else None)
         found = peeled(taken("rdp", event))
-        return _rough_epsilon(found.atoms, found.rough_slack(delta))
+        gaussian_alone = all(isinstance(atom, DiscreteGaussian | Gaussian | Concentrated) for atom in found.atoms)
+        curve = None if gaussian_alone else lambda: _curve(found.atoms)
+        return _rough_epsilon(_rough_others(found.atoms), found.rough_slack(delta), curve)
 
     def holds(self, claim: LossClaim) -> bool:
         """The least over the orders of the summed Renyi curves, from the direction of delta."""
@@ -251,19 +259,26 @@ def _delta(counted: Atoms, epsilon: Fraction) -> Fraction:
     return found
 
 
-def _rough_epsilon(counted: Atoms, delta: float) -> float:
+def _near_curve(event: NearDraws) -> Curve:
+    """Of Laplace noise, in floats: to be read by ``quick`` alone."""
+    steps = (1 / scale for scale in event.scales.tolist())
+    return Curve(laplace=tuple(zip(event.epsilons, steps, event.counts, strict=True)))
+
+
+def _rough_epsilon(others: tuple[float, float], delta: float, curve: Callable[[], Curve] | None) -> float:
+    """From the figures of ``_rough_others``, and the curve where not all noise is Gaussian."""
     if delta < 0:
         return math.inf
-    at_infinity, rho = _rough_others(counted)
+    at_infinity, rho = others
     if delta >= 1 or not rho:
         return 0.0
     if delta == 0:
         return at_infinity
     log_delta = math.log(delta)
     concentrated = rough_rho_to_epsilon(rho, log_delta)
-    if all(isinstance(atom, DiscreteGaussian | Gaussian | Concentrated) for atom in counted):
+    if curve is None:
         return concentrated  # a thousand slopes need not be added up exactly to see that there is nothing else
-    return min(at_infinity, concentrated, rough_renyi_epsilon(_curve(counted), log_delta))
+    return min(at_infinity, concentrated, rough_renyi_epsilon(curve(), log_delta))
 
 
 def _rho(counted: Atoms) -> Fraction:

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import Accountant, LossClaim, Words, check_delta, check_epsilon, taken
+from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import rough_rho, zcdp_rho
 from dprelease.privacy.event import Event
@@ -77,7 +78,7 @@ class Zcdp(Accountant):
         check_epsilon(epsilon)
         return peeled(taken(self.name, event)).total(rho_to_delta(total_rho(event), epsilon))
 
-    def rough_epsilon(self, event: Event, delta: float) -> float:
+    def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:
         """Epsilon in floats, to about 1e-12 relative, not rounded up: for the inside of a root search.
 
         Infinite where the draws' own deltas leave too little of ``delta``.

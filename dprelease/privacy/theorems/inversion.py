@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -178,21 +179,30 @@ class Contour:
     moved: Fraction
     relative: float
 
+    @cached_property
+    def _places(self) -> Array:
+        """Where the integrand is taken: theta + i omega."""
+        return self.line.theta + 1j * (2 * math.pi * self.index / self.line.period)
+
+    @cached_property
+    def _weights(self) -> _LatticeWeights:
+        return _LatticeWeights(self._places, float(self.step))
+
     def value(self, gap: Fraction) -> tuple[float, float]:
         """(log of an upper bound on delta, d log delta / d epsilon) at ``epsilon = ref - gap``."""
         theta, period, points, _ = self.line
-        omega = 2 * math.pi * self.index / period
-        z = theta + 1j * omega
         gap = gap + self.moved
         if points:
             jumps = math.ceil(gap / self.step) - 1
             exponent = theta * float(jumps * self.step)
-            weights, slopes, sizes = _lattice_weights(z, float(gap - jumps * self.step), float(self.step))
+            weights, slopes, sizes = self._weights.at(float(gap - jumps * self.step))
             turned = cis(2 * math.pi / points * (self.index * (jumps % points) % points))
             # the two terms of a weight may cancel; each is known to a few units
             blurred = 8 * ULP * sizes
         else:
             exponent = theta * float(gap)
+            z = self._places
+            omega = z.imag
             slopes = 1 / (z + 1)
             weights = slopes / z
             turned = cis(float(gap) * omega)
@@ -206,17 +216,25 @@ class Contour:
         return whole + math.log(bound) - math.log(period) + pad, slope
 
 
-def _lattice_weights(z: Array, offset: float, step: float) -> tuple[Array, Array, Array]:
+class _LatticeWeights:
     """``h sum_j (1 - exp(-y_j)) exp(-z j h)`` over y_j = offset + j h, j >= 0, 0 < offset <= h; slope; size.
 
     With ``r = exp(-z h)`` the sum is ``((1 - exp(-offset)) + r (exp(-offset) - exp(-h))) / ((1-r)(1-r exp(-h)))``; the
-    size is that with the moduli of both terms added up.
+    size is that with the moduli of both terms added up. What no offset changes is worked out once.
     """
-    first, second = -np.expm1(-z * step), -np.expm1(-(z + 1) * step)
-    start, rest = -math.expm1(-offset), -math.exp(-offset) * math.expm1(offset - step)
-    turned = np.exp(-z * step) * rest
-    bottom = first * second / step
-    return (start + turned) / bottom, step * math.exp(-offset) / second, (start + np.abs(turned)) / np.abs(bottom)
+
+    def __init__(self, z: Array, step: float) -> None:
+        self._step, self._turn = step, np.exp(-z * step)
+        first, self._second = -np.expm1(-z * step), -np.expm1(-(z + 1) * step)
+        self._bottom = first * self._second / step
+        self._size = np.abs(self._bottom)
+
+    def at(self, offset: float) -> tuple[Array, Array, Array]:
+        """The weights, their slopes and their sizes at an offset."""
+        start, rest = -math.expm1(-offset), -math.exp(-offset) * math.expm1(offset - self._step)
+        turned = self._turn * rest
+        slopes = self._step * math.exp(-offset) / self._second
+        return (start + turned) / self._bottom, slopes, (start + np.abs(turned)) / self._size
 
 
 def line_at(total: Total, gap: float, precision: Precision) -> IntegrationLine:

@@ -17,12 +17,12 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from math import floor, isqrt, log
+from math import floor, isqrt, log, pi
 from typing import Any, Literal
 
 import numpy as np
 
-from dprelease.privacy.rounding import CONTEXT, dyadic_up, real, upper
+from dprelease.privacy.rounding import CONTEXT, dyadic_up, log_of, real, upper
 from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
 
@@ -32,7 +32,11 @@ LARGEST_SCALE = 20_000
 """The largest scale whose discrete Gaussian is summed (a quarter of a million terms); beyond it `curves.collapse`."""
 
 _PAD = 1 + CONTEXT.mpf(10) ** -12
-_CLEARLY = 1 - CONTEXT.mpf(10) ** -20  # far more than the rounding of a delta, 2e-29 of it, can add
+# Of a delta in floats: its sum is off by 1e-12, and a logarithm or an exponent up to 2,000 by 1e-12, too; that is far
+# more than all of these together, its pad and its rounding.
+_UNCLEAR = 1e-9
+_NORMAL = 2  # from this scale on the sum over all integers is scale sqrt(2 pi), to 1e-33
+_LOG_ROOT = log(2 * pi) / 2
 _CUT = 80  # terms below exp(-80) of the largest are bounded together, not summed
 
 
@@ -51,13 +55,18 @@ def gaussian_delta(scale: Fraction, shift: int, epsilon: Fraction) -> Fraction:
 
 
 def gaussian_within(scale: Fraction, shift: int, epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether :func:`gaussian_delta` is at most this delta > 0: told without its digits where it is clearly less.
+    """Whether :func:`gaussian_delta` is at most this delta > 0: told in floats where these two are not near.
 
     Raises:
         ValueError: If the scale is too large to sum.
     """
-    value = _gaussian_point(scale, abs(shift), epsilon)[0]
-    return bool(value <= real(delta) * _CLEARLY) or as_delta(value) <= delta
+    if shift and _NORMAL <= scale <= LARGEST_SCALE:
+        value, _, exponent = _gaussian_sums(scale, abs(shift), epsilon)
+        if value > 0 and exponent < 1000:  # then no sum here is near ``inverse.SMALLEST``
+            gap = log(value) - float(exponent) - log(float(scale)) - _LOG_ROOT - log_of(delta)
+            if abs(gap) > _UNCLEAR:
+                return gap < 0
+    return as_delta(_gaussian_point(scale, abs(shift), epsilon)[0]) <= delta
 
 
 def gaussian_epsilon(scale: Fraction, shift: int, delta: Fraction) -> Fraction:
@@ -114,19 +123,26 @@ def _laplace_point(scale: Fraction, shift: int, epsilon: Fraction) -> Point:
 
 
 def _gaussian_point(scale: Fraction, shift: int, epsilon: Fraction) -> Point:
-    """Delta, padded, and its slope.
+    """Delta, padded, and its slope: the sums over P(c), a 60-digit real; the padding is 1e-12 of delta."""
+    if scale > LARGEST_SCALE:
+        raise ValueError(f"a discrete Gaussian of scale {float(scale):g} is not summed; the limit is {LARGEST_SCALE}")
+    if shift == 0:
+        return CONTEXT.mpf(0), CONTEXT.mpf(0)
+    value, slope, exponent = _gaussian_sums(scale, shift, epsilon)
+    peak = CONTEXT.exp(-real(exponent)) / _total(scale)
+    return value * peak * _PAD, slope * peak
+
+
+def _gaussian_sums(scale: Fraction, shift: int, epsilon: Fraction) -> tuple[float, float, Fraction]:
+    """Delta and its slope over the largest probability P(c) in them, and c^2 / (2 scale^2).
 
     Delta is the sum over k >= t of P(k) (1 - exp(-x_k)) with x_k = l(k) - epsilon = x_t + (k - t) s / scale^2, where
     l(k) = (2 k s + s^2) / (2 scale^2); x_t is an exact rational before it becomes a float, so every x_k > 0 has a
     relative error of a few 2^-53. Relative to the largest P(c) in the sum, P(k) / P(c) is exp of a product of exact
     integers and of one float, below ``_CUT`` in size: its relative error is at most 80 * 4 * 2^-53 < 4e-14. All
-    terms are positive, numpy adds them pairwise, P(c) is a 60-digit real, and what is cut off to the right is
-    bounded: so 1e-12 covers the error with a factor of ten.
+    terms are positive, numpy adds them pairwise, and what is cut off to the right is bounded: so 1e-12 covers the
+    error with a factor of ten.
     """
-    if scale > LARGEST_SCALE:
-        raise ValueError(f"a discrete Gaussian of scale {float(scale):g} is not summed; the limit is {LARGEST_SCALE}")
-    if shift == 0:
-        return CONTEXT.mpf(0), CONTEXT.mpf(0)
     square = scale * scale
     first = floor(epsilon * square / shift - Fraction(shift, 2)) + 1
     top = max(first, 0)
@@ -140,8 +156,7 @@ def _gaussian_point(scale: Fraction, shift: int, epsilon: Fraction) -> Point:
     loss = excess + (step - step[0]) * float(shift / square)
     value = float((weight * -np.expm1(-loss)).sum()) + beyond
     slope = float((weight * np.exp(-loss)).sum())
-    peak = CONTEXT.exp(-real(top * top / (2 * square))) / _total(scale)
-    return value * peak * _PAD, slope * peak
+    return value, slope, top * top / (2 * square)
 
 
 @lru_cache(maxsize=4096)

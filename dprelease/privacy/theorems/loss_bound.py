@@ -25,7 +25,7 @@ from dprelease.privacy.theorems.inversion import (
 )
 from dprelease.privacy.theorems.total_loss import CellLaw, Total, total_of
 
-__all__ = ["Bundle", "ComposedLoss"]
+__all__ = ["Bundle", "ComposedLoss", "rough_epsilon_of"]
 
 Bundle = tuple[Fraction, Fraction, int, int, int]
 """Discrete Gaussian draws, as ``collapse.EqualDraws``: scale, squared L2, L0 and L-infinity sensitivity, how often."""
@@ -167,8 +167,7 @@ class ComposedLoss:
         target = (delta - float(self.failure)) / (1 - float(self.failure))
         if target <= 0:
             return math.inf
-        mixed = self._mixed(math.log(target))
-        return min(top, float(_Curve(mixed, mixed.epsilon_guess(math.log(target)), ROUGH).root(Fraction(target))))
+        return min(top, _rough_root(self._mixed(math.log(target)), target))
 
     def _curve(self, epsilon: Fraction, known: _Mixed | None = None) -> _Curve:
         """The line that belongs to this epsilon, and to nothing else: so that `delta` is a function."""
@@ -287,3 +286,13 @@ def _tail(log_delta: float) -> Fraction:
 
 def _log(value: Fraction) -> float:
     return float(CONTEXT.log(real(value)))
+
+
+def rough_epsilon_of(total: Total, delta: float) -> float:
+    """``ComposedLoss.rough_epsilon`` of one that has neither bundles nor failures, and is this total."""
+    top = float(total.ref) if total.bounded else math.inf
+    return min(top, _rough_root(_Mixed(total), delta)) if delta > 0 and top > 0 else top
+
+
+def _rough_root(mixed: _Mixed, target: float) -> float:
+    return float(_Curve(mixed, mixed.epsilon_guess(math.log(target)), ROUGH).root(Fraction(target)))

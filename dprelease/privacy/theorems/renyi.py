@@ -49,7 +49,7 @@ class Curve:
             Gaussian noise (Canonne, Kamath and Steinke 2020, Theorem 14), anything that is rho-zCDP.
         laplace: Terms (epsilon, step, how many): Laplace noise with ratio epsilon = shift / scale, on a lattice of
             step 1 / scale, or continuous with step 0; with step = epsilon it is randomized response, which bounds
-            every pure mechanism (Mironov 2017, Proposition 5). See ``_two_exponentials``.
+            every pure mechanism (Mironov 2017, Proposition 5). See ``_two_exponentials``. Floats only for ``quick``.
         ranges: Terms (epsilon, how many) of bounded range. See ``_bounded_range``.
         pairs: Terms (large, small, probability of the large one, how many): one of two randomized responses,
             the large one at least as probable as of two independent responses that add up so, or the small one 0 and
@@ -59,7 +59,7 @@ class Curve:
     """
 
     slope: Fraction = Fraction(0)
-    laplace: tuple[tuple[Fraction, Fraction, int], ...] = ()
+    laplace: tuple[tuple[Fraction | float, Fraction | float, int], ...] = ()
     ranges: tuple[tuple[Fraction, int], ...] = ()
     pairs: tuple[tuple[Fraction, Fraction, Fraction, int], ...] = ()
     worst: tuple[Worst, ...] = ()

@@ -6,18 +6,19 @@ Nothing here is random or rounded for certification; ``inversion`` does that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from dprelease.privacy.theorems.loss_laws import Bell, Family, Pair, Ramp, Response, Smooth, Staircase, Triple
 
-__all__ = ["CellLaw", "Total", "total_of"]
+__all__ = ["CellLaw", "Total", "total_of", "total_of_floats"]
 
+Array = Any  # numpy arrays of float64
 Kind = Literal["response", "triple", "staircase", "smooth", "bell", "ramp", "pair"]
 
 
@@ -39,9 +40,13 @@ class CellLaw(NamedTuple):
     kind: Kind
     value: Fraction
     shift: int = 1
-    mass: Fraction = Fraction(0)
-    small: Fraction = Fraction(0)
-    alike: Fraction = Fraction(1)
+    mass: Fraction | int = 0
+    small: Fraction | int = 0
+    alike: Fraction | int = 1
+
+    def __hash__(self) -> int:
+        """Of what tells most laws apart: a rational is slow to hash, and its two numbers are not."""
+        return hash((self.kind, self.value.numerator, self.value.denominator, self.shift))
 
     @property
     def top(self) -> Fraction:
@@ -130,7 +135,10 @@ def total_of(parts: Counter[CellLaw], squared: Fraction = Fraction(0)) -> Total:
     if step:
         ref = sum((n * part.top for part, n in ordered), Fraction(0)) + squared / 2
     else:
-        ref = Fraction(sum(_dyadic_top(part, n) for part, n in ordered), 1 << _FINE) + squared / 2
+        tops = (
+            _dyadic_top(part.kind, part.value.numerator, part.value.denominator, part.shift, n) for part, n in ordered
+        )
+        ref = Fraction(sum(tops), 1 << _FINE) + squared / 2
     return Total(
         families=tuple(_family(members) for _, members in sorted(groups.items())),
         squared=squared,
@@ -151,14 +159,42 @@ def _order(item: tuple[CellLaw, int]) -> tuple[str, float, int, int, int, float,
 _FINE = 200  # binary digits of a reference loss
 
 
-def _dyadic_top(part: CellLaw, n: int) -> int:
-    """``n * part.top`` in steps of 2^-200, rounded up, in whole numbers: rationals of a thousand draws are slow."""
-    above, below = part.value.numerator, part.value.denominator
-    if part.kind == "bell":
-        above, below = (part.shift * below) ** 2, 2 * above * above
-    elif part.kind == "staircase":
-        above, below = part.shift * below, above
+def _dyadic_top(kind: Kind, above: int, below: int, shift: int, n: int) -> int:
+    """``n * top`` of a part of the value ``above / below`` in steps of 2^-200, rounded up, in whole numbers.
+
+    Rationals of a thousand draws are slow.
+    """
+    if kind == "bell":
+        above, below = (shift * below) ** 2, 2 * above * above
+    elif kind == "staircase":
+        above, below = shift * below, above
     return -(-(n * above << _FINE) // below)
+
+
+def total_of_floats(
+    kind: Literal["staircase", "bell"], values: Array, shifts: Sequence[int], counts: Sequence[int]
+) -> Total | None:
+    """As ``total_of``, for one kind of which the values are floats; None where the losses may be on a lattice."""
+    merged: Counter[tuple[float, int]] = Counter()
+    for value, shift, n in zip(values.tolist(), shifts, counts, strict=True):
+        merged[value, shift] += n
+    ordered = [(value, shift, merged[value, shift]) for value, shift in sorted(merged)]
+    if _common_step(CellLaw(kind, Fraction(value), shift) for value, shift, _ in ordered):
+        return None
+    groups: dict[str, list[tuple[float, int, int]]] = {}
+    for value, shift, n in ordered:
+        name = "response" if kind == "staircase" and shift == 1 else str(kind)
+        groups.setdefault(f"{name}<1" if name == "bell" and value < 1 else name, []).append((value, shift, n))
+    ref = sum(_dyadic_top(kind, *value.as_integer_ratio(), shift, n) for value, shift, n in ordered)
+    families: list[Family] = []
+    for name, members in sorted(groups.items()):
+        some, moved, many = (np.array(column) for column in zip(*members, strict=True))
+        if kind == "bell":
+            families.append(Bell(many, some, moved.astype(float)))
+        else:
+            single = name == "response"
+            families.append(Response(many, 1 / some) if single else Staircase(many, 1 / some, moved.astype(float)))
+    return Total(tuple(families), Fraction(0), Fraction(ref, 1 << _FINE), Fraction(0), kind != "bell", sum(counts))
 
 
 def _family(members: list[tuple[CellLaw, int]]) -> Family:
@@ -182,7 +218,7 @@ def _family(members: list[tuple[CellLaw, int]]) -> Family:
     return Response(counts, np.array([float(part.top) for part, _ in members]))
 
 
-def _gcd(one: Fraction, other: Fraction) -> Fraction:
+def _gcd(one: Fraction, other: Fraction | int) -> Fraction:
     """The greatest rational of which two that are 0 or more are whole multiples."""
     bottom = lcm(one.denominator, other.denominator)
     top = gcd(one.numerator * (bottom // one.denominator), other.numerator * (bottom // other.denominator))

@@ -35,6 +35,7 @@ def check_measures(
         at: The path of the query.
         findings: Where problems go.
     """
+    types = types_of(table.columns) if table is not None else {}
     for label, measure in query.measures.items():
         here = (*at, "measures", label)
         if not COLUMN_NAME.fullmatch(label):
@@ -43,7 +44,7 @@ def check_measures(
             _check_others(query, label, measure, here, findings)
         elif table is not None:
             _check_measure(query, table, limits, measure, here, findings)
-        for flaw in measure.flaws(types_of(table.columns) if table is not None else {}):
+        for flaw in measure.flaws(types):
             findings.add(flaw.code, (*here, *flaw.at), flaw.says, flaw.hint)
     check_published_names(query, query.by, at, findings)
 

@@ -73,7 +73,8 @@ def _check_query(
         findings.add("DPR-S503", (*at, "table"), says, hint, ("tables", query.table))
     else:
         columns = ("tables", query.table, "columns")
-        check_where(query.where, types_of(table.columns), (*at, "where"), findings, columns)
+        if query.where is not None:
+            check_where(query.where, types_of(table.columns), (*at, "where"), findings, columns)
     if query.ranges is not None:
         check_range_query(spec, name, query, table, findings)
     if query.marginals is not None:
