@@ -12,7 +12,15 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.event import BoundedRange, DiscreteGaussian, DiscreteLaplace, Event, Laplace, Parallel
+from dprelease.privacy.event import (
+    BoundedRange,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Laplace,
+    Parallel,
+    RandomScale,
+)
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
 
 __all__ = ["LARGEST_SCALE", "largest_knob", "measured_loss", "near_knob", "rough_loss"]
@@ -72,7 +80,7 @@ def _well_known(atom: Event) -> bool:
         return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
     if isinstance(atom, DiscreteGaussian) and atom.scale < SMALLEST_SCALE:
         return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
-    return not isinstance(atom, BoundedRange | Parallel)
+    return not isinstance(atom, BoundedRange | Parallel | RandomScale)
 
 
 def _first(groups: Sequence[Sequence[str]], ask: Callable[[str], Number]) -> Number:

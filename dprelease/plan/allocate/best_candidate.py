@@ -68,7 +68,8 @@ class _Option:
     @property
     def residuals(self) -> bool:
         """Whether it is of a later kind, which is listed where it is taken: plans that go without keep their bytes."""
-        return self.domain.candidate.form.residuals
+        form = self.domain.candidate.form
+        return form.residuals or form.random_scale
 
     @property
     def worth(self) -> float:
@@ -295,7 +296,7 @@ def _allowed(planning: Planning, queries: Sequence[int]) -> list[Candidate]:
     if noise in ("auto", "knorm"):
         ranged = any(asked[at].ranges is not None for at in queries)
         possible = [each for each in able if each.noise == "gaussian" or not ranged]
-        return [each for each in possible if noise == "auto" or each.form.knorm]
+        return [each for each in possible if noise == "auto" or (each.form.knorm and not each.form.random_scale)]
     return [each for each in able if each.noise == noise and not each.form.knorm]
 
 

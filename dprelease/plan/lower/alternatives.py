@@ -26,6 +26,8 @@ class Form:
             correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
         knorm: The counts of the same cells are hidden together by one K-norm draw, those of several queries too.
         residuals: That draw is one of a total with residuals, where there are so many counts that it has less noise.
+        random_scale: That draw is Gaussian noise of one secret scale, where there are so many counts that it can be
+            less.
         pure: Workloads draw tables behind discrete Laplace noise, and not residuals behind Gaussian noise.
     """
 
@@ -33,6 +35,7 @@ class Form:
     centred_counts: bool = False
     knorm: bool = False
     residuals: bool = False
+    random_scale: bool = False
     pure: bool = False
 
 

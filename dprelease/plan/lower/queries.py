@@ -13,6 +13,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import ExpressionError
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
+from dprelease.noise.mechanisms.random_scale import FEWEST_SCALED
 from dprelease.noise.mechanisms.total_residual import FEWEST
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.document.invariant import Invariant
@@ -158,7 +159,12 @@ class Lowering:
         for _, cells, counts in found:
             joined[cells] += counts
         return tuple(
-            (needed, cells if joined[cells] > 1 else None, form.residuals and joined[cells] >= FEWEST)
+            (
+                needed,
+                cells if joined[cells] > 1 else None,
+                form.residuals and joined[cells] >= FEWEST,
+                form.random_scale and joined[cells] >= FEWEST_SCALED,
+            )
             for needed, cells, _ in found
         )
 
@@ -181,8 +187,8 @@ class Lowering:
         for keys in self._joined(needs, forms):
             grouping, counted = self._in_one(keys)
             parts = list(dict.fromkeys(counted))  # two queries can count the same rows in other words
-            residuals = forms.get(self.groups[keys[0][0]].domain, Form()).residuals
-            draft = self._draft(keys, grouping, parts, needs, names, residuals=residuals)
+            form = forms.get(self.groups[keys[0][0]].domain, Form())
+            draft = self._draft(keys, grouping, parts, needs, names, form)
             for key, part in zip(keys, map(parts.index, counted), strict=True):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
@@ -260,15 +266,15 @@ class Lowering:
         quantities: list[Quantity],
         needs: Needs,
         names: set[str],
-        *,
-        residuals: bool,
+        form: Form,
     ) -> UnscaledStep:
         fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
         answers = tuple(Answer(query=name, measure=label) for name, label in fed)
         step = step_id(next(iter(fed))[0], word(quantities), names)
         relation = self.spec.privacy.neighboring
         if len(quantities) > 1:
-            return joint(step, grouping, quantities, answers, self.catalog, relation, residuals=residuals)
+            drawn = {"residuals": form.residuals, "random_scale": form.random_scale}
+            return joint(step, grouping, quantities, answers, self.catalog, relation, **drawn)
         make = choice if quantities[0].kind == "quantile" else additive
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
 

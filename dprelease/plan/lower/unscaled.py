@@ -15,6 +15,7 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import Law, OptimalSelection
 from dprelease.noise.mechanisms.knorm import gauge
+from dprelease.noise.mechanisms.random_scale import FEWEST_SCALED
 from dprelease.noise.mechanisms.threshold import least_threshold
 from dprelease.noise.mechanisms.total_residual import FEWEST
 from dprelease.plan.document import Answer, Choosing, mechanisms
@@ -23,7 +24,7 @@ from dprelease.privacy.unit import Neighboring
 
 __all__ = ["Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
 
-Ball = Literal["count", "linf", "total"]
+Ball = Literal["count", "linf", "total", "sphere"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class UnscaledStep:
         answers: The measures that it feeds.
         sensitivity: The sensitivity of all of its quantities together.
         cells: Numbers per quantity; None where a selection decides.
-        ball: The unit ball of a K-norm draw, or ``total`` of a total with residuals; None: independent noise.
+        ball: The unit ball of a K-norm draw, ``total`` of a total with residuals, or ``sphere`` of Gaussian noise of
+            one random scale; None: independent noise.
         gauge: The gauge of such a draw.
         choosing: Where it chooses.
         list_of: The length of the list, where it chooses one.
@@ -193,19 +195,23 @@ def joint(
     by: Neighboring,
     *,
     residuals: bool = False,
+    random_scale: bool = False,
 ) -> UnscaledStep:
     """Several counts of the same cells, each moved by at most 1 by one row, where every row is one unit.
 
     One row moves every count of its cell by 0 or 1, so all of them together are the worst case; a replaced row
     moves those of one cell by at most 1 either way, or those of two cells. The ball is the one with the smaller
     noise at its gauge (docs/proofs/integer-knorm.md): ``linf`` where two rows can only meet in one cell. With
-    ``residuals`` it is ``total`` in the place of ``count`` where there are counts enough.
+    ``residuals`` it is ``total`` in the place of ``count`` where there are counts enough, and with ``random_scale`` it
+    is ``sphere`` where, besides, every neighbour has one row more or less: all of them then move it equally far.
     """
     cells, count = cells_of(grouping, catalog), len(quantities)
     add_remove = by is Neighboring.ADD_REMOVE
     ball: Ball = "linf"
     if add_remove or cells != 1:
         ball = "total" if residuals and count >= FEWEST else "count"
+    if random_scale and add_remove and count >= FEWEST_SCALED:
+        ball = "sphere"
     moved = count if add_remove or cells == 1 else 2 * count
     return UnscaledStep(
         step,

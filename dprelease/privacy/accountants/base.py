@@ -24,6 +24,7 @@ from dprelease.privacy.event import (
     KNorm,
     Laplace,
     Parallel,
+    RandomScale,
     Repeated,
     TotalResidual,
 )
@@ -52,6 +53,7 @@ Atom = (
     | DiscreteGaussian
     | KNorm
     | TotalResidual
+    | RandomScale
     | Laplace
     | Gaussian
     | Approximate
@@ -68,6 +70,7 @@ EVERY_KIND = frozenset(
         "discrete_gaussian",
         "knorm",
         "total_residual",
+        "random_scale",
         "laplace",
         "gaussian",
         "approximate",

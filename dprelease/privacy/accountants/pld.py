@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, combinations
 from math import ceil, floor, isqrt
+from typing import Protocol
 
 from dprelease.privacy.accountants.base import (
     EVERY_KIND,
@@ -33,10 +36,13 @@ from dprelease.privacy.event import (
     Gaussian,
     Laplace,
     Parallel,
+    RandomScale,
     Sensitivity,
     TotalResidual,
 )
+from dprelease.privacy.theorems import single
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
+from dprelease.privacy.theorems.joint.random_scale import random_scale_near
 from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.loss_bound import ComposedLoss
@@ -57,6 +63,8 @@ class Pld(Accountant):
     - K-norm noise that moves by a norm of 1: its own three losses (``docs/proofs/tight-rho.md``, section 3);
     - a total with residuals where one row changes: its own two randomized responses, one of which is drawn; exactly,
       but that they are never taken for less than independent (``docs/proofs/total-residual.md``);
+    - noise of one random scale, alone: its certified curve (``docs/proofs/random-scale.md``); beside other draws
+      Gaussian noise of its smallest scale;
     - any other pure draw: randomized response (Kairouz, Oh and Viswanath 2015); with a delta of its own, that much on
       an infinite loss, as ``accountants.reveals`` takes it apart for the other accountants;
     - bounded range: the pair whose profile is the envelope of all of that range (``docs/proofs/bounded-range.md``);
@@ -123,13 +131,41 @@ class Pld(Accountant):
 _WIDE = 1 << 12
 
 
-def _losses(event: Event) -> list[ComposedLoss]:
+class _Curve(Protocol):
+    """What a loss says of itself."""
+
+    def delta(self, epsilon: Fraction) -> Fraction: ...
+
+    def epsilon(self, delta: Fraction) -> Fraction: ...
+
+    def rough_epsilon(self, delta: float) -> float: ...
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """The curve of one draw of noise of a random scale, which beside others is read as of its smallest scale."""
+
+    draw: RandomScale
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        return single.delta(self.draw, epsilon)
+
+    def epsilon(self, delta: Fraction) -> Fraction:
+        return single.epsilon(self.draw, delta)
+
+    def rough_epsilon(self, delta: float) -> float:
+        return random_scale_near(self.draw, delta) if delta else math.inf
+
+
+def _losses(event: Event) -> Sequence[_Curve]:
     """The losses of which the largest curve bounds the event: one, unless the event is a single parallel one."""
     counted = taken("pld", event, Pld.takes)
     if len(counted) == 1:
         atom, n = next(iter(counted.items()))
         if isinstance(atom, Parallel) and n == 1:
             return _choices(atom)
+        if isinstance(atom, RandomScale) and n == 1 and atom.rows:
+            return [_Alone(atom)]
     return [_composed(counted)]
 
 
@@ -171,6 +207,8 @@ def _dominating(atom: Atom) -> ComposedLoss:
         return ComposedLoss(squared=atom.sensitivity.l2_squared / atom.scale**2)
     if isinstance(atom, DiscreteGaussian):
         return _discrete_gaussian(atom)
+    if isinstance(atom, RandomScale):
+        return _of_smallest_scale(atom)
     if isinstance(atom, Parallel):
         return _beside_others(atom)
     if isinstance(atom, DiscreteLaplace | Laplace):
@@ -193,6 +231,20 @@ def _dominating(atom: Atom) -> ComposedLoss:
     if size is None:
         raise unsupported("pld", atom)
     return ComposedLoss(Counter({CellLaw("response", size): 1} if size else {}), failures=failures)
+
+
+def _of_smallest_scale(atom: RandomScale) -> ComposedLoss:
+    """Discrete Gaussian noise of the smallest scale, in steps of the grid: told the scale, none is worse.
+
+    All figures of ``curves.collapse`` fall as the scale grows, so that those of the smallest one hold for a mixture.
+    """
+    if not atom.rows:
+        return ComposedLoss()
+    steps = atom.rows * RandomScale.GRAIN
+    scale = atom.scale * min(atom.stretches) * RandomScale.GRAIN
+    farthest = ceil(steps * max(Fraction(1), atom.total))
+    bundle = (scale, steps**2 * atom.length_squared, atom.rows * (atom.dimension + 1), farthest, 1)
+    return ComposedLoss(bundles=(bundle,))
 
 
 def _discrete_gaussian(atom: DiscreteGaussian) -> ComposedLoss:

@@ -31,6 +31,7 @@ from dprelease.privacy.event import (
     Gaussian,
     Laplace,
     Parallel,
+    RandomScale,
     TotalResidual,
 )
 from dprelease.privacy.rounding import log_of
@@ -84,7 +85,7 @@ def _curve(counted: Atoms) -> Curve:
     pairs: Counter[tuple[Fraction, Fraction, Fraction]] = Counter()
     worst: list[Worst] = []
     for atom, n in counted.items():
-        if isinstance(atom, DiscreteGaussian | Gaussian | Concentrated):
+        if isinstance(atom, DiscreteGaussian | Gaussian | RandomScale | Concentrated):
             slopes.append(n * zcdp_rho(atom))
         elif isinstance(atom, DiscreteLaplace | Laplace):
             choices = _laplace(atom)
@@ -254,7 +255,7 @@ def _rough_epsilon(counted: Atoms, delta: float) -> float:
         return at_infinity
     log_delta = math.log(delta)
     concentrated = rough_rho_to_epsilon(rho, log_delta)
-    if all(isinstance(atom, DiscreteGaussian | Gaussian | Concentrated) for atom in counted):
+    if all(isinstance(atom, DiscreteGaussian | Gaussian | RandomScale | Concentrated) for atom in counted):
         return concentrated  # a thousand slopes need not be added up exactly to see that there is nothing else
     return min(at_infinity, concentrated, rough_renyi_epsilon(_curve(counted), log_delta))
 
