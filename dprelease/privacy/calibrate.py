@@ -80,7 +80,9 @@ def _well_known(atom: Event) -> bool:
         return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
     if isinstance(atom, DiscreteGaussian) and atom.scale < SMALLEST_SCALE:
         return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
-    return not isinstance(atom, BoundedRange | Parallel | RandomScale)
+    if isinstance(atom, RandomScale):
+        return atom.rows == 1
+    return not isinstance(atom, BoundedRange | Parallel)
 
 
 def _first(groups: Sequence[Sequence[str]], ask: Callable[[str], Number]) -> Number:

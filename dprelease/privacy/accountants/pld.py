@@ -42,7 +42,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.theorems import single
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
-from dprelease.privacy.theorems.joint.random_scale import random_scale_near
+from dprelease.privacy.theorems.joint.random_scale import random_scale_losses, random_scale_near
 from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.loss_bound import ComposedLoss
@@ -63,8 +63,9 @@ class Pld(Accountant):
     - K-norm noise that moves by a norm of 1: its own three losses (``docs/proofs/tight-rho.md``, section 3);
     - a total with residuals where one row changes: its own two randomized responses, one of which is drawn; exactly,
       but that they are never taken for less than independent (``docs/proofs/total-residual.md``);
-    - noise of one random scale, alone: its certified curve (``docs/proofs/random-scale.md``); beside other draws
-      Gaussian noise of its smallest scale;
+    - noise of one random scale, where one row changes, alone: its certified curve; beside other draws the pair that
+      joins points of that curve (``docs/proofs/random-scale.md``). Of several rows Gaussian noise of its smallest
+      scale;
     - any other pure draw: randomized response (Kairouz, Oh and Viswanath 2015); with a delta of its own, that much on
       an infinite loss, as ``accountants.reveals`` takes it apart for the other accountants;
     - bounded range: the pair whose profile is the envelope of all of that range (``docs/proofs/bounded-range.md``);
@@ -114,7 +115,7 @@ class Pld(Accountant):
         Raises:
             UnsupportedEvent: For an event without a known dominating pair.
         """
-        return max(loss.rough_epsilon(delta) for loss in _losses(event))
+        return max(loss.rough_epsilon(delta) for loss in _losses(event, rough=True))
 
     def holds(self, claim: LossClaim) -> bool:
         """Not below the exact loss of all draws, by a transform of the verifier's own."""
@@ -143,7 +144,7 @@ class _Curve(Protocol):
 
 @dataclass(frozen=True)
 class _Alone:
-    """The curve of one draw of noise of a random scale, which beside others is read as of its smallest scale."""
+    """The curve of one draw of noise of a random scale, of which there are only points beside other draws."""
 
     draw: RandomScale
 
@@ -157,25 +158,28 @@ class _Alone:
         return random_scale_near(self.draw, delta) if delta else math.inf
 
 
-def _losses(event: Event) -> Sequence[_Curve]:
-    """The losses of which the largest curve bounds the event: one, unless the event is a single parallel one."""
+def _losses(event: Event, *, rough: bool = False) -> Sequence[_Curve]:
+    """The losses of which the largest curve bounds the event: one, unless the event is a single parallel one.
+
+    A rough one is only near that: for searches.
+    """
     counted = taken("pld", event, Pld.takes)
     if len(counted) == 1:
         atom, n = next(iter(counted.items()))
         if isinstance(atom, Parallel) and n == 1:
             return _choices(atom)
-        if isinstance(atom, RandomScale) and n == 1 and atom.rows:
+        if isinstance(atom, RandomScale) and n == 1 == atom.rows:
             return [_Alone(atom)]
-    return [_composed(counted)]
+    return [_composed(counted, rough=rough)]
 
 
-def _composed(counted: Atoms) -> ComposedLoss:
+def _composed(counted: Atoms, *, rough: bool = False) -> ComposedLoss:
     """All draws as one loss; of those that move one cell in one known way, straight to their law."""
     parts: Counter[CellLaw] = Counter()
     others: list[tuple[ComposedLoss, int]] = []
     for atom, n in counted.items():
         if (part := _one_part(atom)) is None:
-            others.append((_dominating(atom), n))
+            others.append((_random_scale(atom, rough) if isinstance(atom, RandomScale) else _dominating(atom), n))
         else:
             parts[part] += n
     return ComposedLoss.of([(ComposedLoss(parts), 1), *others]) if others else ComposedLoss(parts)
@@ -208,7 +212,7 @@ def _dominating(atom: Atom) -> ComposedLoss:
     if isinstance(atom, DiscreteGaussian):
         return _discrete_gaussian(atom)
     if isinstance(atom, RandomScale):
-        return _of_smallest_scale(atom)
+        return _random_scale(atom, rough=False)
     if isinstance(atom, Parallel):
         return _beside_others(atom)
     if isinstance(atom, DiscreteLaplace | Laplace):
@@ -233,13 +237,18 @@ def _dominating(atom: Atom) -> ComposedLoss:
     return ComposedLoss(Counter({CellLaw("response", size): 1} if size else {}), failures=failures)
 
 
-def _of_smallest_scale(atom: RandomScale) -> ComposedLoss:
-    """Discrete Gaussian noise of the smallest scale, in steps of the grid: told the scale, none is worse.
+def _random_scale(atom: RandomScale, rough: bool) -> ComposedLoss:
+    """Of one row the losses of its own curve; of several discrete Gaussian noise of the smallest scale.
 
-    All figures of ``curves.collapse`` fall as the scale grows, so that those of the smallest one hold for a mixture.
+    Told the scale, none is worse than that. All figures of ``curves.collapse`` fall as the scale grows, so that those
+    of the smallest one hold for a mixture.
     """
     if not atom.rows:
         return ComposedLoss()
+    if atom.rows == 1:
+        found = random_scale_losses(atom, rough=rough)
+        part = CellLaw("listed", found.step, len(found.masses) // 2, listed=found.masses)
+        return ComposedLoss(Counter({part: 1}), failures=((found.beyond, 1),))
     steps = atom.rows * RandomScale.GRAIN
     scale = atom.scale * min(atom.stretches) * RandomScale.GRAIN
     farthest = ceil(steps * max(Fraction(1), atom.total))

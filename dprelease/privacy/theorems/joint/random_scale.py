@@ -19,8 +19,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +32,21 @@ from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
 from dprelease.privacy.theorems.inverse import SMALLEST, as_delta
 
-__all__ = ["random_scale_delta", "random_scale_guess", "random_scale_near", "random_scale_rho"]
+__all__ = [
+    "ListedLoss",
+    "random_scale_delta",
+    "random_scale_guess",
+    "random_scale_losses",
+    "random_scale_near",
+    "random_scale_rho",
+]
 
 Floats = npt.NDArray[np.float64]
 
 _CELLS = 3000  # of rho, and as many of T: the bound is then less than a hundredth above delta
+_COARSE_CELLS = 1500  # for one of many points of a curve
+_PARTS, _ROUGH_PARTS = 16, 5  # points of a curve for each standard deviation of the loss, at least; twice that at most
+_MOST_LOSSES, _LARGEST_LOSS, _NEGLIGIBLE = 1000, 300.0, 1e-18  # where the points end
 _COARSE = 600  # of T, on which K is found; on all of them it is then bettered once
 _REACH = 12.0  # standard deviations that a norm is followed beyond its usual size
 _BEYOND = math.exp(-(_REACH**2) / 2) * (1 + 1e-9)  # the chance of more
@@ -59,10 +70,15 @@ def random_scale_delta(draw: RandomScale, epsilon: Fraction) -> Fraction:
         return Fraction(0)
     if draw.rows > 1:
         return rho_to_delta(random_scale_rho(draw), epsilon)
+    return _certified(draw, _profile(draw), epsilon)
+
+
+def _certified(draw: RandomScale, profile: _Profile, epsilon: Fraction) -> Fraction:
+    """Of one row."""
     apart, factor = _lattice(draw)
     left = math.nextafter(float(epsilon - apart), -math.inf)
     # a curve falls by less than e^x - 1 from epsilon = -x to 0
-    found = _profile(draw).bound(_ratio(draw), max(left, 0.0)) + math.expm1(max(-left, 0.0))
+    found = profile.bound(_ratio(draw), max(left, 0.0)) + math.expm1(max(-left, 0.0))
     bound = as_delta(real(factor) * real(found) + real(_BEYOND))
     return bound if bound > _FLOOR else min(bound, rho_to_delta(random_scale_rho(draw), epsilon))
 
@@ -106,6 +122,54 @@ def random_scale_guess(draw: RandomScale, delta: Fraction) -> Fraction:
     return Fraction(found)
 
 
+class ListedLoss(NamedTuple):
+    """A pair of laws whose curve is nowhere below that of a draw.
+
+    Attributes:
+        step: The losses are its whole multiples.
+        masses: The probabilities of the losses J, J - 1, ..., -J steps, but for a part in 10^9 more.
+        beyond: The probability of a loss without limit.
+    """
+
+    step: Fraction
+    masses: tuple[float, ...]
+    beyond: Fraction
+
+
+@lru_cache(maxsize=256)
+def random_scale_losses(draw: RandomScale, *, rough: bool = False) -> ListedLoss:
+    """The pair whose curve joins points of the certificate by straight lines, in exp(epsilon), for one row.
+
+    A curve is convex in z = exp(epsilon), so that what joins points above it is above it, and so is the lower hull of
+    these. The slope changes at z by the other data set's probability of that loss (docs/proofs/random-scale.md, section
+    5). Both data sets have one curve, which says what is below a loss of 0. A rough one joins few points of floats.
+    """
+    ratio, profile = _ratio(draw), _profile(draw, _COARSE_CELLS)
+    step = 2.0 ** math.floor(math.log2(ratio / (_ROUGH_PARTS if rough else _PARTS)))
+    points: list[tuple[float, float, int]] = []  # exp(epsilon), delta, epsilon in steps; the lower hull so far
+    for j in range(min(_MOST_LOSSES, math.floor(_LARGEST_LOSS / step))):
+        delta = profile.near(ratio, j * step)[0] if rough else float(_certified(draw, profile, Fraction(j * step)))
+        point = (math.exp(j * step), max(delta, 0.0), j)
+        while len(points) > 1 and _slope(points[-2], points[-1]) >= _slope(points[-2], point):
+            points.pop()
+        points.append(point)
+        if delta < _NEGLIGIBLE:
+            break
+    falls = [-_slope(one, other) for one, other in pairwise(points)]
+    other = [before - after for before, after in zip(falls, [*falls[1:], 0.0], strict=True)]
+    last = points[-1][2]
+    masses = [0.0] * (2 * last + 1)
+    for (size, _, j), mass in zip(points[1:], other, strict=True):
+        masses[last - j], masses[last + j] = mass * size, mass
+    beyond = Fraction(math.nextafter(points[-1][1], 1))
+    masses[last] = max(0.0, 1 - math.fsum(masses) - float(beyond))
+    return ListedLoss(Fraction(step), tuple(mass * (1 + 1e-9) for mass in masses), beyond)
+
+
+def _slope(one: tuple[float, float, int], other: tuple[float, float, int]) -> float:
+    return (other[1] - one[1]) / (other[0] - one[0])
+
+
 @lru_cache(maxsize=1 << 10)
 def _lattice(draw: RandomScale) -> tuple[Fraction, Fraction]:
     """How far noise on the grid is from continuous noise: what is taken off epsilon, and a factor of delta.
@@ -128,13 +192,13 @@ def _ratio(draw: RandomScale) -> float:
     return float(CONTEXT.sqrt(real(draw.length_squared)) / real(draw.scale))
 
 
-def _profile(draw: RandomScale) -> _Profile:
-    return _profile_of(draw.dimension, tuple(map(float, draw.stretches)), draw.weights)
+def _profile(draw: RandomScale, cells: int = _CELLS) -> _Profile:
+    return _profile_of(draw.dimension, tuple(map(float, draw.stretches)), draw.weights, cells)
 
 
 @lru_cache(maxsize=64)
-def _profile_of(dimension: int, stretches: tuple[float, ...], weights: tuple[int, ...]) -> _Profile:
-    return _Profile(dimension, stretches, weights)
+def _profile_of(dimension: int, stretches: tuple[float, ...], weights: tuple[int, ...], cells: int) -> _Profile:
+    return _Profile(dimension, stretches, weights, cells)
 
 
 @dataclass(frozen=True)
@@ -145,11 +209,13 @@ class _Profile:
         rest: The numbers that the change leaves as they are, one less than all: the count of counts.
         stretches: s_m.
         weights: p_m, not normed.
+        cells: How many cells of rho, and of T, a bound is made of.
     """
 
     rest: int
     stretches: tuple[float, ...]
     weights: tuple[int, ...]
+    cells: int
 
     @lru_cache(maxsize=4096)  # noqa: B019 - a plan has few tables, and the cache is bounded
     def bound(self, change: float, epsilon: float) -> float:
@@ -157,7 +223,7 @@ class _Profile:
         rho, (least_mass, most_mass) = self._rho, self._masses
         farthest = change / 2 + _REACH * max(self.stretches)
         top = math.sqrt(rho[-1] ** 2 + farthest**2 + change**2 / 4)
-        levels = np.linspace(change / 2, top * (1 + 1e-9), _CELLS) ** 2
+        levels = np.linspace(change / 2, top * (1 + 1e-9), self.cells) ** 2
         low, high = self._boundary(levels, change, epsilon)
         # rho^2 where the boundary lies at a level of this cell: between these, whatever it does inside the cell
         slip = 1e-12 * levels[1:]
@@ -165,8 +231,8 @@ class _Profile:
         most = levels[1:] - change**2 / 4 - low[:-1] ** 2 + slip
         first = np.searchsorted(np.maximum.accumulate(most), rho[:-1] ** 2, side="left")
         last = np.searchsorted(np.minimum.accumulate(least[::-1])[::-1], rho[1:] ** 2, side="right") - 1
-        never = low[np.minimum(first, _CELLS - 1)]  # nearer than this no point loses more than epsilon
-        always = np.maximum(high[np.minimum(last + 1, _CELLS - 1)], never)  # and farther every one
+        never = low[np.minimum(first, self.cells - 1)]  # nearer than this no point loses more than epsilon
+        always = np.maximum(high[np.minimum(last + 1, self.cells - 1)], never)  # and farther every one
         lost = self._beyond(most_mass, never - change / 2)
         sure = self._beyond(most_mass, always - change / 2)
         other = self._beyond(least_mass, always + change / 2)
@@ -191,7 +257,7 @@ class _Profile:
         """The ends of the cells of rho: from 0 to where less than ``_BEYOND`` is left."""
         usual = math.sqrt(self.rest)
         start = max(min(self.stretches) * (usual - _REACH / 1.2), 0.02)
-        return np.concatenate([[0.0], np.linspace(start, max(self.stretches) * (usual + _REACH), _CELLS)])
+        return np.concatenate([[0.0], np.linspace(start, max(self.stretches) * (usual + _REACH), self.cells)])
 
     @cached_property
     def _steepest(self) -> Floats:
