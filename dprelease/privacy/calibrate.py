@@ -22,6 +22,7 @@ from dprelease.privacy.event import (
     RandomScale,
 )
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
+from dprelease.privacy.theorems.joint.random_scale import has_curve
 
 __all__ = ["LARGEST_SCALE", "largest_knob", "measured_loss", "near_knob", "rough_loss"]
 
@@ -81,7 +82,7 @@ def _well_known(atom: Event) -> bool:
     if isinstance(atom, DiscreteGaussian) and atom.scale < SMALLEST_SCALE:
         return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
     if isinstance(atom, RandomScale):
-        return atom.rows == 1
+        return has_curve(atom)
     return not isinstance(atom, BoundedRange | Parallel)
 
 

@@ -151,8 +151,8 @@ class RandomScale(Value):
 
     Attributes:
         dimension: The number k of counts.
-        total: By how much a row moves the number of the total.
-        scale: Of the noise, in rows; in steps of the grid at least 2^12.
+        total: By how much a row moves the number of the total; whole steps of the grid.
+        scale: Of the noise, in rows.
         stretches: What the scale is multiplied by, one for each place of the table, rising.
         weights: How likely each of them is, beside the others.
         rows: The most rows that one unit adds or removes; a replaced row is two.
@@ -160,9 +160,9 @@ class RandomScale(Value):
 
     GRAIN: ClassVar[int] = 1 << 20
     kind: Literal["random_scale"] = "random_scale"
-    dimension: int = Field(ge=2)
+    dimension: int = Field(ge=2, le=1024)
     total: Fraction = Field(gt=0)
-    scale: Fraction = Field(ge=Fraction(1, 256))
+    scale: Fraction = Field(gt=0)
     stretches: tuple[Fraction, ...] = Field(min_length=1)
     weights: tuple[int, ...] = Field(min_length=1)
     rows: int = Field(ge=0)
@@ -172,8 +172,10 @@ class RandomScale(Value):
         rising = all(low < high for low, high in pairwise(self.stretches))
         if len(self.stretches) != len(self.weights) or not rising:
             raise ValueError("a table of scales has one weight for each of its rising stretches")
-        if self.stretches[0] < Fraction(1, 64) or self.stretches[-1] > 64 or min(self.weights) < 1:
-            raise ValueError("a table of scales has stretches from 1/64 to 64, and weights above 0")
+        if self.stretches[0] < Fraction(1, 16) or self.stretches[-1] > 16 or min(self.weights) < 1:
+            raise ValueError("a table of scales has stretches from 1/16 to 16, and weights above 0")
+        if (self.total * self.GRAIN).denominator > 1:
+            raise ValueError("a row moves the number of the total by whole steps of the grid")
         return self
 
     @property

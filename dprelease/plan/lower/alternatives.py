@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.measures import Measure
@@ -37,6 +38,11 @@ class Form:
     residuals: bool = False
     random_scale: bool = False
     pure: bool = False
+
+    @property
+    def ball(self) -> Literal["count", "total", "sphere"]:
+        """What a joint draw of counts shall be, where these are enough."""
+        return "sphere" if self.random_scale else "total" if self.residuals else "count"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import ExpressionError
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
-from dprelease.noise.mechanisms.random_scale import FEWEST_SCALED
-from dprelease.noise.mechanisms.total_residual import FEWEST
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.document.workload import Workload
@@ -22,7 +20,7 @@ from dprelease.plan.lower.alternatives import Asked, Form, Group, forms_taken
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
-from dprelease.plan.lower.unscaled import UnscaledStep, additive, choice, joint, ranking, selection
+from dprelease.plan.lower.unscaled import FEWEST_OF, UnscaledStep, additive, choice, joint, ranking, selection
 from dprelease.plan.lower.workloads import lowered_with_each_noise
 from dprelease.plan.resolve.grouping import both, expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
@@ -159,12 +157,7 @@ class Lowering:
         for _, cells, counts in found:
             joined[cells] += counts
         return tuple(
-            (
-                needed,
-                cells if joined[cells] > 1 else None,
-                form.residuals and joined[cells] >= FEWEST,
-                form.random_scale and joined[cells] >= FEWEST_SCALED,
-            )
+            (needed, cells if joined[cells] > 1 else None, form.ball if joined[cells] >= FEWEST_OF[form.ball] else "")
             for needed, cells, _ in found
         )
 
@@ -273,8 +266,7 @@ class Lowering:
         step = step_id(next(iter(fed))[0], word(quantities), names)
         relation = self.spec.privacy.neighboring
         if len(quantities) > 1:
-            drawn = {"residuals": form.residuals, "random_scale": form.random_scale}
-            return joint(step, grouping, quantities, answers, self.catalog, relation, **drawn)
+            return joint(step, grouping, quantities, answers, self.catalog, relation, wanted=form.ball)
         make = choice if quantities[0].kind == "quantile" else additive
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
 

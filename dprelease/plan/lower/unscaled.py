@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -22,9 +22,11 @@ from dprelease.plan.document import Answer, Choosing, mechanisms
 from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
+__all__ = ["FEWEST_OF", "Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
 
 Ball = Literal["count", "linf", "total", "sphere"]
+FEWEST_OF: Mapping[str, int] = {"count": 2, "total": FEWEST, "sphere": FEWEST_SCALED}
+"""Of how many counts on a joint draw is of such a ball, where that is wanted."""
 
 
 @dataclass(frozen=True)
@@ -194,24 +196,22 @@ def joint(
     catalog: Catalog,
     by: Neighboring,
     *,
-    residuals: bool = False,
-    random_scale: bool = False,
+    wanted: Literal["count", "total", "sphere"] = "count",
 ) -> UnscaledStep:
     """Several counts of the same cells, each moved by at most 1 by one row, where every row is one unit.
 
     One row moves every count of its cell by 0 or 1, so all of them together are the worst case; a replaced row
     moves those of one cell by at most 1 either way, or those of two cells. The ball is the one with the smaller
-    noise at its gauge (docs/proofs/integer-knorm.md): ``linf`` where two rows can only meet in one cell. With
-    ``residuals`` it is ``total`` in the place of ``count`` where there are counts enough, and with ``random_scale`` it
-    is ``sphere`` where, besides, every neighbour has one row more or less: all of them then move it equally far.
+    noise at its gauge (docs/proofs/integer-knorm.md): ``linf`` where two rows can only meet in one cell. In the place
+    of ``count`` it is what is ``wanted`` where there are counts enough, and ``sphere`` only where every neighbour has
+    one row more or less: all of them then move it equally far.
     """
     cells, count = cells_of(grouping, catalog), len(quantities)
     add_remove = by is Neighboring.ADD_REMOVE
     ball: Ball = "linf"
     if add_remove or cells != 1:
-        ball = "total" if residuals and count >= FEWEST else "count"
-    if random_scale and add_remove and count >= FEWEST_SCALED:
-        ball = "sphere"
+        able = count >= FEWEST_OF[wanted] and (add_remove or wanted != "sphere")
+        ball = wanted if able else "count"
     moved = count if add_remove or cells == 1 else 2 * count
     return UnscaledStep(
         step,

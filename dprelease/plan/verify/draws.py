@@ -57,8 +57,8 @@ class Cell(NamedTuple):
             ``mass``, minus that with chance mass exp(-value), else 0. ``laplace``, ``gaussian``: discrete noise of
             scale ``value``. ``normal``: continuous Gaussian noise of scale ``value``. ``range``: the loss stays in an
             interval of length ``value``. ``reveal``: everything shows with probability ``value``. ``either``: a
-            response of the loss ``value`` or of the loss ``small``, the first with the probability ``alike``.
-            ``sphere``: Gaussian noise of one random scale, the smallest of which is ``value``.
+            response of the loss ``value`` or of ``small``, the first with the probability ``alike``. ``sphere``: Gaussian
+            noise of one random scale, the smallest of which is ``value``.
         value: As above.
         shift: By how much it moves, in whole steps; of a range where the interval ends, in ``RANGE_PARTS``-ths of it.
         norms: The norms of noise on cells that move by an unknown vector.
@@ -102,14 +102,12 @@ class Cell(NamedTuple):
     @property
     def top(self) -> Fraction:
         """The largest loss; where none is largest the mean loss, of a sphere at its smallest scale."""
-        if self.draw is not None:
-            return self.rho
         if self.kind == "range":
             return self.value * self.shift / RANGE_PARTS
         if self.kind in ("pure", "triple", "either"):
             return self.value
         one = self.shift / self.value
-        return one if self.kind == "laplace" else one * one / 2
+        return one if self.kind == "laplace" else self.rho if self.draw else one * one / 2
 
     @property
     def step(self) -> Fraction | None:
@@ -324,10 +322,8 @@ class Loss:
             small = cell.kind == "gaussian" and cell.value < _DIRECT
             alone = cell.kind == "laplace" and cell.shift == 1  # which is randomized response
             sorts.setdefault("pure" if alone else cell.kind + "<" * small, []).append(cell)
-        groups: list[_Group | SphereGroup] = []
-        for cell in sorts.pop("sphere", []):
-            if cell.draw is not None:
-                groups.append(SphereGroup(cell.draw, np.array([cells[cell]]), float(cell.top)))
+        spheres = [(cell.draw, cells[cell], float(cell.top)) for cell in sorts.pop("sphere", []) if cell.draw]
+        groups: list[_Group | SphereGroup] = [SphereGroup(draw, np.array([n]), top) for draw, n, top in spheres]
         for name, members in sorts.items():
             small_first = ("pure", "range", "triple", "either")
             members.sort(key=lambda cell: -cell.value if cell.kind in small_first else -cell.shift / cell.value)

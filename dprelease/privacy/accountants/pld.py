@@ -42,7 +42,7 @@ from dprelease.privacy.event import (
 )
 from dprelease.privacy.theorems import single
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
-from dprelease.privacy.theorems.joint.random_scale import random_scale_losses, random_scale_near
+from dprelease.privacy.theorems.joint.random_scale import has_curve, random_scale_losses, random_scale_near
 from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.loss_bound import ComposedLoss
@@ -168,7 +168,7 @@ def _losses(event: Event, *, rough: bool = False) -> Sequence[_Curve]:
         atom, n = next(iter(counted.items()))
         if isinstance(atom, Parallel) and n == 1:
             return _choices(atom)
-        if isinstance(atom, RandomScale) and n == 1 == atom.rows:
+        if isinstance(atom, RandomScale) and n == 1 and has_curve(atom):
             return [_Alone(atom)]
     return [_composed(counted, rough=rough)]
 
@@ -245,7 +245,7 @@ def _random_scale(atom: RandomScale, rough: bool) -> ComposedLoss:
     """
     if not atom.rows:
         return ComposedLoss()
-    if atom.rows == 1:
+    if has_curve(atom):
         found = random_scale_losses(atom, rough=rough)
         part = CellLaw("listed", found.step, len(found.masses) // 2, listed=found.masses)
         return ComposedLoss(Counter({part: 1}), failures=((found.beyond, 1),))

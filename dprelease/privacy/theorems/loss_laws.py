@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["ULP", "Bell", "Family", "Listed", "Pair", "Ramp", "Response", "Smooth", "Staircase", "Triple", "cis"]
+__all__ = ["ULP", "Bell", "Family", "LossList", "Pair", "Ramp", "Response", "Smooth", "Staircase", "Triple", "cis"]
 
 Array = Any  # numpy arrays of float64 or complex128
 
@@ -136,7 +136,7 @@ class Triple(_Summed):
 
 
 @dataclass(frozen=True)
-class Listed(_Summed):
+class LossList(_Summed):
     """Losses ``top``, ``top - step``, ``top - 2 step``, ... with the masses of a row of ``masses``."""
 
     top: Array

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dprelease.privacy.theorems.loss_laws import Bell, Family, Listed, Pair, Ramp, Response, Smooth, Staircase, Triple
+from dprelease.privacy.theorems.loss_laws import Bell, Family, LossList, Pair, Ramp, Response, Smooth, Staircase, Triple
 
 __all__ = ["CellLaw", "Total", "total_of"]
 
@@ -114,7 +114,7 @@ class Total:
 
 def _span(family: Family) -> float:
     """A loss that one draw of the family exceeds rarely or never."""
-    if isinstance(family, Listed):
+    if isinstance(family, LossList):
         return float(family.top.max())
     if isinstance(family, Response | Triple | Smooth | Ramp | Pair):
         return float(family.size.max())
@@ -181,7 +181,7 @@ def _family(members: list[tuple[CellLaw, int]]) -> Family:
     if kind == "listed":
         longest = max(len(part.listed) for part, _ in members)
         rows = [part.listed + (0.0,) * (longest - len(part.listed)) for part, _ in members]
-        return Listed(counts, np.array([float(part.top) for part, _ in members]), values, np.array(rows))
+        return LossList(counts, np.array([float(part.top) for part, _ in members]), values, np.array(rows))
     if kind == "triple":
         return Triple(counts, values, np.array([float(part.mass) for part, _ in members]))
     if kind == "pair":
