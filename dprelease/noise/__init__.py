@@ -18,6 +18,7 @@ from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianMechani
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from dprelease.noise.mechanisms.exponential import ExponentialQuantile, ExponentialTopK
 from dprelease.noise.mechanisms.knorm import CountKNorm, LinfKNorm
+from dprelease.noise.mechanisms.random_scale import RandomScaleMechanism
 from dprelease.noise.mechanisms.tables_knorm import TablesKNorm
 from dprelease.noise.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, OptimalSelection
 from dprelease.noise.mechanisms.total_residual import TotalResidualMechanism
@@ -53,7 +54,8 @@ MECHANISMS: dict[str, Mechanism] = {
 }
 
 JOINT_MECHANISMS: dict[str, JointMechanism] = {
-    mechanism.name: mechanism for mechanism in (CountKNorm(), LinfKNorm(), TotalResidualMechanism())
+    mechanism.name: mechanism
+    for mechanism in (CountKNorm(), LinfKNorm(), TotalResidualMechanism(), RandomScaleMechanism())
 }
 
 TABLES_MECHANISMS: dict[str, TablesMechanism] = {mechanism.name: mechanism for mechanism in (TablesKNorm(),)}

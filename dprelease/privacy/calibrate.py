@@ -13,8 +13,17 @@ from dprelease.privacy.accountants.base import atoms
 from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
-from dprelease.privacy.event import BoundedRange, DiscreteGaussian, DiscreteLaplace, Event, Laplace, Parallel
+from dprelease.privacy.event import (
+    BoundedRange,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Laplace,
+    Parallel,
+    RandomScale,
+)
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
+from dprelease.privacy.theorems.joint.random_scale import has_curve
 
 __all__ = ["LARGEST_SCALE", "largest_knob", "measured_loss", "near_knob", "rough_loss"]
 
@@ -78,6 +87,8 @@ def _well_known(atom: Event) -> bool:
         return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
     if isinstance(atom, DiscreteGaussian) and atom.scale < SMALLEST_SCALE:
         return atom.sensitivity.l0 <= 1 or len(atom.sensitivity.shifts) == 1
+    if isinstance(atom, RandomScale):
+        return has_curve(atom)
     return not isinstance(atom, BoundedRange | Parallel)
 
 

@@ -9,6 +9,7 @@ meaning never changes, and what an accountant does not know it refuses.
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -29,6 +30,7 @@ __all__ = [
     "KeySelection",
     "Laplace",
     "Parallel",
+    "RandomScale",
     "Repeated",
     "Sensitivity",
     "TotalResidual",
@@ -147,6 +149,51 @@ class TotalResidual(GrownValue):
         return self
 
 
+class RandomScale(Value):
+    """Spherical Gaussian noise of one secret scale, out of a table, on k counts of a cell and their total.
+
+    On the vector of every 2 c_i - n, and of n times ``total``, in steps of 1 / ``GRAIN``: for each cell one scale is
+    drawn, ``scale`` times ``stretches[m]`` with a probability in proportion to ``weights[m]``, and then a discrete
+    Gaussian variable of that scale for each number. Which scale it was is not told. The table is the mechanism: it
+    stands here as it is drawn. A row that is added or removed moves its cell's vector by 1 or -1 in each of the k
+    numbers and by ``total`` in the last: by the root of ``length_squared``, whatever it counts
+    (docs/proofs/random-scale.md).
+
+    Attributes:
+        dimension: The number k of counts.
+        total: By how much a row moves the number of the total; whole steps of the grid.
+        scale: Of the noise, in rows.
+        stretches: What the scale is multiplied by, one for each place of the table, rising.
+        weights: How likely each of them is, beside the others.
+        rows: The most rows that one unit adds or removes; a replaced row is two.
+    """
+
+    GRAIN: ClassVar[int] = 1 << 20
+    kind: Literal["random_scale"] = "random_scale"
+    dimension: int = Field(ge=2, le=1024)
+    total: Fraction = Field(gt=0)
+    scale: Fraction = Field(gt=0)
+    stretches: tuple[Fraction, ...] = Field(min_length=1)
+    weights: tuple[int, ...] = Field(min_length=1)
+    rows: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        rising = all(low < high for low, high in pairwise(self.stretches))
+        if len(self.stretches) != len(self.weights) or not rising:
+            raise ValueError("a table of scales has one weight for each of its rising stretches")
+        if self.stretches[0] < Fraction(1, 16) or self.stretches[-1] > 16 or min(self.weights) < 1:
+            raise ValueError("a table of scales has stretches from 1/16 to 16, and weights above 0")
+        if (self.total * self.GRAIN).denominator > 1:
+            raise ValueError("a row moves the number of the total by whole steps of the grid")
+        return self
+
+    @property
+    def length_squared(self) -> Fraction:
+        """The squared length by which a row moves the vector of its cell, in rows."""
+        return self.dimension + self.total**2
+
+
 class Laplace(Value):
     """Continuous Laplace noise on every cell. No release draws it; accountants are compared on it."""
 
@@ -246,6 +293,7 @@ Event = Annotated[
     | DiscreteGaussian
     | KNorm
     | TotalResidual
+    | RandomScale
     | Laplace
     | Gaussian
     | Approximate

@@ -25,6 +25,7 @@ from dprelease.privacy.event import (
     KNorm,
     Laplace,
     Parallel,
+    RandomScale,
     Repeated,
     Sensitivity,
     TotalResidual,
@@ -73,8 +74,8 @@ def of_event(event: Event, k: int) -> Event:
     Between the two data sets lie k steps of one unit each, and a change is the sum of k changes v_1 + ... + v_k:
 
     * Each norm obeys the triangle inequality: L1, L-infinity, and the K-norm's gauge (a sum of norms over cells)
-      grow at most k times, as the rows do of a total with residuals (several replaced rows can be rows of one cell,
-      so that they are rows like any others), the squared L2 norm k^2 times, and at most
+      grow at most k times, as the rows do of a total with residuals (several replaced rows can be rows of one cell, so
+      that they are rows like any others) and of noise of one random scale, the squared L2 norm k^2 times, and at most
       k l0 cells change.
     * Shifts: the k changes can overlap or fall on different cells. Where one unit changes one cell by at most c,
       the absolute values of the sum are at most (c a_1, c a_2, ...) where a_j of the k units change cell j and the
@@ -108,6 +109,8 @@ def of_event(event: Event, k: int) -> Event:
         return event.model_copy(update={"gauge": k * event.gauge})
     if isinstance(event, TotalResidual):
         return event.model_copy(update={"rows": k * event.rows, "replaced": False})
+    if isinstance(event, RandomScale):
+        return event.model_copy(update={"rows": k * event.rows})
     if isinstance(event, Approximate):
         return _approximate(event, k)
     if isinstance(event, BoundedRange):

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
+from dprelease.noise.mechanisms.random_scale import RandomScaleMechanism
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -85,6 +86,12 @@ _ATOMS: dict[str, st.SearchStrategy[Event]] = {
     **_PURE,
     **_noise(DiscreteGaussian),
     **_noise(Gaussian),
+    "random_scale": st.builds(
+        lambda dimension, scale, rows: RandomScaleMechanism().event(scale, dimension, Fraction(rows)),
+        st.sampled_from((16, 40, 100)),
+        scales,
+        st.sampled_from((1, 1, 1, 2)),
+    ),
     "approximate, with a delta": st.builds(
         Approximate, epsilon=epsilons, delta=st.integers(30, 60).map(lambda n: Fraction(1, 2**n))
     ),

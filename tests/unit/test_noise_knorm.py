@@ -201,7 +201,7 @@ def test_joint_noise_refuses_what_it_cannot_do(lengths: tuple[int, ...], scale: 
 
 
 def test_names_and_events() -> None:
-    assert sorted(JOINT_MECHANISMS) == ["count_knorm", "linf_knorm", "total_residual"]
+    assert sorted(JOINT_MECHANISMS) == ["count_knorm", "linf_knorm", "random_scale", "total_residual"]
     for name, ball in zip(("count_knorm", "linf_knorm"), BALLS, strict=True):
         event = JOINT_MECHANISMS[name].event(Fraction(5, 2), 3, Fraction(2))
         assert event == KNorm(ball=ball, dimension=3, scale=Fraction(5, 2), gauge=Fraction(2))

@@ -253,7 +253,7 @@ def noise_vector(below: Below, ball: Ball, dimension: int, scale: Fraction, shif
 
 
 def gauge(
-    ball: Ball | Literal["total"], dimension: int, neighboring: Neighboring, cells: int, rows: int = 1
+    ball: Ball | Literal["total", "sphere"], dimension: int, neighboring: Neighboring, cells: int, rows: int = 1
 ) -> Fraction:
     """The largest sum over cells of norms that one unit can change, for k counts of rows.
 
@@ -264,7 +264,7 @@ def gauge(
     Each value is reached (docs/proofs/integer-knorm.md, section 4).
 
     A total with residuals (``total``) gives a row the norm 1, too: a replaced one has 2 in two cells, and is given 2 in
-    one (docs/proofs/total-residual.md, section 2).
+    one (docs/proofs/total-residual.md, section 2). So does Gaussian noise of one random scale (``sphere``).
 
     Args:
         ball: The norm.

@@ -69,7 +69,8 @@ class _Option:
     @property
     def residuals(self) -> bool:
         """Whether it is of a later kind, which is listed where it is taken: plans that go without keep their bytes."""
-        return self.domain.candidate.form.residuals
+        form = self.domain.candidate.form
+        return form.residuals or form.random_scale
 
     @property
     def worth(self) -> float:
@@ -317,7 +318,8 @@ def _allowed(planning: Planning, queries: Sequence[int]) -> list[Candidate]:
         possible = [each for each in able if each.noise == "gaussian" or not ranged]
         names = list(planning.spec.queries)
         tables = any("knorm" in planning.lowering.workloads.get(names[at], {}) for at in queries)
-        return [each for each in possible if noise == "auto" or (each.form.knorm and (each.form.pure or not tables))]
+        norm = [each for each in possible if each.form.knorm and not each.form.random_scale]
+        return possible if noise == "auto" else [each for each in norm if each.form.pure or not tables]
     return [each for each in able if each.noise == noise and not each.form.knorm]
 
 

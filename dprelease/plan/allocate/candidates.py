@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -10,9 +11,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.noise.mechanisms.random_scale import scale_table
 from dprelease.noise.mechanisms.total_residual import total_residual_std
 from dprelease.plan.lower.alternatives import Form
-from dprelease.plan.lower.unscaled import UnscaledStep
+from dprelease.plan.lower.unscaled import Ball, UnscaledStep
 from dprelease.privacy.rounding import dyadic_up, sqrt_up
 
 __all__ = ["CANDIDATES", "Candidate"]
@@ -53,10 +55,8 @@ class Candidate:
             return "exponential_quantile"
         if draft.delta is not None:
             return "optimal_selection" if draft.coin and self.noise == "laplace" else f"{self.noise}_threshold"
-        if draft.ball == "total":
-            return "total_residual"
-        if draft.ball == "tables":
-            return "tables_knorm"
+        if draft.ball in _BY_BALL:
+            return _BY_BALL[draft.ball]
         return f"{draft.ball}_knorm" if draft.ball else f"discrete_{self.noise}"
 
     def scale(self, draft: UnscaledStep, budget: Fraction, *, rough: bool = False) -> Fraction:
@@ -71,6 +71,8 @@ class Candidate:
             return dyadic_up(sqrt_up(draft.sensitivity.l2_squared / (8 * budget)))
         if self._adds_gaussian(draft):
             return dyadic_up(sqrt_up(draft.sensitivity.l2_squared / (2 * budget)))
+        if draft.ball == "sphere":
+            return dyadic_up(sqrt_up(_length_squared(draft) / (2 * budget)))
         reach = draft.gauge if draft.gauge is not None else draft.sensitivity.l1
         if self.unit == "epsilon":
             return dyadic_up(reach / budget)
@@ -88,6 +90,8 @@ class Candidate:
             return math.sqrt(draft.sensitivity.l2_squared / 8 / budget)
         if self._adds_gaussian(draft):
             return math.sqrt(draft.sensitivity.l2_squared / 2 / budget)
+        if draft.ball == "sphere":
+            return math.sqrt(_length_squared(draft) / 2 / budget)
         reach = float(draft.gauge if draft.gauge is not None else draft.sensitivity.l1)
         return reach / budget if self.unit == "epsilon" else reach / math.sqrt(2 * budget)
 
@@ -103,10 +107,21 @@ class Candidate:
             wide = math.sqrt(draft.law(self.mechanism(draft), _WIDE).variance) / _WIDE
             return float(draft.gauge) * wide * (1.0 if self.unit == "epsilon" else math.sqrt(0.5))
         k = 1 + len(draft.joined)
+        if draft.ball == "sphere":
+            return self._rough_scale(draft, 1.0) * math.sqrt(1 + 1 / scale_table(k).total ** 2) / 2
         if draft.ball == "total":
             return float(draft.gauge) * total_residual_std(k, 1.0 if self.unit == "epsilon" else math.sqrt(2.0))
         shape = (k + 2) * (k + 3) / 6 if draft.ball == "count" else (k + 1) * (k + 2) / 3
         return float(draft.gauge) * math.sqrt(shape if self.unit == "epsilon" else shape / 2)
+
+
+_BY_BALL: Mapping[Ball | None, str] = {"total": "total_residual", "sphere": "random_scale"}
+
+
+def _length_squared(draft: UnscaledStep) -> Fraction:
+    """The squared length by which the rows of one unit move the vector of a draw of one random scale."""
+    counts = 1 + len(draft.joined)
+    return (draft.gauge or 1) ** 2 * (counts + scale_table(counts).total ** 2)
 
 
 _JOINT, _PURE = Form(joint_sums=True), Form(joint_sums=True, pure=True)
@@ -124,4 +139,5 @@ CANDIDATES: tuple[Candidate, ...] = (
         "total and residual counts, Laplace", Form(True, knorm=True, residuals=True, pure=True), "laplace", "epsilon"
     ),
     Candidate("total and residual counts, Gaussian", Form(True, knorm=True, residuals=True), "gaussian", "rho"),
+    Candidate("random-scale Gaussian counts", Form(True, knorm=True, random_scale=True), "gaussian", "rho"),
 )

@@ -140,4 +140,4 @@ def joint_reach(law: TablesLaw, design: Design, confidence: Fraction) -> float:
             found.append((law.total_margin(confidence) + _ROUND) / law.total_variance**0.5)
         else:
             found.append((law.cell_margin(cells, confidence) + _ROUND) / law.cell_variance(cells) ** 0.5)
-    return max(found)
+    return float(max(found))

@@ -28,10 +28,11 @@ from dprelease.privacy.unit import Neighboring
 __all__ = ["exchanged"]
 
 _REPLACED = Neighboring.REPLACE_ONE
-_BALLS: Mapping[str, Literal["count", "linf", "total"]] = {
+_BALLS: Mapping[str, Literal["count", "linf", "total", "sphere"]] = {
     "count_knorm": "count",
     "linf_knorm": "linf",
     "total_residual": "total",
+    "random_scale": "sphere",
 }
 
 

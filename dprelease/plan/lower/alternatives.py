@@ -30,6 +30,8 @@ class Form:
             correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
         knorm: The counts of the same cells are hidden together by one K-norm draw, those of several queries too.
         residuals: That draw is one of a total with residuals, where there are so many counts that it has less noise.
+        random_scale: That draw is Gaussian noise of one secret scale, where there are so many counts that it can be
+            less.
         pure: Workloads draw tables behind discrete Laplace noise, and not residuals behind Gaussian noise; with
             ``knorm`` all tables behind one K-norm draw, where one can hide them.
     """
@@ -38,12 +40,18 @@ class Form:
     centred_counts: bool = False
     knorm: bool = False
     residuals: bool = False
+    random_scale: bool = False
     pure: bool = False
 
     @property
     def of_workloads(self) -> WorkloadNoise:
         """Which noise workloads have that can have any."""
         return "gaussian" if not self.pure else "knorm" if self.knorm else "laplace"
+
+    @property
+    def ball(self) -> Literal["count", "total", "sphere"]:
+        """What a joint draw of counts shall be, where these are enough."""
+        return "sphere" if self.random_scale else "total" if self.residuals else "count"
 
 
 @dataclass(frozen=True)

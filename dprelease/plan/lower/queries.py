@@ -13,7 +13,6 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.expressions.expression import ExpressionError
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
-from dprelease.noise.mechanisms.total_residual import FEWEST
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.document.workload import Workload
@@ -21,7 +20,7 @@ from dprelease.plan.lower.alternatives import Asked, Form, Group, WorkloadNoise,
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
-from dprelease.plan.lower.unscaled import UnscaledStep, additive, choice, joint, ranking, selection
+from dprelease.plan.lower.unscaled import FEWEST_OF, UnscaledStep, additive, choice, joint, ranking, selection
 from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
 from dprelease.plan.resolve.grouping import both, expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
@@ -161,7 +160,7 @@ class Lowering:
             one for name, one in self.workloads.items() if domain == (name if self.spec.queries[name].budget else "")
         ]
         return form.of_workloads == "knorm" and any("knorm" in one for one in own), tuple(
-            (needed, cells if joined[cells] > 1 else None, form.residuals and joined[cells] >= FEWEST)
+            (needed, cells if joined[cells] > 1 else None, form.ball if joined[cells] >= FEWEST_OF[form.ball] else "")
             for needed, cells, _ in found
         )
 
@@ -199,8 +198,8 @@ class Lowering:
         for keys in self._joined(needs, forms):
             grouping, counted = self._in_one(keys)
             places = {each: at for at, each in enumerate(dict.fromkeys(counted))}  # two can count the same rows
-            residuals = forms.get(self.groups[keys[0][0]].domain, Form()).residuals
-            draft = self._draft(keys, grouping, list(places), needs, names, residuals=residuals)
+            form = forms.get(self.groups[keys[0][0]].domain, Form())
+            draft = self._draft(keys, grouping, list(places), needs, names, form)
             for key, part in zip(keys, map(places.__getitem__, counted), strict=True):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
@@ -278,15 +277,14 @@ class Lowering:
         quantities: list[Quantity],
         needs: Needs,
         names: set[str],
-        *,
-        residuals: bool,
+        form: Form,
     ) -> UnscaledStep:
         fed = {(asked.name, asked.label): None for key in keys for asked, _ in needs[key]}
         answers = tuple(Answer(query=name, measure=label) for name, label in fed)
         step = step_id(next(iter(fed))[0], word(quantities), names)
         relation = self.spec.privacy.neighboring
         if len(quantities) > 1:
-            return joint(step, grouping, quantities, answers, self.catalog, relation, residuals=residuals)
+            return joint(step, grouping, quantities, answers, self.catalog, relation, wanted=form.ball)
         make = choice if quantities[0].kind == "quantile" else additive
         return make(step, grouping, quantities[0], answers, self.catalog, relation)
 

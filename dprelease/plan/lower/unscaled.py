@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -15,15 +15,18 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise import Law, OptimalSelection
 from dprelease.noise.mechanisms.knorm import gauge
+from dprelease.noise.mechanisms.random_scale import FEWEST_SCALED
 from dprelease.noise.mechanisms.threshold import least_threshold
 from dprelease.noise.mechanisms.total_residual import FEWEST
 from dprelease.plan.document import Answer, Choosing, JointTable, mechanisms
 from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
+__all__ = ["FEWEST_OF", "Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
 
-Ball = Literal["count", "linf", "total", "tables"]
+Ball = Literal["count", "linf", "total", "sphere", "tables"]
+FEWEST_OF: Mapping[str, int] = {"count": 2, "total": FEWEST, "sphere": FEWEST_SCALED}
+"""Of how many counts on a joint draw is of such a ball, where that is wanted."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class UnscaledStep:
         answers: The measures that it feeds.
         sensitivity: The sensitivity of all of its quantities together.
         cells: Numbers per quantity; None where a selection decides.
-        ball: The unit ball of a K-norm draw, ``total`` of a total with residuals, or ``tables`` of several tables;
-            None: independent noise.
+        ball: The unit ball of a K-norm draw, ``total`` of a total with residuals, ``sphere`` of Gaussian noise of one
+            random scale, or ``tables`` of several tables; None: independent noise.
         gauge: The gauge of such a draw.
         replaced: Whether one row in the place of another is all that a unit changes of a total with residuals.
         choosing: Where it chooses.
@@ -205,20 +208,22 @@ def joint(
     catalog: Catalog,
     by: Neighboring,
     *,
-    residuals: bool = False,
+    wanted: Literal["count", "total", "sphere"] = "count",
 ) -> UnscaledStep:
     """Several counts of the same cells, each moved by at most 1 by one row, where every row is one unit.
 
     One row moves every count of its cell by 0 or 1, so all of them together are the worst case; a replaced row
     moves those of one cell by at most 1 either way, or those of two cells. The ball is the one with the smaller
-    noise at its gauge (docs/proofs/integer-knorm.md): ``linf`` where two rows can only meet in one cell. With
-    ``residuals`` it is ``total`` in the place of ``count`` where there are counts enough.
+    noise at its gauge (docs/proofs/integer-knorm.md): ``linf`` where two rows can only meet in one cell. In the place
+    of ``count`` it is what is ``wanted`` where there are counts enough, and ``sphere`` only where every neighbour has
+    one row more or less: all of them then move it equally far.
     """
     cells, count = cells_of(grouping, catalog), len(quantities)
     add_remove = by is Neighboring.ADD_REMOVE
-    ball: Literal["count", "linf", "total"] = "linf"
+    ball: Literal["count", "linf", "total", "sphere"] = "linf"
     if add_remove or cells != 1:
-        ball = "total" if residuals and count >= FEWEST else "count"
+        able = count >= FEWEST_OF[wanted] and (add_remove or wanted != "sphere")
+        ball = wanted if able else "count"
     moved = count if add_remove or cells == 1 else 2 * count
     return UnscaledStep(
         step,

@@ -20,6 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from dprelease.plan.verify.sphere import SphereGroup
+from dprelease.privacy.event import RandomScale
+
 __all__ = ["RANGE_PARTS", "Array", "Cell", "Draw", "Loss", "Norms", "log_moments", "top_mass", "witnesses", "worst"]
 
 Array = Any
@@ -54,22 +57,25 @@ class Cell(NamedTuple):
             ``mass``, minus that with chance mass exp(-value), else 0. ``laplace``, ``gaussian``: discrete noise of
             scale ``value``. ``normal``: continuous Gaussian noise of scale ``value``. ``range``: the loss stays in an
             interval of length ``value``. ``reveal``: everything shows with probability ``value``. ``either``: a
-            response of the loss ``value`` or of the loss ``small``, the first with the probability ``alike``.
+            response of the loss ``value`` or of ``small``, the first with the probability ``alike``. ``sphere``:
+            Gaussian noise of one random scale, the smallest of which is ``value``.
         value: As above.
         shift: By how much it moves, in whole steps; of a range where the interval ends, in ``RANGE_PARTS``-ths of it.
         norms: The norms of noise on cells that move by an unknown vector.
         mass: See ``triple``.
         small: See ``either``.
         alike: See ``either``.
+        draw: Of a ``sphere``, what is drawn.
     """
 
-    kind: Literal["pure", "triple", "either", "laplace", "gaussian", "normal", "range", "reveal"]
+    kind: Literal["pure", "triple", "either", "laplace", "gaussian", "normal", "range", "reveal", "sphere"]
     value: Fraction
     shift: int = 1
     norms: Norms | None = None
     mass: float = 0.0
     small: Fraction | int = 0
     alike: Fraction | int = 1
+    draw: RandomScale | None = None
 
     def __hash__(self) -> int:
         """Of what tells most cells apart: a rational is slow to hash, and its two numbers are not."""
@@ -78,7 +84,7 @@ class Cell(NamedTuple):
     @property
     def pure(self) -> Fraction | None:
         """Its epsilon at delta 0 where it does not reveal; None where there is none."""
-        if self.kind in ("gaussian", "normal"):
+        if self.kind in ("gaussian", "normal", "sphere"):
             return None
         if self.kind == "laplace":
             return (self.norms.l1 if self.norms else self.shift) / self.value
@@ -91,19 +97,21 @@ class Cell(NamedTuple):
         Noise: squared L2 change / (2 scale^2); a range: its square / 8 (Cesar and Rogers 2021); else epsilon^2 / 2.
         What pure noise is charged by now is less: ``plan.verify.delta.total_rho``.
         """
+        if self.draw is not None:
+            return self.draw.length_squared / self.value**2 / 2
         if self.kind in ("laplace", "gaussian", "normal"):
             return (self.norms.l2_squared if self.norms else Fraction(self.shift**2)) / self.value**2 / 2
         return Fraction(0) if self.kind == "reveal" else self.value**2 / (8 if self.kind == "range" else 2)
 
     @property
     def top(self) -> Fraction:
-        """The largest loss; the mean loss where none is largest."""
+        """The largest loss; where none is largest the mean loss, of a sphere at its smallest scale."""
         if self.kind == "range":
             return self.value * self.shift / RANGE_PARTS
         if self.kind in ("pure", "triple", "either"):
             return self.value
         one = self.shift / self.value
-        return one if self.kind == "laplace" else one * one / 2
+        return one if self.kind == "laplace" else self.rho if self.draw else one * one / 2
 
     @property
     def step(self) -> Fraction | None:
@@ -307,7 +315,7 @@ class Loss:
 
     top: Fraction
     bounded: bool
-    groups: tuple[_Group, ...]
+    groups: tuple[_Group | SphereGroup, ...]
     step: float
 
     @classmethod
@@ -318,7 +326,8 @@ class Loss:
             small = cell.kind == "gaussian" and cell.value < _DIRECT
             alone = cell.kind == "laplace" and cell.shift == 1  # which is randomized response
             sorts.setdefault("pure" if alone else cell.kind + "<" * small, []).append(cell)
-        groups = []
+        spheres = [(cell.draw, cells[cell], float(cell.top)) for cell in sorts.pop("sphere", []) if cell.draw]
+        groups: list[_Group | SphereGroup] = [SphereGroup(draw, np.array([n]), top) for draw, n, top in spheres]
         for name, members in sorts.items():
             small_first = ("pure", "range", "triple", "either")
             members.sort(key=lambda cell: -cell.value if cell.kind in small_first else -cell.shift / cell.value)

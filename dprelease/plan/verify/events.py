@@ -13,6 +13,7 @@ import numpy as np
 from dprelease.plan.document import Step
 from dprelease.plan.verify.draws import Array, Cell, Draw, Norms, top_mass
 from dprelease.plan.verify.reach import require
+from dprelease.plan.verify.sphere import is_quadrature
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -22,11 +23,14 @@ from dprelease.privacy.event import (
     Event,
     KeySelection,
     KNorm,
+    RandomScale,
     Repeated,
     TotalResidual,
 )
 
 __all__ = ["draws_of", "draws_of_event"]
+
+_KNOWN = KNorm | TotalResidual | RandomScale | DiscreteLaplace | DiscreteGaussian | BoundedRange | Approximate
 
 
 def draws_of(steps: Iterable[Step]) -> Counter[Draw]:
@@ -52,8 +56,7 @@ def draws_of_event(event: Event, name: str = "an event") -> Counter[Draw]:
         for part in event.events:
             found.update(draws_of_event(part, name))
         return found
-    known = isinstance(event, KNorm | TotalResidual | DiscreteLaplace | DiscreteGaussian | BoundedRange | Approximate)
-    require(known, f"{name} uses a mechanism that cannot be verified")
+    require(isinstance(event, _KNOWN), f"{name} uses a mechanism that cannot be verified")
     if isinstance(event, Approximate):
         boxes = (Cell("pure", event.epsilon), Cell("reveal", event.delta))
         return Counter({((cell,),): 1 for cell in boxes if cell.value})
@@ -73,6 +76,8 @@ def _draw_of(event: Event) -> Draw:
         return ((one, one), (_moved_residuals(event),))
     if isinstance(event, TotalResidual):
         return ((_total_and_residuals(event),),) if event.rows else ()
+    if isinstance(event, RandomScale):
+        return ((_random_scale(event),),) if event.rows else ()
     if isinstance(event, BoundedRange):
         return ((Cell("range", event.epsilon),),) if event.epsilon else ()
     if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
@@ -84,6 +89,18 @@ def _draw_of(event: Event) -> Draw:
         return tuple(tuple(Cell(kind, event.scale, c) for c in shift) for shift in shifts)
     norms = Norms(known.l0, known.l1, known.l2_squared, known.linf)
     return ((Cell(kind, event.scale, 1, norms),),) if all(norms) else ()
+
+
+def _random_scale(event: RandomScale) -> Cell:
+    """One row moves the vector of its cell by one length; of several rows all that is told is the smallest scale."""
+    require(is_quadrature(event), "the scales of a draw of one random scale are not those of its law")
+    least = event.scale * min(event.stretches)
+    if event.rows == 1:
+        return Cell("sphere", least, draw=event)
+    numbers, longest = event.rows * (event.dimension + 1), event.rows * max(Fraction(1), event.total)
+    steps = RandomScale.GRAIN
+    norms = Norms(numbers, numbers * longest * steps, (event.rows * steps) ** 2 * event.length_squared, longest * steps)
+    return Cell("gaussian", least * steps, 1, norms)
 
 
 def _total_and_residuals(event: TotalResidual) -> Cell:

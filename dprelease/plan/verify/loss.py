@@ -21,6 +21,7 @@ from dprelease.plan.verify.delta import delta_of, revealed, total_rho
 from dprelease.plan.verify.draws import Array, Cell, Draw, log_moments, witnesses, worst
 from dprelease.plan.verify.events import draws_of
 from dprelease.plan.verify.reach import require
+from dprelease.plan.verify.sphere import sphere_epsilon
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
 
@@ -312,6 +313,8 @@ def _least_epsilon(draw: Draw, delta: float) -> float:
     the cells are composed exactly.
     """
     found = 0.0
+    if draw[0][0].draw is not None:
+        return sphere_epsilon(draw[0][0].draw, delta)
     if draw[0][0].norms is not None:
         # A wide scale is read as continuous noise of that norm, or dearer; a small one by zCDP, above any pair.
         found = _normal_epsilon(math.sqrt(2 * float(draw[0][0].rho)), delta) if draw[0][0].value >= _SMALL else 0.0

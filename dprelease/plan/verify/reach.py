@@ -198,11 +198,16 @@ def _check_joint(plan: ReleasePlan, step: Step) -> None:
     cells = 2 if step.cells is None else step.cells
     changes = set(_joint_changes(step.parts, cells, plan.neighboring))
     # the total of a cell is the rows in it, whether or not that is published: one more count, in which all rows are
-    counted = (Quantity(kind="rows"), *step.parts) if norm is _by_total else step.parts
-    moved = changes if norm is not _by_total else set(_joint_changes(counted, cells, plan.neighboring))
+    by_total = norm in (_by_total, _by_sphere)
+    counted = (Quantity(kind="rows"), *step.parts) if by_total else step.parts
+    moved = set(_joint_changes(counted, cells, plan.neighboring)) if by_total else changes
+    if norm is _by_sphere:  # of one length, neither more nor less, is what is known
+        lengths = {sum(map(norm, change), Fraction(0)) for change in moved} - {0}
+        alike = plan.neighboring is Neighboring.ADD_REMOVE and lengths == {1}
+        require(alike, f"{step.id} has rows that do not all move it equally far")
     gauge = max(sum(map(norm, change), Fraction(0)) for change in moved) if norm else 0
     require(step.gauge == gauge, f"{step.id} claims another gauge than its extreme rows have")
-    require(norm is not _by_total or len(step.parts) > 1, f"{step.id} has too few counts for a total")
+    require(not by_total or len(step.parts) > 1, f"{step.id} has too few counts for a total")
     if step.replaced:
         told = norm is _by_total and gauge == 2 and all(_is_one_replaced(change) for change in moved)
         require(told, f"{step.id} claims that a unit is one row in the place of another")
@@ -323,6 +328,13 @@ def _by_total(cell: Vector) -> Fraction:
     return (1 - _SHARE) * max(abs(2 * count - total) for count in counts) + _SHARE * abs(total)
 
 
+def _by_sphere(cell: Vector) -> Fraction:
+    """The squared length of 2 c - n and n, beside that of a row; the weight of n is any that no row is largest for."""
+    total, *counts = cell
+    whole = sum((2 * count - total) ** 2 for count in counts) + _SHARE * total**2
+    return whole / (len(counts) + _SHARE)
+
+
 def _largest(cell: Vector) -> int:
     return max(abs(c) for c in cell)
 
@@ -331,4 +343,5 @@ _NORMS: Mapping[str, Callable[[Vector], int | Fraction]] = {
     "count_knorm": _count_norm,
     "linf_knorm": _largest,
     "total_residual": _by_total,
+    "random_scale": _by_sphere,
 }

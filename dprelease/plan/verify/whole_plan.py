@@ -34,7 +34,7 @@ from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach,
 from dprelease.plan.verify.residual import check_residual
 from dprelease.plan.verify.workloads import check_invariants, check_workloads, check_zeros, feeds_of_workloads
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import TotalResidual
+from dprelease.privacy.event import RandomScale, TotalResidual
 
 __all__ = ["check_pieces", "has_room", "verify"]
 
@@ -266,8 +266,11 @@ def _reach(step: Step) -> Fraction:
     scale)) is at most 2 for each geometric G: P(sum >= t) <= 2^(k + 1) exp(-t / (2 scale)), which is 2^-80 at
     t = 2 ln 2 (k + 81) scale. 7/5 is above 2 ln 2. A total with residuals has the same radius at no larger scale, and
     half of the noise on its total besides, at most 1 + G with P(G >= t) = exp(-2 t share / scale). A cell of a
-    draw over tables is at most the sum of its caps, J + G_0 + ... + G_k with J < k, k their dimension.
+    draw over tables is at most the sum of its caps, J + G_0 + ... + G_k with J < k, k their dimension. Noise of one
+    random scale is drawn in steps of its grid, and these must fit.
     """
+    if isinstance(step.event, RandomScale):
+        return 12 * step.scale * max(step.event.stretches) * RandomScale.GRAIN
     if step.mechanism in _JOINT:
         number, total = len(step.parts), Fraction(0)
         if step.tables:

@@ -25,6 +25,7 @@ from dprelease.privacy.event import (
     KNorm,
     Laplace,
     Parallel,
+    RandomScale,
     Repeated,
     TotalResidual,
 )
@@ -53,6 +54,7 @@ Atom = (
     | DiscreteGaussian
     | KNorm
     | TotalResidual
+    | RandomScale
     | Laplace
     | Gaussian
     | Approximate
@@ -69,6 +71,7 @@ EVERY_KIND = frozenset(
         "discrete_gaussian",
         "knorm",
         "total_residual",
+        "random_scale",
         "laplace",
         "gaussian",
         "approximate",

@@ -27,10 +27,11 @@ from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import zcdp_rho
 from dprelease.privacy.accountants.zcdp import exact_sum
-from dprelease.privacy.event import DiscreteGaussian, Event, Gaussian, Parallel
+from dprelease.privacy.event import DiscreteGaussian, Event, Gaussian, Parallel, RandomScale
 from dprelease.privacy.theorems import single
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
 from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
+from dprelease.privacy.theorems.joint.random_scale import random_scale_near
 
 __all__ = ["Basic", "Draws", "Rough", "as_floats", "deltas_of_sum", "exp_of", "rough_single"]
 
@@ -315,6 +316,8 @@ def rough_single(atom: Atom, log_delta: float) -> float:
         return _integer(atom, log_delta)
     if isinstance(atom, DiscreteGaussian | Gaussian):
         return _gaussian(math.sqrt(atom.sensitivity.l2_squared) / float(atom.scale), log_delta)
+    if isinstance(atom, RandomScale):
+        return random_scale_near(atom, math.exp(max(log_delta, -650.0)))
     return float(single.epsilon(atom, min(exp_of(log_delta), Fraction(1))))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, combinations
 from math import ceil, floor, isqrt
-from typing import Literal
+from typing import Literal, Protocol
 
 from dprelease.privacy.accountants.base import (
     EVERY_KIND,
@@ -35,10 +37,13 @@ from dprelease.privacy.event import (
     Gaussian,
     Laplace,
     Parallel,
+    RandomScale,
     Sensitivity,
     TotalResidual,
 )
+from dprelease.privacy.theorems import single
 from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
+from dprelease.privacy.theorems.joint.random_scale import has_curve, random_scale_losses, random_scale_near
 from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.lattice import knorm_top
 from dprelease.privacy.theorems.loss_bound import ComposedLoss, rough_epsilon_of
@@ -59,6 +64,9 @@ class Pld(Accountant):
     - K-norm noise that moves by a norm of 1: its own three losses (``docs/proofs/tight-rho.md``, section 3);
     - a total with residuals where one row changes: its own two randomized responses, one of which is drawn; exactly,
       but that they are never taken for less than independent (``docs/proofs/total-residual.md``);
+    - noise of one random scale, where one row changes, alone: its certified curve; beside other draws the pair that
+      joins points of that curve (``docs/proofs/random-scale.md``). Of several rows Gaussian noise of its smallest
+      scale;
     - any other pure draw: randomized response (Kairouz, Oh and Viswanath 2015); with a delta of its own, that much on
       an infinite loss, as ``accountants.reveals`` takes it apart for the other accountants;
     - bounded range: the pair whose profile is the envelope of all of that range (``docs/proofs/bounded-range.md``);
@@ -110,7 +118,7 @@ class Pld(Accountant):
         """
         if isinstance(event, NearDraws) and (total := _near_total(event)) is not None:
             return rough_epsilon_of(total, delta)
-        return max(loss.rough_epsilon(delta) for loss in _losses(event))
+        return max(loss.rough_epsilon(delta) for loss in _losses(event, rough=True))
 
     def holds(self, claim: LossClaim) -> bool:
         """Not below the exact loss of all draws, by a transform of the verifier's own."""
@@ -135,23 +143,54 @@ def _near_total(event: NearDraws) -> Total | None:
     return total_of_floats(kind, event.scales, event.changes, event.counts)
 
 
-def _losses(event: Event | NearDraws) -> list[ComposedLoss]:
-    """The losses of which the largest curve bounds the event: one, unless the event is a single parallel one."""
+class _Curve(Protocol):
+    """What a loss says of itself."""
+
+    def delta(self, epsilon: Fraction) -> Fraction: ...
+
+    def epsilon(self, delta: Fraction) -> Fraction: ...
+
+    def rough_epsilon(self, delta: float) -> float: ...
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """The curve of one draw of noise of a random scale, of which there are only points beside other draws."""
+
+    draw: RandomScale
+
+    def delta(self, epsilon: Fraction) -> Fraction:
+        return single.delta(self.draw, epsilon)
+
+    def epsilon(self, delta: Fraction) -> Fraction:
+        return single.epsilon(self.draw, delta)
+
+    def rough_epsilon(self, delta: float) -> float:
+        return random_scale_near(self.draw, delta) if delta else math.inf
+
+
+def _losses(event: Event | NearDraws, *, rough: bool = False) -> Sequence[_Curve]:
+    """The losses of which the largest curve bounds the event: one, unless the event is a single parallel one.
+
+    A rough one is only near that: for searches.
+    """
     counted = taken("pld", event, Pld.takes)
     if len(counted) == 1:
         atom, n = next(iter(counted.items()))
         if isinstance(atom, Parallel) and n == 1:
             return _choices(atom)
-    return [_composed(counted)]
+        if isinstance(atom, RandomScale) and n == 1 and has_curve(atom):
+            return [_Alone(atom)]
+    return [_composed(counted, rough=rough)]
 
 
-def _composed(counted: Atoms) -> ComposedLoss:
+def _composed(counted: Atoms, *, rough: bool = False) -> ComposedLoss:
     """All draws as one loss; of those that move one cell in one known way, straight to their law."""
     parts: Counter[CellLaw] = Counter()
     others: list[tuple[ComposedLoss, int]] = []
     for atom, n in counted.items():
         if (part := _one_part(atom)) is None:
-            others.append((_dominating(atom), n))
+            others.append((_random_scale(atom, rough) if isinstance(atom, RandomScale) else _dominating(atom), n))
         else:
             parts[part] += n
     return ComposedLoss.of([(ComposedLoss(parts), 1), *others]) if others else ComposedLoss(parts)
@@ -177,6 +216,8 @@ def _dominating(atom: Atom) -> ComposedLoss:
         return ComposedLoss(squared=atom.sensitivity.l2_squared / atom.scale**2)
     if isinstance(atom, DiscreteGaussian):
         return _discrete_gaussian(atom)
+    if isinstance(atom, RandomScale):
+        return _random_scale(atom, rough=False)
     if isinstance(atom, Parallel):
         return _beside_others(atom)
     if isinstance(atom, DiscreteLaplace | Laplace):
@@ -199,6 +240,25 @@ def _dominating(atom: Atom) -> ComposedLoss:
     if size is None:
         raise unsupported("pld", atom)
     return ComposedLoss(Counter({CellLaw("response", size): 1} if size else {}), failures=failures)
+
+
+def _random_scale(atom: RandomScale, rough: bool) -> ComposedLoss:
+    """Of one row the losses of its own curve; of several discrete Gaussian noise of the smallest scale.
+
+    Told the scale, none is worse than that. All figures of ``curves.collapse`` fall as the scale grows, so that those
+    of the smallest one hold for a mixture.
+    """
+    if not atom.rows:
+        return ComposedLoss()
+    if has_curve(atom):
+        found = random_scale_losses(atom, rough=rough)
+        part = CellLaw("listed", found.step, len(found.masses) // 2, listed=found.masses)
+        return ComposedLoss(Counter({part: 1}), failures=((found.beyond, 1),))
+    steps = atom.rows * RandomScale.GRAIN
+    scale = atom.scale * min(atom.stretches) * RandomScale.GRAIN
+    farthest = ceil(steps * max(Fraction(1), atom.total))
+    bundle = (scale, steps**2 * atom.length_squared, atom.rows * (atom.dimension + 1), farthest, 1)
+    return ComposedLoss(bundles=(bundle,))
 
 
 def _discrete_gaussian(atom: DiscreteGaussian) -> ComposedLoss:

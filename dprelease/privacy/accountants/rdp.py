@@ -33,6 +33,7 @@ from dprelease.privacy.event import (
     Gaussian,
     Laplace,
     Parallel,
+    RandomScale,
     TotalResidual,
 )
 from dprelease.privacy.rounding import log_of
@@ -86,7 +87,7 @@ def _curve(counted: Atoms) -> Curve:
     pairs: Counter[tuple[Fraction, Fraction, Fraction]] = Counter()
     worst: list[Worst] = []
     for atom, n in counted.items():
-        if isinstance(atom, DiscreteGaussian | Gaussian | Concentrated):
+        if isinstance(atom, DiscreteGaussian | Gaussian | RandomScale | Concentrated):
             slopes.append(n * zcdp_rho(atom))
         elif isinstance(atom, DiscreteLaplace | Laplace):
             choices = _laplace(atom)
@@ -215,7 +216,7 @@ class Rdp(Accountant):
             others = many.total(many.epsilons), many.total(many.rhos)
             return _rough_epsilon(others, delta, (lambda: _near_curve(many)) if is_laplace else None)
         found = peeled(taken("rdp", event))
-        gaussian_alone = all(isinstance(atom, DiscreteGaussian | Gaussian | Concentrated) for atom in found.atoms)
+        gaussian_alone = all(isinstance(atom, DiscreteGaussian | Gaussian | RandomScale | Concentrated) for atom in found.atoms)
         curve = None if gaussian_alone else lambda: _curve(found.atoms)
         return _rough_epsilon(_rough_others(found.atoms), found.rough_slack(delta), curve)
 

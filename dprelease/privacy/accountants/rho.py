@@ -20,9 +20,11 @@ from dprelease.privacy.event import (
     KNorm,
     Laplace,
     Parallel,
+    RandomScale,
     TotalResidual,
 )
 from dprelease.privacy.theorems.concentrated import laplace_rho, response_rho, rough_laplace_rho, triple_rho
+from dprelease.privacy.theorems.joint.random_scale import random_scale_rho
 from dprelease.privacy.theorems.joint.total_residual import total_residual_rho
 from dprelease.privacy.theorems.lattice import knorm_top
 
@@ -55,7 +57,8 @@ def zcdp_rho(atom: Atom) -> Fraction:
     Gaussian noise: squared L2 sensitivity / (2 scale^2) (Canonne, Kamath and Steinke 2020, Theorem 14), exact. The
     mean losses of docs/proofs/tight-rho.md, rounded up in their 30th digit: discrete Laplace noise, cell by cell;
     K-norm noise that moves by a norm of 1; every other pure draw as randomized response. A total with residuals: its
-    mean loss, too (docs/proofs/total-residual.md). Bounded range: epsilon^2 / 8 (Cesar and Rogers 2021). All add up
+    mean loss, too (docs/proofs/total-residual.md). Noise of one random scale: as of the smallest scale
+    (docs/proofs/random-scale.md). Bounded range: epsilon^2 / 8 (Cesar and Rogers 2021). All add up
     also where a draw is chosen after the answers of those before it, its rho being fixed (Bun and Steinke 2016, Lemma
     1.7).
     """
@@ -93,6 +96,8 @@ def plain_rho(atom: Atom) -> Fraction:
         return atom.sensitivity.l2_squared / (2 * atom.scale * atom.scale)  # type: ignore[union-attr]  # these have both
     if isinstance(atom, TotalResidual):
         return total_residual_rho(atom)
+    if isinstance(atom, RandomScale):
+        return random_scale_rho(atom)
     if isinstance(atom, Concentrated):
         return atom.rho
     if isinstance(atom, BoundedRange):

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import numpy as np
 
-__all__ = ["ULP", "Bell", "Family", "Pair", "Ramp", "Response", "Smooth", "Staircase", "Triple", "cis"]
+__all__ = ["ULP", "Bell", "Family", "LossList", "Pair", "Ramp", "Response", "Smooth", "Staircase", "Triple", "cis"]
 
 Array = Any  # numpy arrays of float64 or complex128
 
@@ -133,6 +133,33 @@ class Triple(_Summed):
     def slack(self, theta: float) -> tuple[Array, Array]:
         """A few units of 1 over a sum that is at least 1/4, and the phases ``size omega`` and twice that."""
         return 96 * ULP + 0 * self.size, 24 * ULP * self.size
+
+
+@dataclass(frozen=True)
+class LossList(_Summed):
+    """Losses ``top``, ``top - step``, ``top - 2 step``, ... with the masses of a row of ``masses``."""
+
+    top: Array
+    step: Array
+    masses: Array
+
+    def _sum(self, theta: float, omega: Array) -> Array:
+        below = np.multiply.outer(self.step, np.arange(self.masses.shape[1]))
+        found = np.empty((len(self.step), len(omega)), dtype=np.complex128)
+        for row, far in enumerate(below):
+            tilted = self.masses[row] * np.exp(-theta * far)
+            kept = tilted > 0
+            found[row] = cis(np.multiply.outer(-omega, far[kept])) @ tilted[kept]
+        return found
+
+    def log_moment(self, theta: float) -> Array:
+        """The log of the sum of the tilted masses."""
+        return np.log(self._sum(theta, np.zeros(1))[:, 0].real)
+
+    def slack(self, theta: float) -> tuple[Array, Array]:
+        """A few units for each mass and each addition, relative to their sum; phases up to the length of the list."""
+        number = self.masses.shape[1]
+        return (64 + number) * ULP + 0 * self.top, 12 * ULP * number * self.step
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from dprelease.privacy.event import (
     Gaussian,
     KNorm,
     Laplace,
+    RandomScale,
     Sensitivity,
     TotalResidual,
 )
@@ -30,6 +31,7 @@ from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.theorems import bounded_range, collapse, gaussian, lattice
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon
 from dprelease.privacy.theorems.inverse import SMALLEST, as_delta, certified
+from dprelease.privacy.theorems.joint.random_scale import random_scale_delta, random_scale_guess
 from dprelease.privacy.theorems.joint.total_residual import (
     total_residual_delta,
     total_residual_guess,
@@ -59,9 +61,9 @@ def delta(atom: Event, epsilon: Fraction) -> Fraction:
     Which theorem: `curves.lattice` (integer noise on one cell), `continuous_laplace_delta`, `curves.gaussian` (any
     number of cells, by the L2 sensitivity), `curves.collapse` or zCDP (Canonne, Kamath and Steinke 2020, Proposition
     12) for a discrete Gaussian on several cells (where their changes are known by norms alone, too), `bounded_range`,
-    `joint.total_residual` for its own draw, the three losses of K-norm noise (`lattice.knorm_top`), randomized
-    response for everything else that is pure. A larger change of a cell never lowers a curve, so the worst-case shifts
-    suffice; with several, the largest delta counts.
+    `joint.total_residual` and `joint.random_scale` for their own draws, the three losses of K-norm noise
+    (`lattice.knorm_top`), randomized response for everything else that is pure. A larger change of a cell never lowers
+    a curve, so the worst-case shifts suffice; with several, the largest delta counts.
 
     Args:
         atom: One draw.
@@ -156,6 +158,8 @@ def _delta(atom: Event, epsilon: Fraction) -> Fraction:
             return response_delta(pure or Fraction(0), epsilon)
         case TotalResidual():
             return total_residual_delta(atom, epsilon)
+        case RandomScale():
+            return random_scale_delta(atom, epsilon)
         case Approximate():
             return min(Fraction(1), atom.delta + (1 - atom.delta) * response_delta(atom.epsilon, epsilon))
         case Gaussian():
@@ -200,6 +204,8 @@ def _guess(atom: Event, delta: Fraction) -> Fraction:
             return response_epsilon(_pure(atom) or Fraction(0), delta)
         case TotalResidual():
             return total_residual_guess(atom, delta)
+        case RandomScale():
+            return random_scale_guess(atom, delta)
         case Approximate():
             return response_epsilon(atom.epsilon, (delta - atom.delta) / (1 - atom.delta))
         case Gaussian():
@@ -317,6 +323,8 @@ def _pure(atom: Event) -> Fraction | None:
         case Approximate() if atom.delta == 0:
             return atom.epsilon
         case Gaussian() | DiscreteGaussian() if atom.sensitivity.l2_squared == 0:
+            return Fraction(0)
+        case RandomScale() if atom.rows == 0:
             return Fraction(0)
         case Concentrated() if atom.rho == 0:
             return Fraction(0)

@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dprelease.privacy.theorems.loss_laws import Bell, Family, Pair, Ramp, Response, Smooth, Staircase, Triple
+from dprelease.privacy.theorems.loss_laws import Bell, Family, LossList, Pair, Ramp, Response, Smooth, Staircase, Triple
 
 __all__ = ["CellLaw", "Total", "total_of", "total_of_floats"]
 
 Array = Any  # numpy arrays of float64
-Kind = Literal["response", "triple", "staircase", "smooth", "bell", "ramp", "pair"]
+Kind = Literal["response", "triple", "staircase", "smooth", "bell", "ramp", "pair", "listed"]
 
 
 class CellLaw(NamedTuple):
@@ -29,12 +29,14 @@ class CellLaw(NamedTuple):
         kind: ``response`` (pure; size in ``value``), ``triple`` (K-norm; size in ``value``), ``smooth`` (continuous
             Laplace; size in ``value``), ``ramp`` (bounded range; size in ``value``), ``staircase`` (discrete
             Laplace; scale in ``value``), ``bell`` (discrete Gaussian; scale in ``value``) or ``pair`` (one of two
-            randomized responses; the larger size in ``value``).
+            randomized responses; the larger size in ``value``) or ``listed`` (losses from ``shift`` times ``value``
+            downwards, ``value`` apart).
         value: The size or the scale.
         shift: Whole steps that the coordinate moves; 1 where the size is in ``value``.
         mass: Of a ``triple`` the chance of its largest loss; else 0.
         small: Of a pair the smaller size, at most ``value``.
         alike: Of a pair the probability of the larger one.
+        listed: The masses of listed losses, from the largest loss on.
     """
 
     kind: Kind
@@ -43,6 +45,7 @@ class CellLaw(NamedTuple):
     mass: Fraction | int = 0
     small: Fraction | int = 0
     alike: Fraction | int = 1
+    listed: tuple[float, ...] = ()
 
     def __hash__(self) -> int:
         """Of what tells most laws apart: a rational is slow to hash, and its two numbers are not."""
@@ -53,12 +56,14 @@ class CellLaw(NamedTuple):
         """The largest loss; for ``bell``, which has none, the mean loss."""
         if self.kind == "staircase":
             return self.shift / self.value
+        if self.kind == "listed":
+            return self.shift * self.value
         return self.value if self.kind != "bell" else Fraction(self.shift**2) / (2 * self.value**2)
 
     @property
     def step(self) -> Fraction | None:
         """All losses are ``top`` plus a multiple of this; None if the law is continuous."""
-        if self.kind in ("response", "triple"):
+        if self.kind in ("response", "triple", "listed"):
             return self.value * (2 if self.kind == "response" else 1)
         if self.kind == "staircase":
             return 2 / self.value
@@ -114,6 +119,8 @@ class Total:
 
 def _span(family: Family) -> float:
     """A loss that one draw of the family exceeds rarely or never."""
+    if isinstance(family, LossList):
+        return float(family.top.max())
     if isinstance(family, Response | Triple | Smooth | Ramp | Pair):
         return float(family.size.max())
     if isinstance(family, Staircase):
@@ -149,11 +156,12 @@ def total_of(parts: Counter[CellLaw], squared: Fraction = Fraction(0)) -> Total:
     )
 
 
-def _order(item: tuple[CellLaw, int]) -> tuple[str, float, int, int, int, float, float, float]:
+def _order(item: tuple[CellLaw, int]) -> tuple[str, float, int, int, int, float, float, float, tuple[float, ...]]:
     """A total order that compares floats first: fractions compare slowly. A mass is a float itself."""
     part = item[0]
     exact = part.value.numerator, part.value.denominator
-    return part.kind, float(part.value), part.shift, *exact, float(part.mass), float(part.small), float(part.alike)
+    known = float(part.mass), float(part.small), float(part.alike), part.listed
+    return part.kind, float(part.value), part.shift, *exact, *known
 
 
 _FINE = 200  # binary digits of a reference loss
@@ -168,6 +176,8 @@ def _dyadic_top(kind: Kind, above: int, below: int, shift: int, n: int) -> int:
         above, below = (shift * below) ** 2, 2 * above * above
     elif kind == "staircase":
         above, below = shift * below, above
+    elif kind == "listed":
+        above = shift * above
     return -(-(n * above << _FINE) // below)
 
 
@@ -204,6 +214,10 @@ def _family(members: list[tuple[CellLaw, int]]) -> Family:
     kind = members[0][0].kind
     if kind == "bell":
         return Bell(counts, values, shifts)
+    if kind == "listed":
+        longest = max(len(part.listed) for part, _ in members)
+        rows = [part.listed + (0.0,) * (longest - len(part.listed)) for part, _ in members]
+        return LossList(counts, np.array([float(part.top) for part, _ in members]), values, np.array(rows))
     if kind == "triple":
         return Triple(counts, values, np.array([float(part.mass) for part, _ in members]))
     if kind == "pair":

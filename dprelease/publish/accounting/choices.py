@@ -25,6 +25,11 @@ _WORDS = {  # by mechanism: the noise, how a loss follows from sensitivity and s
     "linf_knorm": ("K-norm (largest change)", "ε = gauge / scale", "K-norm noise"),
     "tables_knorm": ("K-norm (tables)", "ε = gauge / scale", "K-norm noise on tables"),
     "total_residual": ("total and residuals", "ε = gauge / scale", "noise on a total and residuals"),
+    "random_scale": (
+        "Gaussian of a random scale",
+        "ε = what the table of scales gives at δ",
+        "Gaussian noise of a random scale",
+    ),
     "exponential_quantile": ("exponential mechanism", *_CHOICE),
     "exponential_top_k": ("exponential mechanism", *_CHOICE),
     "laplace_threshold": ("discrete Laplace, threshold", "ε = L1 / scale and δ", f"{_SELECTION} with Laplace noise"),
@@ -141,7 +146,7 @@ def laws_of_loss(plan: ReleasePlan) -> str:
 
 def joins(plan: ReleasePlan) -> bool:
     """Whether a draw hides several numbers of a cell together, in a norm of their own."""
-    return any(step.joined and step.mechanism != "total_residual" for step in plan.steps)
+    return any(step.joined and step.mechanism not in ("total_residual", "random_scale") for step in plan.steps)
 
 
 def joins_by_total(plan: ReleasePlan) -> bool:
