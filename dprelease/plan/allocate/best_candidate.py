@@ -70,6 +70,12 @@ class _Option:
         """Whether it is of a later kind, which is listed where it is taken: plans that go without keep their bytes."""
         return self.domain.candidate.form.residuals
 
+    @cached_property
+    def centres(self) -> bool:
+        """Whether it centres counts with a condition: of a later kind, too, and also listed where it has less noise."""
+        drawn = (part for draft in self.domain.lowered.drafts for part in draft.parts)
+        return any(part.kind == "balance" and part.where is not None for part in drawn)
+
     @property
     def worth(self) -> float:
         """The score, with margins that are known by bounds only as so much more noise."""
@@ -181,6 +187,7 @@ def choose(
         for option in sorted(options, key=lambda option: option.score)
         if option is not chosen
         and (chosen.residuals or not option.residuals)
+        and (chosen.centres or not option.centres or option.score < chosen.score)
         # Beside Gaussian noise of a workload, discrete Laplace noise is named where it would be less.
         and not (option.tables_alone and not chosen.tables_alone and option.score > chosen.score)
     )

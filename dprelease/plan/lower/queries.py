@@ -175,9 +175,10 @@ class Lowering:
         for keys in self._joined(needs, forms):
             grouping, counted = self._in_one(keys)
             parts = list(dict.fromkeys(counted))  # two queries can count the same rows in other words
+            part_of = {quantity: part for part, quantity in enumerate(parts)}
             residuals = forms.get(self.groups[keys[0][0]].domain, Form()).residuals
             draft = self._draft(keys, grouping, parts, needs, names, residuals=residuals)
-            for key, part in zip(keys, map(parts.index, counted), strict=True):
+            for key, part in zip(keys, map(part_of.__getitem__, counted), strict=True):
                 for asked, place in needs[key]:
                     feed = (len(drafts), Feed(step=draft.id, part=part), key[1])
                     feeds.setdefault((asked.query, asked.label), {})[place] = feed

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
 
@@ -184,12 +184,15 @@ def _fed_by(found: Fed, measures: Sequence[Measure], query: PlannedQuery, table:
     if not measures:
         return not found
     first, *others = measures
+
+    def fed(form: Sequence[Quantity], fits: Callable[[Fed, Sequence[Quantity], PlannedQuery, Table], bool]) -> bool:
+        head, rest = found[: len(form)], found[len(form) :]
+        return fits(head, form, query, table) and _fed_by(rest, others, query, table)
+
+    if any(fed(form, _of_its_rows) for form in first.alternatives(table)):
+        return True
     narrowed = first.model_copy(update={"where": _and(query.where, first.where, table)})
-    return any(
-        fits(found[: len(form)], form, query, table) and _fed_by(found[len(form) :], others, query, table)
-        for fits, forms in ((_of_its_rows, first.alternatives(table)), (_centred, narrowed.alternatives(table)))
-        for form in forms
-    )
+    return any(fed(form, _centred) for form in narrowed.alternatives(table))
 
 
 def _of_its_rows(found: Fed, form: Sequence[Quantity], query: PlannedQuery, table: Table) -> bool:
@@ -215,8 +218,11 @@ def _centred(found: Fed, form: Sequence[Quantity], query: PlannedQuery, table: T
 
 
 def _and(first: str | None, second: str | None, table: Table) -> str | None:
-    said = [f"({each})" for each in (first, second) if each is not None]
-    return parse(" AND ".join(said), {column.name: column.type for column in table.columns}).text if said else None
+    said = [each for each in (first, second) if each is not None]
+    if len(said) < 2:
+        return said[0] if said else None
+    both = " AND ".join(f"({each})" for each in said)
+    return parse(both, {column.name: column.type for column in table.columns}).text
 
 
 def _check_goals(plan: ReleasePlan) -> None:
