@@ -143,7 +143,8 @@ def spec(form: str, k: int, epsilon: str, delta: str) -> str:
 
 
 def planned(form: str, k: int, epsilon: str, delta: str, composition: str) -> ReleasePlan:
-    terms = account(composition=composition, epsilon="1000", delta="1e-5")  # type: ignore[arg-type] # one of a few
+    order = "8" if composition == "rdp" else None
+    terms = account(composition=composition, epsilon="1000", delta="1e-5", order=order)  # type: ignore[arg-type]
     return planned_anew(spec(form, k, epsilon, delta), None, [terms])
 
 
