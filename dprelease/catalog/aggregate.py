@@ -17,15 +17,17 @@ __all__ = ["BoundedAggregate", "Grouping", "Quantity", "cells_of", "left_out_of"
 class Quantity(Value):
     """What one row contributes to its cell, as an integer; or what a cell's rows are, where noise has another form.
 
-    ``rows`` contributes 1; ``nonnull`` contributes 1 where ``column`` is not null; ``balance`` contributes 1 where
-    ``column`` is not null and -1 where it is; ``sum`` contributes ``clip(round(value / step), low, high) - centre``
+    ``rows`` contributes 1; ``nonnull`` contributes 1 where ``column`` is not null; ``balance`` contributes 1 where a
+    row counts, by ``where`` and with a value in ``column`` if that is given, and -1 where it does not; ``sum``
+    contributes ``clip(round(value / step), low, high) - centre``
     where ``column`` is not null; ``square`` contributes that number squared, divided by ``grain`` (halves upward) and
     less ``offset``, where ``column`` is not null. Where nothing is said, a row contributes 0. Rounding to steps comes
     before clipping, so that no contribution of a sum leaves ``[low - centre, high - centre]``; there halves round
     away from zero.
 
     With ``per`` ``unit_cell`` all rows of one unit in one cell are one contribution: the sum of their grid values,
-    clipped once; ``nonnull`` is then a unit with at least one value. Two kinds are no sums of rows: ``units`` is the
+    clipped once; ``nonnull`` is then a unit with at least one value, and ``balance`` is 1 for a unit with at least one
+    row that counts and -1 for one without. Two kinds are no sums of rows: ``units`` is the
     number of different units in the cell, ``distinct`` that of different values of ``column``. ``quantile`` is the
     cell's multiset of clipped grid values, of which noise chooses one grid value.
 
@@ -38,7 +40,8 @@ class Quantity(Value):
         centre: What is subtracted from every clipped value, in steps.
         grain: The grid of a square, in squared steps.
         offset: What is subtracted from every square, in grains; half of the largest halves the sensitivity.
-        where: The rows that count, as the canonical text of an expression; None: all.
+        where: The rows that count, as the canonical text of an expression; None: all. Of a balance those that do not
+            are looked at as well: it is twice the number of those that count, less the number of all.
         per: What is clipped: each row's value, or the sum of a unit's rows in the cell.
         at: For a quantile: which one, from 0 to 1.
     """

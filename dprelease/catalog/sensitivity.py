@@ -149,7 +149,7 @@ def _least(*bounds: int | None) -> int | None:
 
 def _counted(limits: Limits, quantity: Quantity) -> tuple[int, int, int, int | None]:
     """Groups, contributions per cell, contributions in all, cells; what a unit has in a cell may count once."""
-    summed = quantity.per == "unit_cell" and quantity.kind in ("nonnull", "sum", "square")
+    summed = quantity.per == "unit_cell" and quantity.kind in ("nonnull", "balance", "sum", "square")
     if summed or quantity.kind == "units":
         return limits.groups, 1, limits.groups, limits.cells
     if limits.rows_per_group is None or limits.rows is None:

@@ -164,6 +164,11 @@ class Measure(Value):
         return ()
 
     @property
+    def made_of(self) -> tuple[Measure, ...]:
+        """The measures whose quantities it takes, one after the other: itself, or those of ``others`` spelled out."""
+        return (self,)
+
+    @property
     def counted(self) -> str | None:
         """What it counts one by one: ``rows``, ``units``, or the column whose values it counts; None: it does not."""
         return None

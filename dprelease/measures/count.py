@@ -72,12 +72,12 @@ class Count(_Counting):
     ``rows`` counts rows, ``units`` counts the different units among them (the same where every row is a unit), a
     column counts its non-null values.
 
-    A column can also be counted as half the sum of two numbers: how many more values than nulls there are, and how
-    many rows. Every row moves the first by exactly 1, whatever it holds, so k columns cost what one vector of
-    length sqrt(k) does, and the rows are drawn once for all of them. It is the correlated Gaussian mechanism
-    (Lebeda 2024, arXiv 2408.06853; Joseph and Yu 2024, arXiv 2309.15790) as integer queries: with the best split
-    every count has standard deviation (1 + sqrt(k)) / (2 mu) instead of sqrt(k) / mu. Such a count may end in a half.
-    A count with a ``where`` of its own has no such rows to share, and is not offered in that form.
+    All but the number of all rows can also be told as half the sum of two numbers: how many more of the rows count
+    than do not (its balance), and how many rows there are. Every row moves the first by exactly 1, whatever it holds,
+    so k counts cost what one vector of length sqrt(k) does, and the rows are drawn once for all of them. It is the
+    correlated Gaussian mechanism (Lebeda 2024, arXiv 2408.06853; Joseph and Yu 2024, arXiv 2309.15790) as integer
+    queries: with the best split every count has standard deviation (1 + sqrt(k)) / (2 mu) instead of sqrt(k) / mu. Such
+    a count may end in a half.
     """
 
     kind: ClassVar[str] = "count"
@@ -86,8 +86,8 @@ class Count(_Counting):
     words: ClassVar[tuple[str, ...]] = ("rows", "units")
     direct: ClassVar[bool] = True
     joined: ClassVar[str] = (
-        "Half the sum of two noisy numbers, the rows and by how many those with a value outnumber those without, "
-        "so that it may end in a half: {}."
+        "Half the sum of two noisy numbers, of all rows and of those that count less those that do not, so that it may "
+        "end in a half: {}."
     )
     other_form: ClassVar[Literal["centred"]] = "centred"
     count: str
@@ -119,11 +119,9 @@ class Count(_Counting):
         return (Quantity(kind="nonnull", column=self.count, where=self.where),)
 
     def alternatives(self, table: Table) -> tuple[tuple[Quantity, ...], ...]:
-        """For a column also (values less nulls, rows)."""
-        plain = self.quantities(table)
-        if plain[0].kind != "nonnull" or self.where is not None:
-            return (plain,)
-        return (plain, (Quantity(kind="balance", column=self.count), Quantity(kind="rows")))
+        """But for the number of all rows or units also (those that count less those that do not, all)."""
+        (plain,) = self.quantities(table)
+        return ((plain,),) if plain.column is None and plain.where is None else ((plain,), _centred(plain))
 
 
 class CountDistinct(_Counting):
@@ -144,6 +142,13 @@ class CountDistinct(_Counting):
     def quantities(self, table: Table) -> tuple[Quantity, ...]:
         """One: the different non-null values of the column."""
         return (Quantity(kind="distinct", column=self.count_distinct, where=self.where),)
+
+
+def _centred(plain: Quantity) -> tuple[Quantity, Quantity]:
+    """The balance of a count, and all rows or units of the cell: it is half of their sum."""
+    units = plain.kind == "units"
+    balance = Quantity(kind="balance", column=plain.column, where=plain.where, per="unit_cell" if units else "row")
+    return balance, Quantity(kind="units" if units else "rows")
 
 
 def _accuracy(laws: Sequence[Law], confidence: Fraction) -> Expected:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -77,17 +78,26 @@ class SumLaw:
         first, second = self.first, self.second
         if not isinstance(first, _Known) or not isinstance(second, _Known):
             return enough
-        reach = second.margin(1 - alpha / 10**6)
-        points = np.unique(np.linspace(-reach - 1, reach, _POINTS + 1).round())
-        beyond = _survival(second, points).most
-        low, high = -1, enough
-        while high - low > max(1, enough >> 20):
-            middle = (low + high) // 2
+        points, beyond = _grid(second, alpha)
+        low, high, within = -1, enough, max(1, enough >> 20)
+        middle, step = round(NormalDist().inv_cdf(1 - float(alpha) / 2) * math.sqrt(self.variance)), 1
+        while high - low > within:
+            if within > 1 or not low < middle < high:
+                middle = (low + high) // 2
             if 2 * _above(first, weight, middle, points, beyond) <= float(alpha) * (1 - _PAD):
-                high = middle
+                high, middle = middle, middle - step  # the guess is near: first one number after the other
             else:
-                low = middle
+                low, middle = middle, middle + step
+            step *= 2
         return high
+
+
+@lru_cache(maxsize=64)
+def _grid(second: _Known, alpha: Fraction) -> tuple[Floats, Floats]:
+    """Points over all but a millionth of alpha of a draw, and bounds of P(Y > y) at each."""
+    reach = second.margin(1 - alpha / 10**6)
+    points = np.unique(np.linspace(-reach - 1, reach, _POINTS + 1).round())
+    return points, _survival(second, points).most
 
 
 def _above(first: _Known, weight: int, m: int, points: Floats, beyond: Floats) -> float:

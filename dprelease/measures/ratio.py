@@ -61,6 +61,11 @@ class PlannedRatio(Measure, GrownValue):
         return self.ratio
 
     @property
+    def made_of(self) -> tuple[Measure, ...]:
+        """What the two measures are."""
+        return self.of
+
+    @property
     def adds_rows(self) -> bool:
         """It measures nothing of its own."""
         return False

@@ -186,7 +186,10 @@ def boxed(table: Table, quantity: Quantity, inside: Sequence[Sequence[Row]]) -> 
         ]
         columns = [np.array([entry[part] for entry in entries], dtype=np.int64) for part in range(3)]
         return ExactHistogram(len(inside), *columns)
-    return Exact(np.array([max(-MOST, min(MOST, total(table, quantity, rows))) for rows in counted], dtype=np.int64))
+    totals = [total(table, quantity, rows) for rows in counted]
+    if quantity.kind == "balance":
+        totals = [balance(quantity, of, rows) for of, rows in zip(counted, inside, strict=True)]
+    return Exact(np.array([max(-MOST, min(MOST, each)) for each in totals], dtype=np.int64))
 
 
 def with_value(rows: Sequence[Row], quantity: Quantity) -> list[Row]:
@@ -200,9 +203,9 @@ def total(table: Table, quantity: Quantity, rows: Sequence[Row]) -> int:
         return len(rows)
     if quantity.kind == "units":
         return len({row.unit for row in rows})
-    valued = with_value(rows, quantity)
     if quantity.kind == "balance":
-        return len(valued) - (len(rows) - len(valued))
+        return 0  # of all rows of the cell, by :func:`balance`
+    valued = with_value(rows, quantity)
     if quantity.kind == "distinct":
         return len({row.values[str(quantity.column)] for row in valued})
     if quantity.per == "unit_cell":
@@ -210,6 +213,15 @@ def total(table: Table, quantity: Quantity, rows: Sequence[Row]) -> int:
     if quantity.kind == "nonnull":
         return len(valued)
     return sum(part(quantity, clipped(table, quantity, row)) for row in valued)
+
+
+def balance(quantity: Quantity, counted: Sequence[Row], inside: Sequence[Row]) -> int:
+    """One up for every row (or unit) that counts, one down for every other one in the cell."""
+    which = counted if quantity.column is None else with_value(counted, quantity)
+    if quantity.per == "unit_cell":
+        units = {row.unit for row in which}
+        return sum(1 if unit in units else -1 for unit in {row.unit for row in inside})
+    return len(which) - (len(inside) - len(which))
 
 
 def unit_total(table: Table, quantity: Quantity, valued: Sequence[Row]) -> int:

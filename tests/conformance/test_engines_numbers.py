@@ -80,6 +80,8 @@ def test_a_balance_is_one_for_every_value_and_minus_one_for_every_null(kind: str
     engine = ENGINES[kind](tmp_path, {})
     balance, rows, nonnull = answers(engine, PEOPLE, BY, asked)
     assert (balance, rows, nonnull) == ([-1, 0, 0, 2], [3, 0, 0, 2], [1, 0, 0, 2])
+    assert answers(engine, PEOPLE, BY, [Quantity(kind="balance", where="pay > 0")]) == [[-1, 0, 0, 0]]
+    assert answers(engine, PEOPLE, BY, [Quantity(kind="balance", column="pay", where="pay > 5")]) == [[-3, 0, 0, 0]]
     (tmp_path / "people.csv").write_bytes(HEAD)
     engine.close()
     engine = ENGINES[kind](tmp_path, {})

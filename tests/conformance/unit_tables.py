@@ -136,6 +136,8 @@ def quantities() -> list[Quantity]:
         Quantity(kind="nonnull", column="amount", **cell),
         Quantity(kind="balance", column="amount"),
         Quantity(kind="balance", column="amount", **late),
+        Quantity(kind="balance", **late),
+        Quantity(kind="balance", **late, **cell),
         *(Quantity(kind="distinct", column=name) for name in ("page", "seconds", "amount", "day", "adult")),
         Quantity(kind="distinct", column="page", **late),
         Quantity(kind="sum", **whole),

@@ -75,8 +75,6 @@ def part(quantity: Quantity, value: int | None) -> int:
     """What one value (of a row, or of all of a unit's rows in a cell) contributes, straight from the definition."""
     if quantity.kind in ("rows", "units"):
         return 1
-    if quantity.kind == "balance":
-        return -1 if value is None else 1
     if value is None:
         return 0
     if quantity.kind == "nonnull":
@@ -93,7 +91,9 @@ def totals(quantity: Quantity, rows: tuple[Row, ...], cells: int) -> Change:
     found = []
     for cell in range(cells):
         values = [value for place, value, counts in rows if place == cell and counts]
-        if quantity.kind == "units":
+        if quantity.kind == "balance":
+            found.append(_balance(quantity, [row for row in rows if row[0] == cell]))
+        elif quantity.kind == "units":
             found.append(1 if values else 0)
         elif quantity.per == "unit_cell":
             known = [value for value in values if value is not None]
@@ -101,6 +101,12 @@ def totals(quantity: Quantity, rows: tuple[Row, ...], cells: int) -> Change:
         else:
             found.append(sum(part(quantity, value) for value in values))
     return tuple(found)
+
+
+def _balance(quantity: Quantity, rows: list[Row]) -> int:
+    """Of one unit in one cell: rows that count less rows that do not; once for the unit with ``unit_cell``."""
+    signs = [1 if counts and (quantity.column is None or value is not None) else -1 for _, value, counts in rows]
+    return max(signs, default=0) if quantity.per == "unit_cell" else sum(signs)
 
 
 @lru_cache(maxsize=64)

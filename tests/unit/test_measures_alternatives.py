@@ -67,7 +67,8 @@ def test_a_condition_and_what_is_clipped_reach_every_quantity() -> None:
     for kind in PARTS:
         measure = measure_of(kind, "x", where="x > 3", clip_per="unit_cell")
         for form in measure.alternatives(many):
-            assert all("x > 3" in str(quantity.where) for quantity in form)
+            limited = form[:1] if form[0].kind == "balance" else form  # beside a balance stand all rows
+            assert all("x > 3" in str(quantity.where) for quantity in limited)
             assert {quantity.per for quantity in form} == {measure.per(many)}
             assert (measure.per(many) == "unit_cell") == ("clip_per" in type(measure).model_fields)
         assert {quantity.per for form in measure.alternatives(TABLE) for quantity in form} == {"row"}
@@ -103,6 +104,12 @@ def test_forms_of_counts_and_sums() -> None:
     rows, values = Quantity(kind="rows"), Quantity(kind="nonnull", column="x")
     assert Count(count="rows").alternatives(TABLE) == ((rows,),)
     assert Count(count="x").alternatives(TABLE) == ((values,), (Quantity(kind="balance", column="x"), rows))
+    old = Quantity(kind="balance", where="x > 3")
+    assert Count(count="rows", where="x > 3").alternatives(TABLE)[1] == (old, rows)
+    many = TABLE.model_copy(update={"unit_id": "who"})
+    assert Count(count="units").alternatives(many) == ((Quantity(kind="units"),),)
+    once = old.model_copy(update={"per": "unit_cell"})
+    assert Count(count="units", where="x > 3").alternatives(many)[1] == (once, Quantity(kind="units"))
     assert len(Sum(sum="even").alternatives(TABLE)) == 1
 
 
@@ -156,7 +163,7 @@ def total(quantity: Quantity, values: list[float | None]) -> int:
 
 def part(quantity: Quantity, value: float | None) -> int:
     if quantity.where is not None and not evaluate(parse(quantity.where, {"x": "decimal"}), {"x": value}):
-        return 0
+        return -1 if quantity.kind == "balance" else 0
     if quantity.kind == "rows":
         return 1
     if value is None:

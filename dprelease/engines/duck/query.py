@@ -84,17 +84,17 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
     """One quantity over a group, in 128 bits where it is a sum."""
     holds = _holds(rows, table, quantity)
     once = units and (quantity.per == "unit_cell" or quantity.kind == "units")
-    held = _times(rows.count() if holds is None else _number(holds), once)
+    if quantity.kind == "balance":
+        counting = quantity.model_copy(update={"kind": "rows" if quantity.column is None else "nonnull"})
+        return 2 * _total(rows, table, counting, units) - _times(rows.count(), once)
     if quantity.column is None:
-        return held
+        return _times(rows.count() if holds is None else _number(holds), once)
     value = rows[our_name(table, quantity.column)]
     if quantity.kind == "distinct":
         return value.nunique(where=holds)
     present = value.count() if holds is None else _number(value.notnull() & holds)
     if quantity.kind == "nonnull":
         return _times(present, once)
-    if quantity.kind == "balance":
-        return 2 * _times(present, once) - held
     taken = value.notnull() if holds is None else value.notnull() & holds
     if once:
         return _clipped_once(rows, table, quantity, taken, present)

@@ -72,6 +72,12 @@ class _Option:
         form = self.domain.candidate.form
         return form.residuals or form.random_scale
 
+    @cached_property
+    def centres(self) -> bool:
+        """Whether it centres counts with a condition: of a later kind, too, and also listed where it has less noise."""
+        drawn = (part for draft in self.domain.lowered.drafts for part in draft.parts)
+        return any(part.kind == "balance" and part.where is not None for part in drawn)
+
     @property
     def worth(self) -> float:
         """The score, with margins that are known by bounds only as so much more noise."""
@@ -184,6 +190,7 @@ def choose(
         for option in sorted(options, key=lambda option: option.score)
         if option is not chosen
         and (chosen.residuals or not option.residuals)
+        and (chosen.centres or not option.centres or option.score < chosen.score)
         # Beside Gaussian noise of a workload, discrete Laplace noise is named where it would be less.
         and not (option.tables_alone and not chosen.tables_alone and option.score > chosen.score)
     )

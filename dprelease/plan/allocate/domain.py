@@ -14,7 +14,8 @@ from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
 from dprelease.noise import Law
 from dprelease.plan.allocate.candidates import Candidate
-from dprelease.plan.allocate.shares import Allocation, error_of, even_split, score_of, shares_of
+from dprelease.plan.allocate.shared_draws import Division, divided
+from dprelease.plan.allocate.shares import Allocation, error_of, score_of, shares_of
 from dprelease.plan.allocate.targets import floor_of
 from dprelease.plan.document import Account
 from dprelease.plan.lower.queries import Lowered, Lowering
@@ -141,16 +142,16 @@ class Domain:
         return sorted({at for term in self.lowered.terms if term.query in wanted for at, _ in term.weights})
 
     @cached_property
-    def _split(self) -> dict[int, dict[int, Fraction]]:
+    def _split(self) -> Division:
         """How the budget of each query is divided over its steps."""
-        return {query: even_split(self.lowered, query, self.candidate) for query in self.queries}
+        return divided(self.lowered, self.queries, self.candidate)
 
     @cached_property
     def slopes(self) -> dict[int, Fraction]:
         """The part of the shared budget of each step; absent where nothing is shared out to it."""
-        shares = shares_of(self.lowered, self.candidate, self.queries, self._split, self.allocation)
+        shares = shares_of(self.lowered, self.candidate, self.queries, self._split.paid, self.allocation)
         slopes: dict[int, Fraction] = {}
-        for query, parts in self._split.items():
+        for query, parts in self._split.paid.items():
             for at, part in parts.items() if query in shares else ():
                 slopes[at] = slopes.get(at, Fraction(0)) + shares[query] * part
         return slopes
@@ -159,7 +160,7 @@ class Domain:
     def floors(self) -> dict[int, Fraction]:
         """The budget that a target needs of a step, whatever the shares are."""
         floors: dict[int, Fraction] = {}
-        for query, parts in self._split.items():
+        for query, parts in self._split.needed.items():
             if self.lowered.goals[query].targets:
                 confidence = self.planning.spec.publish.confidence
                 least = floor_of(self.lowered, query, self.candidate, parts, confidence)

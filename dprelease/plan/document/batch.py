@@ -124,7 +124,8 @@ def _shared(step: Measured, catalog: Catalog) -> tuple[Grouping, tuple[Quantity,
     """
     grouping = step.aggregate.grouping
     bounded = grouping.max_groups is not None or grouping.max_rows_per_group is not None
-    if grouping.where is None or grouping.private or grouping.complete or bounded:
+    differs = any(part.kind == "balance" for part in step.parts)  # a row of which its own ``where`` is false is in it
+    if grouping.where is None or grouping.private or grouping.complete or bounded or differs:
         return grouping, step.parts
     types = {column.name: column.type for column in catalog.tables[grouping.table].columns}
     try:

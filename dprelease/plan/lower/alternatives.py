@@ -14,8 +14,10 @@ from typing import Literal
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.measures import Measure
 
-__all__ = ["Asked", "Form", "Group", "WorkloadNoise", "forms_taken"]
+__all__ = ["Asked", "Form", "Group", "Place", "WorkloadNoise", "forms_taken"]
 
+Place = tuple[int, int]
+"""A quantity of a group: their places in ``Lowering.groups`` and in ``Lowering.quantities``."""
 
 WorkloadNoise = Literal["gaussian", "laplace", "knorm"]
 
@@ -26,8 +28,8 @@ class Form:
 
     Attributes:
         joint_sums: A sum comes from the centred sum and the count, where a mean or variance measures both.
-        centred_counts: Counts of columns come from "how many more have a value than not", and the rows: the
-            correlated Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
+        centred_counts: Counts come from "how many more of the rows count than do not", and all rows: the correlated
+            Gaussian mechanism of Lebeda 2024 (arXiv 2408.06853) as integer queries.
         knorm: The counts of the same cells are hidden together by one K-norm draw, those of several queries too.
         residuals: That draw is one of a total with residuals, where there are so many counts that it has less noise.
         random_scale: That draw is Gaussian noise of one secret scale, where there are so many counts that it can be
@@ -56,13 +58,13 @@ class Form:
 
 @dataclass(frozen=True)
 class Asked:
-    """One measure of one query, with every form of it; a quantity is its place in ``Lowering.quantities``."""
+    """One measure of one query, with every form of it."""
 
     query: int
     name: str
     label: str
     measure: Measure
-    forms: tuple[tuple[int, ...], ...]
+    forms: tuple[tuple[Place, ...], ...]
     count: int | None
 
 
@@ -71,42 +73,50 @@ class Group:
     """The measures over the same cells that may share steps: one grouping, one domain.
 
     A pinned query is a domain of its own, for its price is that of its own steps; all others are one.
+
+    Attributes:
+        domain: The domain.
+        grouping: The rows, and the cells that they fall into.
+        members: The measures; none where the group is only of a total that other groups share.
+        cells: Domain and cells, equal for groups whose counts can be drawn together whatever rows they look at.
+        counts: How many different counts the groups of these cells have.
     """
 
     domain: str
     grouping: Grouping
     members: tuple[Asked, ...]
+    cells: tuple[str, Grouping]
+    counts: int
 
 
-def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> list[tuple[int, ...]]:
+def forms_taken(group: Group, form: Form, quantities: Sequence[Quantity]) -> list[tuple[Place, ...]]:
     """The form of each member: the plain one, unless another is asked for and pays.
 
     A sum comes from other quantities where these are measured anyway. A quantile takes the count that its margin needs
-    wherever somebody asks for that count. Counts of columns are centred where the group has several counts; one that a
-    mean or variance needs anyway stays as it is. A ratio takes the forms that its two measures took, so that it draws
+    wherever somebody asks for that count. Counts are centred where the cells have several of them; one that a mean or
+    variance needs anyway stays as it is. A ratio takes the forms that its two measures took, so that it draws
     nothing of its own.
     """
-    plainly = Counter(quantity for asked in group.members for quantity in asked.forms[0])
+    plainly = Counter(place for asked in group.members for place in asked.forms[0])
     needed = {
         (quantities[quantity].column, quantities[quantity].where)
         for asked in group.members
         if asked.measure.other_form != "centred" and not asked.measure.others
-        for quantity in asked.forms[-1 if asked.measure.other_form == "offered" else 0]
+        for _, quantity in asked.forms[-1 if asked.measure.other_form == "offered" else 0]
         if quantities[quantity].kind == "nonnull"
     }
-    counts = len({asked.forms[0] for asked in group.members if asked.measure.other_form == "centred"})
-    centred = form.centred_counts and counts > 1
+    centred = form.centred_counts and group.counts > 1
     found = []
     for asked in group.members:
         own, chosen = Counter(asked.forms[0]), asked.forms[0]
         for other in asked.forms[1:]:
             if asked.measure.other_form == "centred":
-                first = quantities[asked.forms[0][0]]
+                first = quantities[asked.forms[0][0][1]]
                 better = centred and (first.column, first.where) not in needed
             elif asked.measure.other_form == "offered":
-                better = all(plainly[quantity] > 0 for quantity in other)
+                better = all(plainly[place] > 0 for place in other)
             else:
-                better = form.joint_sums and all(plainly[quantity] > own[quantity] for quantity in other)
+                better = form.joint_sums and all(plainly[place] > own[place] for place in other)
             chosen = other if better else chosen
         found.append(chosen)
     taken = {(asked.query, asked.label): form for asked, form in zip(group.members, found, strict=True)}

@@ -10,19 +10,19 @@ from functools import cached_property
 from itertools import pairwise
 
 from dprelease.catalog.aggregate import Grouping, Quantity
-from dprelease.catalog.expressions.expression import ExpressionError
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.document.invariant import Invariant
 from dprelease.plan.document.workload import Workload
-from dprelease.plan.lower.alternatives import Asked, Form, Group, WorkloadNoise, forms_taken
+from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken
+from dprelease.plan.lower.groups import Asking, grouped, over_all_rows
 from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
 from dprelease.plan.lower.unscaled import FEWEST_OF, UnscaledStep, additive, choice, joint, ranking, selection
 from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
-from dprelease.plan.resolve.grouping import both, expected_rows, goal_of, grouping_of, planned_measures
+from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 
@@ -89,7 +89,7 @@ class Lowered:
         return tuple(each.planned for each in self.asked if isinstance(each, LoweredWorkload))
 
 
-Needs = dict[tuple[int, int], list[tuple[Asked, int]]]  # (group, quantity) -> the measures that it feeds, and where
+Needs = dict[Place, list[tuple[Asked, int]]]  # the measures that a quantity feeds, and where
 Fed = dict[tuple[int, str], dict[int, tuple[int, Feed, int]]]  # (query, label) -> place -> (draft, feed, quantity)
 
 
@@ -110,8 +110,7 @@ class Lowering:
     @classmethod
     def of(cls, spec: ReleaseSpec, catalog: Catalog) -> Lowering:
         """Every form of every measure; equal quantities become one."""
-        places: dict[Quantity, int] = {}
-        members: dict[tuple[str, Grouping], list[Asked]] = {}
+        wanted: dict[tuple[str, Grouping], list[Asking]] = {}
         measures: dict[str, Mapping[str, Measure]] = {}
         groupings: dict[str, Grouping] = {}
         workloads: dict[str, Mapping[WorkloadNoise, LoweredWorkload]] = {}
@@ -134,25 +133,20 @@ class Lowering:
             domain = name if query.budget is not None else ""
             if query.top_k is not None:
                 continue
-            group = members.setdefault((domain, groupings[name]), [])
+            group = wanted.setdefault((domain, groupings[name]), [])
             for label, measure in measures[name].items():
-                forms = tuple(
-                    tuple(places.setdefault(quantity, len(places)) for quantity in form)
-                    for form in measure.alternatives(table)
-                )
-                count = expected_rows(query.expect, measures[name], label)
-                group.append(Asked(at, name, label, measure, forms, count))
-        groups = tuple(Group(*key, tuple(each)) for key, each in members.items())
-        return cls(spec, catalog, tuple(places), groups, measures, groupings, workloads, invariants, ranges)
+                group.append(Asking(at, name, label, measure, expected_rows(query.expect, measures[name], label)))
+        quantities, groups = grouped(wanted, catalog)
+        return cls(spec, catalog, quantities, groups, measures, groupings, workloads, invariants, ranges)
 
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
         found = []
-        for at, group in enumerate(self.groups):
+        for group in self.groups:
             if group.domain == domain:
-                needed = {quantity: None for chosen in forms_taken(group, form, self.quantities) for quantity in chosen}
-                counts = sum(self._counts(group, each) for each in needed) if form.knorm else 0
-                found.append((tuple(needed), self._cells[at] if counts else None, counts))
+                needed = {place: None for chosen in forms_taken(group, form, self.quantities) for place in chosen}
+                counts = sum(self._counts(group, each) for _, each in needed) if form.knorm else 0
+                found.append((tuple(needed), group.cells if counts else None, counts))
         joined = Counter[object]()
         for _, cells, counts in found:
             joined[cells] += counts
@@ -186,11 +180,11 @@ class Lowering:
 
     def _lower(self, forms: Mapping[str, Form]) -> Lowered:
         needs: Needs = {}
-        for at, group in enumerate(self.groups):
+        for group in self.groups:
             chosen_forms = forms_taken(group, forms.get(group.domain, Form()), self.quantities)
             for asked, chosen in zip(group.members, chosen_forms, strict=True):
-                for part, quantity in enumerate(chosen):
-                    needs.setdefault((at, quantity), []).append((asked, part))
+                for part, need in enumerate(chosen):
+                    needs.setdefault(need, []).append((asked, part))
         feeds: Fed = {}
         names: set[str] = set()
         drafts = self._selections(names)
@@ -220,25 +214,6 @@ class Lowering:
         plain = self.catalog.tables[group.grouping.table].unit_id is None and not group.grouping.private
         return plain and self.quantities[quantity].kind in ("rows", "nonnull")
 
-    @cached_property
-    def _cells(self) -> tuple[object, ...]:
-        """What groups have in common whose counts one K-norm draw can hide: the cells, whatever rows are looked at.
-
-        The rows are then said by each count, if that is not too long to write.
-        """
-        found: list[object] = []
-        for group in self.groups:
-            grouping, table = group.grouping, self.catalog.tables[group.grouping.table]
-            counted = {each for asked in group.members for form in asked.forms for each in form}
-            try:
-                for each in counted:
-                    both(grouping.where, self.quantities[each].where, table)
-            except ExpressionError:
-                found.append((group.domain, grouping))
-            else:
-                found.append((group.domain, grouping.model_copy(update={"where": None})))
-        return tuple(found)
-
     def _joined(self, needs: Needs, forms: Mapping[str, Form]) -> list[list[tuple[int, int]]]:
         """The needs in the order of the spec; with ``knorm`` the counts of the same cells together.
 
@@ -250,7 +225,7 @@ class Lowering:
         for at, quantity in order:
             group = self.groups[at]
             together = forms.get(group.domain, Form()).knorm and self._counts(group, quantity)
-            found.setdefault(self._cells[at] if together else (at, quantity), []).append((at, quantity))
+            found.setdefault(group.cells if together else (at, quantity), []).append((at, quantity))
         return [part for keys in found.values() for part in _in_parts(keys, _MOST_JOINED)]
 
     def _place(self, need: tuple[Asked, int]) -> tuple[int, int]:
@@ -264,10 +239,7 @@ class Lowering:
         if len(set(groupings)) == 1:
             return groupings[0], quantities
         table = self.catalog.tables[groupings[0].table]
-        moved = [
-            each.model_copy(update={"where": both(grouping.where, each.where, table)})
-            for grouping, each in zip(groupings, quantities, strict=True)
-        ]
+        moved = [over_all_rows(each, grouping, table) for grouping, each in zip(groupings, quantities, strict=True)]
         return groupings[0].model_copy(update={"where": None}), moved
 
     def _draft(

@@ -108,7 +108,9 @@ def _check_quantity(name: str, quantity: Quantity, table: Table) -> None:
     known = quantity.column is None or quantity.column in table.named
     require(known or quantity.column == table.unit_id, f"{name} measures a column that is not there")
     needed = quantity.kind not in ("rows", "units")
-    require(needed == (quantity.column is not None), f"{name} measures a column that is not there")
+    counts = quantity.kind == "balance" and quantity.where is not None  # rows that pass it less those that do not
+    there = needed == (quantity.column is not None)
+    require(there or counts, f"{name} measures a column that is not there")
     if quantity.kind not in ("sum", "square", "quantile"):
         plain = Quantity(kind=quantity.kind, column=quantity.column, where=quantity.where, per=quantity.per)
         require(quantity == plain, f"{name} clips what it counts")

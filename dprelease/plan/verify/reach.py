@@ -98,7 +98,8 @@ def _bounds(plan: ReleasePlan, grouping: Grouping, once: bool) -> Bounds:
 def _check_sensitivity(plan: ReleasePlan, step: Step) -> None:
     quantity = step.aggregate.quantity
     require(quantity.kind != "quantile", f"{step.id} adds up what is a choice")
-    once = quantity.kind == "units" or (quantity.per == "unit_cell" and quantity.kind in ("nonnull", "sum", "square"))
+    at_once = ("nonnull", "balance", "sum", "square")
+    once = quantity.kind == "units" or (quantity.per == "unit_cell" and quantity.kind in at_once)
     ends = _ends(quantity)
     _check_claim(step, _bounds(plan, step.aggregate, once), min(ends), max(ends), plan.neighboring)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
 
@@ -21,6 +21,7 @@ from dprelease.catalog.expressions.expression import parse
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.table import Table
 from dprelease.errors import PlanError
+from dprelease.measures import Measure
 from dprelease.plan.document import Measured, Piece, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.verify.accuracy import check_outputs
 from dprelease.plan.verify.delta import total_rho
@@ -158,36 +159,70 @@ def _check_feeds(plan: ReleasePlan, query: PlannedQuery, label: str, steps: Mapp
         require(same or _says_itself(step, query, table), f"{name} is fed from other cells")
         found.append((part, same))
     try:
-        wanted = query.measures[label].alternatives(table)
+        fits = _fed_by(found, query.measures[label].made_of, query, table)
     except (AssertionError, KeyError):
         raise broken(f"{name} measures a column that is not there, or has no range") from None
-    fits = any(_fed_by(found, form, query, table) for form in wanted)
     require(fits, f"{name} is fed by other quantities")
 
 
 def _says_itself(step: Measured, query: PlannedQuery, table: Table) -> bool:
-    """Whether a step counts over all rows of the query's cells, and each of its counts says which rows it is about.
+    """Whether a step counts over all rows of the query's cells, so that each count says which rows it is about.
 
     With one row for each unit and public keys nothing is bounded after the query's own filter, so that a row counts for
     it where it passes that filter and the measure's.
     """
-    plain = table.unit_id is None and not query.private and isinstance(step, Step) and bool(step.joined)
+    cells = isinstance(step, Step) and step.residual is None and step.factor is None
+    plain = table.unit_id is None and not query.private and cells
     return plain and step.aggregate.grouping == query.grouping.model_copy(update={"where": None})
 
 
-def _fed_by(
-    found: Sequence[tuple[Quantity, bool]], form: Sequence[Quantity], query: PlannedQuery, table: Table
-) -> bool:
-    """Whether these are the quantities of a form, each of the query's rows; else, of all rows, it says itself which."""
+Fed = Sequence[tuple[Quantity, bool]]  # what feeds a measure, and whether it is of the query's rows; else of all rows
 
-    def fits(part: Quantity, of_its_rows: bool, wanted: Quantity) -> bool:
-        if of_its_rows:
+
+def _fed_by(found: Fed, measures: Sequence[Measure], query: PlannedQuery, table: Table) -> bool:
+    """Whether these are the quantities of a form of the first measure, and then of the others."""
+    if not measures:
+        return not found
+    first, *others = measures
+
+    def fed(form: Sequence[Quantity], fits: Callable[[Fed, Sequence[Quantity], PlannedQuery, Table], bool]) -> bool:
+        head, rest = found[: len(form)], found[len(form) :]
+        return fits(head, form, query, table) and _fed_by(rest, others, query, table)
+
+    if any(fed(form, _of_its_rows) for form in first.alternatives(table)):
+        return True
+    narrowed = first.model_copy(update={"where": _and(query.where, first.where, table)})
+    return any(fed(form, _centred) for form in narrowed.alternatives(table))
+
+
+def _of_its_rows(found: Fed, form: Sequence[Quantity], query: PlannedQuery, table: Table) -> bool:
+    """Whether each is a quantity of the query's rows; or of all rows, says itself which, and skips all others."""
+
+    def fits(part: Quantity, same: bool, wanted: Quantity) -> bool:
+        if same:
             return part == wanted
-        said = [f"({each})" for each in (query.where, wanted.where) if each is not None]
-        return part == wanted.model_copy(update={"where": parse(" AND ".join(said), table.types).text})
+        return part == wanted.model_copy(update={"where": _and(query.where, wanted.where, table)})
 
+    skips = all(same for _, same in found) or all(each.kind != "balance" for each in form)
     pairs = zip(found, form, strict=False)
-    return len(found) == len(form) and all(fits(part, same, wanted) for (part, same), wanted in pairs)
+    return skips and len(found) == len(form) and all(fits(part, same, wanted) for (part, same), wanted in pairs)
+
+
+def _centred(found: Fed, form: Sequence[Quantity], query: PlannedQuery, table: Table) -> bool:
+    """Whether a count is half of a balance and a total that are both of all rows, the balance saying which count.
+
+    A row that the query does not look at is one of those that do not count, and is in the total: 1 - 1 = 0.
+    """
+    moved = len(form) == 2 and form[0].kind == "balance" and form[1] == Quantity(kind="rows")
+    return moved and [part for part, _ in found] == list(form) and not any(same for _, same in found)
+
+
+def _and(first: str | None, second: str | None, table: Table) -> str | None:
+    said = [each for each in (first, second) if each is not None]
+    if len(said) < 2:
+        return said[0] if said else None
+    both = " AND ".join(f"({each})" for each in said)
+    return parse(both, table.types).text
 
 
 def _check_goals(plan: ReleasePlan) -> None:

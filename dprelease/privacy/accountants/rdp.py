@@ -216,7 +216,9 @@ class Rdp(Accountant):
             others = many.total(many.epsilons), many.total(many.rhos)
             return _rough_epsilon(others, delta, (lambda: _near_curve(many)) if is_laplace else None)
         found = peeled(taken("rdp", event))
-        gaussian_alone = all(isinstance(atom, DiscreteGaussian | Gaussian | RandomScale | Concentrated) for atom in found.atoms)
+        gaussian_alone = all(
+            isinstance(atom, DiscreteGaussian | Gaussian | RandomScale | Concentrated) for atom in found.atoms
+        )
         curve = None if gaussian_alone else lambda: _curve(found.atoms)
         return _rough_epsilon(_rough_others(found.atoms), found.rough_slack(delta), curve)
 

@@ -182,7 +182,16 @@ def quantity_words(quantity: Quantity) -> str:
     'pay less 1, in steps of 0.01'
     """
     only = f", where {quantity.where}" if quantity.where is not None else ""
-    return _measured(quantity) + only
+    rest = ", less all others" if quantity.kind == "balance" and only else ""
+    return _measured(quantity) + only + rest
+
+
+def _counted(quantity: Quantity) -> str:
+    """Of a balance: the rows that count; those that do not are told with its condition."""
+    one = "units with a row" if quantity.per == "unit_cell" else "rows"
+    if quantity.where is None:
+        return f"{one} with a value of {quantity.column}, less those without"
+    return one if quantity.column is None else f"{one} with a value of {quantity.column}"
 
 
 def _measured(quantity: Quantity) -> str:
@@ -191,7 +200,7 @@ def _measured(quantity: Quantity) -> str:
         "rows": "rows",
         "units": "units, each once",
         "nonnull": f"units with a value of {column}" if together else f"rows with a value of {column}",
-        "balance": f"rows with a value of {column}, less those without",
+        "balance": _counted(quantity),
         "distinct": f"different values of {column}",
     }
     if quantity.kind in counts:

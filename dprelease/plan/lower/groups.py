@@ -1,0 +1,113 @@
+"""Which measures may share steps: those over the same cells, and the counts of several queries over the same cells.
+
+Where every row is a unit and keys are public, nothing is bounded after a query's condition: a row counts for a number
+where it passes the query's condition and the measure's. So counts of several queries can be made of draws over all rows
+of their cells, each with both conditions as its own: K-norm draws of many of them, and the centred counts of the
+correlated Gaussian, for which the total that all share must have every counted row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.expressions.expression import ExpressionError
+from dprelease.catalog.table import Catalog, Table
+from dprelease.measures import Measure
+from dprelease.plan.lower.alternatives import Asked, Group, Place
+from dprelease.plan.resolve.grouping import both
+
+__all__ = ["Asking", "grouped", "over_all_rows"]
+
+_C = TypeVar("_C", Quantity, Measure)
+_Key = tuple[str, Grouping]  # of a group: its domain and its grouping
+
+
+class Asking(NamedTuple):
+    """One measure of one query, before its forms are placed; see :class:`~dprelease.plan.lower.alternatives.Asked`."""
+
+    query: int
+    name: str
+    label: str
+    measure: Measure
+    expected: int | None
+
+
+def over_all_rows(counted: _C, grouping: Grouping, table: Table) -> _C:
+    """The same number over all rows of the cells: with the grouping's condition and its own.
+
+    Raises:
+        ExpressionError: If that would be too long to write.
+    """
+    if grouping.where is None:
+        return counted
+    return counted.model_copy(update={"where": both(grouping.where, counted.where, table)})
+
+
+def grouped(
+    wanted: Mapping[_Key, Sequence[Asking]], catalog: Catalog
+) -> tuple[tuple[Quantity, ...], tuple[Group, ...]]:
+    """Every form of every measure, and the groups of those over the same cells; equal quantities become one.
+
+    Behind the groups of the queries come groups without a measure, for totals that several of them share.
+
+    Args:
+        wanted: The measures of each domain and grouping.
+        catalog: Their tables.
+    """
+    cells = {key: _cells(key, asked, catalog) for key, asked in wanted.items()}
+    counts: dict[_Key, dict[Quantity, None]] = {}
+    sharing: dict[_Key, int] = {}
+    for key, asked in wanted.items():
+        if found := _counts(key[1], asked, catalog, moved=cells[key] != key):
+            counts.setdefault(cells[key], {}).update(dict.fromkeys(found))
+            sharing[cells[key]] = sharing.get(cells[key], 0) + 1
+    several = [key for key, number in sharing.items() if number > 1]
+    at = {key: number for number, key in enumerate(dict.fromkeys((*wanted, *several)))}
+    places: dict[Quantity, int] = {}
+    groups = []
+    for key, own in at.items():
+        of = cells.get(key, key)
+        whole = at[of] if sharing.get(of, 0) > 1 else own
+        members = tuple(
+            Asked(*each[:4], _forms(each.measure, key[1], (own, whole), catalog, places), each.expected)
+            for each in wanted.get(key, ())
+        )
+        groups.append(Group(*key, members, of, len(counts.get(of, ()))))
+    return tuple(places), tuple(groups)
+
+
+def _cells(key: _Key, asked: Sequence[Asking], catalog: Catalog) -> _Key:
+    """What groups have in common whose counts can be drawn together: domain and cells, whatever rows are looked at.
+
+    The rows are then said by each count; where that is too long to write, a group has its cells for itself.
+    """
+    domain, grouping = key
+    table = catalog.tables[grouping.table]
+    if table.unit_id is not None or grouping.private or grouping.where is None:
+        return key
+    try:
+        for each in {each for one in asked for form in one.measure.alternatives(table) for each in form}:
+            over_all_rows(each, grouping, table)
+    except ExpressionError:
+        return key
+    return domain, grouping.model_copy(update={"where": None})
+
+
+def _counts(grouping: Grouping, asked: Sequence[Asking], catalog: Catalog, *, moved: bool) -> list[Quantity]:
+    """The counts of a group that can be centred; over all rows of the cells where these are looked at."""
+    table = catalog.tables[grouping.table]
+    found = [each.measure.quantities(table)[0] for each in asked if each.measure.other_form == "centred"]
+    return [over_all_rows(each, grouping, table) for each in found] if moved else found
+
+
+def _forms(
+    measure: Measure, grouping: Grouping, groups: tuple[int, int], catalog: Catalog, places: dict[Quantity, int]
+) -> tuple[tuple[Place, ...], ...]:
+    """The forms of a measure, each quantity with its group: its own, or that of all rows for a count with a total."""
+    table, (own, whole) = catalog.tables[grouping.table], groups
+    forms = [(own, form) for form in measure.alternatives(table)]
+    if own != whole and measure.other_form == "centred":
+        forms = [forms[0], (whole, over_all_rows(measure, grouping, table).alternatives(table)[-1])]
+    return tuple(tuple((group, places.setdefault(quantity, len(places))) for quantity in form) for group, form in forms)
