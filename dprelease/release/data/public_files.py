@@ -38,6 +38,7 @@ __all__ = [
 
 LARGEST_REFERENCE = 128 << 20  # bytes: a million keys, and what else a line says of each
 _SETTINGS = "dprelease.yaml"
+_MARK = "\ufeff".encode()
 _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEMPLATE = re.compile(r"\{\{.*?\}\}")
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -136,9 +137,11 @@ def _tree(data: bytes) -> YamlNode | None:
     """What a file holds; None where it is no YAML, or none that a spec may have.
 
     By libyaml where it is there, twenty times as fast as the parser that specs are released by: a folder may hold many
-    specs, and all of them are looked at for each release. Where it reads nothing, that parser has the word.
+    specs, and all of them are looked at for each release. Where it reads nothing, that parser has the word; and where
+    a byte order mark stands inside, which is a space to one of them and a letter to the other.
     """
-    for loader in (_FAST, yaml.SafeLoader):
+    slow = (yaml.SafeLoader,)
+    for loader in slow if _MARK in data[1:] else (_FAST, *slow):
         with suppress(SpecError, IndexError):  # libyaml counts bytes where a message is made of letters
             return read_yaml(data, "", loader=loader)[0].root
     return None
