@@ -11,7 +11,7 @@ from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.cells import zero_cells
 from dprelease.catalog.table import Catalog
 
-__all__ = ["BoundedAggregate", "Grouping", "Quantity", "cells_of", "left_out_of"]
+__all__ = ["SUMS_OF_ROWS", "BoundedAggregate", "Cube", "Grouping", "Quantity", "cells_of", "left_out_of"]
 
 
 class Quantity(Value):
@@ -152,6 +152,31 @@ class Grouping(GrownValue):
     def grouping(self) -> Grouping:
         """The grouping alone, without what a subclass adds: equal for everything that shares a pass."""
         return Grouping(**{name: getattr(self, name) for name in Grouping.model_fields})
+
+
+class Cube(Value):
+    """Totals in every combination of the keys of some columns, from which those of coarser groupings are added up.
+
+    Of one table without units, over all of its rows. A row without a key in one of the columns is in a combination of
+    its own there, so that it still counts in the groupings without that column.
+
+    Attributes:
+        by: Columns with public keys, in rising order of their names.
+        quantities: What is totalled: sums over rows, of ``SUMS_OF_ROWS``.
+    """
+
+    by: tuple[str, ...]
+    quantities: tuple[Quantity, ...]
+
+    def answers(self, grouping: Grouping, quantity: Quantity) -> bool:
+        """Whether the total of a quantity in the cells of a grouping can be added up from these."""
+        bounds = (grouping.max_groups, grouping.max_rows_per_group)
+        plain = not grouping.private and not grouping.complete and grouping.where is None and bounds == (None, None)
+        return plain and set(grouping.by) <= set(self.by) and quantity in self.quantities
+
+
+SUMS_OF_ROWS = frozenset({"rows", "nonnull", "balance", "sum", "square"})
+"""Kinds of quantities that are sums over rows, where every row is a unit of its own."""
 
 
 class BoundedAggregate(Grouping):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Cube, Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
@@ -83,6 +83,7 @@ class Engine(Protocol):
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
+        cube: Cube | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """Total every quantity in every cell of a grouping, over rows that obey the declared bounds.
 
@@ -101,6 +102,8 @@ class Engine(Protocol):
                 looked at, so that a unit keeps the same rows as in :meth:`units_by_key`.
             within: Of numbers of complete rows that no bound of the grouping leaves out: only the cells of some keys of
                 the first column of ``by``, in the same order. They hold what they hold among all cells.
+            cube: From which other groupings are asked too: an engine may count it once, keep it and add up what it
+                answers, which gives the same totals. Of a table with units it says nothing.
 
         Returns:
             One box per quantity, in order. Of a quantile an ``ExactHistogram`` of clipped grid steps; of everything

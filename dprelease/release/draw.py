@@ -157,7 +157,14 @@ class _Run:
         within = None if batch.piece is None else batch.piece.within
         with source.pinned.reading(tables_read(source.catalog, batch.table)):
             exact = source.engine.aggregate(
-                source.catalog, grouping, asked, source.references, secret=secret, keys=keys, within=within
+                source.catalog,
+                grouping,
+                asked,
+                source.references,
+                secret=secret,
+                keys=keys,
+                within=within,
+                cube=batch.cube if grouping == batch.grouping else None,
             )
         return dict(zip(asked, exact, strict=True))
 

@@ -1,18 +1,21 @@
-"""A ``where`` of a query asked as one of each quantity gives the same numbers: what lets queries share a pass."""
+"""What lets queries share a pass: a ``where`` asked of each quantity, and totals added up from finer ones, are the same."""
 
 from __future__ import annotations
 
 import tempfile
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dprelease.catalog.aggregate import SUMS_OF_ROWS, Cube, Grouping, Quantity
 from dprelease.catalog.expressions.expression import both_hold
+from dprelease.catalog.table import Catalog, Column
 from dprelease.engines import ENGINES
 from dprelease.engines.declared import types
-from tests.conformance.people import COUNT, answers
+from tests.conformance.people import COUNT, PEOPLE, REGIONS, answers, integers, opened
 from tests.conformance.reference_engine import ReferenceEngine
 from tests.conformance.test_engines import parts, quantities, tables
 from tests.tiers import few
@@ -52,6 +55,65 @@ def agrees(kind: str, data: st.DataObject) -> None:
         engine.close()
         assert together == apart
         assert together == [each for where in conditions for each in answers(reference, table, by, asked, where=where)]
+
+
+def adds_up(kind: str, data: st.DataObject) -> None:
+    """Every grouping of a cube, added up from it, is that grouping counted from the rows by the reference."""
+    table = data.draw(tables())
+    files = data.draw(parts(table))
+    columns = data.draw(st.lists(st.sampled_from(["area", "Code", "code", "day", "region"]), unique=True, max_size=3))
+    where = data.draw(st.sampled_from([None, *CONDITIONS]))
+    drawn = data.draw(st.lists(quantities().filter(lambda each: each.kind in SUMS_OF_ROWS), max_size=3))
+    asked = list(dict.fromkeys([COUNT, *(each.model_copy(update={"where": where}) for each in drawn)]))
+    others = [Quantity(kind="distinct", column="amount"), Quantity(kind="nonnull", column="day")]
+    cube = Cube(by=tuple(sorted(columns)), quantities=tuple(asked))
+    groupings = [by for size in range(len(columns) + 1) for by in permutations(columns, size)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for at, content in enumerate(files):
+            (folder / f"rows-{at}.{table.source.format}").write_bytes(content)
+        engine, reference = ENGINES[kind](folder, {}), ReferenceEngine(folder, {})
+        for by in data.draw(st.permutations(groupings)):
+            cells = table.cells(by)
+            bounds = {"excluding": "some"} if data.draw(st.booleans()) and cells > 1 else {}
+            catalog = Catalog(tables={table.name: table}, exclusions={"some": (0,)})
+            grouping, every = Grouping(table=table.name, by=by, **bounds), [*asked, *others][::-1]
+            found = engine.aggregate(catalog, grouping, every, {"regions": REGIONS}, b"", cube=cube)
+            known = reference.aggregate(catalog, grouping, every, {"regions": REGIONS}, b"")
+            assert [opened(each) for each in found] == [opened(each) for each in known]
+        engine.close()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@settings(max_examples=few(30, 5), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_totals_added_up_from_a_cube_are_those_of_the_rows(kind: str, data: st.DataObject) -> None:
+    adds_up(kind, data)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_only_the_last_total_is_clamped(kind: str, tmp_path: Path) -> None:
+    """Two totals beyond 62 bits of opposite signs come to 7: clamped one by one they would come to 0."""
+    most = 2**61
+    table = PEOPLE.model_copy(
+        update={
+            "columns": (
+                Column(name="sex", type="integer", keys=(1, 2)),
+                Column(name="pay", type="integer", range=integers(-most, most)),
+            )
+        }
+    )
+    rows = [*([f"1,{most}"] * 5), *([f"2,{-most}"] * 5), "2,7"]
+    (tmp_path / "people.csv").write_text("\n".join(["sex,pay", *rows, ""]), encoding="utf-8")
+    asked = Quantity(kind="sum", column="pay", low=-most, high=most)
+    cube = Cube(by=("sex",), quantities=(asked,))
+    engine = ENGINES[kind](tmp_path, {})
+    catalog = Catalog(tables={table.name: table})
+    (apart,) = engine.aggregate(catalog, Grouping(table=table.name, by=("sex",)), [asked], {}, b"", cube=cube)
+    (total,) = engine.aggregate(catalog, Grouping(table=table.name, by=()), [asked], {}, b"", cube=cube)
+    engine.close()
+    assert opened(apart) == [2**62, -(2**62)]
+    assert opened(total) == [7]
 
 
 @pytest.mark.parametrize("kind", ENGINES)

@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Cube, Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import SOURCE_FORMATS, Catalog, Key, Source, Table
@@ -285,12 +285,13 @@ class LinesEngine(DuckDBEngine):
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
+        cube: Cube | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """As CSV."""
         self.used.append(grouping.table)
         tables = {name: _as_csv(table) for name, table in catalog.tables.items()}
         other = catalog.model_copy(update={"tables": tables})
-        return super().aggregate(other, grouping, quantities, references, secret, keys, within)
+        return super().aggregate(other, grouping, quantities, references, secret, keys, within, cube)
 
 
 def _as_csv(table: Table) -> Table:

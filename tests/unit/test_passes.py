@@ -8,6 +8,7 @@ import pytest
 
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import Batch, ReleasePlan
+from dprelease.plan.explain.facts import passes_texts
 from tests.planned import plan_of
 from tests.unit.test_draw import Zeros, drawn_of, reserved
 
@@ -103,6 +104,42 @@ def test_a_pass_holds_no_more_numbers_than_fit() -> None:
     each = "{table: people, by: [sex], where: age > %d, measures: {n: {count: rows}}}"
     plan = plan_of(text + "".join(f"  q{at}: {each % at}\n" for at in range(3)))
     assert [len(batch.steps) for batch in plan.batches()] == [2, 1]
+
+
+def test_groupings_that_nest_are_added_up_from_one_cube() -> None:
+    """Three tables and the total; not what is bounded, has a ``where`` of its own, or is no sum over rows."""
+    text = HEAD.replace("sex: {type", "town: {type: integer, keys: {from: 1, to: 50}}\n      sex: {type")
+    count, middle = "measures: {n: {count: rows}}", "measures: {m: {quantiles: pay, at: [0.5]}}"
+    queries = [f"table: people, by: [{by}], {count}" for by in ("town, sex", "sex", "town", "")]
+    queries += [f"table: people, by: [sex], {middle}", f"table: visits, by: [page], {COUNT}"]
+    plan = plan_of(text + "".join(f"  q{at}: {{{each}}}\n" for at, each in enumerate(queries)))
+    cubes = {batch.by: batch.cube for batch in plan.batches()}
+    (cube,) = {cube for cube in cubes.values() if cube is not None}
+    assert (cube.by, [each.kind for each in cube.quantities]) == (("sex", "town"), ["rows"])
+    assert {by for by in cubes if cubes[by]} == {("town", "sex"), ("sex",), ("town",), ()}
+    assert passes_texts(plan) == (
+        "table people: 5 draws in 4 passes",
+        "table people: 4 groupings are added up from one count by sex, town",
+    )
+
+
+def test_a_cube_is_small_and_of_no_keys_that_only_one_grouping_has() -> None:
+    """Of 3,000 counties by 50 towns there would be more combinations than many a table has rows."""
+    text = HEAD.replace(
+        "sex: {type",
+        "town: {type: integer, keys: {from: 1, to: 50}}\n      county: {type: integer, keys: {from: 1, to: 3000}}\n"
+        "      sex: {type",
+    )
+    tables = ("county", "town, sex", "sex", "town")
+    queries = [f"table: people, by: [{by}], measures: {{n: {{count: rows}}}}" for by in tables]
+    plan = plan_of(text + "".join(f"  q{at}: {{{each}}}\n" for at, each in enumerate(queries)))
+    cubes = {batch.by: batch.cube and batch.cube.by for batch in plan.batches()}
+    assert cubes == {
+        ("county",): None,
+        ("town", "sex"): ("sex", "town"),
+        ("sex",): ("sex", "town"),
+        ("town",): ("sex", "town"),
+    }
 
 
 class Failing(Zeros):

@@ -12,7 +12,14 @@ from dprelease.cli.views import say, say_json, text_table, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.errors import MissingExtra, NoOpinion
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
-from dprelease.plan.explain.facts import allocation_text, loss_facts, pieces_texts, relative_error, unprotected
+from dprelease.plan.explain.facts import (
+    allocation_text,
+    loss_facts,
+    passes_texts,
+    pieces_texts,
+    relative_error,
+    unprotected,
+)
 from dprelease.plan.explain.facts import compare as compare_plan
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.explain.rounding import grid_texts
@@ -141,7 +148,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         say("and so does `prefer: accuracy` of the account in the policy")
     if plan.unspent is not None:
         say(plan.unspent)
-    for text in (*grid_texts(plan), *pieces_texts(plan)):
+    for text in (*grid_texts(plan), *pieces_texts(plan), *passes_texts(plan)):
         say(text)
     _print_memory(plan)
     for account in accounts:

@@ -48,10 +48,13 @@ def celled(rows: Any, table: Table, grouping: Grouping, excluded: Sequence[int],
     return rows
 
 
-def placed(rows: Any, table: Table, names: Sequence[str], lend: Lend) -> Any:
-    """The rows with a key in every named column, and its position among the public keys of column i as ``d<i>``."""
+def placed(rows: Any, table: Table, names: Sequence[str], lend: Lend, *, outer: bool = False) -> Any:
+    """The rows with a key in every named column, and its position among the public keys of column i as ``d<i>``.
+
+    With ``outer`` all rows, with a null for the position of what is no key.
+    """
     for at, name in enumerate(names):
-        rows = _keyed(rows, table, table.column(name), at, False, lend)
+        rows = _keyed(rows, table, table.column(name), at, False, lend, outer=outer)
     return rows
 
 
@@ -81,8 +84,8 @@ def _value(rows: Any, table: Table, column: Column) -> Any:
     return value if column.null is None else ibis.coalesce(value, ibis.literal(column.null, type=value.type()))
 
 
-def _keyed(rows: Any, table: Table, column: Column, at: int, private: bool, lend: Lend) -> Any:
-    """One key column: its position ``d<at>`` among the declared keys, outside which a row is dropped.
+def _keyed(rows: Any, table: Table, column: Column, at: int, private: bool, lend: Lend, *, outer: bool = False) -> Any:
+    """One key column: its position ``d<at>`` among the declared keys, outside which a row is dropped, or has a null.
 
     Where keys are private, also its value ``k<at>``, and nothing else if it has no declared keys.
     """
@@ -93,9 +96,11 @@ def _keyed(rows: Any, table: Table, column: Column, at: int, private: bool, lend
     if not private and (ends := _run(column)) is not None:
         # Clipped first: nothing says that rows are dropped before a position is computed, and none may overflow.
         place = clip(value, *ends) - ibis.literal(ends[0], type="int64")
+        if outer:
+            return rows.mutate(**{f"d{at}": ibis.ifelse(value.between(*ends), place, ibis.null("int64"))})
         return rows.filter(value.between(*ends)).mutate(**{f"d{at}": place})
     keys = lend(_key_table(column, at))
-    return rows.join(keys, value == keys[f"k{at}"], how="inner")
+    return rows.join(keys, value == keys[f"k{at}"], how="left" if outer else "inner")
 
 
 def _run(column: Column) -> tuple[int, int] | None:

@@ -26,7 +26,7 @@ from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_columns
 from dprelease.noise.exact import Exact
 
-__all__ = ["cell_counts", "combined", "counted_columns", "suits"]
+__all__ = ["cell_counts", "combined", "counted_columns", "in_their_cells", "narrow", "suits"]
 
 HELD = "held"  # the number of rows of a combination; without such a column every row stands for itself
 _MOST = 5_000_000  # combinations; of more of them the rows are kept as they are
@@ -65,7 +65,7 @@ def combined(stage: Stage, lasting: Stage, asked: PassQuery, tables: Sequence[An
     sizes = [table.column(name).cells for name in names]
     rows = without_zeros(looked_at(stage, asked, tables), table, asked.zeros, stage.lend)
     rows = placed(rows, table, names, stage.lend)
-    places = {f"p{at}": rows[f"d{at}"].cast(_narrow(size)) for at, size in enumerate(sizes)}
+    places = {f"p{at}": rows[f"d{at}"].cast(narrow(size)) for at, size in enumerate(sizes)}
     kept = stage.keep(rows.select(*unit, **places))
     if unit:  # what is counted is made of the very rows that are checked here
         check_cell_bounds(stage, kept.group_by(unit).aggregate(held=kept.count()), table, unit, asked.grouping)
@@ -88,16 +88,34 @@ def cell_counts(stage: Stage, asked: PassQuery, kept: Any, within: CellSlice | N
     kept = kept if within is None else _inside(stage, kept, places[0], within.nodes)
     number = kept[HELD].sum() if HELD in kept.columns else kept.count()
     answer = stage.read((kept.group_by(places) if places else kept).aggregate(rows=number))
-    cell = np.zeros(len(answer), dtype=np.int64)
-    for name, place in zip(grouping.by, places, strict=True):
-        cell *= asked.table.column(name).cells
-        cell += answer.column(place).to_numpy()
     if within is not None:  # it leaves no cell out
+        cell = _cell_numbers(answer, asked, places)
         return tuple(_of_nodes(answer, cell, asked, within.nodes) for _ in asked.quantities)
-    left_out = np.isin(cell, asked.excluded)
-    answer, at = answer.filter(pa.array(~left_out)), positions(cell[~left_out], asked.excluded)
+    answer, at = in_their_cells(answer, asked, places)
     cells = asked.table.cells(grouping.by) - len(asked.excluded)
     return tuple(Exact(dense(answer, "rows", at, cells)) for _ in asked.quantities)
+
+
+def in_their_cells(answer: Any, asked: PassQuery, places: Sequence[str]) -> tuple[Any, npt.NDArray[np.int64]]:
+    """An Arrow answer without what is in no cell, and the positions of its rows among the cells.
+
+    Args:
+        answer: One row per combination of positions among the keys of ``by``.
+        asked: The question.
+        places: The columns of these positions, in the order of ``by``.
+    """
+    cell = _cell_numbers(answer, asked, places)
+    left_out = np.isin(cell, asked.excluded)
+    return answer.filter(pa.array(~left_out)), positions(cell[~left_out], asked.excluded)
+
+
+def _cell_numbers(answer: Any, asked: PassQuery, places: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The row-major number of every combination, left-out cells counted."""
+    cell = np.zeros(len(answer), dtype=np.int64)
+    for name, place in zip(asked.grouping.by, places, strict=True):
+        cell *= asked.table.column(name).cells
+        cell += answer.column(place).to_numpy()
+    return cell
 
 
 def _inside(stage: Stage, kept: Any, place: str, nodes: Sequence[int]) -> Any:
@@ -116,7 +134,7 @@ def _of_nodes(answer: Any, cell: npt.NDArray[np.int64], asked: PassQuery, nodes:
     return Exact(dense(answer, "rows", at, len(nodes) * each))
 
 
-def _narrow(keys: int) -> str:
+def narrow(keys: int) -> str:
     """The smallest type of a position among so many keys."""
     return next(f"uint{bits}" for bits in (8, 16, 32, 64) if keys <= 2**bits)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 from threading import Lock
@@ -13,7 +14,7 @@ import ibis
 import numpy as np
 import pyarrow as pa
 
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Cube, Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
@@ -21,6 +22,7 @@ from dprelease.engines.base import scrubbed
 from dprelease.engines.duck.bounding import bounded_rows
 from dprelease.engines.duck.bounds_check import check_row_bounds
 from dprelease.engines.duck.combinations import cell_counts, combined, counted_columns, suits
+from dprelease.engines.duck.cubes import added_up, cube_of
 from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import ALONE, UNIT, our_name, unit_name
@@ -126,6 +128,7 @@ class DuckDBEngine:
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
+        cube: Cube | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """Exact totals per cell, boxed; see :class:`dprelease.engines.base.Engine`."""
         if grouping.private == (keys is None):
@@ -141,7 +144,28 @@ class DuckDBEngine:
             return self._scrubbed(
                 asked, lambda stage, rows: cell_counts(stage, asked, self._combined(stage, asked, rows), within)
             )
+        if cube is not None and asked.table.unit_id is None:
+            return self._from_cube(asked, cube)
         return self._scrubbed(asked, lambda stage, tables: answers(stage, asked, tables, keys))
+
+    def _from_cube(self, asked: PassQuery, cube: Cube) -> tuple[Exact | ExactHistogram, ...]:
+        """What a cube answers, added up from it; the rest from the rows."""
+        whole = replace(asked, grouping=Grouping(table=asked.table.name, by=cube.by), quantities=cube.quantities)
+        held = [item for item in asked.quantities if cube.answers(asked.grouping, item)]
+        rest = replace(asked, quantities=tuple(item for item in asked.quantities if item not in held))
+        boxes: dict[Quantity, Exact | ExactHistogram] = {}
+
+        def add(stage: Stage, tables: Sequence[Any]) -> list[Exact]:
+            place = (*(rows.op() for rows in tables), cube)
+            kept = self._kept(place, whole, lambda: cube_of(stage, self._lasting, whole, tables))
+            return added_up(stage, asked, cube, kept, held)
+
+        if held:
+            boxes.update(zip(held, self._scrubbed(whole, add), strict=True))
+        if rest.quantities:
+            counted = self._scrubbed(rest, lambda stage, tables: answers(stage, rest, tables, None))
+            boxes.update(zip(rest.quantities, counted, strict=True))
+        return tuple(boxes[item] for item in asked.quantities)
 
     def units_by_key(self, catalog: Catalog, grouping: Grouping, references: References, secret: bytes) -> ExactKeys:
         """The keys that occur, boxed; see :class:`dprelease.engines.base.Engine`."""
@@ -194,6 +218,10 @@ class DuckDBEngine:
         public references are given anew with every call.
         """
         place = (*(rows.op() for rows in tables), asked.grouping.where, counted_columns(asked.grouping), asked.zeros)
+        return self._kept(place, asked, lambda: combined(stage, self._lasting, asked, tables))
+
+    def _kept(self, place: Any, asked: PassQuery, make: Callable[[], Any]) -> Any:
+        """A kept table of combinations, made where it is not there or is of other references."""
         known = self._combinations.pop(place, None)
         if known is not None and known[0] != dict(asked.references):
             self._lasting.forget(known[1])
@@ -201,7 +229,7 @@ class DuckDBEngine:
         if known is None:
             while len(self._combinations) >= _KEPT:
                 self._lasting.forget(self._combinations.pop(next(iter(self._combinations)))[1])
-            known = (dict(asked.references), combined(stage, self._lasting, asked, tables))
+            known = (dict(asked.references), make())
         self._combinations[place] = known
         return known[1]
 

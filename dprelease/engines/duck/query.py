@@ -22,21 +22,25 @@ __all__ = ["cell_totals", "dense", "grid_counts", "paired", "summed"]
 Integers = npt.NDArray[np.int64]
 
 
-def cell_totals(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:
+def cell_totals(
+    rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str], *, clamped: bool = True
+) -> Any:
     """One row per group with the exact total of every quantity, where every row is a unit of its own.
 
     Args:
         rows: Bounded rows, with the columns of ``within``.
         table: The declaration.
         quantities: Name to what is totalled; no quantile.
-        within: The columns that make a group.
+        within: The columns that make a group; none: one group of all rows.
+        clamped: To 62 bits; otherwise in 128 bits, to be added up further.
     """
     totals = {name: _total(rows, table, item, units=False) for name, item in quantities.items()}
     # Counts are no more than there are rows, of which no table has 2^62.
     sums = {
-        name: _clamped(total) if quantities[name].kind in ("sum", "square") else total for name, total in totals.items()
+        name: _clamped(total) if clamped and quantities[name].kind in ("sum", "square") else total
+        for name, total in totals.items()
     }
-    return rows.group_by(list(within)).aggregate(**sums)
+    return _grouped(rows, within).aggregate(**sums)
 
 
 def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:
@@ -45,9 +49,13 @@ def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: 
     return rows.group_by(list(within)).aggregate(held=rows.count(), **contributions)
 
 
-def summed(pairs: Any, names: Sequence[str]) -> Any:
-    """The contributions of :func:`paired` summed per cell, clamped to 62 bits."""
-    return pairs.group_by(CELL).aggregate(**{name: _clamped(pairs[name].sum()) for name in names})
+def summed(parts: Any, names: Sequence[str], within: Sequence[str] = (CELL,)) -> Any:
+    """The contributions of :func:`paired`, or the totals of finer groups, summed per group and clamped to 62 bits."""
+    return _grouped(parts, within).aggregate(**{name: _clamped(parts[name].sum()) for name in names})
+
+
+def _grouped(rows: Any, within: Sequence[str]) -> Any:
+    return rows.group_by(list(within)) if within else rows
 
 
 def grid_counts(rows: Any, table: Table, quantity: Quantity) -> Any:

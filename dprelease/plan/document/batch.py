@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dprelease.canonical import Value
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Cube, Grouping, Quantity
 from dprelease.catalog.expressions.expression import ExpressionError, both_hold
 from dprelease.catalog.table import Catalog
 from dprelease.plan.document.invariant import Measured
@@ -27,6 +27,7 @@ class Batch(Value):
         selection: The step that selects the keys of all others, the first one; None: keys are public.
         steps: In the order in which they are drawn; invariants are among them.
         piece: Of which piece of the steps it is; None: they are measured as a whole.
+        cube: What totals of it are added up from; None: all are counted from the rows.
         moved: By the id of a step what the pass counts for it, where its ``where`` is now one of its quantities.
     """
 
@@ -34,6 +35,7 @@ class Batch(Value):
     selection: str | None = None
     steps: tuple[Measured, ...]
     piece: Piece | None = None
+    cube: Cube | None = None
     moved: dict[str, tuple[Quantity, ...]] = {}
 
     @property

@@ -16,6 +16,7 @@ from dprelease.measures import AnyMeasure
 from dprelease.plan.document.account import Account
 from dprelease.plan.document.approval import Approval, Head
 from dprelease.plan.document.batch import Batch, in_one_piece, in_their_pieces
+from dprelease.plan.document.cubes import with_cubes
 from dprelease.plan.document.goal import Goal
 from dprelease.plan.document.invariant import Invariant, Measured
 from dprelease.plan.document.pieces import Piece, pieces_of
@@ -319,7 +320,8 @@ class ReleasePlan(GrownValue):
         pieces = {} if whole else self.pieces
         others = [each for each in self.measured if each.id not in pieces]
         selections = {query.name: query.selection for query in self.queries}
-        return (*in_their_pieces(self.steps, pieces), *in_one_piece(others, selections, self.catalog))
+        whole_steps = with_cubes(tuple(in_one_piece(others, selections, self.catalog)), self.catalog)
+        return (*in_their_pieces(self.steps, pieces), *whole_steps)
 
 
 class FrozenPlan(Value):

@@ -28,6 +28,7 @@ __all__ = [
     "invariant_facts",
     "left_text",
     "loss_facts",
+    "passes_texts",
     "pieces_texts",
     "plan_facts",
     "relative_error",
@@ -168,6 +169,21 @@ def pieces_texts(plan: ReleasePlan) -> tuple[str, ...]:
         for name, found in cut
         if found
     )
+
+
+def passes_texts(plan: ReleasePlan) -> tuple[str, ...]:
+    """How the draws of each table share passes over it, where some look at other rows or come from other groupings."""
+    found = []
+    batches = plan.batches()
+    for table in dict.fromkeys(batch.table for batch in batches):
+        own = [batch for batch in batches if batch.table == table]
+        if any(batch.moved or batch.cube for batch in own):
+            draws = len({step.id for batch in own for step in batch.steps})
+            found.append(f"table {table}: {draws:,} draws in {len(own):,} passes")
+        for cube in dict.fromkeys(batch.cube for batch in own if batch.cube is not None):
+            sums = len({batch.by for batch in own if batch.cube == cube})
+            found.append(f"table {table}: {sums} groupings are added up from one count{_by(cube.by)}")
+    return tuple(found)
 
 
 def _by(columns: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Cube, Grouping, Quantity
 from dprelease.catalog.reference import References
 from dprelease.catalog.residual import Residual
 from dprelease.catalog.table import Catalog, Key, Table
@@ -377,12 +377,13 @@ class _Listening:
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: None = None,
+        cube: Cube | None = None,
     ) -> tuple[Box, ...]:
         """What the engine gives; the rows are read once, for every step is measured as a whole."""
         chosen = None if keys is None else tuple(keys)
         missing = [each for each in quantities if (grouping, chosen, each) not in self._boxes]
         if missing:
-            exact = self._engine.aggregate(catalog, grouping, missing, references, secret=secret, keys=keys)
+            exact = self._engine.aggregate(catalog, grouping, missing, references, secret=secret, keys=keys, cube=cube)
             self._boxes.update({(grouping, chosen, each): box for each, box in zip(missing, exact, strict=True)})
         return tuple(self._boxes[grouping, chosen, each] for each in quantities)
 
