@@ -195,7 +195,7 @@ def test_a_claim_that_is_not_there_or_not_the_smallest_is_refused() -> None:
 
 
 def joint(
-    kinds: list[str], mechanism: str, cells: int, relation: Neighboring
+    kinds: list[str], mechanism: str, cells: int, relation: Neighboring, *, replaced: bool = False
 ) -> Callable[[Fraction, Sensitivity], None]:
     """The check of one joint step over counts of these kinds."""
     key = Column(name="k", type="integer", keys=tuple(range(cells)))
@@ -207,7 +207,7 @@ def joint(
     def check(gauge: Fraction, reach: Sensitivity) -> None:
         aggregate = BoundedAggregate(table="t", by=("k",), quantity=parts[0])
         facts = {"id": "s", "aggregate": aggregate, "joined": parts[1:], "parts": parts, "mechanism": mechanism}
-        kinds = {"choosing": None, "selecting": None}
+        kinds = {"choosing": None, "selecting": None, "replaced": replaced}
         step: Any = SimpleNamespace(**facts, **kinds, cells=cells, gauge=gauge, sensitivity=reach)
         check_reach(plan, step)
 
@@ -240,6 +240,12 @@ def test_the_gauge_of_many_counts(count: int, rows: bool) -> None:
                 check(wrong, reach)
         with pytest.raises(BrokenPromiseError, match="sensitivity"):
             check(Fraction(gauge), Sensitivity.of_shifts((1,) * (count * places - 1)))
+        one_replaced = joint(kinds, mechanism, cells, relation, replaced=True)
+        if (mechanism, relation) == ("total_residual", Neighboring.REPLACE_ONE):
+            one_replaced(Fraction(gauge), reach)
+        else:
+            with pytest.raises(BrokenPromiseError, match="one row in the place of another"):
+                one_replaced(Fraction(gauge), reach)
 
 
 def test_a_quantity_is_not_hidden_twice() -> None:

@@ -126,7 +126,7 @@ def draw_differences(of: str, before: Sequence[Fed], after: Sequence[Fed]) -> It
             continue  # another mechanism is told beside its noise, and hides as many quantities together as it may
         reach = [each.sensitivity.model_copy(update={"shifts": ()}) for each in (step, other)]
         yield from unlike((f"sensitivity of {name}", text_of(reach[0]), text_of(reach[1])))
-        for field in ("gauge", "choosing", "selecting"):
+        for field in ("gauge", "replaced", "choosing", "selecting"):
             texts = [text_of(getattr(each, field)) for each in (step, other)]
             yield from unlike((f"{field} of {name}", texts[0], texts[1]))
 
