@@ -123,7 +123,7 @@ def variance_of_take(law: Law, axes: Axes, tables: Sequence[Axes], sizes: Sequen
         return law.total_variance
     own = tables[table_with(axes, tables)]
     cells = prod(sizes[i] for i in own)
-    return float(law.contrast_variance(cells)) * (cells / prod(sizes[i] for i in axes))
+    return float(law.contrast_variance(cells) * cells / prod(sizes[i] for i in axes))
 
 
 def table_with(axes: Axes, tables: Sequence[Axes]) -> int:
@@ -140,4 +140,4 @@ def joint_reach(law: TablesLaw, design: Design, confidence: Fraction) -> float:
             found.append((law.total_margin(confidence) + _ROUND) / law.total_variance**0.5)
         else:
             found.append((law.cell_margin(cells, confidence) + _ROUND) / law.cell_variance(cells) ** 0.5)
-    return max(found)
+    return float(max(found))

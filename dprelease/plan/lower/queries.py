@@ -157,9 +157,7 @@ class Lowering:
         joined = Counter[object]()
         for _, cells, counts in found:
             joined[cells] += counts
-        own = [
-            one for name, one in self.workloads.items() if domain == (name if self.spec.queries[name].budget else "")
-        ]
+        own = [one for key, one in self.workloads.items() if domain == (key if self.spec.queries[key].budget else "")]
         return form.of_workloads == "knorm" and any("knorm" in one for one in own), tuple(
             (needed, cells if joined[cells] > 1 else None, form.residuals and joined[cells] >= FEWEST)
             for needed, cells, _ in found
