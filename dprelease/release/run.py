@@ -370,5 +370,6 @@ def _require_computable(plan: ReleasePlan, engine: Engine, folder: Path) -> None
     """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
     references = reference_tables(plan.catalog, folder)
     for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
-        asked = (part for step in batch.steps if step.id != batch.selection for part in step.parts)
-        engine.check(plan.catalog, batch.grouping, tuple(dict.fromkeys(asked)), references)
+        asked = tuple(dict.fromkeys(part for step in batch.steps if step.id != batch.selection for part in step.parts))
+        for grouping in dict.fromkeys(grouping for step in batch.steps for grouping in step.groupings):
+            engine.check(plan.catalog, grouping, asked, references)

@@ -15,6 +15,7 @@ from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import KNorm
 from dprelease.privacy.unit import Neighboring
+from dprelease.publish.accounting.semantics import reads
 from tests.planned import plan_of
 from tests.unit.test_pure_workloads import HEAD, TIGHT, error, noises, planned
 from tests.workloads import GEO, areas, crosstabs, spec_of
@@ -78,6 +79,19 @@ def test_tables_without_a_common_attribute_may_have_several() -> None:
     law = TablesKNorm().law(wide.steps[0].scale, (6, 4))
     errors = sorted(float(each.standard_error or 0) for each in wide.outputs)
     assert errors == pytest.approx(sorted(law.cell_variance(n) ** 0.5 for n in (6, 4)), rel=1e-5)
+
+
+def test_an_attribute_of_any_of_the_tables_is_read() -> None:
+    """Also one that every row has a key of, which is no condition of the row: it is in a table of the draw."""
+    spec = spec_of(crosstabs(ways="[1]"), budget="{epsilon: 2}")
+    made = plan_of(spec, files={"geo": GEO.encode()}, accounts=[account()])
+    (step,) = made.steps
+    named = {column for _, column in reads(step.read, step.parts, made.catalog)}
+    assert {"sex", "race", "age"} <= named
+    without = step.aggregate.model_copy(update={"complete": ()})  # as if no column were a condition
+    bare = step.model_copy(update={"aggregate": without})
+    assert {"sex", "race", "age"} <= {column for _, column in reads(bare.read, bare.parts, made.catalog)}
+    assert "race" not in {column for _, column in reads(bare.aggregate, bare.parts, made.catalog)}
 
 
 @pytest.mark.parametrize(
