@@ -33,10 +33,14 @@ SPECS = {
     "pinned": spec_of(crosstabs("budget: {epsilon: 1/2}"), areas("target: {count: {margin: 60}}"), ordinary()),
     "shared": spec_of(crosstabs("share: 3"), areas(), ordinary()),
     "pure": spec_of(crosstabs("share: 3"), areas("target: {count: {margin: 90}}"), ordinary(), budget="{epsilon: 2}"),
+    "together": spec_of(crosstabs(ways="[0, 1]"), ordinary(), budget="{epsilon: 2}"),
+    "truncated": spec_of(crosstabs(ways="[0, 1]"), units=True, budget="{epsilon: 2}").replace(
+        "  budget:", "  noise: knorm\n  budget:"
+    ),
 }
 # On every commit those that are a part of no other: "pinned" has the queries of "flat" and "shared", "shared" is killed
 # and gone on with below, and shares are added up exactly by tests/unit and drawn by tests/statistical.
-AT_NIGHT = ("flat", "shares", "shared")
+AT_NIGHT = ("flat", "shares", "shared", "truncated")
 NAMES = [pytest.param(name, marks=pytest.mark.nightly) if name in AT_NIGHT else name for name in SPECS]
 LEVELS = ("region", "state", "puma")
 ATTRIBUTES = {"crosstabs": ("sex", "race", "band"), "areas": ("sex", "race")}
@@ -146,9 +150,9 @@ def test_numbers_are_as_near_the_truth_as_they_say(base: Path, name: str) -> Non
     tables = published(bundle(folder))
     cells = sum(len(rows) for rows in tables.values())
     chance = Fraction(1, 10**9 * cells)
-    limit = widest(1.0, 1 - chance) if name == "pure" else float(stats.norm.isf(float(chance) / 2))
+    limit = widest(1.0, 1 - chance) if name in ("pure", "together") else float(stats.norm.isf(float(chance) / 2))
     for table, rows in tables.items():
-        if table == "population" or name == "units":
+        if table == "population" or name in ("units", "truncated"):
             continue
         keys = keys_of(rows)
         attributes = ATTRIBUTES[workload_of(table)]

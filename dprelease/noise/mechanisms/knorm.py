@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +26,7 @@ from dprelease.noise.mechanisms import lattice_ball
 from dprelease.noise.mechanisms.lattice_ball import Ball
 from dprelease.noise.native.entropy import Below, Entropy, TiltedChoice, geometric
 from dprelease.privacy.event import KNorm
+from dprelease.privacy.newton import polynomial_series
 from dprelease.privacy.rounding import CONTEXT, real
 from dprelease.privacy.unit import Neighboring
 
@@ -37,7 +37,6 @@ __all__ = [
     "gauge",
     "hidden_jointly",
     "least_margin",
-    "polynomial_series",
     "saturated",
 ]
 
@@ -198,35 +197,6 @@ def least_margin(tail: Callable[[int], Any], confidence: Fraction) -> int:
         else:
             high = middle
     return high
-
-
-def polynomial_series(values: list[int], rate: Any) -> Any:
-    """The sum over i >= 0 of p(i) exp(-rate i), for a polynomial p of which as many values are given as it needs.
-
-    With its forward differences at 0 it is, q = exp(-rate), the finite sum d_0 / (1-q) + d_1 q / (1-q)^2 + ... The
-    differences are exact integers, and none of them is negative for the polynomials here: no truncation and no
-    cancellation, so that small sums keep all their digits.
-
-    Args:
-        values: p(0), ..., p(degree).
-        rate: A positive 60-digit real.
-    """
-    q, miss = CONTEXT.exp(-rate), -CONTEXT.expm1(-rate)
-    factor, total, ratio = 1 / miss, CONTEXT.mpf(0), q / miss
-    for difference in _differences(tuple(values)):
-        total += difference * factor
-        factor *= ratio
-    return total
-
-
-@lru_cache(maxsize=64)
-def _differences(values: tuple[int, ...]) -> tuple[int, ...]:
-    """The forward differences of a sequence at its start: the same at every scale, and of 240 counts large integers."""
-    found, left = [], values
-    while left:
-        found.append(left[0])
-        left = tuple(after - before for before, after in pairwise(left))
-    return tuple(found)
 
 
 def saturated(value: int) -> int:

@@ -18,7 +18,6 @@ from math import comb, prod
 from dprelease.noise.native.entropy import Below
 
 __all__ = [
-    "differences",
     "dimension_of",
     "numerator_of",
     "point_under",
@@ -79,15 +78,6 @@ def numerator_of(sizes: tuple[int, ...]) -> tuple[int, ...]:
     for _ in range(dimension + 1):
         values = [after - before for before, after in pairwise([0, *values])]
     return tuple(values)
-
-
-def differences(values: Sequence[int]) -> list[int]:
-    """The forward differences at 0 of a polynomial of which as many values are given as it needs."""
-    left, found = list(values), []
-    while left:
-        found.append(left[0])
-        left = [after - before for before, after in pairwise(left)]
-    return found
 
 
 def point_under(below: Below, cells: int, up: int, down: int) -> list[int]:

@@ -24,9 +24,8 @@ import numpy.typing as npt
 
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact, open_exact
-from dprelease.noise.mechanisms.knorm import least_margin, polynomial_series, saturated
+from dprelease.noise.mechanisms.knorm import least_margin, saturated
 from dprelease.noise.mechanisms.lattice_tables import (
-    differences,
     dimension_of,
     numerator_of,
     point_under,
@@ -37,6 +36,7 @@ from dprelease.noise.mechanisms.lattice_tables import (
 )
 from dprelease.noise.native.entropy import Below, Entropy, TiltedChoice, geometric
 from dprelease.privacy.event import KNorm
+from dprelease.privacy.newton import forward_differences, polynomial_series
 from dprelease.privacy.rounding import CONTEXT, real
 
 __all__ = ["MOST_DIMENSION", "TablesKNorm", "TablesLaw", "TablesSampler"]
@@ -118,7 +118,7 @@ class TablesLaw:
         return self._series(_counts(self.sizes))
 
     def _series(self, values: Sequence[int]) -> Any:
-        return polynomial_series(list(values), self._rate)
+        return polynomial_series(values, self._rate)
 
     def _cell_tail(self, cells: int, margin: int) -> Any:
         """Twice the sum over caps from (margin + 1, 0) on of exp(-(up + down) / scale) times the tables over it."""
@@ -136,13 +136,13 @@ class TablesLaw:
         """Twice the sum over totals j > margin and caps (j + down, down), by differences in both."""
         q, degree, start = CONTEXT.exp(-self._rate), dimension_of(self.sizes), margin + 1
         columns = [
-            differences([tables_under(self.sizes, start + j + down, down) for down in range(degree)])
+            forward_differences([tables_under(self.sizes, start + j + down, down) for down in range(degree)])
             for j in range(degree)
         ]
         each, both = 1 / -CONTEXT.expm1(-self._rate), 1 / -CONTEXT.expm1(-2 * self._rate)
         found = CONTEXT.mpf(0)
         for down in range(degree):
-            inner = differences([column[down] for column in columns])
+            inner = forward_differences([column[down] for column in columns])
             own = sum((number * each * (q * each) ** j for j, number in enumerate(inner)), CONTEXT.mpf(0))
             found += own * both * (q * q * both) ** down
         return 2 * found * q**start / self._all
@@ -176,7 +176,7 @@ class TablesSampler:
     def _up(self, below: Below, total: int) -> int:
         """The upper cap: the weights of 0, ..., P - 1 add up to sum over j of d_j C(P, j + 1)."""
         known = min(self._dimension - 1, total)
-        steps = differences([tables_under(self._sizes, up, total - up) for up in range(known + 1)])
+        steps = forward_differences([tables_under(self._sizes, up, total - up) for up in range(known + 1)])
 
         def before(up: int) -> int:
             return sum(step * comb(up, j + 1) for j, step in enumerate(steps))

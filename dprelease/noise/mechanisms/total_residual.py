@@ -27,9 +27,10 @@ import numpy.typing as npt
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.exact import Exact
 from dprelease.noise.mechanisms import lattice_ball
-from dprelease.noise.mechanisms.knorm import hidden_jointly, least_margin, polynomial_series
+from dprelease.noise.mechanisms.knorm import hidden_jointly, least_margin
 from dprelease.noise.native.entropy import Below, Entropy, TiltedChoice, geometric
 from dprelease.privacy.event import TotalResidual
+from dprelease.privacy.newton import polynomial_series
 from dprelease.privacy.rounding import CONTEXT, real
 
 __all__ = [

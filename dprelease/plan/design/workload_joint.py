@@ -123,7 +123,7 @@ def variance_of_take(law: Law, axes: Axes, tables: Sequence[Axes], sizes: Sequen
         return law.total_variance
     own = tables[table_with(axes, tables)]
     cells = prod(sizes[i] for i in own)
-    return float(law.contrast_variance(cells)) * (cells / prod(sizes[i] for i in axes))
+    return float(law.contrast_variance(cells) * cells / prod(sizes[i] for i in axes))
 
 
 def table_with(axes: Axes, tables: Sequence[Axes]) -> int:

@@ -117,6 +117,12 @@ class Step(GrownValue):
         return tuple(own.model_copy(update={"by": table.by}) for table in self.tables) or (own,)
 
     @property
+    def read(self) -> Grouping:
+        """Its rows, by every key column that one of its numbers depends on; no cells of it need be counted."""
+        columns = dict.fromkeys(name for table in self.tables for name in table.by)
+        return self.aggregate.grouping.model_copy(update={"by": tuple(columns)}) if columns else self.aggregate
+
+    @property
     def numbers(self) -> int | None:
         """How many numbers a measurement of it holds; None where a noisy selection decides."""
         if self.mechanism == "exponential_top_k" and self.choosing is not None:

@@ -150,9 +150,7 @@ class Lowering:
         joined = Counter[object]()
         for _, cells, counts in found:
             joined[cells] += counts
-        own = [
-            one for name, one in self.workloads.items() if domain == (name if self.spec.queries[name].budget else "")
-        ]
+        own = [one for key, one in self.workloads.items() if domain == (key if self.spec.queries[key].budget else "")]
         return form.of_workloads == "knorm" and any("knorm" in one for one in own), tuple(
             (needed, cells if joined[cells] > 1 else None, form.ball if joined[cells] >= FEWEST_OF[form.ball] else "")
             for needed, cells, _ in found

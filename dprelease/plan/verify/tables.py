@@ -84,6 +84,7 @@ class TablesNoise:
             float(number) * math.exp(both * down + self._one * more - self._beside)
             for down, row in enumerate(steps)
             for more, number in enumerate(row)
+            if number
         )
         # the sum of q^(2 down) over all beside that of q^down
         return 2 * math.exp(-self._rate * start) * found / (1 + math.exp(-self._rate)) / self._all
@@ -94,6 +95,7 @@ class TablesNoise:
             float(number) * math.exp(self._one * (i + j) - self._beside)
             for i, row in enumerate(_differences(values))
             for j, number in enumerate(row)
+            if number
         )
 
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 from math import floor, isqrt, log, pi
 from typing import Any, Literal
 
 import numpy as np
 
+from dprelease.privacy.newton import forward_differences, horner
 from dprelease.privacy.rounding import CONTEXT, dyadic_up, log_of, real, upper
 from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
@@ -197,7 +197,7 @@ def knorm_top(ball: Literal["count", "linf"], dimension: int, scale: Fraction) -
     """
     epsilon = real(1 / scale)
     x = 1 / CONTEXT.expm1(epsilon)  # the sum over r of q^r C(r, i) is x^i / (1 - q)
-    above, below = (_horner(each, x) for each in _differences(ball, dimension))
+    above, below = (horner(each, x) for each in _differences(ball, dimension))
     found = above / (below * -CONTEXT.expm1(-epsilon))
     least, most = (1 + CONTEXT.exp(-epsilon / 2)) ** -2, 1 / (1 + CONTEXT.exp(-epsilon))
     return dyadic_up(min(upper(max(found, least)), upper(most)), 53)
@@ -214,21 +214,4 @@ def _differences(ball: Literal["count", "linf"], dimension: int) -> tuple[list[i
     else:
         above = [(2 * r + 1) ** dimension - (2 * r) ** dimension for r in range(n)]
         below = [(2 * r + 1) ** dimension for r in range(n)]
-    return _newton(above), _newton(below)
-
-
-def _horner(terms: list[int], x: Any) -> Any:
-    """The sum of terms[i] x^i."""
-    total = CONTEXT.mpf(0)
-    for term in reversed(terms):
-        total = total * x + term
-    return total
-
-
-def _newton(values: list[int]) -> list[int]:
-    """The forward differences of a sequence at its start."""
-    found = []
-    while values:
-        found.append(values[0])
-        values = [after - before for before, after in pairwise(values)]
-    return found
+    return forward_differences(above), forward_differences(below)

@@ -168,7 +168,7 @@ def attribute_changes(plan: ReleasePlan) -> tuple[AttributeChange, ...]:
         at = [
             number
             for number, step in enumerate(plan.steps)
-            if attribute in reads_within(step.aggregate, step.parts, plan.catalog, (attribute[0], level))
+            if attribute in reads_within(step.read, step.parts, plan.catalog, (attribute[0], level))
         ]
         if at:
             known = [each for each in (_loss(plan, at, ways), whole.get(attribute)) if each is not None]
@@ -183,7 +183,7 @@ def _by_attribute(plan: ReleasePlan, ways: Ways) -> Iterator[AttributeChange]:
             if each.kind == "attribute" and each.attribute is not None and each.draws:
                 yield AttributeChange(each.attribute, None, each.draws, each.loss)
         return
-    read = [reads(step.aggregate, step.parts, plan.catalog) for step in plan.steps]
+    read = [reads(step.read, step.parts, plan.catalog) for step in plan.steps]
     for attribute in attributes(plan.catalog):
         at = [number for number, names in enumerate(read) if attribute in names]
         if at:

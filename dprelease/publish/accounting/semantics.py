@@ -111,7 +111,7 @@ def _by_attribute(
     whole: Loss | None,
     ways: Sequence[tuple[tuple[Event, ...], int]],
 ) -> Iterator[Meaning]:
-    known = [reads(step.aggregate, step.parts, plan.catalog) for step in plan.steps]
+    known = [reads(step.read, step.parts, plan.catalog) for step in plan.steps]
     for attribute in attributes(plan.catalog):
         at = tuple(number for number, read in enumerate(known) if attribute in read)
         if not at:

@@ -1,0 +1,57 @@
+"""Polynomials by their forward differences: exact whole numbers, and sums over all whole numbers without truncation.
+
+By Newton's formula p(i) is the sum of d_j C(i, j) with the forward differences d_j of p at 0, and the sum over i of
+C(i, j) q^i is q^j / (1 - q)^(j + 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from dprelease.privacy.rounding import CONTEXT
+
+__all__ = ["forward_differences", "horner", "polynomial_series"]
+
+
+def forward_differences(values: Sequence[int]) -> list[int]:
+    """The forward differences of a sequence at its start: as many as there are values."""
+    return list(_differences(tuple(values)))
+
+
+@lru_cache(maxsize=64)
+def _differences(values: tuple[int, ...]) -> tuple[int, ...]:
+    """Remembered: a search for a scale asks for the same ones every time, and of 240 counts they are large."""
+    left, found = list(values), []
+    while left:
+        found.append(left[0])
+        left = [after - before for before, after in pairwise(left)]
+    return tuple(found)
+
+
+def horner(terms: Sequence[int], x: Any) -> Any:
+    """The sum of terms[i] x^i, in 60 digits."""
+    total = CONTEXT.mpf(0)
+    for term in reversed(terms):
+        total = total * x + term
+    return total
+
+
+def polynomial_series(values: Sequence[int], rate: Any) -> Any:
+    """The sum over i >= 0 of p(i) exp(-rate i), for a polynomial p of which as many values are given as it needs.
+
+    With q = exp(-rate) it is the finite sum d_0 / (1-q) + d_1 q / (1-q)^2 + ... Where none of the differences is
+    negative, small sums keep all their digits: nothing is cut off, and nothing cancels.
+
+    Args:
+        values: p(0), ..., p(degree).
+        rate: A positive 60-digit real.
+    """
+    q, miss = CONTEXT.exp(-rate), -CONTEXT.expm1(-rate)
+    factor, total, ratio = 1 / miss, CONTEXT.mpf(0), q / miss
+    for difference in forward_differences(values):
+        total += difference * factor
+        factor *= ratio
+    return total
