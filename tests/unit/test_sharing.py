@@ -18,7 +18,8 @@ from dprelease.plan.allocate.shares import even_split, reach_of, shares_of
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.explain.facts import allocation_text, plan_facts
 from dprelease.plan.lower.alternatives import Form
-from dprelease.plan.lower.queries import Lowered, Lowering
+from dprelease.plan.lower.lowered import Lowered
+from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish.accounting.choices import asked_and_planned

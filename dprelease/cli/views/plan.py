@@ -12,7 +12,14 @@ from dprelease.cli.views import say, say_json, text_table, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.errors import MissingExtra
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
-from dprelease.plan.explain.facts import allocation_text, loss_facts, pieces_texts, relative_error, unprotected
+from dprelease.plan.explain.facts import (
+    allocation_text,
+    compared_text,
+    loss_facts,
+    pieces_texts,
+    relative_error,
+    unprotected,
+)
 from dprelease.plan.explain.facts import compare as compare_plan
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.explain.rounding import grid_texts
@@ -130,6 +137,8 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     say("")
     if plan.allocation is not None:
         say(allocation_text(plan))
+    if told := compared_text(plan):
+        say(told)
     if plan.naive is not None:
         say(f"the naive plan ({plan.naive.accounts_for}) would have {plan.naive.noise} times this noise,")
         say(f"and charge an account epsilon {plan.naive.charged}")

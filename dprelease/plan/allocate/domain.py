@@ -10,12 +10,12 @@ from functools import cached_property
 
 from dprelease.catalog.table import Catalog
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
-from dprelease.noise import Law
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.allocate.shares import Allocation, error_of, even_split, score_of, shares_of
 from dprelease.plan.allocate.targets import floor_of
 from dprelease.plan.document import Account
-from dprelease.plan.lower.queries import Lowered, Lowering
+from dprelease.plan.lower.lowered import Lowered
+from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget, Loss
@@ -196,9 +196,13 @@ class Domain:
         """What the steps cost at these scales."""
         return [self.lowered.drafts[at].event(self.mechanism(at), scale) for at, scale in scales.items()]
 
-    def laws(self, scales: Mapping[int, Fraction]) -> dict[int, Law]:
-        """The laws of the steps' noise at these scales."""
-        return {at: self.lowered.drafts[at].law(self.mechanism(at), scale) for at, scale in scales.items()}
+    def variances(self, scales: Mapping[int, Fraction]) -> dict[int, float]:
+        """The variance of one number of each step at these scales; of a choice, that of its score."""
+        found = {}
+        for (draft, _, _), places in self._alike:
+            law = draft.law(self.candidate.mechanism(draft), scales[places[0]])
+            found.update(dict.fromkeys(places, law.variance))
+        return found
 
     def _together(self, scales: Mapping[int, Fraction]) -> Event:
         return Composed(events=(*(event for _, event in self.others), *self.events(scales)))
@@ -312,11 +316,11 @@ class Domain:
         """What ``score_of`` says of the shared measures' noise; where nothing is shared, of the loss itself."""
         if not self.slopes:
             return 2 * math.log(rough_loss(self.planning.accounting, self._together(scales), self.budget.delta))
-        return score_of(self.lowered, self.queries, self.laws(scales), self.allocation)
+        return score_of(self.lowered, self.queries, self.variances(scales), self.allocation)
 
     def error(self, scales: Mapping[int, Fraction]) -> float:
         """The total error of the queries that share, at these scales."""
-        return error_of(self.lowered, self.queries, self.laws(scales))
+        return error_of(self.lowered, self.queries, self.variances(scales))
 
     def parts(self, scales: Mapping[int, Fraction]) -> dict[int, Fraction]:
         """The part of the domain's budget of each step, adding up to one: the shares, or what floors make of them."""

@@ -10,8 +10,8 @@ from dprelease.errors import PlanError
 from dprelease.estimate.workloads.tails import laplace_reach
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums, normal_margin
+from dprelease.plan.lower.lowered import Lowered
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
-from dprelease.plan.lower.queries import Lowered
 from dprelease.plan.resolve.grouping import expected_rows
 
 __all__ = ["floor_of"]

@@ -25,6 +25,7 @@ __all__ = [
     "allocation_text",
     "budget_facts",
     "compare",
+    "compared_text",
     "invariant_facts",
     "left_text",
     "loss_facts",
@@ -154,6 +155,16 @@ def allocation_text(plan: ReleasePlan) -> str:
         parts[served] = parts.get(served, Fraction(0)) + step.share
     told = ", ".join(f"{served} {float(part):.1%}" for served, part in parts.items())
     return f"the budget is divided for the least total error: {told}"
+
+
+def compared_text(plan: ReleasePlan) -> str:
+    """By what the noise of other ways is told beside the plan's; empty where there are none."""
+    if plan.naive is None and not plan.considered:
+        return ""
+    mean = "the geometric mean of the published standard errors, each query by its share"
+    if plan.allocation is None:
+        return f"noise is compared by {mean}"
+    return f"noise is compared by the root of the total error, that of the naive plan by {mean}"
 
 
 def pieces_texts(plan: ReleasePlan) -> tuple[str, ...]:
