@@ -18,6 +18,7 @@ from dprelease.measures.ratio import PlannedRatio
 from dprelease.plan.design.accuracy import mean_noise
 from dprelease.plan.document import Account, Composition, ReleasePlan
 from dprelease.plan.explain.facts import compared_text
+from dprelease.plan.forecast import largest_budget
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.unit import Neighboring
 from tests.measures import measure_of
@@ -77,8 +78,8 @@ def noise_of(plan: ReleasePlan) -> float:
     return math.exp(total / weight)
 
 
-def survey(noise: str, composition: Composition) -> ReleasePlan:
-    text = SPEC.replace("privacy:\n", f"privacy:\n  noise: {noise}\n")
+def survey(noise: str, composition: Composition, spec: str = SPEC) -> ReleasePlan:
+    text = spec.replace("privacy:\n", f"privacy:\n  noise: {noise}\n")
     return plan_of(text, files={"places": PLACES.encode()}, accounts=[account(composition)])
 
 
@@ -87,9 +88,25 @@ def test_what_a_survey_publishes_is_no_noisier_than_with_gaussian_noise(composit
     ours, gaussian = survey("auto", composition), survey("gaussian", composition)
     assert noise_of(ours) <= noise_of(gaussian) * (1 + 1e-5)
     told = next(each for each in ours.considered if each.name == "discrete Gaussian")
-    assert float(told.noise) == pytest.approx(
-        noise_of(gaussian) / noise_of(ours), rel=2e-4
-    )  # rounded up to four digits
+    assert 0 <= float(told.noise) - noise_of(gaussian) / noise_of(ours) < 2e-3  # rounded up to four digits
+
+
+def test_a_query_counts_by_its_share_and_not_by_how_many_numbers_it_has() -> None:
+    """docs/decisions/0054: joined counts serve the query of one count, which has half the budget and half the weight."""
+    ours, gaussian = survey("auto", "zcdp"), survey("gaussian", "zcdp")
+    assert "count_knorm" in {step.mechanism for step in ours.steps}
+    assert noise_of(gaussian) / noise_of(ours) == pytest.approx(1.007, abs=5e-4)
+    errors = [[float(each.standard_error or "nan") for each in plan.outputs] for plan in (gaussian, ours)]
+    assert math.prod(a / b for a, b in zip(*errors, strict=True)) ** (1 / 4) == pytest.approx(0.972, abs=5e-4)
+    # with as many shares as numbers both means are one, and joined counts are the better choice by it
+    plans = [
+        survey(noise, "zcdp", SPEC.replace("  income:\n", "  income:\n    share: 3\n"))
+        for noise in ("gaussian", "auto")
+    ]
+    assert "count_knorm" in {step.mechanism for step in plans[1].steps}
+    errors = [[float(each.standard_error or "nan") for each in plan.outputs] for plan in plans]
+    alike = math.prod(a / b for a, b in zip(*errors, strict=True)) ** (1 / 4)
+    assert alike == pytest.approx(noise_of(plans[0]) / noise_of(plans[1])) == pytest.approx(1.033, abs=5e-4)
 
 
 def unequal(measures: tuple[str, str], shares: tuple[int, int]) -> str:
@@ -127,6 +144,7 @@ def test_the_naive_plan_is_no_better_where_losses_add_up(accounting: str, shares
     one, three = (share / sum(shares) for share in shares)  # of the budget, which the naive plan cuts into four
     lost = one * math.log(4 * one) + three * math.log(4 * three / 3)
     assert float(plan.naive.noise) == pytest.approx(math.exp(lost), rel=2e-3)
+    assert (math.log(4 * one) + 3 * math.log(4 * three / 3)) / 4 < -0.02  # by the mean in which each number is alike
 
 
 def test_ratios_that_share_a_draw_count_as_they_are_published() -> None:
@@ -140,6 +158,17 @@ def test_ratios_that_share_a_draw_count_as_they_are_published() -> None:
     once = text[: text.index("      same:")]
     kinds = {step.aggregate.quantity.kind for step in plan_of(once, accounts=[account("zcdp")]).steps}
     assert kinds == {"rows", "balance"}
+
+
+@pytest.mark.parametrize("middle", ["", ", middle: {quantiles: age, at: [0.5]}"])
+def test_a_forecast_compares_plans_as_the_planner_does(middle: str) -> None:
+    """Also where a number has no standard error that a law can tell."""
+    text = unequal((COUNTS[0], COUNTS[1].replace("}}", "}" + middle + "}")), (2, 3))
+    ours, other = (plan_of(each, accounts=[account("pld")]) for each in (text, text.replace("auto,", "laplace,", 1)))
+    told = next(each for each in ours.considered if each.name == "discrete Laplace")
+    assert any(each.standard_error is None for each in ours.outputs) == bool(middle)
+    times = math.exp(largest_budget._noise(other) - largest_budget._noise(ours))
+    assert -1e-5 <= float(told.noise) - times < 2e-3  # rounded up to four digits
 
 
 TABLE = Table(
