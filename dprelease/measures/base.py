@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -123,6 +124,8 @@ class Measure(Value):
         words: What may be written in the place of a column.
         is_count: Whether it counts, so that it is a whole number where it is made of a single draw.
         direct: Whether a number made of a single draw is that draw as it stands.
+        by_weights: Whether its variance is that of its draws, added up by :meth:`weights`; if not, it has its own
+            :meth:`error`.
         joined: A sentence on numbers that are made of two draws; ``{}`` stands for their names.
         other_form: When another one of :meth:`alternatives` is taken than the first: ``shared``: where other measures
             need all of its quantities, and sums are put together; ``offered``: where every quantity is measured anyway;
@@ -140,6 +143,7 @@ class Measure(Value):
     words: ClassVar[tuple[str, ...]] = ()
     is_count: ClassVar[bool] = False
     direct: ClassVar[bool] = False
+    by_weights: ClassVar[bool] = True
     joined: ClassVar[str] = ""
     other_form: ClassVar[Literal["shared", "offered", "centred"]] = "shared"
     grid_kind: ClassVar[Literal["sum", "quantile"] | None] = None
@@ -296,6 +300,20 @@ class Measure(Value):
         Returns:
             For each quantity a weight in squared units of the measure per squared grid step, at the worst cell.
         """
+
+    def error(self, quantities: Sequence[Quantity], variances: Sequence[float], count: int | None) -> float:
+        """The standard error of :meth:`expected` by the variances of the draws alone, by which plans are compared.
+
+        It is in proportion to the noise. So without a guess of rows it is that of one row, and of a number whose
+        standard error goes by a root of the noise it is to first order what feeds that.
+
+        Args:
+            quantities: One of :meth:`alternatives`.
+            variances: For each quantity that of its noise, in squared grid steps.
+            count: The author's guess of rows per cell.
+        """
+        weights = self.weights(quantities, count)
+        return math.sqrt(math.fsum(weight * each for weight, each in zip(weights, variances, strict=True)))
 
     @abstractmethod
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:

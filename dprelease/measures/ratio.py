@@ -51,6 +51,7 @@ class PlannedRatio(Measure, GrownValue):
     )
     held: ClassVar[bool] = False
     foreseen: ClassVar[Literal["by_size"]] = "by_size"
+    by_weights: ClassVar[bool] = False
     ratio: tuple[str, str]
     of: tuple[Part, Part]
     implied: bool = False
@@ -127,10 +128,18 @@ class PlannedRatio(Measure, GrownValue):
         """
         size = float(count or 1)
         above, below = self._split(quantities)
-        worst = max(map(abs, self._ends(above) or (1.0, 1.0)))
+        worst = self._worst(above)
         first = [weight / size**2 for weight in self.of[0].weights(above, count)]
         second = [worst**2 * weight / size**2 for weight in self.of[1].weights(below, count)]
         return (*first, *second)
+
+    def error(self, quantities: Sequence[Quantity], variances: Sequence[float], count: int | None) -> float:
+        """At the ratio of :meth:`weights`; where both numbers share a draw, the sum of their two parts."""
+        above, below = self._split(quantities)
+        first = self.of[0].error(above, variances[: len(above)], count)
+        second = self.of[1].error(below, variances[len(above) :], count)
+        shared = not set(above).isdisjoint(below)
+        return float(_error(first, self._worst(above) * second, shared)) / float(count or 1)
 
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """Quotients; blank where the number below is smaller than one step of its grid, or not above 0.
@@ -214,6 +223,10 @@ class PlannedRatio(Measure, GrownValue):
         first = parts[0] if isinstance(parts[0], Quantity) else parts[0].quantity
         length = self.of[0].size(first)
         return parts[:length], parts[length:]
+
+    def _worst(self, above: Sequence[Quantity]) -> float:
+        """The largest size of the ratio; 1 where nothing is known of it."""
+        return max(map(abs, self._ends(above) or (1.0, 1.0)))
 
     def _ends(self, above: Sequence[Quantity]) -> tuple[float, float] | None:
         """The least and the largest ratio, where something is known of them."""

@@ -26,12 +26,21 @@ _BY: list[list[str]] = [[], ["region"], ["sex"], ["region", "sex"]]
 _CLIPS = {"age": [0, 90], "income": [0, 200000], "hours": [0, 40]}
 
 
-def generated_spec(seed: int, most: int = 200) -> str:
-    """The text of a spec with 1 to ``most`` queries: shares, pins and targets mixed; the same for the same seed."""
+def generated_spec(seed: int, most: int = 200, *, ratios: bool = False) -> str:
+    """The text of a spec with 1 to ``most`` queries: shares, pins and targets mixed; the same for the same seed.
+
+    Args:
+        seed: Of everything that is drawn.
+        most: The largest number of queries.
+        ratios: Whether some queries have ratios of their measures and say how many rows they expect, besides.
+    """
     draw = random.Random(seed)
     epsilon = draw.choice([0.1, 0.5, 1, 2, 5, 10])
     size = max(1, int(most ** (draw.random() ** 4)))  # mostly small, for time
     queries = {f"q{at}": _query(draw, epsilon, size) for at in range(size)}
+    if ratios:
+        more = random.Random(f"ratios {seed}")
+        queries = {name: query | _over_counts(more, query["measures"]) for name, query in queries.items()}
     accounting = draw.choices(["auto", *ANY_NOISE], [6, *(1 for _ in ANY_NOISE)])[0]
     noise = draw.choice(["auto", "laplace", "gaussian"])
     spec: dict[str, Any] = {
@@ -122,6 +131,18 @@ def _visit_measure(draw: random.Random) -> dict[str, Any]:
     at = {"at": sorted(draw.sample([0.05, 0.25, 0.5, 0.75, 0.9], draw.randint(1, 3)))} if kind == "quantiles" else {}
     clip = {"clip": _VISIT_CLIPS.get(column), "clip_per": draw.choice(["row", "unit_cell"])}
     return asked(kind, column, **at, **clip, **where)
+
+
+def _over_counts(draw: random.Random, measures: dict[str, Any]) -> dict[str, Any]:
+    """The measures with up to three ratios of a count or a sum over a count, and a guess of rows; or as they are."""
+    counts = [label for label, measure in measures.items() if "count" in measure]
+    tops = [label for label, measure in measures.items() if "count" in measure or "sum" in measure]
+    pairs = [[top, count] for count in counts for top in tops if top != count]
+    if not pairs or draw.random() < 0.2:
+        return {}
+    chosen = draw.sample(pairs, draw.randint(1, min(3, len(pairs))))
+    expect = {"expect": {counts[0]: draw.choice([200, 5000])}} if draw.random() < 0.6 else {}
+    return {"measures": measures | {f"r{at}": {"ratio": pair} for at, pair in enumerate(chosen)}} | expect
 
 
 def _query(draw: random.Random, epsilon: float, size: int) -> dict[str, Any]:

@@ -257,9 +257,9 @@ def test_the_noise_of_every_piece_has_the_scale_of_the_step(tmp_path: Path) -> N
 class Empty(Zeros):
     """An engine without rows, asked for some nodes of a level."""
 
-    def aggregate(
+    def aggregate(  # type: ignore[no-untyped-def]
         self, catalog, grouping: Grouping, quantities, references, secret=b"", keys=None, within=None, cube=None
-    ):  # type: ignore[no-untyped-def]
+    ):
         (whole,) = super().aggregate(catalog, grouping, quantities, references, secret, keys)
         if within is None:
             return (whole,)

@@ -18,7 +18,8 @@ from dprelease.plan.allocate.shares import even_split, reach_of, shares_of
 from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.explain.facts import allocation_text, plan_facts
 from dprelease.plan.lower.alternatives import Form
-from dprelease.plan.lower.queries import Lowered, Lowering
+from dprelease.plan.lower.lowered import Lowered
+from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.publish.accounting.choices import asked_and_planned
@@ -234,9 +235,8 @@ def lowered(text: str, form: Form = Form()) -> Lowered:  # noqa: B008 - frozen
 
 def test_the_reach_of_a_measure_is_the_same_in_every_form() -> None:
     both = f"{{total: {{sum: income, clip: [-10, {TOP}]}}, average: {{mean: income, clip: [-10, {TOP}]}}}}"
-    text = text_of({"a": f"by: [sex], measures: {both}", "b": f"by: [age], {TOTALS}"}).replace(
-        "[0, 500000]", "[-20, 500000]"
-    )
+    text = text_of({"a": f"by: [sex], measures: {both}", "b": f"by: [age], {TOTALS}"})
+    text = text.replace("[0, 500000]", "[-20, 500000]")
     plain, joint = lowered(text), lowered(text, Form(joint_sums=True, centred_counts=True))
     assert plain.drafts != joint.drafts
     reaches = [{(term.query, term.label): reach_of(each, term) for term in each.terms} for each in (plain, joint)]

@@ -14,6 +14,7 @@ from dprelease.errors import MissingExtra, NoOpinion
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.explain.facts import (
     allocation_text,
+    compared_text,
     loss_facts,
     passes_texts,
     pieces_texts,
@@ -138,6 +139,8 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
     say("")
     if plan.allocation is not None:
         say(allocation_text(plan))
+    if told := compared_text(plan):
+        say(told)
     if plan.naive is not None:
         say(f"the naive plan ({plan.naive.accounts_for}) would have {plan.naive.noise} times this noise,")
         say(f"and charge an account epsilon {plan.naive.charged}")

@@ -15,7 +15,6 @@ from dprelease.plan.allocate.domain import Domain, Planning
 from dprelease.plan.design.accuracy import normal_margin
 from dprelease.plan.design.workload_joint import JointDraws
 from dprelease.plan.document import Account, Considered
-from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.privacy.budget import Budget, round_up
 from dprelease.privacy.calibrate import LARGEST_SCALE
 from dprelease.privacy.event import Event
@@ -107,8 +106,8 @@ class _Option:
 
         Two plans are compared by their margins then, for one whose margins nobody can tell is no better.
         """
-        confidence, asked = self.domain.planning.spec.publish.confidence, self.domain.lowered.asked
-        pure = [one for at in self.domain.queries if isinstance(one := asked[at], LoweredWorkload) and one.pure]
+        confidence = self.domain.planning.spec.publish.confidence
+        pure = self.domain.lowered.tables_alone(self.domain.queries)
         apart = [each for each in pure if not isinstance(each.pure, JointDraws)]  # margins of the others are exact
         ones = [each.design(each.strategy, [1.0] * len(each.drafts)) for each in apart]
         if all(map(is_flat, ones)):
@@ -118,8 +117,7 @@ class _Option:
     @cached_property
     def tables_alone(self) -> bool:
         """Whether it draws workloads as tables behind discrete Laplace noise."""
-        asked = self.domain.lowered.asked
-        return any(isinstance(one := asked[at], LoweredWorkload) and one.pure is not None for at in self.domain.queries)
+        return bool(self.domain.lowered.tables_alone(self.domain.queries))
 
 
 def _option(domain: Domain, multiplier: Fraction) -> _Option:

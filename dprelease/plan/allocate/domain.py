@@ -18,7 +18,8 @@ from dprelease.plan.allocate.shared_draws import Division, divided
 from dprelease.plan.allocate.shares import Allocation, error_of, score_of, shares_of
 from dprelease.plan.allocate.targets import floor_of
 from dprelease.plan.document import Account
-from dprelease.plan.lower.queries import Lowered, Lowering
+from dprelease.plan.lower.lowered import Lowered
+from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.privacy.accountants.near import NearDraws, only_change
 from dprelease.privacy.accountants.zcdp import total_rho
@@ -210,8 +211,16 @@ class Domain:
         return [self.lowered.drafts[at].event(self.mechanism(at), scale) for at, scale in scales.items()]
 
     def laws(self, scales: Mapping[int, Fraction]) -> dict[int, Law]:
-        """The laws of the steps' noise at these scales."""
-        return {at: self.lowered.drafts[at].law(self.mechanism(at), scale) for at, scale in scales.items()}
+        """The laws of the steps' noise at these scales; of a choice, that of its score."""
+        found: dict[int, Law] = {}
+        for (first, _, _), places in self._alike:
+            mechanism, made = self.candidate.mechanism(first), dict[object, Law]()
+            for at in places:
+                draft, scale = self.lowered.drafts[at], scales[at]
+                if (scale, draft.tables) not in made:
+                    made[scale, draft.tables] = draft.law(mechanism, scale)
+                found[at] = made[scale, draft.tables]
+        return found
 
     def _together(self, scales: Mapping[int, Fraction]) -> Event:
         return Composed(events=(*(event for _, event in self.others), *self.events(scales)))

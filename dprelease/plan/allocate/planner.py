@@ -14,7 +14,7 @@ from dprelease.noise import MECHANISMS
 from dprelease.plan.allocate.best_candidate import Choice, choose, domains
 from dprelease.plan.allocate.domain import Planning
 from dprelease.plan.allocate.overruled import overruled
-from dprelease.plan.design.accuracy import outputs
+from dprelease.plan.design.accuracy import mean_noise, outputs
 from dprelease.plan.document import (
     Account,
     Considered,
@@ -29,8 +29,9 @@ from dprelease.plan.document import (
     Selecting,
     Step,
 )
+from dprelease.plan.lower.lowered import Lowered
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
-from dprelease.plan.lower.queries import Lowered, Lowering
+from dprelease.plan.lower.queries import Lowering
 from dprelease.plan.lower.ranges import LoweredRanges
 from dprelease.plan.lower.unscaled import UnscaledStep
 from dprelease.plan.resolve.grouping import expected_rows
@@ -275,33 +276,39 @@ def naive(planning: Planning, lowered: Lowered, steps: Sequence[Step], told: Seq
         return None
     each = epsilon / len(alone)
     planned = _planned(lowered, steps, told)
-    ratios = []
+    found: dict[int, list[tuple[float, float]]] = {}
     for query, label in alone:
-        ours, naively = planned.get((query.name, label), 0.0), _alone(planning, query, label, each)
+        at, ours = planned[query.name, label]
+        naively = _alone(planning, query, label, each)
         if ours > 0 and naively > 0:
-            ratios.append(0.5 * math.log(naively / ours))
-    if not ratios:
+            found.setdefault(at, []).append((ours, naively))
+    if not found:
         return None
-    times = math.exp(sum(ratios) / len(ratios))
+    shares = {at: float(lowered.goals[at].share or 1) for at in found}
+    ours, theirs = (mean_noise((shares[at], [pair[of] for pair in found[at]]) for at in found) for of in (0, 1))
     words = (
         f"{len(alone)} measures at epsilon {round_up(epsilon / len(alone), 4)} each, discrete Laplace noise, added up"
     )
-    return Naive(accounts_for=words, noise=round_up(Fraction(times), 4), charged=_charged(planning, lowered, each))
+    times = Fraction(math.exp((theirs - ours) / 2))
+    return Naive(accounts_for=words, noise=round_up(times, 4), charged=_charged(planning, lowered, each))
 
 
-def _planned(lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]) -> dict[tuple[str, str], float]:
-    """The variance of every published number: to first order, and of a reconciled one as the plan says."""
-    laws = [step.law for step in steps]
-    names = [each.name if isinstance(each, PlannedQuery) else "" for each in lowered.asked]
+def _planned(
+    lowered: Lowered, steps: Sequence[Step], told: Sequence[Output]
+) -> dict[tuple[str, str], tuple[int, float]]:
+    """The query of the spec, and the variance, of every published number; of a reconciled one as the plan says."""
+    laws = {at: step.law for at, step in enumerate(steps)}
     found = {
-        (names[term.query], term.label): math.fsum(weight * laws[at].variance for at, weight in term.weights)
+        (asked.name, term.label): (term.query, lowered.variance(term, laws))
         for term in lowered.terms
-        if names[term.query]
+        if isinstance(asked := lowered.asked[term.query], PlannedQuery)
     }
-    tables = {name for workload in lowered.workloads for name in workload.tables}
-    return found | {
-        (each.query, each.measure): float(each.standard_error or 0) ** 2 for each in told if each.query in tables
-    }
+    errors = {each.query: (each.measure, float(each.standard_error or 0)) for each in told}
+    for at, asked in enumerate(lowered.asked):
+        for table in asked.queries if isinstance(asked, LoweredWorkload) else ():
+            measure, error = errors[table.name]
+            found[table.name, measure] = (at, error**2)
+    return found
 
 
 def _charged(planning: Planning, lowered: Lowered, epsilon: Fraction) -> str:
@@ -317,25 +324,25 @@ def _charged(planning: Planning, lowered: Lowered, epsilon: Fraction) -> str:
 
 
 def _alone(planning: Planning, planned: PlannedQuery, label: str, epsilon: Fraction) -> float:
-    """The first-order variance of one measure in its plain form, its epsilon divided evenly over its draws."""
+    """The variance of one published number in its plain form, its epsilon divided evenly over its draws."""
     table = planning.catalog.tables[planned.table]
     measure = planned.measures[label]
     quantities = measure.quantities(table)
-    weights = measure.weights(quantities, expected_rows(planned.expect, planned.measures, label))
-    total = 0.0
+    count = expected_rows(planned.expect, planned.measures, label)
+    weights = measure.weights(quantities, count)
+    variances = []
     relation, needed = planning.spec.privacy.neighboring, sum(1 for weight in weights if weight)
     for quantity, weight in zip(quantities, weights, strict=True):
-        if not weight:
-            continue
         aggregate = BoundedAggregate(**dict(planned.grouping), quantity=quantity)
-        if quantity.kind == "quantile":
+        if not weight:
+            variances.append(0.0)
+        elif quantity.kind == "quantile":
             rounds, spread, _ = choice_reach(aggregate, planning.catalog, relation)
-            total += weight * float(rounds * spread * needed / epsilon) ** 2
-            continue
-        reach = sensitivity(aggregate, planning.catalog, relation)
-        law = MECHANISMS["discrete_laplace"].law(reach.l1 * needed / epsilon)
-        total += weight * law.variance
-    return total * _cells_of_a_sum(planning, planned)
+            variances.append(float(rounds * spread * needed / epsilon) ** 2)
+        else:
+            reach = sensitivity(aggregate, planning.catalog, relation)
+            variances.append(MECHANISMS["discrete_laplace"].law(reach.l1 * needed / epsilon).variance)
+    return measure.error(quantities, variances, count) ** 2 * _cells_of_a_sum(planning, planned)
 
 
 def _cells_of_a_sum(planning: Planning, planned: PlannedQuery) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.allocate.shares import even_split
-from dprelease.plan.lower.queries import Lowered
+from dprelease.plan.lower.lowered import Lowered
 
 __all__ = ["Division", "divided"]
 

@@ -18,15 +18,15 @@ says nothing: equal shares would count a hundred published tables as one.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Literal
 
 from dprelease.noise import Law
 from dprelease.plan.allocate.candidates import Candidate
+from dprelease.plan.design.accuracy import mean_noise
+from dprelease.plan.lower.lowered import Lowered, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
-from dprelease.plan.lower.queries import Lowered, Term
 
 __all__ = ["Allocation", "blocks", "error_of", "even_split", "least_part", "reach_of", "score_of", "shares_of"]
 
@@ -190,51 +190,30 @@ def reach_of(lowered: Lowered, term: Term) -> float:
 
 
 def error_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law]) -> float:
-    """The total error of the queries that share, at the laws of their drafts' noise."""
-    asked = [at for at in queries if lowered.goals[at].share is not None]
-    pure = [term for term in lowered.terms if term.query in asked and _tables_alone(lowered, term) is not None]
-    others = [at for at in asked if at not in {term.query for term in pure}]
-    found = [weight * laws[at].variance for at, weight in _weights(lowered, others).items()]
-    for term in pure:
-        share, tables = lowered.goals[term.query].share or 0, len(lowered.asked[term.query].queries)  # type: ignore[union-attr]
-        found.append(float(share) * tables * _variance(lowered, term, laws))
-    return math.fsum(found)
-
-
-def _tables_alone(lowered: Lowered, term: Term) -> LoweredWorkload | None:
-    """The workload of a term, where it draws tables behind discrete Laplace noise."""
-    asked = lowered.asked[term.query]
-    return asked if isinstance(asked, LoweredWorkload) and asked.pure is not None else None
-
-
-def _variance(lowered: Lowered, term: Term, laws: Mapping[int, Law]) -> float:
-    """The variance of a measure, to first order; of tables behind discrete Laplace noise, exactly."""
-    pure = _tables_alone(lowered, term)
-    if pure is not None:
-        return pure.variance([laws[at] for at, _ in term.weights])
-    return sum(size * laws[at].variance for at, size in term.weights)
+    """The total error of the published numbers of the queries that share, at the laws of their drafts' noise."""
+    total, goals = 0.0, lowered.goals
+    for query in queries:
+        asked, share = lowered.asked[query], float(goals[query].share or 0)
+        tables = len(asked.queries) if isinstance(asked, LoweredWorkload) else 1
+        for term in lowered.terms_of.get(query, ()) if share else ():
+            like = _CHOICE if any(lowered.drafts[at].choosing is not None for at, _ in term.weights) else 1
+            total += share * tables * like * lowered.variance(term, laws) / reach_of(lowered, term) ** 2
+    return total
 
 
 def score_of(lowered: Lowered, queries: Sequence[int], laws: Mapping[int, Law], allocation: Allocation) -> float:
     """What candidates are compared by: twice the logarithm of a standard error, less being better.
 
     Where the total error is made least, that of it. Else, and of a pinned query, the mean logarithm of the variances of
-    the measures, weighted by the shares.
+    the published numbers, every query by its share and the numbers of a query alike (:func:`mean_noise`).
     """
-    goals = {at: lowered.goals[at] for at in queries}
-    if allocation != "shares" and any(goal.share is not None for goal in goals.values()):
+    goals = lowered.goals
+    if allocation != "shares" and any(goals[at].share is not None for at in queries):
         return math.log(max(error_of(lowered, queries, laws), 1e-300))
-    terms = Counter(term.query for term in lowered.terms)
-    score = weight = 0.0
-    for term in lowered.terms:
-        goal = goals.get(term.query)
-        if goal is None or (goal.share is None and goal.budget is None):
-            continue
-        part = float(goal.share or 1) / terms[term.query]
-        variance = _variance(lowered, term, laws)
-        score += part * math.log(max(variance, 1e-300))
-        weight += part
-    return score / weight
+    shared = [at for at in queries if goals[at].share is not None or goals[at].budget is not None]
+    return mean_noise(
+        (float(goals[at].share or 1), [lowered.variance(term, laws) for term in lowered.terms_of[at]]) for at in shared
+    )
 
 
 _BITS = 40  # of the root of the largest block

@@ -12,8 +12,8 @@ from dprelease.noise.mechanisms.tables_knorm import TablesLaw
 from dprelease.plan.allocate.candidates import Candidate
 from dprelease.plan.design.accuracy import error_of_sums, normal_margin
 from dprelease.plan.design.workload_joint import joint_reach
+from dprelease.plan.lower.lowered import Lowered
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
-from dprelease.plan.lower.queries import Lowered
 from dprelease.plan.resolve.grouping import expected_rows
 
 __all__ = ["floor_of"]

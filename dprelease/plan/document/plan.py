@@ -107,8 +107,9 @@ class Considered(Value):
 
     Attributes:
         name: For people.
-        noise: How many times this plan's standard errors it would have (decimal text): the geometric mean, or with
-            ``least_error`` the root of the total error.
+        noise: How many times this plan's standard errors it would have (decimal text): the geometric mean over the
+            published numbers, a query by its share and the numbers of a query alike; or with ``least_error`` the root
+            of the total error.
         why_not: Why it was passed over although its noise, or that of one query, may be less; empty where its noise
             decided.
     """
@@ -123,7 +124,9 @@ class Naive(Value):
 
     Attributes:
         accounts_for: Words for how it adds up.
-        noise: How many times this plan's standard errors it would have (decimal text, the geometric mean).
+        noise: How many times this plan's standard errors it would have (decimal text): the geometric mean over the
+            published numbers, a query by its share (1 where it has none) and the numbers of a query alike. Plans from
+            before the objective was one for all took each number alike.
         charged: The epsilon that the dearest account would be charged for it, in its own composition.
     """
 

@@ -25,6 +25,7 @@ __all__ = [
     "allocation_text",
     "budget_facts",
     "compare",
+    "compared_text",
     "invariant_facts",
     "left_text",
     "loss_facts",
@@ -157,6 +158,16 @@ def allocation_text(plan: ReleasePlan) -> str:
     told = ", ".join(f"{served} {float(part):.1%}" for served, part in parts.items())
     guard = ", with a least part for every query" if plan.allocation == "guarded_least_error" else ""
     return f"the budget is divided for the least total error{guard}: {told}"
+
+
+def compared_text(plan: ReleasePlan) -> str:
+    """By what the noise of other ways is told beside the plan's; empty where there are none."""
+    if plan.naive is None and not plan.considered:
+        return ""
+    mean = "the geometric mean of the published standard errors, each query by its share"
+    if plan.allocation is None:
+        return f"noise is compared by {mean}"
+    return f"noise is compared by the root of the total error, that of the naive plan by {mean}"
 
 
 def pieces_texts(plan: ReleasePlan) -> tuple[str, ...]:

@@ -12,15 +12,17 @@ targets fix the noise, so many may fit from some budget on, at which the one tha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from dprelease.errors import BudgetTooSmall, PlanError, UnsupportedEvent
-from dprelease.plan.document import ReleasePlan
+from dprelease.plan.design.accuracy import mean_noise
+from dprelease.plan.document import Measured, PlannedQuery, ReleasePlan
 from dprelease.plan.forecast.horizon import Capped, Purse, capped
 from dprelease.plan.forecast.other_budgets import Planner, noises_of
+from dprelease.plan.resolve.grouping import expected_rows
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.spec.fields.document import ReleaseSpec
 
@@ -93,9 +95,25 @@ def largest_budget(
 
 
 def _noise(plan: ReleasePlan) -> float:
-    """The mean logarithm of the standard errors that the plan can tell."""
-    errors = [float(each.standard_error) for each in plan.outputs if each.standard_error]
-    return sum(math.log(error) for error in errors if error) / max(1, len(errors))
+    """The mean logarithm of the noise of the published numbers, by which the planner compares its candidates."""
+    goals = {each.name: each.goal for each in plan.queries} | {each.name: each.goal for each in plan.workloads}
+    queries, taken = {each.name: each for each in plan.queries}, {each.id: each for each in plan.measured}
+    found: dict[str, list[float]] = {}
+    for told in plan.outputs:
+        query = queries[told.query]
+        if query.workload is not None or query.ranges is not None:
+            error = float(told.standard_error or 0)
+        else:
+            error = _error(query, told.measure, taken)
+        if error:
+            found.setdefault(query.workload or query.name, []).append(error)
+    return mean_noise((float(goals[name].share or 1), errors) for name, errors in found.items())
+
+
+def _error(query: PlannedQuery, label: str, taken: Mapping[str, Measured]) -> float:
+    measure, fed = query.measures[label], [(taken[feed.step], feed.part) for feed in query.inputs[label]]
+    count = expected_rows(query.expect, query.measures, label)
+    return measure.error([step.parts[part] for step, part in fed], [step.law.variance for step, _ in fed], count)
 
 
 class _Trial(NamedTuple):

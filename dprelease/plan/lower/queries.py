@@ -14,10 +14,10 @@ from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
 from dprelease.plan.document.invariant import Invariant
-from dprelease.plan.document.workload import Workload
 from dprelease.plan.lower.alternatives import Asked, Form, Group, Place, WorkloadNoise, forms_taken
 from dprelease.plan.lower.groups import Asking, grouped, over_all_rows
 from dprelease.plan.lower.invariants import invariants_of, known_to
+from dprelease.plan.lower.lowered import Lowered, Published, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
 from dprelease.plan.lower.unscaled import FEWEST_OF, UnscaledStep, additive, choice, joint, ranking, selection
@@ -26,67 +26,11 @@ from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of,
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 
-__all__ = ["KEYS", "LIST", "Lowered", "Lowering", "Term", "step_id", "word"]
+__all__ = ["KEYS", "LIST", "Lowering", "step_id", "word"]
 
 KEYS, LIST = "(keys)", "(list)"  # what a selection and a ranking answer; no measure can have such a name
 _MOST_JOINED = 240  # numbers per cell in one K-norm draw
 _SELECTING = Fraction(1, 2)  # of the release's delta, for all selections of keys together
-
-
-@dataclass(frozen=True)
-class Term:
-    """A measure as planning sees it: its variance is, to first order, the weighted sum of its drafts' variances.
-
-    Attributes:
-        query: The query's place in the spec.
-        label: The measure's name; ``(keys)`` of a selection, ``(list)`` of a ranking.
-        weights: (draft, weight) pairs; the weight is in squared units of the measure per squared grid step.
-    """
-
-    query: int
-    label: str
-    weights: tuple[tuple[int, float], ...]
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """What a spec asks for in one form.
-
-    Attributes:
-        asked: What each query of the spec became, in its order: a published table, or a workload of them.
-        drafts: What is drawn.
-        terms: The variances of the measures; of a workload one for all of its tables.
-    """
-
-    asked: tuple[PlannedQuery | LoweredWorkload, ...]
-    drafts: tuple[UnscaledStep, ...]
-    terms: tuple[Term, ...]
-
-    @cached_property
-    def goals(self) -> tuple[Goal, ...]:
-        """Of each query of the spec."""
-        return tuple(each.planned.goal if isinstance(each, LoweredWorkload) else each.goal for each in self.asked)
-
-    @cached_property
-    def terms_of(self) -> Mapping[int, Sequence[Term]]:
-        """The terms of each query that has any, by its place."""
-        found: dict[int, list[Term]] = {}
-        for term in self.terms:
-            found.setdefault(term.query, []).append(term)
-        return found
-
-    @cached_property
-    def queries(self) -> tuple[PlannedQuery, ...]:
-        """Every published table, in published order."""
-        found: list[PlannedQuery] = []
-        for each in self.asked:
-            found += each.queries if isinstance(each, LoweredWorkload) else (each,)
-        return tuple(found)
-
-    @cached_property
-    def workloads(self) -> tuple[Workload, ...]:
-        """Every workload, in the order of the spec."""
-        return tuple(each.planned for each in self.asked if isinstance(each, LoweredWorkload))
 
 
 Needs = dict[Place, list[tuple[Asked, int]]]  # the measures that a quantity feeds, and where
@@ -329,10 +273,12 @@ class Lowering:
                 terms.append(Term(at, KEYS if query.top_k is None else LIST, ((selected[name], 1.0),)))
             for label, measure in self.measures[name].items():
                 fed = [feed for _, feed in sorted(feeds[at, label].items())]
-                weights = measure.weights([self.quantities[quantity] for *_, quantity in fed], counts[at, label])
+                taken, count = tuple(self.quantities[quantity] for *_, quantity in fed), counts[at, label]
                 inputs[label] = tuple(feed for _, feed, _ in fed)
-                used = tuple((draft, weight) for (draft, *_), weight in zip(fed, weights, strict=True) if weight)
-                terms.append(Term(at, label, used))
+                weights, from_drafts = measure.weights(taken, count), tuple(draft for draft, *_ in fed)
+                used = tuple((draft, weight) for draft, weight in zip(from_drafts, weights, strict=True) if weight)
+                published = None if measure.by_weights else Published(measure, taken, from_drafts, count)
+                terms.append(Term(at, label, used, published))
             asked.append(self._planned(name, query, inputs, own))
         return Lowered(tuple(asked), tuple(drafts), tuple(terms))
 

@@ -1,0 +1,114 @@
+"""What a spec became in one form of its measures: what is published, what is drawn, and what links the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dprelease.catalog.aggregate import Quantity
+from dprelease.measures import Measure
+from dprelease.noise import Law
+from dprelease.plan.document import Goal, PlannedQuery
+from dprelease.plan.document.workload import Workload
+from dprelease.plan.lower.lowered_workload import LoweredWorkload
+from dprelease.plan.lower.unscaled import UnscaledStep
+
+__all__ = ["Lowered", "Published", "Term"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published number whose variance is more than its draws' added up by weights.
+
+    Attributes:
+        measure: Its measure.
+        quantities: What that takes.
+        drafts: The draft of each.
+        count: The author's guess of rows per cell.
+    """
+
+    measure: Measure
+    quantities: tuple[Quantity, ...]
+    drafts: tuple[int, ...]
+    count: int | None
+
+    def variance(self, laws: Mapping[int, Law]) -> float:
+        """The square of its standard error, given the laws of the drafts' noise."""
+        return self.measure.error(self.quantities, [laws[at].variance for at in self.drafts], self.count) ** 2
+
+
+@dataclass(frozen=True)
+class Term:
+    """A measure as planning sees it: its variance is, to first order, the weighted sum of its drafts' variances.
+
+    Attributes:
+        query: The query's place in the spec.
+        label: The measure's name; ``(keys)`` of a selection, ``(list)`` of a ranking.
+        weights: (draft, weight) pairs; the weight is in squared units of the measure per squared grid step.
+        published: The number as it is published, where that has another variance.
+    """
+
+    query: int
+    label: str
+    weights: tuple[tuple[int, float], ...]
+    published: Published | None = None
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What a spec asks for in one form.
+
+    Attributes:
+        asked: What each query of the spec became, in its order: a published table, or a workload of them.
+        drafts: What is drawn.
+        terms: The variances of the measures; of a workload one for all of its tables.
+    """
+
+    asked: tuple[PlannedQuery | LoweredWorkload, ...]
+    drafts: tuple[UnscaledStep, ...]
+    terms: tuple[Term, ...]
+
+    @cached_property
+    def goals(self) -> tuple[Goal, ...]:
+        """Of each query of the spec."""
+        return tuple(each.planned.goal if isinstance(each, LoweredWorkload) else each.goal for each in self.asked)
+
+    @cached_property
+    def terms_of(self) -> Mapping[int, Sequence[Term]]:
+        """The terms of each query that has any, by its place."""
+        found: dict[int, list[Term]] = {}
+        for term in self.terms:
+            found.setdefault(term.query, []).append(term)
+        return found
+
+    @cached_property
+    def queries(self) -> tuple[PlannedQuery, ...]:
+        """Every published table, in published order."""
+        found: list[PlannedQuery] = []
+        for each in self.asked:
+            found += each.queries if isinstance(each, LoweredWorkload) else (each,)
+        return tuple(found)
+
+    @cached_property
+    def workloads(self) -> tuple[Workload, ...]:
+        """Every workload, in the order of the spec."""
+        return tuple(each.planned for each in self.asked if isinstance(each, LoweredWorkload))
+
+    def variance(self, term: Term, laws: Mapping[int, Law]) -> float:
+        """The variance of a number as it is published, given the laws of the drafts' noise; of a workload its mean.
+
+        Of a workload it is what the author makes least (``LoweredWorkload.variance``), of prefixes and ranges that of
+        the mean sum, of a choice that of its score.
+        """
+        asked = self.asked[term.query]
+        if isinstance(asked, LoweredWorkload):
+            return asked.variance([laws[at] for at, _ in term.weights])
+        if term.published is not None:
+            return term.published.variance(laws)
+        return sum(weight * laws[at].variance for at, weight in term.weights)
+
+    def tables_alone(self, queries: Iterable[int]) -> list[LoweredWorkload]:
+        """The workloads among the queries at these places that are drawn as tables behind pure noise."""
+        asked = (self.asked[at] for at in queries)
+        return [each for each in asked if isinstance(each, LoweredWorkload) and each.pure is not None]
