@@ -33,6 +33,7 @@ from dprelease.privacy.event import (
     KNorm,
     Laplace,
     Parallel,
+    RandomScale,
     Repeated,
     Sensitivity,
     TotalResidual,
@@ -249,7 +250,7 @@ def test_gaussian_noise_has_no_finite_epsilon_at_delta_zero(name: str) -> None:
 
 def louder(event: Event, factor: int) -> Event:
     """The same with less noise."""
-    if isinstance(event, DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian | KNorm | TotalResidual):
+    if isinstance(event, DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian | KNorm | TotalResidual | RandomScale):
         return event.model_copy(update={"scale": event.scale / factor})
     if isinstance(event, Approximate | BoundedRange):
         return event.model_copy(update={"epsilon": event.epsilon * factor})
