@@ -57,8 +57,8 @@ class Cell(NamedTuple):
             ``mass``, minus that with chance mass exp(-value), else 0. ``laplace``, ``gaussian``: discrete noise of
             scale ``value``. ``normal``: continuous Gaussian noise of scale ``value``. ``range``: the loss stays in an
             interval of length ``value``. ``reveal``: everything shows with probability ``value``. ``either``: a
-            response of the loss ``value`` or of ``small``, the first with the probability ``alike``. ``sphere``:
-            Gaussian noise of one random scale, the smallest of which is ``value``.
+            response of the loss ``value`` or ``small``, the first with the probability ``alike``. ``sphere``: Gaussian
+            noise of one random scale, the smallest of which is ``value``.
         value: As above.
         shift: By how much it moves, in whole steps; of a range where the interval ends, in ``RANGE_PARTS``-ths of it.
         norms: The norms of noise on cells that move by an unknown vector.

@@ -14,7 +14,7 @@ from dprelease.privacy.event import Approximate
 from dprelease.publish.accounting.glossary import quantity_words
 from dprelease.publish.numbers import at_most, percent
 
-__all__ = ["asked_and_planned", "draw_row", "joins", "joins_by_total", "laws_of_loss", "other_ways"]
+__all__ = ["asked_and_planned", "draw_row", "has_random_scale", "joins", "joins_by_total", "laws_of_loss", "other_ways"]
 
 _CHOICE = ("ε = score range / scale", "each choice that one unit can move")
 _RHO, _SELECTION = "ρ = L2² / (2 · scale²)", "a selection of keys"
@@ -27,7 +27,7 @@ _WORDS = {  # by mechanism: the noise, how a loss follows from sensitivity and s
     "total_residual": ("total and residuals", "ε = gauge / scale", "noise on a total and residuals"),
     "random_scale": (
         "Gaussian of a random scale",
-        "ε = what the table of scales gives at δ",
+        "ρ = D² / (2 · smallest scale²)",
         "Gaussian noise of a random scale",
     ),
     "exponential_quantile": ("exponential mechanism", *_CHOICE),
@@ -152,6 +152,11 @@ def joins(plan: ReleasePlan) -> bool:
 def joins_by_total(plan: ReleasePlan) -> bool:
     """Whether a draw hides counts of a cell by way of their total."""
     return any(step.mechanism == "total_residual" for step in plan.steps)
+
+
+def has_random_scale(plan: ReleasePlan) -> bool:
+    """Whether a draw hides counts of a cell by Gaussian noise of one secret scale."""
+    return any(step.mechanism == "random_scale" for step in plan.steps)
 
 
 def other_ways(plan: ReleasePlan) -> list[dict[str, str]]:

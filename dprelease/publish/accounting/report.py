@@ -16,6 +16,7 @@ from dprelease.privacy.filters import account_loss
 from dprelease.publish.accounting.choices import (
     asked_and_planned,
     draw_row,
+    has_random_scale,
     joins,
     joins_by_total,
     laws_of_loss,
@@ -283,6 +284,7 @@ def _done(plan: ReleasePlan) -> dict[str, Any]:
         "steps": [draw_row(step) for step in plan.steps[:MOST_ROWS]],
         "joins": joins(plan),
         "joins_by_total": joins_by_total(plan),
+        "random_scale": has_random_scale(plan),
         "outputs": asked_and_planned(plan, MOST_ROWS),
         "error_sizes": [f"{size:,}" for size in SIZES],
         "error_rows": error_rows(plan),

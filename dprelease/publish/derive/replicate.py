@@ -22,6 +22,7 @@ from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
 from dprelease.noise.mechanisms.lattice_ball import numerator
+from dprelease.noise.mechanisms.random_scale import RandomScaleLaw, scale_table
 from dprelease.noise.mechanisms.tables_knorm import TablesLaw, TablesSampler
 from dprelease.noise.mechanisms.total_residual import TotalResidualLaw
 from dprelease.plan.design.workload_design import design_of, numbers_of
@@ -75,6 +76,8 @@ def noise_of(law: Law, parts: int, size: int, chance: np.random.Generator) -> Fl
         return _knorm(law, size, chance)
     if isinstance(law, TotalResidualLaw):
         return _total_residual(law, size, chance)
+    if isinstance(law, RandomScaleLaw):
+        return _random_scale(law, size, chance)
     if isinstance(law, DiscreteLaplaceLaw):
         return np.stack([_laplace(law.scale, size, chance) for _ in range(parts)])
     if isinstance(law, DiscreteGaussianLaw):
@@ -172,6 +175,16 @@ def _total_residual(law: TotalResidualLaw, size: int, chance: np.random.Generato
         radius = radius + 2 * _geometric(radius_scale, size, chance)
     total = np.array([0, -2, 1, -1])[branch] + np.array([2, -2, 2, -2])[branch] * _geometric(total_scale, size, chance)
     return np.asarray(np.floor(chance.random((k, size)) * (radius + 1)) + (total - radius) / 2)
+
+
+def _random_scale(law: RandomScaleLaw, size: int, chance: np.random.Generator) -> Floats:
+    """A place of the table, then a normal vector of its scale on all counts and the total, as ``random_scale`` does."""
+    table = scale_table(law.dimension)
+    weights = np.array(table.weights, dtype=np.float64)
+    place = chance.choice(len(weights), size, p=weights / weights.sum())
+    scale = float(law.scale) * np.array([float(stretch) for stretch in table.stretches])[place]
+    total, counts = chance.standard_normal(size), chance.standard_normal((law.dimension, size))
+    return np.asarray(np.rint(scale * (counts + total / float(table.total)) / 2))
 
 
 def check_size(plan: ReleasePlan, used: Collection[str]) -> None:

@@ -47,7 +47,7 @@ from dprelease.plan.explain.facts import budget_facts
 from dprelease.privacy.accountants.base import Atom, atoms, rest_epsilon
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import zcdp_rho
-from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from dprelease.privacy.event import Composed, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, RandomScale
 from dprelease.privacy.filters import Spent
 
 __all__ = ["FORMAT", "events_of", "export"]
@@ -60,6 +60,8 @@ _NOTES = {
     "knorm": "a K-norm draw is written as randomized response of its epsilon (zcdp: by its own rho)",
     "total_residual": "a draw of a total with residuals is written as randomized response of its epsilon (zcdp: its "
     "own rho)",
+    "random_scale": "noise of one random scale is written as Gaussian noise of the smallest of its scales, as under "
+    "pld discrete Gaussian noise is",
     "bounded_range": "a choice is written as randomized response of its range (zcdp: range^2 / 8)",
     "approximate": "a selection of keys is written as randomized response of its epsilon; its delta is in `reveals`",
     "parallel": "draws on parts of the units are written as what the worst parts cost",
@@ -194,6 +196,9 @@ def _pair(atom: Atom) -> tuple[dict[str, Any], int]:
         return _composed(events), 0
     if isinstance(atom, DiscreteGaussian):
         return _gaussian(atom.scale * atom.scale - _ROUND, atom.sensitivity.l2_squared), atom.sensitivity.l0
+    if isinstance(atom, RandomScale):
+        least, moved = atom.scale * min(atom.stretches) * RandomScale.GRAIN, atom.rows * RandomScale.GRAIN
+        return _gaussian(least * least - _ROUND, moved**2 * atom.length_squared), atom.rows * (atom.dimension + 1)
     if isinstance(atom, Gaussian):
         return _gaussian(atom.scale * atom.scale, atom.sensitivity.l2_squared), 0
     if isinstance(atom, Laplace) and atom.sensitivity.l1:

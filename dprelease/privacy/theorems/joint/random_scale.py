@@ -33,10 +33,12 @@ __all__ = [
 
 _CELLS = 3000  # of rho, and as many of T: the bound is then less than a hundredth above delta
 _COARSE_CELLS = 1500  # for one of many points of a curve
-_PARTS, _ROUGH_PARTS = 16, 5  # points of a curve for each standard deviation of the loss, at least; twice that at most
+_PARTS, _ROUGH_PARTS = 16, 8  # points of a curve for each standard deviation of the loss, at least; twice that at most
 _MOST_LOSSES, _LARGEST_LOSS, _NEGLIGIBLE = 1000, 300.0, 1e-18  # where the points end
 _FLOOR = 1e-28  # below it what is beyond counts, and rho may say more
-_LONGEST, _STEEPEST = 64.0, 600.0  # changes, in scales, and epsilons up to which there is a certificate
+_FEWEST = 40  # counts: of fewer the table is too far from log-concave for a sharp certificate
+_LONGEST, _STEEPEST = 16.0, 600.0  # changes, in scales, and epsilons up to which there is a certificate
+_NOTCHES = 25  # of e in the length of a change: so far apart the certificate is looked at for searches
 _FINEST = 1 << 10  # the least scale in steps of the grid
 
 
@@ -63,7 +65,7 @@ def has_curve(draw: RandomScale) -> bool:
     least, largest = draw.scale * min(draw.stretches), max(draw.stretches)
     exponents = (largest / min(draw.stretches)) ** 2 * 2 * (draw.dimension + 144)  # at least (sqrt k + 12)^2
     fine = least * RandomScale.GRAIN >= _FINEST and draw.length_squared <= (Fraction(_LONGEST) * draw.scale) ** 2
-    return draw.rows == 1 and fine and exponents <= 50_000
+    return draw.rows == 1 and draw.dimension >= _FEWEST and fine and exponents <= 50_000
 
 
 def _certified(draw: RandomScale, profile: SphereProfile, epsilon: Fraction) -> Fraction:
@@ -78,16 +80,36 @@ def _certified(draw: RandomScale, profile: SphereProfile, epsilon: Fraction) -> 
 
 @lru_cache(maxsize=1 << 12)
 def random_scale_near(draw: RandomScale, delta: float) -> float:
-    """In floats, about 1e-6 relative, the epsilon at this delta: for searches, never a result.
+    """In floats, about 1e-5 relative, the epsilon that is certified at this delta: for searches, never a result.
 
-    Newton's rule on the logarithm of delta, which bends downwards, from the Gaussian's epsilon: beyond the root it
-    comes back without passing it.
+    The root of delta itself, and as much more as the certificate is above it at a change of about this length.
     """
     if not draw.rows or delta >= 1:
         return 0.0
     if not has_curve(draw):
         return rough_rho_to_epsilon(float(random_scale_rho(draw)), log(delta))
-    ratio, wanted, profile = _ratio(draw), log(delta), _profile(draw)
+    ratio, profile = _ratio(draw), _profile(draw)
+    return _root(profile, ratio, delta) * _raised(profile, round(log(ratio) * _NOTCHES), delta)
+
+
+@lru_cache(maxsize=1 << 12)
+def _raised(profile: SphereProfile, notch: int, delta: float) -> float:
+    """The certified epsilon over that of delta itself, for a change of the length exp(notch / 25)."""
+    ratio = math.exp(notch / _NOTCHES)
+    found = exact = _root(profile, ratio, delta)
+    for _ in range(3 if exact else 0):
+        value, fall = profile.near(ratio, found)
+        found += log(profile.bound(ratio, found) / delta) * value / fall if fall > 0 else 0.0
+    return found / exact if exact else 1.0
+
+
+def _root(profile: SphereProfile, ratio: float, delta: float) -> float:
+    """Where delta itself is ``delta``.
+
+    Newton's rule on its logarithm, which bends downwards, from the Gaussian's epsilon: beyond the root it comes back
+    without passing it.
+    """
+    wanted = log(delta)
     found = gaussian.epsilon_quick(ratio, wanted)
     for _ in range(60):
         value, fall = profile.near(ratio, found)

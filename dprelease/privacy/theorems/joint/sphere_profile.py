@@ -32,6 +32,7 @@ REACH = 12.0
 BEYOND = math.exp(-(REACH**2) / 2) * (1 + 1e-9)
 """The chance of more."""
 
+_WIDE, _STRIPS = 0.1, 48  # a loss that is worth strips, and how many
 _COARSE = 600  # of T, on which K is found; on all of them it is then bettered once
 _ROUNDING = 4e-11  # relative: exp, erfc and their arguments, and sums of some hundred of such numbers
 _LOSS_ERROR = 1e-10  # of a loss: its exponents are below 10^5
@@ -68,17 +69,41 @@ class SphereProfile:
         first = np.searchsorted(np.maximum.accumulate(most), rho[:-1] ** 2, side="left")
         last = np.searchsorted(np.minimum.accumulate(least[::-1])[::-1], rho[1:] ** 2, side="right") - 1
         never = low[np.minimum(first, self.cells - 1)]  # nearer than this no point loses more than epsilon
-        always = np.maximum(high[np.minimum(last + 1, self.cells - 1)], never)  # and farther every one
+        always = np.maximum(np.minimum(high[np.minimum(last + 1, self.cells - 1)], farthest), never)  # farther all do
         lost = self._beyond(most_mass, never - change / 2)
         sure = self._beyond(most_mass, always - change / 2)
         other = self._beyond(least_mass, always + change / 2)
         excess = np.minimum(1.0, change * self._steepest * (always - never) * (1 + _ROUNDING))
         kept = math.exp(epsilon) * (1 - 4 * _ROUNDING)
         total = float(np.sum(sure * (1 + _ROUNDING) - kept * other))
-        total += float(np.sum((lost - sure + _ROUNDING * lost) * excess)) * (1 + _ROUNDING)
+        wide = excess > _WIDE
+        total += float(np.sum(((lost - sure + _ROUNDING * lost) * excess)[~wide])) * (1 + _ROUNDING)
+        if wide.any():
+            total += self._between(wide, never, always, change, epsilon)
         # what the other data set has beyond the farthest place, where the loss may be anything
         total += math.exp(epsilon) * math.erfc((farthest + change / 2) / (max(self.stretches) * math.sqrt(2)))
         return min(1.0, total + _ROUNDING * float(sure.sum()) + 2 * BEYOND)
+
+    def _between(
+        self, wide: npt.NDArray[np.bool_], never: Floats, always: Floats, change: float, epsilon: float
+    ) -> float:
+        """The part of delta between the two places, in cells where these are far apart: in strips of x.
+
+        In a strip the loss is at most that of its far end at the least T of the cell there, as L rises with x and falls
+        with T.
+        """
+        squares = self._rho[:-1][wide] ** 2 + change**2 / 4
+        start, width = never[wide], (always - never)[wide] / _STRIPS
+        total, before = 0.0, self._beyond(self._masses[1], never - change / 2, wide)[wide]
+        for strip in range(_STRIPS):
+            near, far = start + strip * width, start + (strip + 1) * width
+            most = self._lost(squares + near**2, far, change) + 2 * _LOSS_ERROR
+            after = self._beyond(
+                self._masses[1], (never + (strip + 1) * (always - never) / _STRIPS) - change / 2, wide
+            )[wide]
+            total += float(np.sum((before - after + _ROUNDING * before) * -np.expm1(np.minimum(epsilon - most, 0.0))))
+            before = after
+        return total * (1 + _ROUNDING)
 
     @cached_property
     def _variances(self) -> Floats:
@@ -158,9 +183,11 @@ class SphereProfile:
     def _lost(self, levels: Floats, place: Floats, change: float) -> Floats:
         return np.asarray(self._fall(levels - change * place)[0] - self._fall(levels + change * place)[0])
 
-    def _beyond(self, mass: Floats, places: Floats) -> Floats:
-        """In each cell of rho the probability of a normal part beyond its place; what has no mass to speak of is 0."""
+    def _beyond(self, mass: Floats, places: Floats, some: npt.NDArray[np.bool_] | None = None) -> Floats:
+        """In each cell of rho (in some) the probability of a normal part beyond its place; of next to no mass, 0."""
         scales, cells = self._counted
+        if some is not None:
+            scales, cells = scales[some[cells]], cells[some[cells]]
         arguments = places[cells] / (np.array(self.stretches)[scales] * math.sqrt(2))
         tails = np.fromiter(map(math.erfc, arguments.tolist()), np.float64, len(cells))
         return np.bincount(cells, mass[scales, cells] * tails / 2, len(places)).astype(np.float64)
