@@ -1,8 +1,10 @@
 """Seconds to plan 1,000 queries, and to account for 1,000 draws, equal and all different.
 
 Usage: ``python -m bench.planning [--queries N] [--peer] [--profile]``, or with ``--sizes 10,100,300,1000,10000`` the
-CPU seconds, after imports, of loading, planning, verifying and telling so many counts with a condition each. Without
-it the spec counts the non-null values of as many integer columns by a few sets of columns, each its own aggregate.
+CPU seconds, after imports, of loading, planning, verifying and telling so many counts with a condition each, and so
+many without (below 1 MiB of spec); of a workload of 211 tables and of ranges over 4,096 keys too, and with
+``--accounts zcdp,pld`` for accounts that compose so. Without it the spec counts the non-null values of as many integer
+columns by a few sets of columns, each its own aggregate.
 ``--peer`` adds one evaluation of the same draws by the loss-distribution accountant of dp_accounting, one by one, as
 its users do; ``--profile`` the functions in which the slowest of our own runs spends its time. Nothing is asserted.
 """
@@ -14,13 +16,13 @@ import cProfile
 import gc
 import pstats
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dprelease.errors import DpReleaseError
 from dprelease.plan.allocate.planner import allocate
-from dprelease.plan.document import Account
+from dprelease.plan.document import Account, Composition
 from dprelease.plan.explain.facts import plan_facts
 from dprelease.plan.resolve.catalog import resolve
 from dprelease.plan.verify.whole_plan import verify
@@ -34,6 +36,7 @@ from tests.planned import plan_of
 
 DELTA = Fraction(1, 10**6)
 NOISES = ("auto", "laplace", "gaussian")
+_MOST_COLUMNS = 3000  # as many as fit into the 1 MiB of a spec, twice over
 BY = ("[]", "[region]", "[sex]", "[region, sex]")
 
 HEAD = """
@@ -148,16 +151,31 @@ def conditions(queries: int, *, different: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def phases(queries: int, *, different: bool) -> dict[str, float]:
-    """CPU seconds of each phase of `dprelease plan`."""
-    text, clock = conditions(queries, different=different), [time.process_time()]
+def tables(columns: int) -> str:
+    """A spec text of one workload: the total, every column and every pair of columns, of 2 to 4 keys each."""
+    keys = [f"      a{n}: {{type: integer, keys: {[*range(2 + n % 3)]}}}" for n in range(columns)]
+    of = ", ".join(f"a{n}" for n in range(columns))
+    query = f"  w: {{table: people, marginals: {{of: [{of}], ways: [0, 1, 2]}}, measures: {{n: {{count: rows}}}}}}"
+    return "\n".join([HEAD.format(noise="auto").rstrip("\n"), *keys, "queries:", query]) + "\n"
+
+
+def ranges(keys: int, which: str) -> str:
+    """A spec text of one query of prefixes, or of all ranges, over a column of so many keys."""
+    column = f"      age: {{type: integer, keys: {{from: 0, to: {keys - 1}}}}}"
+    query = f"  r: {{table: people, by: [age], ranges: {{of: age, which: {which}}}, measures: {{n: {{count: rows}}}}}}"
+    return "\n".join([HEAD.format(noise="auto").rstrip("\n"), column, "queries:", query]) + "\n"
+
+
+def phases(text: str, composition: Composition) -> dict[str, float]:
+    """CPU seconds of each phase of `dprelease plan`, for a spec whose account composes so."""
+    clock = [time.process_time()]
     loaded = load(text, "spec.yaml")
     clock.append(time.process_time())
     people = Account(
         name="people",
         unit="person",
         neighboring=Neighboring.ADD_REMOVE,
-        composition="zcdp",
+        composition=composition,
         lifetime=Budget(epsilon=Fraction(100), delta=Fraction(1, 10**5)),
     )
     plan = allocate(loaded.spec, resolve(loaded, {}), [people], loaded.fingerprint)
@@ -170,29 +188,45 @@ def phases(queries: int, *, different: bool) -> dict[str, float]:
     return {name: after - before for name, before, after in zip(names, clock, clock[1:], strict=False)}
 
 
-def sizes(wanted: list[int]) -> None:
-    """A line for each size, equal and all different shares; one small plan goes before, for what is made once."""
+def by_size(wanted: list[int], compositions: Sequence[Composition]) -> None:
+    """A line for each size, account and spec; one small plan goes before, for what is made once."""
     gc.set_threshold(20_000, 50, 50)  # as the command has it
-    phases(3, different=True)
-    print(
-        f"{'queries':>8} {'shares':10}" + "".join(f"{name:>9}" for name in ("load", "plan", "verify", "facts", "all"))
-    )
+    phases(conditions(3, different=True), "zcdp")
+    names = ("load", "plan", "verify", "facts", "all")
+    print(f"{'spec':40} {'account':8}" + "".join(f"{name:>9}" for name in names))
+    for about, text in _specs(wanted):
+        for composition in compositions:
+            found = phases(text, composition)
+            seconds = "".join(f"{each:9.2f}" for each in (*found.values(), sum(found.values())))
+            print(f"{about:40} {composition:8}{seconds}", flush=True)
+
+
+def _specs(wanted: list[int]) -> Iterator[tuple[str, str]]:
     for queries in wanted:
         for different in (False, True):
-            found = phases(queries, different=different)
-            seconds = "".join(f"{each:9.2f}" for each in (*found.values(), sum(found.values())))
-            print(f"{queries:>8} {_shares(different):10}{seconds}", flush=True)
+            yield f"{queries} counts with where, {_shares(different)}", conditions(queries, different=different)
+            if queries <= _MOST_COLUMNS:
+                text = spec(queries, "auto", different=different)
+                yield f"{queries} counts of columns, {_shares(different)}", text
+    yield "211 tables of 20 columns", tables(20)
+    for which in ("prefixes", "all"):
+        yield f"4,096 keys, {which}", ranges(4096, which)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Seconds to plan many queries and to account for many draws.")
     parser.add_argument("--sizes", default="", help="CPU seconds of these numbers of queries, such as 10,100,1000")
+    parser.add_argument("--accounts", default="zcdp", help="with --sizes: how accounts compose, such as zcdp,pld")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--peer", action="store_true", help="also ask dp_accounting")
     parser.add_argument("--profile", action="store_true", help="profile the slowest run")
     given = parser.parse_args()
     if given.sizes:
-        sizes([int(size) for size in given.sizes.split(",")])
+        wanted = [int(size) for size in given.sizes.split(",")]
+        by_size(wanted, given.accounts.split(","))
+        if given.profile:
+            text = conditions(max(wanted), different=True)
+            profile(Run(f"{max(wanted)} different counts with where", lambda: str(phases(text, "zcdp"))), 30)
         return
     done = [
         planned(given.queries, noise, different=different).time() for noise in NOISES for different in (False, True)

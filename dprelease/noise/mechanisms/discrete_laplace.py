@@ -26,8 +26,7 @@ class DiscreteLaplaceLaw:
     @property
     def variance(self) -> float:
         """2 q / (1 - q)^2 (the variance of the difference of two geometric variables)."""
-        q = CONTEXT.exp(-1 / real(self.scale))
-        return float(2 * q / (1 - q) ** 2)
+        return _variance(self.scale)
 
     @lru_cache(maxsize=4096)  # noqa: B019 - laws are small frozen values, and the cache is bounded
     def margin(self, confidence: Fraction) -> int:
@@ -39,6 +38,12 @@ class DiscreteLaplaceLaw:
         while log_tail - rate * (margin + 1) > log_beta:
             margin += 1
         return margin
+
+
+@lru_cache(maxsize=4096)
+def _variance(scale: Fraction) -> float:
+    q = CONTEXT.exp(-1 / real(scale))
+    return float(2 * q / (1 - q) ** 2)
 
 
 class DiscreteLaplaceMechanism:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog
@@ -20,13 +21,14 @@ from dprelease.plan.lower.invariants import invariants_of, known_to
 from dprelease.plan.lower.lowered import Lowered, Published, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
+from dprelease.plan.lower.step_ids import step_id, word
 from dprelease.plan.lower.unscaled import FEWEST_OF, UnscaledStep, additive, choice, joint, ranking, selection
 from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
 from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec
 
-__all__ = ["KEYS", "LIST", "Lowering", "step_id", "word"]
+__all__ = ["KEYS", "LIST", "Lowering"]
 
 KEYS, LIST = "(keys)", "(list)"  # what a selection and a ranking answer; no measure can have such a name
 _MOST_JOINED = 240  # numbers per cell in one K-norm draw
@@ -86,9 +88,9 @@ class Lowering:
     def shape(self, domain: str, form: Form) -> object:
         """What a form makes of a domain: equal for two forms that make the same drafts of it."""
         found = []
-        for group in self.groups:
+        for at, group in enumerate(self.groups):
             if group.domain == domain:
-                needed = {place: None for chosen in forms_taken(group, form, self.quantities) for place in chosen}
+                needed = {place: None for chosen in self._forms_taken(at, form) for place in chosen}
                 counts = sum(self._counts(group, each) for _, each in needed) if form.knorm else 0
                 found.append((tuple(needed), group.cells if counts else None, counts))
         joined = Counter[object]()
@@ -101,29 +103,25 @@ class Lowering:
         )
 
     def lower(self, forms: Mapping[str, Form]) -> Lowered:
-        """The drafts in these forms, one for each distinct aggregate of a domain, and what they feed.
+        """The drafts in these forms, one for each distinct aggregate of a domain, and what they feed; made once.
 
         Args:
             forms: The form of each domain: of a pinned query by its name, of all the others together by ``""``.
-
-        Returns:
-            The same value for forms that say the same: those of several candidates do, and the plan is made of one.
         """
         taken = forms if self.workloads else {name: replace(form, pure=False) for name, form in forms.items()}
-        key = frozenset(taken.items())
-        if key not in self._made:
-            self._made[key] = self._lower(taken)
-        return self._made[key]
+        found: Lowered | None = self._known.get(frozenset(taken.items()))
+        if found is None:
+            found = self._known[frozenset(taken.items())] = self._lower(taken)
+        return found
 
     @cached_property
-    def _made(self) -> dict[object, Lowered]:
-        """What was put together already."""
-        return {}
+    def _known(self) -> dict[object, Any]:
+        return {}  # forms taken, and what was put together
 
     def _lower(self, forms: Mapping[str, Form]) -> Lowered:
         needs: Needs = {}
-        for group in self.groups:
-            chosen_forms = forms_taken(group, forms.get(group.domain, Form()), self.quantities)
+        for at, group in enumerate(self.groups):
+            chosen_forms = self._forms_taken(at, forms.get(group.domain, Form()))
             for asked, chosen in zip(group.members, chosen_forms, strict=True):
                 for part, need in enumerate(chosen):
                     needs.setdefault(need, []).append((asked, part))
@@ -150,6 +148,14 @@ class Lowering:
             drafts += asked_as_one.drafts
         drafts += [asked.draft for asked in self.ranges.values()]
         return self._lowered(drafts, feeds, selected, workloads)
+
+    def _forms_taken(self, at: int, form: Form) -> list[tuple[Place, ...]]:
+        """Of each measure of a group; only these two words of ``form`` matter."""
+        found: list[tuple[Place, ...]] | None = self._known.get((at, form.joint_sums, form.centred_counts))
+        if found is None:
+            found = forms_taken(self.groups[at], form, self.quantities)
+            self._known[at, form.joint_sums, form.centred_counts] = found
+        return found
 
     def _counts(self, group: Group, quantity: int) -> bool:
         """Whether the quantity is a count that a K-norm draw can hide with others of its cells."""
@@ -307,24 +313,3 @@ def _in_parts(keys: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int
     number = -(-len(keys) // most)
     ends = [len(keys) * part // number for part in range(number + 1)]
     yield from (keys[start:end] for start, end in pairwise(ends))
-
-
-def word(quantities: Sequence[Quantity]) -> str:
-    """What a step measures, as a part of its id."""
-    first = quantities[0]
-    if len(quantities) > 1:
-        return "counts"
-    if first.kind == "quantile" and first.at is not None:
-        return f"{first.column}-q{float(100 * first.at):g}".replace(".", "_")
-    return first.kind if first.column is None else f"{first.column}-{first.kind}"
-
-
-def step_id(query: str, word: str, taken: set[str]) -> str:
-    """A name that no other step has, which is added to those that are taken."""
-    base = f"{query}.{word}"
-    number, name = 1, base
-    while name in taken:
-        number += 1
-        name = f"{base}-{number}"
-    taken.add(name)
-    return name

@@ -233,8 +233,11 @@ class Basic(Accountant):
 
     def rough_epsilon(self, event: Event | NearDraws, delta: float) -> float:
         """``epsilon`` in plain floats, to guide a search; infinite where there is none."""
-        if isinstance(event, NearDraws) and len(event.counts) > _FEW:
-            return _rough_many(event, delta)
+        if isinstance(event, NearDraws) and len(event.counts) > _FEW and delta > 0:
+            if event.noise == "discrete_laplace":
+                return event.total(event.epsilons)
+            mus = np.array(event.changes) / event.scales
+            return event.total(_gaussians(mus, math.log(delta / sum(event.counts))))
         draws = Draws.of(self.name, event)
         left = delta - float(draws.spent)
         if left < 0 or (draws.curved and left <= 0):
@@ -272,16 +275,6 @@ def deltas_of_sum(draws: Draws, epsilon: Fraction) -> dict[Fraction, int]:
         delta = single.delta(atom, Fraction(e) * scale if scale else left / draws.shares)
         deltas[delta] = deltas.get(delta, 0) + n
     return deltas
-
-
-def _rough_many(event: NearDraws, delta: float) -> float:
-    """So many that each Gaussian is read as a continuous one (``Rough.of``)."""
-    if event.noise == "discrete_laplace":
-        return event.total(event.epsilons)
-    if delta <= 0:
-        return math.inf
-    mus = np.array(event.changes) / event.scales
-    return event.total(_gaussians(mus, math.log(delta / sum(event.counts))))
 
 
 def _sum(pairs: list[tuple[float, int]]) -> float:

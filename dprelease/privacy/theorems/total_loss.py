@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import gcd, lcm
 from typing import Any, Literal, NamedTuple
 
@@ -100,11 +101,21 @@ class Total:
 
     def log_moment(self, theta: float) -> float:
         """``log E exp(theta (L - ref))``."""
+        if theta not in self._moments:
+            self._moments[theta] = self._log_moment(theta)
+        return self._moments[theta]
+
+    def _log_moment(self, theta: float) -> float:
         own = sum(float(family.counts @ family.log_moment(theta)) for family in self.families)
         return own + float(self.squared) * theta * theta / 2
 
     def slope(self, theta: float) -> float:
         """Its derivative, from the phase at one small frequency."""
+        if theta not in self._slopes:
+            self._slopes[theta] = self._slope(theta)
+        return self._slopes[theta]
+
+    def _slope(self, theta: float) -> float:
         reach = 1e-7 / ((1 + self._longest) * (1 + theta))
         small = np.array([reach])
         own = sum(
@@ -112,7 +123,16 @@ class Total:
         )
         return own + float(self.squared) * theta
 
-    @property
+    @cached_property
+    def _moments(self) -> dict[float, float]:
+        """Those that are known: searches for a saddle point take the same path again and again."""
+        return {}
+
+    @cached_property
+    def _slopes(self) -> dict[float, float]:
+        return {}
+
+    @cached_property
     def _longest(self) -> float:
         return max((_span(family) for family in self.families), default=0.0)
 
