@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.plan.verify.draws import Cell, worst
+from dprelease.plan.verify.mathematics.draws import Cell, worst
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.kov_many import Smoothed
 from dprelease.privacy.event import (

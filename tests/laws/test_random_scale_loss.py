@@ -13,10 +13,10 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.noise.mechanisms.random_scale import RandomScaleMechanism, scale_table
-from dprelease.plan.verify.delta import delta_of
-from dprelease.plan.verify.draws import Loss
 from dprelease.plan.verify.events import draws_of_event
-from dprelease.plan.verify.sphere import is_quadrature, sphere_epsilon
+from dprelease.plan.verify.mathematics.delta import delta_of
+from dprelease.plan.verify.mathematics.draws import Loss
+from dprelease.plan.verify.mathematics.sphere import is_quadrature, sphere_epsilon
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.event import (
     Composed,

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from dprelease.errors import BrokenPromiseError
 from dprelease.noise.mechanisms.total_residual import total_share
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.verify.delta import delta_of
-from dprelease.plan.verify.delta import total_rho as total_rho_again
 from dprelease.plan.verify.events import draws_of_event
+from dprelease.plan.verify.mathematics.delta import delta_of
+from dprelease.plan.verify.mathematics.delta import total_rho as total_rho_again
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import pure_epsilon

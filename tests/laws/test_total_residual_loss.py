@@ -19,9 +19,9 @@ import pytest
 
 from dprelease.noise.mechanisms.knorm import gauge
 from dprelease.noise.mechanisms.total_residual import total_share
-from dprelease.plan.verify.delta import delta_of
-from dprelease.plan.verify.delta import total_rho as total_rho_again
 from dprelease.plan.verify.events import draws_of_event
+from dprelease.plan.verify.mathematics.delta import delta_of
+from dprelease.plan.verify.mathematics.delta import total_rho as total_rho_again
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.base import pure_epsilon
 from dprelease.privacy.event import Repeated, TotalResidual

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from dprelease.errors import BrokenPromiseError
-from dprelease.plan.verify.delta import delta_of, revealed, total_rho
-from dprelease.plan.verify.draws import RANGE_PARTS, Cell, Norms, witnesses
 from dprelease.plan.verify.events import draws_of_event
 from dprelease.plan.verify.loss import check_losses, cost_within
+from dprelease.plan.verify.mathematics.delta import delta_of, revealed, total_rho
+from dprelease.plan.verify.mathematics.draws import RANGE_PARTS, Cell, Norms, witnesses
 from dprelease.plan.verify.second_opinion import second_opinion
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.accountants.zcdp import total_rho as their_rho

@@ -18,10 +18,10 @@ from mpmath import binomial, exp, mp, mpf
 from scipy.stats import norm
 
 from dprelease.errors import BrokenPromiseError
-from dprelease.plan.verify.delta import delta_of
-from dprelease.plan.verify.draws import Cell, Draw, worst
 from dprelease.plan.verify.events import draws_of_event
 from dprelease.plan.verify.loss import _advanced, check_losses
+from dprelease.plan.verify.mathematics.delta import delta_of
+from dprelease.plan.verify.mathematics.draws import Cell, Draw, worst
 from dprelease.privacy.accountants import losses
 from dprelease.privacy.budget import Loss
 from dprelease.privacy.event import (

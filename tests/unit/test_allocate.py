@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Literal
 
 import pytest
 
@@ -20,6 +19,7 @@ from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import Composed
+from dprelease.privacy.filters import Composition
 from dprelease.privacy.unit import Neighboring
 from dprelease.spec.fields.document import ReleaseSpec
 from dprelease.spec.load import load
@@ -54,7 +54,7 @@ def counts(number: int, by: str = "sex") -> str:
     return f"  q: {{table: people, by: [{by}], measures: {{{measures}}}}}"
 
 
-def account(composition: Literal["basic", "zcdp"], neighboring: Neighboring = Neighboring.ADD_REMOVE) -> list[Account]:
+def account(composition: Composition, neighboring: Neighboring = Neighboring.ADD_REMOVE) -> list[Account]:
     return [
         Account(
             name="people",

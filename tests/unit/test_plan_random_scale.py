@@ -14,6 +14,7 @@ from dprelease.plan.document import ReleasePlan, Step
 from dprelease.plan.explain.exchanges import exchanged
 from dprelease.plan.verify.whole_plan import has_room, verify
 from dprelease.privacy.event import RandomScale
+from dprelease.privacy.filters import Composition
 from dprelease.privacy.group import of_event
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish import render
@@ -28,7 +29,7 @@ F = Fraction
 B1 = "{epsilon: 1, delta: 1e-6}"
 
 
-def planned(number: int, privacy: str = "", budget: str = B1, composition: str = "pld") -> ReleasePlan:
+def planned(number: int, privacy: str = "", budget: str = B1, composition: Composition = "pld") -> ReleasePlan:
     relation = Neighboring.REPLACE_ONE if "replace_one" in privacy else Neighboring.ADD_REMOVE
     return plan_of(spec_of(counts(number, "sex"), privacy, budget), accounts=account(composition, relation))
 

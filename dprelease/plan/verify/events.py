@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 
 from dprelease.plan.document import Step
-from dprelease.plan.verify.draws import Array, Cell, Draw, Norms, top_mass
+from dprelease.plan.verify.mathematics.draws import Array, Cell, Draw, Norms, top_mass
+from dprelease.plan.verify.mathematics.sphere import is_quadrature
 from dprelease.plan.verify.reach import require
-from dprelease.plan.verify.sphere import is_quadrature
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,

@@ -17,11 +17,11 @@ from functools import lru_cache
 import numpy as np
 
 from dprelease.plan.document import ReleasePlan, Step
-from dprelease.plan.verify.delta import delta_of, revealed, total_rho
-from dprelease.plan.verify.draws import Array, Cell, Draw, log_moments, witnesses, worst
 from dprelease.plan.verify.events import draws_of
+from dprelease.plan.verify.mathematics.delta import delta_of, revealed, total_rho
+from dprelease.plan.verify.mathematics.draws import Array, Cell, Draw, log_moments, witnesses, worst
+from dprelease.plan.verify.mathematics.sphere import sphere_epsilon
 from dprelease.plan.verify.reach import require
-from dprelease.plan.verify.sphere import sphere_epsilon
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
 

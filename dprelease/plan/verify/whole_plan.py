@@ -24,12 +24,12 @@ from dprelease.errors import PlanError
 from dprelease.measures import Measure
 from dprelease.plan.document import Measured, Piece, PlannedQuery, ReleasePlan, Step, Workload
 from dprelease.plan.verify.accuracy import check_outputs
-from dprelease.plan.verify.delta import total_rho
 from dprelease.plan.verify.events import draws_of
 from dprelease.plan.verify.factor import check_factor, check_ranges
 from dprelease.plan.verify.form import check_form
 from dprelease.plan.verify.groups import check_groups
 from dprelease.plan.verify.loss import check_losses, cost_within
+from dprelease.plan.verify.mathematics.delta import total_rho
 from dprelease.plan.verify.periods import misread, unparted, untied
 from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach, require  # noqa: F401 - for its own test
 from dprelease.plan.verify.residual import check_residual

@@ -28,7 +28,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dprelease.plan.verify.draws import Array, Cell, Draw, Loss, witnesses, worst
+from dprelease.plan.verify.mathematics.draws import Array, Cell, Draw, Loss, witnesses, worst
 
 __all__ = ["delta_of", "revealed", "total_rho"]
 

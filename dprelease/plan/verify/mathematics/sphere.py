@@ -138,7 +138,7 @@ def sphere_epsilon(draw: RandomScale, delta: float) -> float:
 
 @dataclass(frozen=True)
 class SphereGroup:
-    """One draw of a random scale among the groups of a loss (``plan.verify.draws``).
+    """One draw of a random scale among the groups of a loss (``plan.verify.mathematics.draws``).
 
     Attributes:
         draw: What is drawn.

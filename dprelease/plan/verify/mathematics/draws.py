@@ -2,7 +2,7 @@
 
 A pair of neighbours moves some numbers by whole steps; the loss L = ln(P/Q) under P of independent noise adds up. What
 is needed of it is E exp(z L) at complex z, on a vertical line (``Loss`` and its groups), written from the mass
-functions. ``plan.verify.delta`` makes delta of it. Floats: nothing here is a bound.
+functions. ``plan.verify.mathematics.delta`` makes delta of it. Floats: nothing here is a bound.
 
 Where only norms are known (``Norms``), the pair is a vector that has none of them larger: one that may occur for all
 that is known. Of a choice by the exponential mechanism, whose loss is known to stay in an interval, it is a pair of two
@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dprelease.plan.verify.sphere import SphereGroup
+from dprelease.plan.verify.mathematics.sphere import SphereGroup
 from dprelease.privacy.event import RandomScale
 
 __all__ = ["RANGE_PARTS", "Array", "Cell", "Draw", "Loss", "Norms", "log_moments", "top_mass", "witnesses", "worst"]
@@ -95,7 +95,7 @@ class Cell(NamedTuple):
         """A zero-concentrated loss, where it does not reveal: of Gaussian noise and ranges its own, else a bound of it.
 
         Noise: squared L2 change / (2 scale^2); a range: its square / 8 (Cesar and Rogers 2021); else epsilon^2 / 2.
-        What pure noise is charged by now is less: ``plan.verify.delta.total_rho``.
+        What pure noise is charged by now is less: ``plan.verify.mathematics.delta.total_rho``.
         """
         if self.draw is not None:
             return self.draw.length_squared / self.value**2 / 2
