@@ -24,7 +24,7 @@ from dprelease.noise.mechanisms.lattice_tables import (
     under,
 )
 from dprelease.noise.mechanisms.tables_knorm import TablesKNorm, TablesSampler
-from dprelease.plan.verify.mathematics.tables import TablesNoise
+from dprelease.plan.verify.tables import TablesNoise
 from tests.tables_of_one_sum import listed
 
 F = Fraction

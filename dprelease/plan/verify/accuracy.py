@@ -29,8 +29,8 @@ from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.measures import Expected
 from dprelease.plan.document import Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
 from dprelease.plan.verify.factor import expected_of_sums
-from dprelease.plan.verify.mathematics.tables import taken_together
 from dprelease.plan.verify.reach import require
+from dprelease.plan.verify.tables import taken_together
 
 __all__ = ["check_outputs", "covers", "figure", "worst_variances"]
 

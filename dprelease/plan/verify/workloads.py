@@ -17,8 +17,8 @@ from dprelease.plan.document import Invariant, Measured, PlannedQuery, ReleasePl
 from dprelease.plan.verify.accuracy import covers, figure, worst_variances
 from dprelease.plan.verify.factor import half_width
 from dprelease.plan.verify.loss import cost_within
-from dprelease.plan.verify.mathematics.tables import covers_together
 from dprelease.plan.verify.reach import require
+from dprelease.plan.verify.tables import covers_together
 
 __all__ = ["check_invariants", "check_workloads", "check_zeros", "feeds_of_workloads"]
 

@@ -1,1 +1,1 @@
-"""What the verifier derives by itself: losses and laws of noise, by other ways than ``privacy`` and ``noise``."""
+"""The losses of draws as the verifier derives them: by other ways than those of ``privacy``."""
