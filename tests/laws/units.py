@@ -75,6 +75,8 @@ def part(quantity: Quantity, value: int | None) -> int:
     """What one value (of a row, or of all of a unit's rows in a cell) contributes, straight from the definition."""
     if quantity.kind in ("rows", "units"):
         return 1
+    if quantity.kind == "balance":
+        return -1 if value is None else 1
     if value is None:
         return 0
     if quantity.kind == "nonnull":
@@ -105,7 +107,8 @@ def totals(quantity: Quantity, rows: tuple[Row, ...], cells: int) -> Change:
 
 def _balance(quantity: Quantity, rows: list[Row]) -> int:
     """Of one unit in one cell: rows that count less rows that do not; once for the unit with ``unit_cell``."""
-    signs = [1 if counts and (quantity.column is None or value is not None) else -1 for _, value, counts in rows]
+    valued = quantity.column is not None
+    signs = [(part(quantity, value) if valued else 1) if counts else -1 for _, value, counts in rows]
     return max(signs, default=0) if quantity.per == "unit_cell" else sum(signs)
 
 
