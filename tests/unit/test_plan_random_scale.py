@@ -31,7 +31,8 @@ B1 = "{epsilon: 1, delta: 1e-6}"
 
 def planned(number: int, privacy: str = "", budget: str = B1, composition: Composition = "pld") -> ReleasePlan:
     relation = Neighboring.REPLACE_ONE if "replace_one" in privacy else Neighboring.ADD_REMOVE
-    return plan_of(spec_of(counts(number, "sex"), privacy, budget), accounts=account(composition, relation))
+    accounts = [each.model_copy(update={"composition": composition}) for each in account("zcdp", relation)]
+    return plan_of(spec_of(counts(number, "sex"), privacy, budget), accounts=accounts)
 
 
 @pytest.mark.parametrize(

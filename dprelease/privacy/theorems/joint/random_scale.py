@@ -89,13 +89,14 @@ def random_scale_near(draw: RandomScale, delta: float) -> float:
     if not has_curve(draw):
         return rough_rho_to_epsilon(float(random_scale_rho(draw)), log(delta))
     ratio, profile = _ratio(draw), _profile(draw)
-    return _root(profile, ratio, delta) * _raised(profile, round(log(ratio) * _NOTCHES), delta)
+    near = round(log(ratio) * _NOTCHES), round(log(delta))
+    return _root(profile, ratio, delta) * _raised(profile, *near)
 
 
 @lru_cache(maxsize=1 << 12)
-def _raised(profile: SphereProfile, notch: int, delta: float) -> float:
+def _raised(profile: SphereProfile, notch: int, log_delta: int) -> float:
     """The certified epsilon over that of delta itself, for a change of the length exp(notch / 25)."""
-    ratio = math.exp(notch / _NOTCHES)
+    ratio, delta = math.exp(notch / _NOTCHES), math.exp(log_delta)
     found = exact = _root(profile, ratio, delta)
     for _ in range(3 if exact else 0):
         value, fall = profile.near(ratio, found)

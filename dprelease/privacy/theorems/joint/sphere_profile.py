@@ -32,7 +32,7 @@ REACH = 12.0
 BEYOND = math.exp(-(REACH**2) / 2) * (1 + 1e-9)
 """The chance of more."""
 
-_WIDE, _STRIPS = 0.1, 48  # a loss that is worth strips, and how many
+_WIDE, _STRIPS = 0.05, 48  # a loss that is worth strips, and how many
 _COARSE = 600  # of T, on which K is found; on all of them it is then bettered once
 _ROUNDING = 4e-11  # relative: exp, erfc and their arguments, and sums of some hundred of such numbers
 _LOSS_ERROR = 1e-10  # of a loss: its exponents are below 10^5
