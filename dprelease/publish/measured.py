@@ -21,7 +21,7 @@ from dprelease.estimate.workloads.zeros import cell_variances, estimated
 from dprelease.measures import Noisy
 from dprelease.noise import Measurement
 from dprelease.plan.design.accuracy import normal_margin, reach_of
-from dprelease.plan.design.workload_design import design_of, numbers_of
+from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, PlannedQuery, PlannedRanges, ReleasePlan, Step, Workload
 from dprelease.publish.base import measure_names, public_rows
 from dprelease.publish.csv_text import written
@@ -226,7 +226,7 @@ def workload_tables(
     design = design_of(workload, plan.catalog, steps)
     values = []
     for take in workload.takes:
-        values.append(numbers_of(workload, take, steps[take.step], measurements[take.step].values, design))
+        values.append(numbers_of_take(workload, take, steps[take.step], measurements[take.step].values, design))
     estimates = estimated(design, values)
     del values
     whole = "integer" in workload.post

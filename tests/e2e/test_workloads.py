@@ -222,6 +222,25 @@ def test_a_workload_more_changes_only_the_noise_of_what_shares_the_budget(base: 
     assert not any("crosstabs" in json.dumps(each) for each in found["differences"])
 
 
+def test_a_draw_over_tables_holds_the_published_numbers_where_the_recipe_says(base: Path) -> None:
+    """Such tables agree as they were drawn: the numbers of a table are those of its rows in the one file."""
+    folder = released(base, "together")
+    recipe = json.loads((bundle(folder) / "measurements" / "recipe.json").read_text(encoding="utf-8"))
+    (told,), tables = recipe["workloads"], published(bundle(folder))
+    (step,) = {draw["step"] for draw in told["draws"]}
+    (file,) = (each["file"] for each in recipe["steps"] if each["step"] == step)
+    numbers = [float(line) for line in (bundle(folder) / file).read_text(encoding="utf-8").splitlines()[1:]]
+    assert len(numbers) == 2 + 3 + 3
+    seen = set()
+    for draw in told["draws"]:
+        own = numbers[draw["of"]["first"] : draw["of"]["first"] + draw["of"]["rows"]]
+        name = "crosstabs__" + ("-".join(draw["attributes"]) or "total")
+        expected = own if draw["attributes"] else [sum(own)]
+        assert [float(row["count"]) for row in tables[name]] == pytest.approx(expected, abs=1e-6)
+        seen.add(name)
+    assert seen == {name for name in tables if name != "population"}
+
+
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     with Nursery(tmp_path_factory.mktemp("nursery") / "errors.txt") as made:

@@ -13,7 +13,7 @@ from dprelease.plan.design.workload_joint import table_with, variance_of_take
 from dprelease.plan.document.invariant import Invariant, Measured
 from dprelease.plan.document.workload import Take, Workload
 
-__all__ = ["axes_of", "design_of", "lattice", "numbers_of", "tree_of", "zeros_in"]
+__all__ = ["axes_of", "design_of", "lattice", "numbers_of_take", "tree_of", "zeros_in"]
 
 Numbers = npt.NDArray[np.int64] | Floats
 
@@ -48,7 +48,7 @@ def axes_of(step: Measured, workload: Workload) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(workload.attributes.index(name) for name in table.by) for table in step.tables)
 
 
-def numbers_of(workload: Workload, take: Take, step: Measured, values: Numbers, design: Design) -> Floats:
+def numbers_of_take(workload: Workload, take: Take, step: Measured, values: Numbers, design: Design) -> Floats:
     """What a measurement says of one take, in counts, shape ``(nodes, *keys)``.
 
     Args:

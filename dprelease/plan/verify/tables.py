@@ -81,7 +81,7 @@ class TablesNoise:
         steps = _differences(_moved(self._sizes, [(start + down, size) for down in range(size + 1)]))
         both = -math.log(math.expm1(2 * self._rate))
         found = math.fsum(
-            float(number) * math.exp(both * down + self._one * more - self._beside)
+            _term(number, both * down + self._one * more - self._beside)
             for down, row in enumerate(steps)
             for more, number in enumerate(row)
             if number
@@ -92,7 +92,7 @@ class TablesNoise:
     def _mean(self, values: Grid) -> float:
         """Of a polynomial in two independent geometric variables."""
         return math.fsum(
-            float(number) * math.exp(self._one * (i + j) - self._beside)
+            _term(number, self._one * (i + j) - self._beside)
             for i, row in enumerate(_differences(values))
             for j, number in enumerate(row)
             if number
@@ -141,6 +141,12 @@ def covers_together(
 def _outside(scale: Fraction, sizes: tuple[int, ...], cells: int, margin: int) -> float:
     law = TablesNoise(scale, sizes)
     return law.total_tail(margin) if cells == 1 else law.cell_tail(cells, margin)
+
+
+def _term(number: int, log: float) -> float:
+    """A whole number other than 0, of any size, times exp(log)."""
+    size = math.exp(math.log(abs(number)) + log)
+    return size if number > 0 else -size
 
 
 def _without(sizes: Sequence[int], one: int) -> tuple[int, ...]:

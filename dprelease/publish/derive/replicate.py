@@ -25,7 +25,7 @@ from dprelease.noise.mechanisms.lattice_ball import numerator
 from dprelease.noise.mechanisms.random_scale import RandomScaleLaw, scale_table
 from dprelease.noise.mechanisms.tables_knorm import TablesLaw, TablesSampler
 from dprelease.noise.mechanisms.total_residual import TotalResidualLaw
-from dprelease.plan.design.workload_design import design_of, numbers_of
+from dprelease.plan.design.workload_design import design_of, numbers_of_take
 from dprelease.plan.document import Invariant, Measured, ReleasePlan, Workload
 
 __all__ = ["again", "check_size", "errors_again"]
@@ -231,7 +231,9 @@ def errors_again(
     found: dict[str, list[Floats]] = {name: [] for name in wanted}
     for _ in range(replicates):
         drawn = {name: _whole(step, chance) for name, step in steps.items()}
-        values = [numbers_of(workload, take, steps[take.step], drawn[take.step], design) for take in workload.takes]
+        values = [
+            numbers_of_take(workload, take, steps[take.step], drawn[take.step], design) for take in workload.takes
+        ]
         tables = estimated(design, values)
         for name, errors in found.items():
             place = workload.place(name)
