@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +13,17 @@ from dprelease.formats import FORMATS
 from dprelease.publish.publishable import missing_extras
 from tests.warm import Ended, Warm
 
-__all__ = ["CANARY", "command", "environment", "forked", "installed", "small_project", "start", "writable_formats"]
+__all__ = [
+    "CANARY",
+    "command",
+    "environment",
+    "forked",
+    "installed",
+    "one_table",
+    "small_project",
+    "start",
+    "writable_formats",
+]
 
 CANARY = 123_457
 
@@ -59,6 +69,26 @@ def writable_formats() -> tuple[str, ...]:
     """Every format that can be made on this machine: the certificate wants libraries that a bare system has not."""
     missing = missing_extras(FORMATS)
     return tuple(name for name in FORMATS if name not in missing)
+
+
+def one_table(folder: Path, spec: str, columns: str, rows: Iterable[Sequence[object]], policy: str = POLICY) -> Path:
+    """Write a project of one spec, ``spec.yaml``, and one table, ``people.csv``; None is an empty cell.
+
+    Args:
+        folder: Of the project; it is there.
+        spec: Its text.
+        columns: The names of the columns, with commas between them.
+        rows: Of the table.
+        policy: The text of ``policy.yaml``.
+
+    Returns:
+        The folder.
+    """
+    lines = [columns, *(",".join("" if each is None else str(each) for each in row) for row in rows)]
+    files = {"dprelease.yaml": SETTINGS, "policy.yaml": policy, "spec.yaml": spec}
+    for name, text in (files | {"people.csv": "\n".join(lines) + "\n"}).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
 
 
 def small_project(folder: Path, spec: str = SPEC, rows: int = 3000) -> Path:

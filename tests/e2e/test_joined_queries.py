@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.ledgers import SQLiteLedger
-from tests.project import SETTINGS, command
+from tests.project import command, one_table
 
 POLICY = """accounts:
   people: {unit: person, neighboring: add_remove, composition: basic, lifetime: {epsilon: 400, delta: 1e-8}}
@@ -67,15 +67,7 @@ WANTED: dict[tuple[str, str], Callable[[int | None, int | None], bool]] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a project in which the spec was released, with noise of a ten-thousandth."""
-    made = tmp_path_factory.mktemp("joined")
-    lines = ["sex,age,income", *(",".join("" if each is None else str(each) for each in row) for row in people())]
-    for name, text in {
-        "dprelease.yaml": SETTINGS,
-        "policy.yaml": POLICY,
-        "spec.yaml": SPEC,
-        "people.csv": "\n".join(lines) + "\n",
-    }.items():
-        (made / name).write_text(text, encoding="utf-8")
+    made = one_table(tmp_path_factory.mktemp("joined"), SPEC, "sex,age,income", people(), POLICY)
     assert "2 steps drawn, 0 reused" in command(made, "run", "spec.yaml", "--direct")
     return made
 

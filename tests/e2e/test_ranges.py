@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from tests.project import POLICY, SETTINGS, command
+from tests.project import command, one_table
 
 SPEC = """dprelease: 1
 release: {name: ages, period: 2024, title: Ages, curator: Example Office}
@@ -63,15 +63,7 @@ def people() -> list[tuple[str, int, str]]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a project in which the spec was released."""
-    made = tmp_path_factory.mktemp("ranges")
-    lines = ["sex,age,day", *(",".join(map(str, row)) for row in people())]
-    for name, text in {
-        "dprelease.yaml": SETTINGS,
-        "policy.yaml": POLICY,
-        "spec.yaml": SPEC,
-        "people.csv": "\n".join(lines) + "\n",
-    }.items():
-        (made / name).write_text(text, encoding="utf-8")
+    made = one_table(tmp_path_factory.mktemp("ranges"), SPEC, "sex,age,day", people())
     assert "4 steps drawn, 0 reused" in command(made, "run", "spec.yaml", "--direct")
     return made
 
