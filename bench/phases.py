@@ -95,7 +95,7 @@ def large(folder: Path, rows: int) -> str:
             name = ", ".join(by.split())
             lines.append(f"  {kind}{at}: {{table: people, by: [{name}], measures: {{n: {measure}}}}}")
     declared = [f"      {name}: {{type: integer, keys: {{from: 1, to: {keys}}}}}" for name, keys in KEYED.items()]
-    declared.append("      income: {type: integer, range: [0, 200000]}")
+    declared.append("      income: {type: integer, range: [0, 200000], step: 1000}")
     return HEAD.format(file="people.csv", columns="\n".join(declared), queries="\n".join(lines))
 
 

@@ -38,7 +38,8 @@ def agrees(kind: str, data: st.DataObject) -> None:
     by = data.draw(st.lists(st.sampled_from(["area", "Code", "code", "day"]), unique=True, max_size=2).map(tuple))
     conditions = data.draw(st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3, unique=True))
     inner = data.draw(st.sampled_from([None, *CONDITIONS]))
-    asked = [each.model_copy(update={"where": inner}) for each in data.draw(st.lists(quantities(), max_size=3))]
+    movable = quantities().filter(lambda each: each.kind != "balance")
+    asked = [each.model_copy(update={"where": inner}) for each in data.draw(st.lists(movable, max_size=3))]
     asked = list(dict.fromkeys([COUNT, *asked]))
     moved = [
         each.model_copy(update={"where": both_hold(where, each.where, types(table))})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dprelease.catalog.aggregate import Quantity
 from dprelease.errors import BrokenPromiseError
 from dprelease.plan.document import Batch, ReleasePlan
 from dprelease.plan.explain.facts import passes_texts
@@ -87,6 +88,21 @@ def test_what_bounds_act_on_keeps_its_where(query: str) -> None:
     measures = "measures: {n: {count: units}}" if "private" in query else COUNT
     found = passes(*(f"table: visits, {query}, where: seconds > {at}, {measures}" for at in range(3)))
     assert [(batch.grouping.where, batch.moved) for batch in found] == [(f"seconds > {at}", {}) for at in range(3)]
+
+
+def test_a_balance_keeps_the_rows_that_are_looked_at() -> None:
+    """It weighs rows that count against rows that do not: of which rows, its grouping says."""
+    plan = planned(*(f"table: people, where: age > {at}, {COUNT}" for at in range(2)))
+    balance = Quantity(kind="balance", column="pay")
+    steps = [
+        step.model_copy(update={"aggregate": step.aggregate.model_copy(update={"quantity": balance})})
+        for step in plan.steps
+    ]
+    found = plan.model_copy(update={"steps": tuple(steps)}).batches()
+    assert [(batch.grouping.where, batch.asked(batch.steps[0])) for batch in found] == [
+        ("age > 0", (balance,)),
+        ("age > 1", (balance,)),
+    ]
 
 
 def test_a_where_that_is_too_long_with_another_one_keeps_its_pass() -> None:

@@ -122,12 +122,13 @@ def _shared(step: Measured, catalog: Catalog) -> tuple[Grouping, tuple[Quantity,
 
     Moving it changes no number where the keys are public and no bound of the query acts between it and the cells: then
     all that follows looks at one row at a time, and a row that does not count adds nothing to any total
-    (docs/decisions/0060-shared-passes.md). A table of complete rows is counted in another way.
+    (docs/decisions/0060-shared-passes.md). A table of complete rows is counted in another way, and a balance weighs the
+    rows that count against others: it keeps the rows that are looked at as they are.
     """
     grouping = step.aggregate.grouping
     bounded = grouping.max_groups is not None or grouping.max_rows_per_group is not None
-    differs = any(part.kind == "balance" for part in step.parts)  # a row of which its own ``where`` is false is in it
-    if grouping.where is None or grouping.private or grouping.complete or bounded or differs:
+    balanced = any(part.kind == "balance" for part in step.parts)
+    if grouping.where is None or grouping.private or grouping.complete or bounded or balanced:
         return grouping, step.parts
     types = {column.name: column.type for column in catalog.tables[grouping.table].columns}
     try:

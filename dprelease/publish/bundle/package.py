@@ -98,12 +98,14 @@ def bundle_files(
             hint="nothing was published; check the ledger with `dprelease ledger check`",
             code="DPR-W107",
         )
-    shown = plan if look is None else presented(plan, look)
+    shown, text = plan if look is None else presented(plan, look), plan.canonical()
     check_queries(shown)
     check_derived_tables(shown)
     with _making("the tables"):
         measurements = as_published(measurements)
-        shown = type(plan).from_canonical(shown.canonical())  # equal plans, equal bytes: mappings in canonical order
+        shown = type(plan).from_canonical(
+            text if look is None else shown.canonical()
+        )  # equal plans, equal bytes: mappings in canonical order
         inputs = inputs_of(shown, measurements)
         tables = queries_as_tables(shown, inputs)
         derived = derived_tables(shown, tables, inputs, seed_of(measurements))
@@ -114,7 +116,7 @@ def bundle_files(
         files = files_beside(content, measured, given)
     if look is not None:
         files[LOOK_FILE] = (look.canonical() + "\n").encode()
-    files["plan.json"] = (plan.canonical() + "\n").encode()
+    files["plan.json"] = f"{text}\n".encode()
     files[MANIFEST_FILE] = _manifest(plan, facts, Files(files)).to_bytes()
     return Files(files)
 
