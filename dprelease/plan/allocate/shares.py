@@ -54,6 +54,8 @@ def even_split(lowered: Lowered, query: int, candidate: Candidate) -> dict[int, 
     if parts:  # a workload's, which its strategy has chosen
         return parts
     used = sorted({draft for term in terms for draft, _ in term.weights})
+    if len(used) == 1:
+        return {used[0]: Fraction(1)}
     power = candidate.power
     spread = {at: candidate.spread(lowered.drafts[at]) ** 2 for at in used}
     part = dict.fromkeys(used, 1 / len(used))
