@@ -32,9 +32,6 @@ ADDITIVE = [
     Quantity(kind="rows", where="x > 0"),
     Quantity(kind="nonnull", column="x"),
     Quantity(kind="balance", column="x"),
-    Quantity(kind="balance", where="x > 0"),
-    Quantity(kind="balance", column="x", where="x > 0"),
-    Quantity(kind="balance", where="x > 0", per="unit_cell"),
     Quantity(kind="sum", column="x", low=0, high=3),
     Quantity(kind="sum", column="x", low=2, high=4, centre=1),
     Quantity(kind="sum", column="x", low=-1, high=2),
@@ -50,6 +47,9 @@ ADDITIVE = [
     Quantity(kind="sum", column="x", low=-1, high=2, per="unit_cell"),
     Quantity(kind="sum", column="x", low=0, high=4, centre=2, per="unit_cell"),
     Quantity(kind="square", column="x", low=-1, high=3, offset=4, per="unit_cell"),
+    Quantity(kind="balance", where="x > 0"),
+    Quantity(kind="balance", column="x", where="x > 0"),
+    Quantity(kind="balance", where="x > 0", per="unit_cell"),
 ]
 ONCE = [quantity for quantity in ADDITIVE if quantity.kind == "units" or quantity.per == "unit_cell"]
 each_additive = pytest.mark.parametrize(
