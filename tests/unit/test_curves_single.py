@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from dprelease.errors import UnsupportedEvent
+from dprelease.noise.mechanisms.random_scale import RandomScaleMechanism
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -52,6 +53,8 @@ OTHER: list[Event] = [
         for scale in (1, 3, 16, 130, 2001, 2**16)
         for s in (ONE, PAIR, MANY, UNKNOWN)
     ),
+    RandomScaleMechanism().event(Fraction(20), 40, Fraction(1)),
+    RandomScaleMechanism().event(Fraction(20), 12, Fraction(2)),
     Concentrated(rho=Fraction(1, 10)),
     Approximate(epsilon=Fraction(1), delta=Fraction(1, 10**13)),
 ]

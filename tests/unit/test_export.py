@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from dprelease.noise.mechanisms.random_scale import RandomScaleMechanism
 from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.zcdp import Zcdp
 from dprelease.privacy.event import (
@@ -102,6 +103,7 @@ def test_twelve_monthly_releases_are_the_same_to_a_stranger(tmp_path: Path) -> N
             Repeated(event=TotalResidual(dimension=20, share=Fraction(49, 256), scale=Fraction(9), rows=1), count=9),
             1.3,
         ),
+        (Repeated(event=RandomScaleMechanism().event(Fraction(90), 40, Fraction(1)), count=9), 1.8),
         (Repeated(event=BoundedRange(epsilon=Fraction(1, 5)), count=9), 1.3),
         (Repeated(event=Approximate(epsilon=Fraction(1, 5), delta=Fraction(1, 10**11)), count=9), 1.002),
     ],

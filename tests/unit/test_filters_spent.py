@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import BrokenPromiseError, PlanError, UnsupportedEvent
+from dprelease.noise.mechanisms.random_scale import RandomScaleMechanism
 from dprelease.plan.document import Account
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, round_up
@@ -50,6 +51,7 @@ CURVED: list[Event] = [
     DiscreteGaussian(scale=F(7), sensitivity=ONE),
     DiscreteGaussian(scale=F(5, 3), sensitivity=Sensitivity.of_shifts((2, 1), (1, 1, 1))),
     Concentrated(rho=F(1, 80)),
+    RandomScaleMechanism().event(F(60), 40, F(1)),
 ]
 
 

@@ -134,3 +134,9 @@ def test_answers_are_the_counts_and_their_noise() -> None:
     assert noise.shape == (40, 300)
     assert abs(noise).max() <= law.margin(1 - F(1, 10**12))
     assert noise.var() == pytest.approx(law.variance, rel=0.15)
+
+
+def test_more_noise_than_fits_its_grid_is_refused() -> None:
+    assert max(max(scale_table(k).stretches) for k in (2, 40, 240)) * 12 * 2**38 * RandomScale.GRAIN < 2**64
+    with pytest.raises(BrokenPromiseError, match="64 bits"):
+        scale_noise(F(2**39), 40, 1)

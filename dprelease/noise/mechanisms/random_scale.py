@@ -54,6 +54,7 @@ _PARTS = 1024  # stretches are whole parts of this many, so that a scale of 40 b
 _WHOLE = 1 << 48  # the sum of the weights
 _EIGHTHS = 8  # kappa is a whole number of these
 _SLIP = 1e-5  # relative, of a tail: floats, and a grid instead of a line
+_LARGEST = 1 << 38  # rows: 12 deviations of the largest stretch, in steps of the grid, are below 2^63
 _SUMMED = 30  # rows up to which a variance is summed value by value
 
 
@@ -202,6 +203,8 @@ def scale_noise(scale: Fraction, dimension: int, cells: int) -> list[list[int]]:
     its scale. Of w, in steps of 2^-20 rows, a count gets (w_i + w_0 / kappa) / 2, rounded half up.
     """
     table = scale_table(dimension)
+    if scale > _LARGEST:
+        raise BrokenPromiseError("noise of one random scale does not fit into 64 bits of its grid at so large a scale")
     ends = list(accumulate(table.weights))
     with Entropy() as entropy:
         places = [bisect_right(ends, entropy.below(_WHOLE)) for _ in range(cells)]

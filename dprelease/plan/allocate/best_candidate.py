@@ -227,6 +227,8 @@ def _options(
         seen.add(key)
         lowered = planning.lowering.lower({name: candidate.form})
         domain = Domain(planning, lowered, candidate, queries, budget, others, planning.allocation)
+        if candidate.form.random_scale and not domain.is_one_draw:
+            continue  # beside other draws its pair takes seconds to work out, again for every scale that is tried
         try:
             multiplier = domain.multiplier(exact=False)
         except UnsupportedEvent as refusal:

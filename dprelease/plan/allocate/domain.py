@@ -142,6 +142,11 @@ class Domain:
         wanted = set(self.queries)
         return sorted({at for term in self.lowered.terms if term.query in wanted for at, _ in term.weights})
 
+    @property
+    def is_one_draw(self) -> bool:
+        """Whether all that is charged is a single draw."""
+        return len(self._steps) == 1 and not self.others
+
     @cached_property
     def _split(self) -> Division:
         """How the budget of each query is divided over its steps."""

@@ -159,7 +159,7 @@ class SphereProfile:
         place = np.full(_COARSE, epsilon / change * float(self._variances.min()))
         for _ in range(60):
             before, (place, _) = place, self._nearer(coarse, place, change, epsilon)
-            if np.abs(place - before).max() <= 1e-13 * (1 + place.max()):
+            if np.abs(place - before).max() <= 1e-7 * (1 + place.max()):
                 break
         place, rise = self._nearer(levels, np.interp(levels, coarse, place), change, epsilon)
         wide = 1e-10 * (1 + place) + 4 * _LOSS_ERROR / (change * rise)
