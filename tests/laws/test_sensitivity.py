@@ -129,7 +129,7 @@ def test_the_verifier_finds_the_same_and_refuses_any_other_claim(
 
     def check(claim: Sensitivity) -> None:
         facts = {"id": "s", "aggregate": aggregate, "cells": cells, "sensitivity": claim}
-        step: Any = SimpleNamespace(**facts, parts=(quantity,), joined=(), gauge=None)
+        step: Any = SimpleNamespace(**facts, parts=(quantity,), joined=(), gauge=None, tables=())
         _check_sensitivity(plan, step)
 
     check(claimed)

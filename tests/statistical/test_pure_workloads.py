@@ -16,9 +16,9 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from dprelease.noise import MECHANISMS, Measurement
+from dprelease.noise import MECHANISMS, TABLES_MECHANISMS, Measurement
 from dprelease.noise.exact import Exact
-from dprelease.plan.document import ReleasePlan
+from dprelease.plan.document import ReleasePlan, Step
 from dprelease.publish.measured import workload_tables
 from tests.planned import plan_of
 from tests.workloads import GEO, areas, crosstabs, spec_of
@@ -26,7 +26,10 @@ from tests.workloads import GEO, areas, crosstabs, spec_of
 RELEASES = 600
 SPECS = {
     "merged": spec_of(crosstabs(), budget="{epsilon: 1}"),
-    "tables": spec_of(crosstabs(ways="[1]"), budget="{epsilon: 1}"),
+    "tables": spec_of(crosstabs(ways="[1]"), budget="{epsilon: 1}").replace("  budget:", "  noise: laplace\n  budget:"),
+    "together": spec_of(crosstabs(ways="[0, 1]"), budget="{epsilon: 1}").replace(
+        "  budget:", "  noise: knorm\n  budget:"
+    ),
     "levels": spec_of(areas(), budget="{epsilon: 1}"),
 }
 
@@ -34,6 +37,14 @@ SPECS = {
 @cache
 def planned(name: str) -> ReleasePlan:
     return plan_of(SPECS[name], files={"geo": GEO.encode()})
+
+
+def noise(step: Step) -> np.ndarray:
+    """What a step draws of no rows."""
+    boxes = [Exact(np.zeros(table.cells, dtype=np.int64)) for table in step.tables]
+    if boxes:
+        return np.concatenate(TABLES_MECHANISMS[step.mechanism].draw_tables(boxes, step.scale))
+    return MECHANISMS[step.mechanism].draw(Exact(np.zeros(step.cells or 1, dtype=np.int64)), step.scale)
 
 
 @pytest.mark.slow
@@ -47,8 +58,7 @@ def test_errors_and_margins_are_as_published(name: str) -> None:
     for _ in range(RELEASES):
         measured = {}
         for step in plan.steps:
-            values = MECHANISMS[step.mechanism].draw(Exact(np.zeros(step.cells or 1, dtype=np.int64)), step.scale)
-            measured[step.id] = Measurement(step=step.id, values=values)
+            measured[step.id] = Measurement(step=step.id, values=noise(step))
         for table, found in workload_tables(plan, workload, measured).items():
             (told[table],) = found.measures
             errors[table].append(np.asarray(told[table].value, dtype=np.float64))

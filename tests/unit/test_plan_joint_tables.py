@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dprelease.errors import BrokenPromiseError
@@ -16,6 +17,7 @@ from dprelease.privacy.budget import Budget
 from dprelease.privacy.event import KNorm
 from dprelease.privacy.unit import Neighboring
 from dprelease.publish.accounting.semantics import reads
+from dprelease.publish.derive.replicate import errors_again
 from tests.planned import plan_of
 from tests.unit.test_pure_workloads import HEAD, TIGHT, error, noises, planned
 from tests.workloads import GEO, areas, crosstabs, spec_of
@@ -242,3 +244,16 @@ def test_a_lie_is_refused(lie: str) -> None:
     assert noises(made) == {"tables_knorm"}
     with pytest.raises(BrokenPromiseError):
         verify(LIES[lie](made))
+
+
+def test_margins_of_derived_tables_draw_all_tables_together() -> None:
+    """Fresh noise of a draw over tables: its variances, and one total in every replicate."""
+    made = planned((2, 3, 4), "[0, 1]")
+    (workload,), (step,), replicates = made.workloads, made.steps, 3000
+    found = errors_again(made, workload, workload.tables, replicates, np.random.default_rng(7))
+    law, totals = TablesKNorm().law(step.scale, (2, 3, 4)), found["t__total"]
+    for at, cells in enumerate((2, 3, 4)):
+        each = found[f"t__c{at}"].reshape(replicates, cells)
+        assert np.allclose(each.sum(axis=1), totals, atol=1e-9)
+        assert float(each[:, 0].var()) == pytest.approx(law.cell_variance(cells), rel=0.15)
+    assert float(totals.var()) == pytest.approx(law.total_variance, rel=0.15)

@@ -207,7 +207,7 @@ def joint(
     def check(gauge: Fraction, reach: Sensitivity) -> None:
         aggregate = BoundedAggregate(table="t", by=("k",), quantity=parts[0])
         facts = {"id": "s", "aggregate": aggregate, "joined": parts[1:], "parts": parts, "mechanism": mechanism}
-        kinds = {"choosing": None, "selecting": None, "replaced": replaced}
+        kinds = {"choosing": None, "selecting": None, "replaced": replaced, "tables": ()}
         step: Any = SimpleNamespace(**facts, **kinds, cells=cells, gauge=gauge, sensitivity=reach)
         check_reach(plan, step)
 

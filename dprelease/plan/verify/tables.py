@@ -101,18 +101,17 @@ class TablesNoise:
 
 def taken_together(workload: Workload, steps: Mapping[str, Measured], sizes: Sequence[int]) -> list[WorkloadDraw]:
     """What a draw over the tables of a workload says of its total and of each of its residuals; nothing without one."""
-    found, laws = [], dict[str, TablesNoise]()
+    found = []
     for take in workload.takes:
         step = steps[take.step]
         if isinstance(step, Invariant) or not step.tables:
             continue
-        law = laws.setdefault(step.id, TablesNoise(step.scale, [table.cells for table in step.tables]))
-        whole = law.total_variance()
+        scale, cells_of = step.scale, tuple(table.cells for table in step.tables)
         named = {workload.attributes[at] for at in take.axes}
         cells = next(table.cells for table in step.tables if named <= set(table.by))
+        whole, within = _variance(scale, cells_of, 1), prod(sizes[at] for at in take.axes)
         # A cell has the part whole / cells^2 of the total, and of a contrast of variance w the part w (1 - 1 / cells).
-        contrast = (law.cell_variance(cells) - whole / cells**2) * cells / (cells - 1) if take.axes else 0.0
-        within = prod(sizes[at] for at in take.axes)
+        contrast = (_variance(scale, cells_of, cells) - whole / cells**2) * cells / (cells - 1)
         found.append(WorkloadDraw(0, take.axes, bool(take.axes), contrast * cells / within if take.axes else whole))
     return found
 
@@ -137,9 +136,21 @@ def covers_together(
     return outside <= alpha * (1 + _TOLERANCE)
 
 
+@lru_cache(maxsize=8)
+def _noise(scale: Fraction, sizes: tuple[int, ...]) -> TablesNoise:
+    return TablesNoise(scale, sizes)
+
+
+@lru_cache(maxsize=64)
+def _variance(scale: Fraction, sizes: tuple[int, ...], cells: int) -> float:
+    """Of a cell of a table with so many cells; of one that is a whole table, of the total."""
+    law = _noise(scale, sizes)
+    return law.total_variance() if cells == 1 else law.cell_variance(cells)
+
+
 @lru_cache(maxsize=64)
 def _outside(scale: Fraction, sizes: tuple[int, ...], cells: int, margin: int) -> float:
-    law = TablesNoise(scale, sizes)
+    law = _noise(scale, sizes)
     return law.total_tail(margin) if cells == 1 else law.cell_tail(cells, margin)
 
 
