@@ -198,7 +198,7 @@ HARMLESS: tuple[tuple[str, str, str], ...] = (
     (r"publish\.confidence", "less|a little less", "narrower intervals are asked for than are told"),
     (r"budget\.(delta|epsilon)", "more|more by one|far out|a little less", "a limit, and the loss is still within it"),
     (
-        r"queries\.#\.goal\.share|workloads\.#\.goal\.share|(queries|workloads)\.#\.goal",
+        r"queries\.#\.goal\.share|workloads\.#\.goal\.share|(queries|workloads)\.#\.goal|allocation",
         WORDS,
         "shares of steps are told",
     ),
