@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from dprelease.ledger.model.fault import (
     misstated,
     repriced,
 )
-from dprelease.ledger.tables import reserving
+from dprelease.ledger.tables import incident, reserving
 from dprelease.ledger.tables.incident import spent_more
 from dprelease.noise import Measurement
 from dprelease.plan.document import Account, ReleasePlan
@@ -237,3 +238,42 @@ def test_a_series_of_one_unit_keeps_its_digest_and_its_price(tmp_path: Path) -> 
 def test_an_erratum_has_a_known_name_and_no_factor(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="an erratum has a name"):
         Fault.model_validate({"why": "x", **bad})
+
+
+def test_only_plans_that_select_keys_are_read_and_one_that_cannot_be_told_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of a long ledger takes half of the time so; what it finds is the same."""
+    ledger = opened(tmp_path)
+    plain = plan_of(accounts=[homes()])
+    kept = ledger.reserve(plain, charges(plain), None, {})
+    ledger.source(kept.release, kept.period, kept.plan_fingerprint, {"people": ("a",)}, "k")
+    step = plain.steps[0]
+    ledger.commit(key(kept, step.id), Measurement(step.id, np.zeros(step.cells or 0, np.int64)))
+    wrong = made()
+    close_as_before(ledger, wrong)
+    read: list[str] = []
+    right = ReleasePlan.from_canonical.__func__  # type: ignore[attr-defined]  # of a class method
+
+    def counted(cls: type[ReleasePlan], text: str | bytes) -> ReleasePlan:
+        found: ReleasePlan = right(cls, text)
+        read.append(found.release.name)
+        return found
+
+    def corrected() -> list[tuple[str, Composed, Composed]]:
+        read.clear()
+        with ledger._store.reading() as rows, monkeypatch.context() as patch:
+            assert rows is not None
+            patch.setattr(ReleasePlan, "from_canonical", classmethod(counted))
+            return [(each.taken.release, each.before, each.after) for each in incident.corrections(rows, ERRATUM)]
+
+    found = corrected()
+    assert [name for name, before, after in found if before != after] == [wrong.release.name]
+    assert read == [wrong.release.name]
+    with monkeypatch.context() as patch:
+        patch.setattr(incident, "from_json", lambda data: {"steps": [None]})  # no plan as it should be
+        assert corrected() == found
+    with ledger._store.reading() as rows:
+        assert rows is not None
+        missing = SimpleNamespace(plan="0" * 64)
+        assert incident._may_select(rows, missing)  # type: ignore[arg-type]  # as much of a release as is looked at
