@@ -11,7 +11,7 @@ from dprelease.canonical import GrownValue, Value
 from dprelease.catalog.cells import zero_cells
 from dprelease.catalog.table import Catalog
 
-__all__ = ["SUMS_OF_ROWS", "BoundedAggregate", "Cube", "Grouping", "Quantity", "cells_of", "left_out_of"]
+__all__ = ["SUMS_OF_ROWS", "BoundedAggregate", "Grouping", "Quantity", "TotalsCube", "cells_of", "left_out_of"]
 
 
 class Quantity(Value):
@@ -154,7 +154,7 @@ class Grouping(GrownValue):
         return Grouping(**{name: getattr(self, name) for name in Grouping.model_fields})
 
 
-class Cube(Value):
+class TotalsCube(Value):
     """Totals in every combination of the keys of some columns, from which those of coarser groupings are added up.
 
     Of one table without units, over all of its rows. A row without a key in one of the columns is in a combination of

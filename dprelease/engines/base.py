@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from dprelease.catalog.aggregate import Cube, Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
@@ -83,7 +83,7 @@ class Engine(Protocol):
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
-        cube: Cube | None = None,
+        cube: TotalsCube | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """Total every quantity in every cell of a grouping, over rows that obey the declared bounds.
 

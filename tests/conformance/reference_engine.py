@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dprelease.catalog.aggregate import Cube, Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Column, Key, Table
@@ -68,7 +68,7 @@ class ReferenceEngine:
         secret: bytes,
         keys: Sequence[Cell] | None = None,
         within: CellSlice | None = None,
-        cube: Cube | None = None,
+        cube: TotalsCube | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """As the protocol says, the slow way."""
         table = catalog.tables[grouping.table]

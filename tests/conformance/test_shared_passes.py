@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dprelease.catalog.aggregate import SUMS_OF_ROWS, Cube, Grouping, Quantity
+from dprelease.catalog.aggregate import SUMS_OF_ROWS, Grouping, Quantity, TotalsCube
 from dprelease.catalog.expressions.expression import both_hold
 from dprelease.catalog.table import Catalog, Column
 from dprelease.engines import ENGINES
@@ -67,7 +67,7 @@ def adds_up(kind: str, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(quantities().filter(lambda each: each.kind in SUMS_OF_ROWS), max_size=3))
     asked = list(dict.fromkeys([COUNT, *(each.model_copy(update={"where": where}) for each in drawn)]))
     others = [Quantity(kind="distinct", column="amount"), Quantity(kind="nonnull", column="day")]
-    cube = Cube(by=tuple(sorted(columns)), quantities=tuple(asked))
+    cube = TotalsCube(by=tuple(sorted(columns)), quantities=tuple(asked))
     groupings = [by for size in range(len(columns) + 1) for by in permutations(columns, size)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -107,7 +107,7 @@ def test_only_the_last_total_is_clamped(kind: str, tmp_path: Path) -> None:
     rows = [*([f"1,{most}"] * 5), *([f"2,{-most}"] * 5), "2,7"]
     (tmp_path / "people.csv").write_text("\n".join(["sex,pay", *rows, ""]), encoding="utf-8")
     asked = Quantity(kind="sum", column="pay", low=-most, high=most)
-    cube = Cube(by=("sex",), quantities=(asked,))
+    cube = TotalsCube(by=("sex",), quantities=(asked,))
     engine = ENGINES[kind](tmp_path, {})
     catalog = Catalog(tables={table.name: table})
     (apart,) = engine.aggregate(catalog, Grouping(table=table.name, by=("sex",)), [asked], {}, b"", cube=cube)

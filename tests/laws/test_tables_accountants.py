@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from dprelease.catalog.aggregate import Cube, Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import SOURCE_FORMATS, Catalog, Key, Source, Table
@@ -285,7 +285,7 @@ class LinesEngine(DuckDBEngine):
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
-        cube: Cube | None = None,
+        cube: TotalsCube | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """As CSV."""
         self.used.append(grouping.table)

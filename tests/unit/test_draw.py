@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dprelease.catalog.aggregate import Cube, Grouping, Quantity, cells_of
+from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube, cells_of
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.factor import Factor
 from dprelease.catalog.reference import ReferenceTable
@@ -65,7 +65,7 @@ class Zeros:
         secret: bytes = b"",
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
-        cube: Cube | None = None,
+        cube: TotalsCube | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         self.calls += 1
         self.secrets.append(secret)
@@ -295,7 +295,7 @@ class Held(Zeros):
         secret: bytes = b"",
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
-        cube: Cube | None = None,
+        cube: TotalsCube | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         cells = (cells_of(grouping, catalog) or 0) if keys is None else len(keys)
         place = np.arange(cells, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Totals of a coarse grouping, added up from those of a finer one (``catalog.aggregate.Cube``).
+"""Totals of a coarse grouping, added up from those of a finer one (``catalog.aggregate.TotalsCube``).
 
 Exact: the total of a cell is the sum of what its rows contribute, in any order; here it is made in two sums, both of
 128 bits, and only the last one is clamped. Every row is in one combination of the cube: where it has no key in a column
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dprelease.catalog.aggregate import Cube, Quantity
+from dprelease.catalog.aggregate import Quantity, TotalsCube
 from dprelease.engines.duck.cells import placed
 from dprelease.engines.duck.combinations import in_their_cells, narrow
 from dprelease.engines.duck.pipeline import PassQuery, looked_at
@@ -38,7 +38,9 @@ def cube_of(stage: Stage, lasting: Stage, asked: PassQuery, tables: Sequence[Any
     return lasting.keep(cell_totals(rows.mutate(**places), table, totals, list(places), clamped=False))
 
 
-def added_up(stage: Stage, asked: PassQuery, cube: Cube, kept: Any, quantities: Sequence[Quantity]) -> list[Exact]:
+def added_up(
+    stage: Stage, asked: PassQuery, cube: TotalsCube, kept: Any, quantities: Sequence[Quantity]
+) -> list[Exact]:
     """One box per quantity that the cube answers, from what :func:`cube_of` kept."""
     places = [f"p{cube.by.index(name)}" for name in asked.grouping.by]
     for place in places:

@@ -14,7 +14,7 @@ import ibis
 import numpy as np
 import pyarrow as pa
 
-from dprelease.catalog.aggregate import Cube, Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
@@ -128,7 +128,7 @@ class DuckDBEngine:
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: CellSlice | None = None,
-        cube: Cube | None = None,
+        cube: TotalsCube | None = None,
     ) -> tuple[Exact | ExactHistogram, ...]:
         """Exact totals per cell, boxed; see :class:`dprelease.engines.base.Engine`."""
         if grouping.private == (keys is None):
@@ -148,7 +148,7 @@ class DuckDBEngine:
             return self._from_cube(asked, cube)
         return self._scrubbed(asked, lambda stage, tables: answers(stage, asked, tables, keys))
 
-    def _from_cube(self, asked: PassQuery, cube: Cube) -> tuple[Exact | ExactHistogram, ...]:
+    def _from_cube(self, asked: PassQuery, cube: TotalsCube) -> tuple[Exact | ExactHistogram, ...]:
         """What a cube answers, added up from it; the rest from the rows."""
         whole = replace(asked, grouping=Grouping(table=asked.table.name, by=cube.by), quantities=cube.quantities)
         held = [item for item in asked.quantities if cube.answers(asked.grouping, item)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dprelease.canonical import Value
-from dprelease.catalog.aggregate import Cube, Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.expressions.expression import ExpressionError, both_hold
 from dprelease.catalog.table import Catalog
 from dprelease.plan.document.invariant import Measured
@@ -35,7 +35,7 @@ class Batch(Value):
     selection: str | None = None
     steps: tuple[Measured, ...]
     piece: Piece | None = None
-    cube: Cube | None = None
+    cube: TotalsCube | None = None
     moved: dict[str, tuple[Quantity, ...]] = {}
 
     @property

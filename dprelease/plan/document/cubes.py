@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from dprelease.catalog.aggregate import SUMS_OF_ROWS, Cube, Quantity
+from dprelease.catalog.aggregate import SUMS_OF_ROWS, Quantity, TotalsCube
 from dprelease.catalog.table import Catalog, Table
 from dprelease.plan.document.batch import Batch
 
@@ -22,7 +22,7 @@ _MOST_TOTALS = 50  # in a cell: more of them are slow in one statement
 
 def with_cubes(batches: Sequence[Batch], catalog: Catalog) -> tuple[Batch, ...]:
     """The batches, each with the cube that answers some of it; None where there is none."""
-    cubes: dict[tuple[str, tuple[str, ...]], Cube] = {}
+    cubes: dict[tuple[str, tuple[str, ...]], TotalsCube] = {}
     for name in dict.fromkeys(batch.table for batch in batches):
         asked: dict[tuple[str, ...], dict[Quantity, None]] = {}
         for batch in batches:
@@ -35,7 +35,7 @@ def with_cubes(batches: Sequence[Batch], catalog: Catalog) -> tuple[Batch, ...]:
     return tuple(_with(batch, cubes.get((batch.table, batch.by))) for batch in batches)
 
 
-def _with(batch: Batch, cube: Cube | None) -> Batch:
+def _with(batch: Batch, cube: TotalsCube | None) -> Batch:
     parts = (part for step in batch.steps for part in batch.asked(step))
     helped = cube is not None and any(cube.answers(batch.grouping, part) for part in parts)
     return batch.model_copy(update={"cube": cube}) if helped else batch
@@ -46,7 +46,7 @@ def _totals(batch: Batch, table: Table) -> dict[Quantity, None]:
     if table.unit_id is not None or batch.selection is not None or batch.piece is not None:
         return {}
     parts = dict.fromkeys(part for step in batch.steps for part in batch.asked(step))
-    every = Cube(by=tuple(sorted(batch.by)), quantities=tuple(parts))
+    every = TotalsCube(by=tuple(sorted(batch.by)), quantities=tuple(parts))
     return {part: None for part in parts if part.kind in SUMS_OF_ROWS and every.answers(batch.grouping, part)}
 
 
@@ -68,11 +68,11 @@ def _families(groupings: Iterable[tuple[str, ...]], table: Table) -> list[list[t
     return [members for _, members in families]
 
 
-def _cube(asked: dict[tuple[str, ...], dict[Quantity, None]]) -> Cube | None:
+def _cube(asked: dict[tuple[str, ...], dict[Quantity, None]]) -> TotalsCube | None:
     """One cube of what several of these groupings ask for."""
     often: dict[Quantity, int] = {}
     for quantities in asked.values():
         for each in quantities:
             often[each] = often.get(each, 0) + 1
     shared = tuple(each for each, times in often.items() if times >= _LEAST)[:_MOST_TOTALS]
-    return Cube(by=tuple(sorted({name for by in asked for name in by})), quantities=shared) if shared else None
+    return TotalsCube(by=tuple(sorted({name for by in asked for name in by})), quantities=shared) if shared else None

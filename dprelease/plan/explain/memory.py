@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dprelease.formats import FORMATS
-from dprelease.plan.document import PlannedQuery, ReleasePlan
+from dprelease.plan.document import Batch, PlannedQuery, ReleasePlan
 from dprelease.plan.document.ranges import rows_of
 
 __all__ = ["Memory", "memory_of"]
@@ -24,7 +24,7 @@ class Memory:
     """In MB.
 
     Attributes:
-        draw: To make the largest draws, or pieces of them; the rows of the data come on top.
+        draw: To make the largest batches of draws, or pieces of them; the rows of the data come on top.
         publish: To make all tables and the files that they become.
     """
 
@@ -35,12 +35,13 @@ class Memory:
 def memory_of(plan: ReleasePlan) -> Memory:
     """What the largest draws and the publication take, by public numbers alone; an estimate, no bound.
 
-    Of a draw in pieces it is the piece that counts, once for each thread. Tables whose keys a noisy selection decides
-    are not known to the plan, and are left out.
+    Draws of one batch are there together, for they are committed together; of one in pieces it is the piece that
+    counts, once for each thread. Tables whose keys a noisy selection decides are not known to the plan, and are left
+    out.
     """
-    pieces = plan.pieces
-    numbers = sorted((each.cells or 0) * len(each.parts) for each in plan.measured if each.id not in pieces)
-    parts = sorted(piece.numbers(step) for step in plan.steps for piece in pieces.get(step.id, ()))
+    batches = plan.batches()
+    numbers = sorted(_drawn(batch) for batch in batches if batch.piece is None)
+    parts = sorted(_drawn(batch) for batch in batches if batch.piece is not None)
     drawn = sum(sorted([*numbers[-_AT_ONCE:], *parts[-_THREADS:]])[-_THREADS:])
     cells = sum(_numbers(plan, query) for query in plan.queries)
     joint = max((_joint(plan, each.tables) for each in plan.workloads if set(each.post) - {"consistent"}), default=0)
@@ -49,6 +50,13 @@ def memory_of(plan: ReleasePlan) -> Memory:
         draw=_BASE + _megabytes(_OF_A_NUMBER * drawn),
         publish=_BASE + _megabytes(each * cells + _ADJUSTED * joint),
     )
+
+
+def _drawn(batch: Batch) -> int:
+    """The numbers of a batch, of a list those that it is chosen from."""
+    if batch.piece is not None:
+        return sum(batch.numbers(step) or 0 for step in batch.steps)
+    return sum((step.cells or 0) * len(step.parts) for step in batch.steps)
 
 
 def _megabytes(size: int) -> int:

@@ -29,7 +29,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.catalog.aggregate import Cube, Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.reference import References
 from dprelease.catalog.residual import Residual
 from dprelease.catalog.table import Catalog, Key, Table
@@ -377,7 +377,7 @@ class _Listening:
         secret: bytes,
         keys: Sequence[tuple[Key, ...]] | None = None,
         within: None = None,
-        cube: Cube | None = None,
+        cube: TotalsCube | None = None,
     ) -> tuple[Box, ...]:
         """What the engine gives; the rows are read once, for every step is measured as a whole."""
         chosen = None if keys is None else tuple(keys)
