@@ -17,7 +17,7 @@ from dprelease.noise.mechanisms.lattice_ball import Ball
 from dprelease.plan.verify.events import draws_of_event
 from dprelease.plan.verify.loss import _holds
 from dprelease.plan.verify.mathematics.delta import total_rho as rho_again
-from dprelease.plan.verify.mathematics.draws import top_mass
+from dprelease.plan.verify.mathematics.top_loss import top_mass
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.rdp import curve_of
 from dprelease.privacy.accountants.rho import plain_rho, rough_rho, zcdp_rho

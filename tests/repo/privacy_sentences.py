@@ -17,7 +17,7 @@ from typing import Any
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.verify.mathematics.draws import top_mass
+from dprelease.plan.verify.mathematics.top_loss import top_mass
 from dprelease.privacy.crosscheck import _listed
 
 __all__ = ["ABOUT_PRIVACY", "KNOWN", "Truth", "number", "sentences", "truth"]

@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 
 from dprelease.plan.document import Step
-from dprelease.plan.verify.mathematics.draws import Array, Cell, Draw, Norms, top_mass
+from dprelease.plan.verify.mathematics.draws import Array, Cell, Draw, Norms
 from dprelease.plan.verify.mathematics.sphere import is_quadrature
+from dprelease.plan.verify.mathematics.top_loss import top_mass
 from dprelease.plan.verify.reach import require
 from dprelease.privacy.event import (
     Approximate,

@@ -41,7 +41,7 @@ from collections.abc import Callable, Sequence
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.plan.document import ReleasePlan
-from dprelease.plan.verify.mathematics.draws import top_mass
+from dprelease.plan.verify.mathematics.top_loss import top_mass
 from dprelease.privacy.accountants.base import Atom, Atoms, atoms
 from dprelease.privacy.accountants.reveals import peeled
 from dprelease.privacy.accountants.rho import as_priced, zcdp_rho

@@ -295,8 +295,7 @@ def exp_of(value: float) -> Fraction:
     return Fraction(math.exp(value - whole * math.log(2))) * Fraction(2) ** whole
 
 
-def _falling(function: Callable[[float], float], low: float, high: float) -> float:
-    # where a falling function changes its sign
+def _falling(function: Callable[[float], float], low: float, high: float) -> float:  # its sign changes there
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) > 0 else (low, middle)
@@ -391,8 +390,7 @@ def _gaussian(mu: float, log_delta: float, least: float = 0.0) -> float:
     return epsilon
 
 
-def _mills(z: float) -> float:
-    # (1 - Phi(z)) / density(z)
+def _mills(z: float) -> float:  # (1 - Phi(z)) / density(z)
     if z < 12:
         return 1.2533141373155003 * math.erfc(z / 1.4142135623730951) * math.exp(z * z / 2)
     tail = z

@@ -15,7 +15,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ import numpy as np
 from dprelease.plan.verify.mathematics.sphere import SphereGroup
 from dprelease.privacy.event import RandomScale
 
-__all__ = ["RANGE_PARTS", "Array", "Cell", "Draw", "Loss", "Norms", "log_moments", "top_mass", "witnesses", "worst"]
+__all__ = ["RANGE_PARTS", "Array", "Cell", "Draw", "Loss", "Norms", "log_moments", "witnesses", "worst"]
 
 Array = Any
 
@@ -31,7 +30,6 @@ _DIRECT = 3  # below this scale a discrete Gaussian is summed over its lattice
 _MOST_MOVED = 2**12  # cells of a change vector that are listed one by one
 _LATTICE = 2**18  # the largest number of different losses that are listed
 _BOUNDED = ("pure", "laplace", "range", "triple", "either")
-_NORMS = 2**13  # over the number of columns: the scale from which on not every norm is summed, but every so many
 
 RANGE_PARTS = 1 << 16
 """Of so many parts of its range is the upper loss of a two-point pair a whole number."""
@@ -373,31 +371,3 @@ def _width(cell: Cell) -> Fraction:
     if cell.kind == "range":
         return cell.value
     return 2 * cell.top if cell.kind in _BOUNDED else 40 * cell.shift / cell.value
-
-
-@lru_cache(maxsize=1 << 12)
-def top_mass(ball: str, dimension: int, scale: Fraction) -> float:
-    """The chance that a K-norm draw loses 1 / scale to the worst neighbour at norm 1: summed norm by norm.
-
-    A vector of ``count`` noise is k + 1 columns, its norm r the distance of their ends. A neighbour raises j of them by
-    one: the norm grows where one of these is at the top and one of the others at the bottom, ((r+1)^j - r^j)
-    ((r+1)^(k+1-j) - r^(k+1-j)) vectors of norm r, for any j that one likes. Of ``linf`` noise the norm r grows where
-    one of j moved numbers is at its end r already: (2r+1)^k - (2r+1)^(k-j) (2r)^j vectors. Every j is tried.
-    """
-    size, width = float(scale), dimension + (ball == "count")
-    reach = math.ceil((width + 12 * math.sqrt(width) + 60) * (size + 1)) + 2
-    stride = max(1, round(size * width / _NORMS))
-    norms = np.arange(0, reach, stride, dtype=np.float64)
-    with np.errstate(divide="ignore"):
-        upper, lower = (np.log1p(norms), np.log(norms)) if ball == "count" else (np.log1p(2 * norms), np.log(2 * norms))
-    weights = width * upper - norms / size
-    weights = np.exp(weights - weights.max()) * stride
-    weights[0] *= (stride + 1) / (2 * stride)  # by Euler and Maclaurin: half of it, and half of one that is not skipped
-    fewer = np.exp(lower - upper)  # the share of one number that stays below its end
-    whole = -math.expm1(-1 / size) * float(((1 - fewer**width if ball == "count" else 1) * weights).sum())
-    moves = range(1, dimension + 1)
-    if ball == "count":
-        found = [float(((1 - fewer**j) * (1 - fewer ** (width - j)) * weights).sum()) for j in moves]
-    else:
-        found = [float(((1 - fewer**j) * weights).sum()) for j in moves]
-    return max(found) / whole
