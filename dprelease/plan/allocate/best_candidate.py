@@ -187,7 +187,7 @@ def choose(
         )
         for option in sorted(options, key=lambda option: option.score)
         if option is not chosen
-        and (chosen.residuals or not option.residuals)
+        and (chosen.residuals or chosen.centres or not option.residuals)
         and (chosen.centres or not option.centres or option.score < chosen.score)
         # Beside Gaussian noise of a workload, discrete Laplace noise is named where it would be less.
         and not (option.tables_alone and not chosen.tables_alone and option.score > chosen.score)
