@@ -67,7 +67,7 @@ class _Option:
 
     @property
     def residuals(self) -> bool:
-        """Whether it is of a later kind, which is listed where it is taken: plans that go without keep their bytes."""
+        """Whether it is of a later kind, which is listed where one is taken, or where it has less noise."""
         form = self.domain.candidate.form
         return form.residuals or form.random_scale
 
@@ -187,7 +187,7 @@ def choose(
         )
         for option in sorted(options, key=lambda option: option.score)
         if option is not chosen
-        and (chosen.residuals or chosen.centres or not option.residuals)
+        and (chosen.residuals or chosen.centres or not option.residuals or option.score < chosen.score)
         and (chosen.centres or not option.centres or option.score < chosen.score)
         # Beside Gaussian noise of a workload, discrete Laplace noise is named where it would be less.
         and not (option.tables_alone and not chosen.tables_alone and option.score > chosen.score)
