@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from dprelease.catalog.aggregate import Grouping, Quantity
+from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
 from dprelease.catalog.table import Catalog
 from dprelease.measures import Measure
 from dprelease.plan.document import Answer, Feed, Goal, PlannedQuery, Ranking
@@ -22,7 +22,7 @@ from dprelease.plan.lower.lowered import Lowered, Published, Term
 from dprelease.plan.lower.lowered_workload import LoweredWorkload
 from dprelease.plan.lower.ranges import LoweredRanges, lowered_ranges
 from dprelease.plan.lower.step_ids import step_id, word
-from dprelease.plan.lower.unscaled import FEWEST_OF, UnscaledStep, additive, choice, joint, ranking, selection
+from dprelease.plan.lower.unscaled import UnscaledStep, additive, ball_of, choice, joint, ranking, selection
 from dprelease.plan.lower.workloads import formed, lowered_with_each_noise
 from dprelease.plan.resolve.grouping import expected_rows, goal_of, grouping_of, planned_measures
 from dprelease.privacy.rounding import sqrt_up
@@ -93,12 +93,18 @@ class Lowering:
                 needed = {place: None for chosen in self._forms_taken(at, form) for place in chosen}
                 counts = sum(self._counts(group, each) for _, each in needed) if form.knorm else 0
                 found.append((tuple(needed), group.cells if counts else None, counts))
-        joined = Counter[object]()
+        joined = Counter[tuple[str, Grouping] | None]()
         for _, cells, counts in found:
             joined[cells] += counts
+        relation = self.spec.privacy.neighboring
+        balls = {
+            cells: ball_of(form.ball, counts, cells_of(cells[1], self.catalog), relation)
+            for cells, counts in joined.items()
+            if cells is not None and counts > 1
+        }
         own = [one for key, one in self.workloads.items() if domain == (key if self.spec.queries[key].budget else "")]
         return form.of_workloads == "knorm" and any("knorm" in one for one in own), tuple(
-            (needed, cells if joined[cells] > 1 else None, form.ball if joined[cells] >= FEWEST_OF[form.ball] else "")
+            (needed, cells if cells in balls else None, None if cells is None else balls.get(cells))
             for needed, cells, _ in found
         )
 

@@ -22,9 +22,10 @@ from dprelease.plan.document import Answer, Choosing, JointTable, mechanisms
 from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["FEWEST_OF", "Ball", "UnscaledStep", "additive", "choice", "joint", "ranking", "selection"]
+__all__ = ["FEWEST_OF", "Ball", "UnscaledStep", "additive", "ball_of", "choice", "joint", "ranking", "selection"]
 
 Ball = Literal["count", "linf", "total", "sphere", "tables"]
+CountBall = Literal["count", "total", "sphere"]
 FEWEST_OF: Mapping[str, int] = {"count": 2, "total": FEWEST, "sphere": FEWEST_SCALED}
 """Of how many counts on a joint draw is of such a ball, where that is wanted."""
 
@@ -200,6 +201,14 @@ def selection(
     return UnscaledStep(step, aggregate, (), answers, reach, None, delta=delta, groups=groups, coin=coin)
 
 
+def ball_of(wanted: CountBall, count: int, cells: int | None, by: Neighboring) -> CountBall | Literal["linf"]:
+    """What a joint draw of so many counts is, where ``wanted`` is asked for; see :func:`joint`."""
+    if by is not Neighboring.ADD_REMOVE and cells == 1:
+        return "linf"
+    able = count >= FEWEST_OF[wanted] and (by is Neighboring.ADD_REMOVE or wanted != "sphere")
+    return wanted if able else "count"
+
+
 def joint(
     step: str,
     grouping: Grouping,
@@ -208,7 +217,7 @@ def joint(
     catalog: Catalog,
     by: Neighboring,
     *,
-    wanted: Literal["count", "total", "sphere"] = "count",
+    wanted: CountBall = "count",
 ) -> UnscaledStep:
     """Several counts of the same cells, each moved by at most 1 by one row, where every row is one unit.
 
@@ -219,11 +228,7 @@ def joint(
     one row more or less: all of them then move it equally far.
     """
     cells, count = cells_of(grouping, catalog), len(quantities)
-    add_remove = by is Neighboring.ADD_REMOVE
-    ball: Literal["count", "linf", "total", "sphere"] = "linf"
-    if add_remove or cells != 1:
-        able = count >= FEWEST_OF[wanted] and (add_remove or wanted != "sphere")
-        ball = wanted if able else "count"
+    add_remove, ball = by is Neighboring.ADD_REMOVE, ball_of(wanted, count, cells, by)
     moved = count if add_remove or cells == 1 else 2 * count
     return UnscaledStep(
         step,
