@@ -205,7 +205,7 @@ def test_cells_that_are_left_out_and_joined_rows_count() -> None:
     one = aggregate(ADDITIVE[3], case).model_copy(update={"excluding": "gone(k)"})
     claim = sensitivity(one, joined, Neighboring.REPLACE_ONE)
     assert claim == Sensitivity.of_shifts((12,))
-    kinds = {"id": "s", "gauge": None, "joined": (), "choosing": None, "selecting": None}
+    kinds = {"id": "s", "gauge": None, "joined": (), "choosing": None, "selecting": None, "tables": ()}
     plan: Any = SimpleNamespace(catalog=joined, neighboring=Neighboring.REPLACE_ONE)
     step: Any = SimpleNamespace(**kinds, mechanism="discrete_laplace", aggregate=one, cells=1, sensitivity=claim)
     check_reach(plan, step)
@@ -223,6 +223,6 @@ def test_counts_of_units_with_several_rows_are_not_hidden_by_one_draw() -> None:
     parts = (ADDITIVE[0], ADDITIVE[2])
     facts = {"id": "s", "parts": parts, "joined": parts[1:], "aggregate": aggregate(parts[0], case), "cells": 2}
     claim = {"gauge": Fraction(1), "sensitivity": Sensitivity.of_shifts((1, 1)), "mechanism": "count_knorm"}
-    step: Any = SimpleNamespace(**facts, **claim, choosing=None, selecting=None)
+    step: Any = SimpleNamespace(**facts, **claim, choosing=None, selecting=None, tables=(), replaced=False)
     with pytest.raises(BrokenPromiseError, match="may have several rows"):
         check_reach(plan, step)

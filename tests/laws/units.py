@@ -179,7 +179,14 @@ def verified(quantity: Quantity, case: Case, relation: Neighboring, claim: Sensi
     """Whether the verifier, which derives it by another route, accepts a claim."""
     plan: Any = SimpleNamespace(catalog=catalog(case), neighboring=relation)
     facts = {"id": "s", "aggregate": aggregate(quantity, case), "cells": case.cells, "sensitivity": claim}
-    kinds = {"gauge": None, "joined": (), "choosing": None, "selecting": None, "mechanism": "discrete_laplace"}
+    kinds = {
+        "gauge": None,
+        "joined": (),
+        "choosing": None,
+        "selecting": None,
+        "mechanism": "discrete_laplace",
+        "tables": (),
+    }
     step: Any = SimpleNamespace(**facts, **kinds)
     try:
         check_reach(plan, step)

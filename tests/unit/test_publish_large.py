@@ -17,7 +17,6 @@ from dprelease.errors import PublishError
 from dprelease.plan.document import Publish, ReleasePlan
 from dprelease.publish import check_bundle, check_publishable, render, write
 from dprelease.publish.base import Publication
-from dprelease.publish.bundle import package
 from dprelease.publish.bundle.checks import opened as check_opened
 from dprelease.publish.bundle.folder import files_in
 from dprelease.publish.formats import jsonstat, parquet
@@ -134,7 +133,7 @@ def test_a_table_too_large_for_json_stat_is_a_collection_that_names_the_csv_file
 
 
 def test_a_table_that_no_format_would_hold_is_refused_before_anything_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(package, "MOST_ROWS", 10)
+    monkeypatch.setattr(jsonstat, "MOST_ROWS", 10)
     for formats in (("xlsx",), ("html", "json")):
         with pytest.raises(PublishError, match=r"query 'income' has 12 rows") as caught:
             check_publishable(asked(*formats))

@@ -12,7 +12,7 @@ For each cell one scale is drawn, then a discrete Gaussian vector w on a grid of
 Everything is proved in docs/proofs/random-scale.md; the construction is the project's own.
 
 >>> round(RandomScaleMechanism().law(Fraction(10), 50).variance ** 0.5, 3)
-5.35
+5.358
 """
 
 from __future__ import annotations

@@ -304,7 +304,7 @@ def _reach(step: Step) -> Fraction:
     draw over tables is at most the sum of its caps, J + G_0 + ... + G_k with J < k, k their dimension. Noise of one
     random scale is drawn in steps of its grid, and these must fit.
     """
-    if isinstance(step.event, RandomScale):
+    if step.mechanism == "random_scale" and isinstance(step.event, RandomScale):
         return 12 * step.scale * max(step.event.stretches) * RandomScale.GRAIN
     if step.mechanism in _JOINT:
         number, total = len(step.parts), Fraction(0)
