@@ -310,7 +310,9 @@ def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
                 workload.name if not rows else "",
                 f"{first}{_ways(ways)}: {len(names)} table{'s' if len(names) > 1 else ''}",
                 f"{sum(cells[name] for name in names)}",
-                "the same draw" if again else f"{workload.strategy}, {len(drawn_here)} draws{exact}",
+                "the same draw"
+                if again
+                else f"{workload.strategy}, {len(drawn_here)} draw{'s' * (len(drawn_here) != 1)}{exact}",
                 "",
                 "" if again else f"{float(sum(share[step] for step in drawn_here)):.1%}",
                 _margins([outputs[name] for name in names]),
@@ -326,7 +328,7 @@ def workload_rows(plan: ReleasePlan, workload: Workload) -> list[list[str]]:
             drawn.setdefault(place, []).append(share[take.step])
     for (level, ways), shares in drawn.items():
         first = f"{workload.levels[level]}, " if workload.levels else ""
-        how = f"{workload.strategy}, {len(shares)} draws"
+        how = f"{workload.strategy}, {len(shares)} draw{'s' * (len(shares) != 1)}"
         rows.append(["", f"{first}{_ways(ways)}: not published", "", how, "", f"{float(sum(shares)):.1%}", "", ""])
     return rows
 
