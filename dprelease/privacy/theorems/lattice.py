@@ -40,6 +40,7 @@ _LOG_ROOT = log(2 * pi) / 2
 _CUT = 80  # terms below exp(-80) of the largest are bounded together, not summed
 
 
+@lru_cache(maxsize=1 << 6)  # an epsilon is certified here, and then once more by who asked for it
 def gaussian_delta(scale: Fraction, shift: int, epsilon: Fraction) -> Fraction:
     """Delta of one discrete Gaussian draw, P(k) proportional to exp(-k^2 / (2 scale^2)), rounded up by 1e-12 relative.
 
@@ -55,12 +56,12 @@ def gaussian_delta(scale: Fraction, shift: int, epsilon: Fraction) -> Fraction:
 
 
 def gaussian_within(scale: Fraction, shift: int, epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether :func:`gaussian_delta` is at most this delta > 0: told in floats where these two are not near.
+    """Whether :func:`gaussian_delta` is at most this delta: told in floats where these two are not near.
 
     Raises:
         ValueError: If the scale is too large to sum.
     """
-    if shift and _NORMAL <= scale <= LARGEST_SCALE:
+    if shift and delta and _NORMAL <= scale <= LARGEST_SCALE:
         value, _, exponent = _gaussian_sums(scale, abs(shift), epsilon)
         if value > 0 and exponent < 1000:  # then no sum here is near ``inverse.SMALLEST``
             gap = log(value) - float(exponent) - log(float(scale)) - _LOG_ROOT - log_of(delta)
@@ -77,7 +78,7 @@ def gaussian_epsilon(scale: Fraction, shift: int, delta: Fraction) -> Fraction:
         UnsupportedEvent: At delta 0.
     """
     moved = abs(shift)
-    if gaussian_delta(scale, moved, Fraction(0)) <= delta:
+    if gaussian_within(scale, moved, Fraction(0), delta):
         return Fraction(0)
     if delta == 0:
         raise gaussian.no_delta()
