@@ -347,11 +347,11 @@ def _composed_epsilon(way: tuple[Cell, ...], delta: float) -> float:
 
 @lru_cache(maxsize=1 << 13)
 def _lattice_epsilon(scale: float, shift: int, delta: float) -> float:
-    """Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t."""
+    """Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t, never < -shift."""
     reach = math.ceil(13 * scale) + shift + 2
-    weights = np.exp(-((np.arange(-reach, reach + 1) / scale) ** 2) / 2)
-    tails = np.append(np.cumsum(weights[::-1])[::-1], np.zeros(shift)) / weights.sum()
-    first, other = tails[: 2 * reach + 1], tails[shift : 2 * reach + 1 + shift]
+    weights = np.exp(-((np.arange(-shift, reach + 1) / scale) ** 2) / 2)
+    tails = np.append(np.cumsum(weights[::-1])[::-1], np.zeros(shift)) / (2 * weights[shift + 1 :].sum() + 1)
+    first, other = tails[: len(weights)], tails[shift:]
     useful = (first > delta) & (other > 0)
     return max(0.0, float(np.log((first[useful] - delta) / other[useful]).max(initial=-math.inf)))
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dprelease.privacy.newton import forward_differences, horner
+from dprelease.privacy.newton import exact_reals, forward_differences, horner
 from dprelease.privacy.rounding import CONTEXT, dyadic_up, log_of, real, upper
 from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
@@ -160,7 +160,7 @@ def _gaussian_sums(scale: Fraction, shift: int, epsilon: Fraction) -> tuple[floa
     return value, slope, top * top / (2 * square)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def _total(scale: Fraction) -> Any:
     """A lower bound of the sum over all integers k of exp(-k^2 / (2 scale^2)), within 1e-55 relative.
 
@@ -205,7 +205,7 @@ def knorm_top(ball: Literal["count", "linf"], dimension: int, scale: Fraction) -
 
 
 @lru_cache(maxsize=256)
-def _differences(ball: Literal["count", "linf"], dimension: int) -> tuple[list[int], list[int]]:
+def _differences(ball: Literal["count", "linf"], dimension: int) -> tuple[list[Any], list[Any]]:
     """The forward differences at 0 of both polynomials in r of ``knorm_top``, none of which is negative."""
     n = dimension + 1
     j = n // 2
@@ -215,4 +215,4 @@ def _differences(ball: Literal["count", "linf"], dimension: int) -> tuple[list[i
     else:
         above = [(2 * r + 1) ** dimension - (2 * r) ** dimension for r in range(n)]
         below = [(2 * r + 1) ** dimension for r in range(n)]
-    return forward_differences(above), forward_differences(below)
+    return exact_reals(forward_differences(above)), exact_reals(forward_differences(below))
