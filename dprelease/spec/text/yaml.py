@@ -1,7 +1,8 @@
 """Strict YAML: scalars by the YAML 1.2 core rules, one document, no aliases, anchors, merge keys, tags or duplicates.
 
 Built on the events of PyYAML's parser, which is iterative, with a stack of our own: size and depth are limited
-before anything is built. https://yaml.org/spec/1.2.2/#103-core-schema
+before anything is built. Where both are known to say the same, the events are libyaml's (``_quickly``).
+https://yaml.org/spec/1.2.2/#103-core-schema
 """
 
 from __future__ import annotations
