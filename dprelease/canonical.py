@@ -114,6 +114,12 @@ class Value(BaseModel):
             object.__setattr__(self, "_known_hash", known)
         return known
 
+    def __eq__(self, other: object) -> bool:
+        """Equal types and fields; that these are equal is told at once, and pydantic has the word on all else."""
+        if type(self) is type(other) and self.__dict__ == other.__dict__:
+            return True
+        return super().__eq__(other)
+
     def canonical(self) -> str:
         """Canonical JSON text."""
         return dumps(self)

@@ -60,7 +60,7 @@ class SumLaw:
         """Variances of independent draws add up."""
         return self.first.variance + float(self.weight) ** 2 * self.second.variance
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - laws are small frozen values, and the cache is bounded
+    @lru_cache(maxsize=1 << 14)  # noqa: B019 - laws are small frozen values, and the cache is bounded
     def margin(self, confidence: Fraction) -> int:
         """An m with P(|X + weight Y| <= m) >= confidence: the smallest, or larger by a hair where scales are large.
 

@@ -72,11 +72,13 @@ def round_up(value: Fraction, digits: int = 6) -> str:
         raise ValueError("only losses and scales are rounded up, and they are not negative")
     if value == 0:
         return "0"
-    exponent = len(str(value.numerator)) - len(str(value.denominator)) - digits - 1
-    while value > 10**digits * Fraction(10) ** exponent:
-        exponent += 1
-    unit = Fraction(10) ** exponent
-    whole = -((-value) // unit)
+    above, below = value.numerator, value.denominator
+    exponent = len(str(above)) - len(str(below)) - digits - 1
+    # in whole numbers, value / 10^exponent: a plan of a thousand queries writes five thousand of these
+    above, below = (above * 10**-exponent, below) if exponent < 0 else (above, below * 10**exponent)
+    while above > 10**digits * below:
+        below, exponent = 10 * below, exponent + 1
+    whole = -(-above // below)
     text = str(whole).rstrip("0")
     exponent += len(str(whole)) - len(text)
     return _decimal(text, exponent)

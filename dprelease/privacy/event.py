@@ -9,6 +9,7 @@ meaning never changes, and what an accountant does not know it refuses.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -70,6 +71,7 @@ class Sensitivity(Value):
         )
 
     @classmethod
+    @lru_cache(maxsize=1 << 10)
     def of_one_cell(cls, change: int) -> Sensitivity:
         """One cell changes by at most ``change``."""
         return cls.of_shifts((change,))

@@ -11,9 +11,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from mpmath.libmp import from_int
+
 from dprelease.privacy.rounding import CONTEXT
 
-__all__ = ["forward_differences", "horner", "polynomial_series"]
+__all__ = ["exact_reals", "forward_differences", "horner", "polynomial_series"]
 
 
 def forward_differences(values: Sequence[int]) -> list[int]:
@@ -31,8 +33,13 @@ def _differences(values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def horner(terms: Sequence[int], x: Any) -> Any:
-    """The sum of terms[i] x^i, in 60 digits."""
+def exact_reals(terms: Sequence[int]) -> list[Any]:
+    """Whole numbers of any length as reals, with all their digits: made once, where they are added again and again."""
+    return [CONTEXT.make_mpf(from_int(term)) for term in terms]
+
+
+def horner(terms: Sequence[Any], x: Any) -> Any:
+    """The sum of terms[i] x^i, in 60 digits; of whole numbers, or of :func:`exact_reals` of them."""
     total = CONTEXT.mpf(0)
     for term in reversed(terms):
         total = total * x + term

@@ -8,7 +8,8 @@ and scales. The error of a few hundred operations (below 1e-55 relative) is far 
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isqrt, log
+from functools import lru_cache
+from math import floor, isqrt, log, log10
 from typing import Any
 
 import mpmath
@@ -22,7 +23,7 @@ _DIGITS = 30
 
 def real(value: Fraction | int | float) -> Any:
     """The 60-digit real of a rational."""
-    exact = Fraction(value)
+    exact = value if type(value) is Fraction else Fraction(value)
     return CONTEXT.mpf(exact.numerator) / exact.denominator
 
 
@@ -35,10 +36,24 @@ def upper(value: Any) -> Fraction:
     """A rational that is not below a non-negative 60-digit real, and within 2e-29 relative of it."""
     if value <= 0:
         return Fraction(0)
-    exponent = int(CONTEXT.floor(CONTEXT.log10(value))) + 1 - _DIGITS
-    unit = Fraction(10) ** exponent
-    whole = int(CONTEXT.ceil(value / real(unit)))
+    unit, divisor = _unit(_power_of_ten(value) + 1 - _DIGITS)
+    whole = int(CONTEXT.ceil(value / divisor))
     return (whole + 1) * unit
+
+
+def _power_of_ten(value: Any) -> int:
+    """The exponent of the first digit; floats tell it where they are not near a power of ten."""
+    if 1e-300 < value < 1e300:
+        near = log10(value)
+        if abs(near - round(near)) > 1e-9:
+            return floor(near)
+    return int(CONTEXT.floor(CONTEXT.log10(value)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _unit(exponent: int) -> tuple[Fraction, Any]:
+    unit = Fraction(10) ** exponent
+    return unit, real(unit)
 
 
 def sqrt_up(value: Fraction) -> Fraction:

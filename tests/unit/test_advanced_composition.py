@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 
 from dprelease.errors import UnsupportedEvent
-from dprelease.privacy.accountants.advanced import Advanced, drv_epsilon
+from dprelease.privacy.accountants.advanced import Advanced, _smallest, drv_epsilon
 from dprelease.privacy.accountants.basic import Basic, rough_single
-from dprelease.privacy.accountants.kov import kov_closed_epsilon
+from dprelease.privacy.accountants.kov import kov_closed_epsilon, kov_epsilon_unequal, kov_slack
 from dprelease.privacy.event import (
     Approximate,
     BoundedRange,
@@ -235,3 +235,18 @@ def test_many_different_gaussians_are_read_by_a_fit() -> None:
     assert BASIC.rough_epsilon(event, 1e-6) == pytest.approx(expected, rel=1e-9)
     exact = sum((single.epsilon(one, F("1e-8")) for one in event.events), F(0))
     assert BASIC.epsilon(event, F("1e-6")) == exact
+
+
+@pytest.mark.parametrize("delta", [F("1e-30"), F("1e-9"), F("1e-2"), F("0.9")])
+@pytest.mark.parametrize("size", [F("1e-12"), F("1e-3"), F("0.2"), F(3), F(40)])
+@pytest.mark.parametrize("count", [1, 2, 30, 300])
+def test_a_theorem_that_is_not_worked_out_would_not_have_been_the_smallest(count: int, size: F, delta: F) -> None:
+    epsilons = [size * (1 + F(n, count)) for n in range(count)]
+    deltas = {delta / (3 * count): count}
+    slack = kov_slack(deltas, delta)
+    all_of_them = (
+        kov_epsilon_unequal(epsilons, deltas, delta),
+        kov_closed_epsilon(epsilons, slack),
+        drv_epsilon(epsilons, delta - delta / 3),
+    )
+    assert _smallest(epsilons, deltas, delta) == min(all_of_them)

@@ -25,6 +25,14 @@ def test_upper_bounds_a_real_closely(value: Fraction) -> None:
     assert value <= upper(real(value)) <= value * (1 + Fraction(1, 10**28))
 
 
+@given(power=st.integers(-400, 400), off=st.integers(5, 45), sign=st.sampled_from([-1, 0, 1]))
+def test_upper_finds_the_first_digit_near_a_power_of_ten(power: int, off: int, sign: int) -> None:
+    """The rounding is by the 30th digit, which is another one on the two sides of a power of ten."""
+    value = real(Fraction(10) ** power * (1 + Fraction(sign, 10**off)))
+    unit = Fraction(10) ** (int(CONTEXT.floor(CONTEXT.log10(value))) - 29)
+    assert upper(value) == (int(CONTEXT.ceil(value / real(unit))) + 1) * unit
+
+
 @given(value=positive)
 def test_a_dyadic_scale_is_a_float_not_below_the_value(value: Fraction) -> None:
     scale = dyadic_up(value)

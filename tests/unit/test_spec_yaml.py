@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dprelease.errors import SpecError
 from dprelease.spec.text.nodes import plain
 from dprelease.spec.text.numbers import Constant, NotANumber, Numeral, read_rational
-from dprelease.spec.text.yaml import read_yaml
+from dprelease.spec.text.yaml import _quickly, read_yaml
+from tests.repo.documents import SPECS
 
 
 def value_of(text: str) -> object:
@@ -196,3 +201,54 @@ def test_what_is_no_number_is_refused_by_name(text: str, reason: str) -> None:
     with pytest.raises(NotANumber, match=reason):
         read_rational(text)
     assert time.process_time() - begin < 0.5
+
+
+# -- two parsers -------------------------------------------------------------------------------------------------------
+
+
+class _Slow(yaml.SafeLoader):
+    """PyYAML's own parser, which is asked wherever libyaml might build another tree."""
+
+
+_TEXTS = (
+    'dprelease: 1\nqueries:\n  q0: {table: people, by: [], where: "age >= 1", share: 1.5, measures: {n: {count: rows}}}\n',
+    'a: {b: [1, "x\\n", \'y\'], c: q}\nd:\n- e\n- f: g  # h\n  i: "j\n    k"\n',
+    "a: |\n  b\n  c\nd: >-\n  e\n  f\n",
+)
+_PIECES = (
+    *" \n\t:{}[],'\"#&*!|>%@`-?\\.0a\ufeff\u2028\x85é\r=<~",
+    ": ",
+    " #",
+    "- ",
+    "\n  ",
+    "---\n",
+    ": ,",
+    "|#",
+    "{a:b}",
+)
+_PLACES = st.lists(st.tuples(st.integers(0, 150), st.integers(0, 3), st.sampled_from(_PIECES)), max_size=4)
+
+
+@given(st.sampled_from(_TEXTS), _PLACES)
+@example(_TEXTS[1], [(10, 0, ": ,")])  # where an empty scalar stands, the two say differently
+@example(_TEXTS[2], [(4, 0, "#")])  # libyaml takes `|#`
+@example(_TEXTS[0], [(13, 0, "\t")])
+def test_libyaml_is_believed_only_where_the_other_parser_builds_the_same_tree(
+    text: str, changes: list[tuple[int, int, str]]
+) -> None:
+    for at, taken, piece in changes:
+        here = at % (len(text) + 1)
+        text = text[:here] + piece + text[here + taken :]
+    quick = _quickly(text, "f.yaml")
+    if quick is not None:
+        places, problems = read_yaml(text, "f.yaml", loader=_Slow)
+        assert (repr(quick.root), problems) == (repr(places.root), [])
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML is here without libyaml")
+@pytest.mark.parametrize("path", sorted(SPECS.glob("survey-*.yaml")), ids=lambda path: path.stem)
+def test_libyaml_reads_a_usual_spec_as_the_other_parser_does(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    quick = _quickly(text, "f.yaml")
+    assert quick is not None
+    assert repr(quick.root) == repr(read_yaml(text, "f.yaml", loader=_Slow)[0].root)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Literal
 
@@ -283,16 +284,21 @@ def _number(digits: str, sign: int) -> Node:
 
 def _ranked(pieces: list[str], slots: list[Node | tuple[Node, ...]]) -> Node:
     """A flat run of operators and numbered operands as a tree."""
+    return _converted(_parsed_run(" ".join(pieces)), slots, 0)
+
+
+@lru_cache(maxsize=1 << 8)
+def _parsed_run(run: str) -> Any:
+    """What sqlglot makes of a run, only to be read: conditions that differ in their operands alone share it."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
     try:
-        tree = sqlglot.parse_one(" ".join(pieces), dialect="duckdb")
+        return sqlglot.parse_one(run, dialect="duckdb")
     except (SqlglotError, RecursionError):
         raise ExpressionError(
             "the operators do not fit together", "check every BETWEEN x AND y, and add parentheses"
         ) from None
-    return _converted(tree, slots, 0)
 
 
 def _converted(tree: Any, slots: list[Node | tuple[Node, ...]], depth: int) -> Node:

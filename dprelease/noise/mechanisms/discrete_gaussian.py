@@ -32,7 +32,7 @@ class DiscreteGaussianLaw:
         mass = np.exp(-(k * k) / (2 * sigma * sigma))
         return float(2 * np.sum(k * k * mass) / (1 + 2 * np.sum(mass)))
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - laws are small frozen values, and the cache is bounded
+    @lru_cache(maxsize=1 << 14)  # noqa: B019 - laws are small frozen values, and the cache is bounded
     def margin(self, confidence: Fraction) -> int:
         """The smallest m with P(|noise| <= m) >= confidence.
 

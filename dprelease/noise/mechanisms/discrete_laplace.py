@@ -28,7 +28,7 @@ class DiscreteLaplaceLaw:
         """2 q / (1 - q)^2 (the variance of the difference of two geometric variables)."""
         return _variance(self.scale)
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - laws are small frozen values, and the cache is bounded
+    @lru_cache(maxsize=1 << 14)  # noqa: B019 - laws are small frozen values, and the cache is bounded
     def margin(self, confidence: Fraction) -> int:
         """The smallest m with P(|noise| <= m) >= confidence, from P(|noise| > m) = 2 q^(m+1) / (1 + q)."""
         rate = 1 / real(self.scale)
@@ -40,7 +40,7 @@ class DiscreteLaplaceLaw:
         return margin
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def _variance(scale: Fraction) -> float:
     q = CONTEXT.exp(-1 / real(scale))
     return float(2 * q / (1 - q) ** 2)

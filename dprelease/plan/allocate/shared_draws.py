@@ -55,7 +55,8 @@ def divided(lowered: Lowered, queries: Sequence[int], candidate: Candidate) -> D
     sharing = [query for query in queries if any(users[at] > 1 for at in used[query])]
     if not candidate.form.centred_counts or not sharing:
         sharing = []
-    alone = {query: even_split(lowered, query, candidate) for query in queries if query not in set(sharing)}
+    shared = set(sharing)
+    alone = {query: even_split(lowered, query, candidate) for query in queries if query not in shared}
     if not sharing:
         return Division(alone, alone)
     together = _together(lowered, sharing, candidate)

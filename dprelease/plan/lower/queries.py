@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from dprelease.catalog.aggregate import Grouping, Quantity, cells_of
 from dprelease.catalog.table import Catalog
@@ -297,9 +297,12 @@ class Lowering:
     def _planned(
         self, name: str, query: QuerySpec, inputs: dict[str, tuple[Feed, ...]], own: str | None
     ) -> PlannedQuery:
+        asked = ("planned", name, own, *inputs.items())
+        if asked in self._known:
+            return cast(PlannedQuery, self._known[asked])
         listed = Ranking(k=query.k or 1, step=own) if query.top_k is not None and own is not None else None
         hidden = query.suppress
-        return PlannedQuery(
+        found = self._known[asked] = PlannedQuery(
             **dict(self.groupings[name]),
             name=name,
             title=query.title or name,
@@ -312,6 +315,7 @@ class Lowering:
             ranges=self.ranges[name].planned if name in self.ranges else None,
             goal=Goal() if name in self.invariants else goal_of(query, self.spec.privacy.budget.delta),
         )
+        return found
 
 
 def _in_parts(keys: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int, int]]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
@@ -28,6 +28,7 @@ from dprelease.privacy.budget import Budget
 __all__ = ["check_losses", "cost_within"]
 
 Draws = Mapping[Draw, int]
+Truths = dict[tuple[Fraction, Fraction], bool]
 
 _NEAR = 1e-6  # relative, where the same theorem is evaluated twice
 _TRUE = 1e-4  # relative in delta, where a claim is held against the exact loss
@@ -43,14 +44,14 @@ def check_losses(plan: ReleasePlan) -> None:
     Raises:
         BrokenPromiseError: If one of them is not what its accountant proves, or the smallest is not true.
     """
-    draws = draws_of(plan.steps)
+    draws, truths = draws_of(plan.steps), Truths()
     smallest: dict[Fraction, Fraction] = {}
     for name, loss in plan.loss.items():
-        holds = loss.epsilon >= 0 and 0 <= loss.delta < 1 and _holds(name, draws, loss.epsilon, loss.delta)
+        holds = loss.epsilon >= 0 and 0 <= loss.delta < 1 and _holds(name, draws, loss.epsilon, loss.delta, truths)
         require(holds, f"the loss under {name} is not what that accountant proves")
         smallest[loss.delta] = min(loss.epsilon, smallest.get(loss.delta, loss.epsilon))
     for delta, epsilon in smallest.items():
-        require(_true(draws, epsilon, delta), "the smallest loss is larger than claimed")
+        require(_Claim(draws, epsilon, delta, truths=truths).is_true(), "the smallest loss is larger than claimed")
 
 
 def cost_within(steps: Iterable[Step], budget: Budget, delta: Fraction, accounting: str) -> bool:
@@ -73,12 +74,14 @@ class _Claim:
         epsilon: As claimed.
         delta: As claimed.
         at_most: The draws may cost less: the epsilon is a limit, and not the figure of a theorem.
+        truths: Which pairs of epsilon and delta are known to be true of the same draws, or not to be.
     """
 
     draws: Draws
     epsilon: Fraction
     delta: Fraction
     at_most: bool = False
+    truths: Truths = field(default_factory=dict)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -92,7 +95,10 @@ class _Claim:
 
     def is_true(self) -> bool:
         """Against the exact loss of all draws (``delta``)."""
-        return _true(self.draws, self.epsilon, self.delta)
+        asked = (self.epsilon, self.delta)
+        if asked not in self.truths:
+            self.truths[asked] = _true(self.draws, *asked)
+        return self.truths[asked]
 
     def adds_boxes(self) -> bool:
         """Epsilons and deltas added up."""
@@ -118,9 +124,9 @@ def _true(draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
     return delta_of(draws, epsilon) <= float(delta) * (1 + _TRUE)
 
 
-def _holds(name: str, draws: Draws, epsilon: Fraction, delta: Fraction) -> bool:
-    accountant = ACCOUNTANTS.get(name)
-    return accountant is not None and accountant.holds(_Claim(draws, epsilon, delta))
+def _holds(name: str, draws: Draws, epsilon: Fraction, delta: Fraction, truths: Truths | None = None) -> bool:
+    accountant, known = ACCOUNTANTS.get(name), {} if truths is None else truths
+    return accountant is not None and accountant.holds(_Claim(draws, epsilon, delta, truths=known))
 
 
 def _pure(draw: Draw) -> Fraction | None:
@@ -341,11 +347,11 @@ def _composed_epsilon(way: tuple[Cell, ...], delta: float) -> float:
 
 @lru_cache(maxsize=1 << 13)
 def _lattice_epsilon(scale: float, shift: int, delta: float) -> float:
-    """Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t."""
+    """Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t, never < -shift."""
     reach = math.ceil(13 * scale) + shift + 2
-    weights = np.exp(-((np.arange(-reach, reach + 1) / scale) ** 2) / 2)
-    tails = np.append(np.cumsum(weights[::-1])[::-1], np.zeros(shift)) / weights.sum()
-    first, other = tails[: 2 * reach + 1], tails[shift : 2 * reach + 1 + shift]
+    weights = np.exp(-((np.arange(-shift, reach + 1) / scale) ** 2) / 2)
+    tails = np.append(np.cumsum(weights[::-1])[::-1], np.zeros(shift)) / (2 * weights[shift + 1 :].sum() + 1)
+    first, other = tails[: len(weights)], tails[shift:]
     useful = (first > delta) & (other > 0)
     return max(0.0, float(np.log((first[useful] - delta) / other[useful]).max(initial=-math.inf)))
 

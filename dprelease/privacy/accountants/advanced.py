@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
+import numpy as np
+
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import Accountant, Atom, LossClaim, Words, check_delta, check_epsilon
 from dprelease.privacy.accountants.basic import Basic, Draws, Rough, as_floats, deltas_of_sum, exp_of
@@ -180,11 +182,32 @@ def _sums(draws: Draws, epsilon: Fraction) -> Fraction:
 
 def _smallest(epsilons: Counts, deltas: Counts, delta: Fraction) -> Fraction:
     """The smallest of the theorems for these boxes at this total delta, rounded up."""
-    found = [kov_epsilon_unequal(epsilons, deltas, delta), kov_closed_epsilon(epsilons, kov_slack(deltas, delta))]
-    slack = delta - sum((d * n for d, n in as_counts(deltas).items()), Fraction(0))
-    if slack > 0:
-        found.append(drv_epsilon(epsilons, slack))
-    return min(found)
+    found, slack = kov_epsilon_unequal(epsilons, deltas, delta), kov_slack(deltas, delta)
+    if _is_clear(epsilons, slack, found):
+        return found
+    others = [kov_closed_epsilon(epsilons, slack)]
+    rest = delta - sum((d * n for d, n in as_counts(deltas).items()), Fraction(0))
+    if rest > 0:
+        others.append(drv_epsilon(epsilons, rest))
+    return min(found, *others)
+
+
+def _is_clear(epsilons: Counts, slack: Fraction, found: Fraction) -> bool:
+    """Whether floats tell that neither closed form is below what was found, by a million times their own errors.
+
+    That of Dwork, Rothblum and Vadhan has a root no smaller than the ``sqrt(2 S ln(1 / dt))`` of
+    ``kov_closed_epsilon``, and a larger drift, for exp(e) - 1 > tanh(e / 2): so only the other one is told here.
+    """
+    if not 0 < slack < 1:
+        return False
+    boxes, log_slack = as_floats(as_counts(epsilons)), log_of(slack)
+    squares = math.fsum(e * e * n for e, n in boxes.items())
+    if squares == 0:
+        return False
+    drift = math.fsum(e * math.tanh(e / 2) * n for e, n in boxes.items())
+    least = max(0.0, min(float(np.logaddexp(1.0, math.log(squares) / 2 - log_slack)), -log_slack))
+    closed = min(math.fsum(e * n for e, n in boxes.items()), drift + math.sqrt(2 * squares * least))
+    return closed > float(found) * (1 + 1e-6)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dprelease.privacy.newton import forward_differences, horner
+from dprelease.privacy.newton import exact_reals, forward_differences, horner
 from dprelease.privacy.rounding import CONTEXT, dyadic_up, log_of, real, upper
 from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
@@ -40,6 +40,7 @@ _LOG_ROOT = log(2 * pi) / 2
 _CUT = 80  # terms below exp(-80) of the largest are bounded together, not summed
 
 
+@lru_cache(maxsize=1 << 6)  # an epsilon is certified here, and then once more by who asked for it
 def gaussian_delta(scale: Fraction, shift: int, epsilon: Fraction) -> Fraction:
     """Delta of one discrete Gaussian draw, P(k) proportional to exp(-k^2 / (2 scale^2)), rounded up by 1e-12 relative.
 
@@ -55,12 +56,12 @@ def gaussian_delta(scale: Fraction, shift: int, epsilon: Fraction) -> Fraction:
 
 
 def gaussian_within(scale: Fraction, shift: int, epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether :func:`gaussian_delta` is at most this delta > 0: told in floats where these two are not near.
+    """Whether :func:`gaussian_delta` is at most this delta: told in floats where these two are not near.
 
     Raises:
         ValueError: If the scale is too large to sum.
     """
-    if shift and _NORMAL <= scale <= LARGEST_SCALE:
+    if shift and delta and _NORMAL <= scale <= LARGEST_SCALE:
         value, _, exponent = _gaussian_sums(scale, abs(shift), epsilon)
         if value > 0 and exponent < 1000:  # then no sum here is near ``inverse.SMALLEST``
             gap = log(value) - float(exponent) - log(float(scale)) - _LOG_ROOT - log_of(delta)
@@ -77,7 +78,7 @@ def gaussian_epsilon(scale: Fraction, shift: int, delta: Fraction) -> Fraction:
         UnsupportedEvent: At delta 0.
     """
     moved = abs(shift)
-    if gaussian_delta(scale, moved, Fraction(0)) <= delta:
+    if gaussian_within(scale, moved, Fraction(0), delta):
         return Fraction(0)
     if delta == 0:
         raise gaussian.no_delta()
@@ -159,7 +160,7 @@ def _gaussian_sums(scale: Fraction, shift: int, epsilon: Fraction) -> tuple[floa
     return value, slope, top * top / (2 * square)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def _total(scale: Fraction) -> Any:
     """A lower bound of the sum over all integers k of exp(-k^2 / (2 scale^2)), within 1e-55 relative.
 
@@ -204,7 +205,7 @@ def knorm_top(ball: Literal["count", "linf"], dimension: int, scale: Fraction) -
 
 
 @lru_cache(maxsize=256)
-def _differences(ball: Literal["count", "linf"], dimension: int) -> tuple[list[int], list[int]]:
+def _differences(ball: Literal["count", "linf"], dimension: int) -> tuple[list[Any], list[Any]]:
     """The forward differences at 0 of both polynomials in r of ``knorm_top``, none of which is negative."""
     n = dimension + 1
     j = n // 2
@@ -214,4 +215,4 @@ def _differences(ball: Literal["count", "linf"], dimension: int) -> tuple[list[i
     else:
         above = [(2 * r + 1) ** dimension - (2 * r) ** dimension for r in range(n)]
         below = [(2 * r + 1) ** dimension for r in range(n)]
-    return forward_differences(above), forward_differences(below)
+    return exact_reals(forward_differences(above)), exact_reals(forward_differences(below))

@@ -136,9 +136,9 @@ def _sources_in(data: bytes) -> tuple[str, ...]:
 def _tree(data: bytes) -> YamlNode | None:
     """What a file holds; None where it is no YAML, or none that a spec may have.
 
-    By libyaml where it is there, twenty times as fast as the parser that specs are released by: a folder may hold many
-    specs, and all of them are looked at for each release. Where it reads nothing, that parser has the word; and where
-    a byte order mark stands inside, which is a space to one of them and a letter to the other.
+    By libyaml where it is there, twenty times as fast as the parser that has the last word on a spec: a folder may
+    hold many, and all of them are looked at for each release. Where it reads nothing, that parser has the word; and
+    where a byte order mark stands inside, which is a space to one of them and a letter to the other.
     """
     slow = (yaml.SafeLoader,)
     for loader in slow if _MARK in data[1:] else (_FAST, *slow):

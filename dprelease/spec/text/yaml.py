@@ -1,7 +1,8 @@
 """Strict YAML: scalars by the YAML 1.2 core rules, one document, no aliases, anchors, merge keys, tags or duplicates.
 
 Built on the events of PyYAML's parser, which is iterative, with a stack of our own: size and depth are limited
-before anything is built. https://yaml.org/spec/1.2.2/#103-core-schema
+before anything is built. Where both are known to say the same, the events are libyaml's (``_quickly``).
+https://yaml.org/spec/1.2.2/#103-core-schema
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ _SYNTAX = (
     ("expected <block end>", "a line whose indentation fits nothing above it", "indent it like its siblings"),
     ("unknown escape character", "an unknown escape in double quotes", "use single quotes, or write \\\\"),
 )
+
+
+# Of a text of these characters alone libyaml makes what PyYAML's own parser makes of it (``_quickly``): no tab, `?` or
+# `%`, and no end of a line or mark of byte order but the line feed.
+_ALIKE = re.compile("[\n -$&->@-~\u00a0-\u1fff\u2030-\ud7ff]*")
+_QUICK: type[Any] | None = getattr(yaml, "CSafeLoader", None)
 
 
 class _Stop(Exception):
@@ -124,7 +131,7 @@ class _Reader:
             summary = f"a control character or half a character (U+{ord(bad[0]):04X})"
             self.report("DPR-S114", summary, "write the text without it")
             text = _UNPRINTABLE.sub("?", text)
-        if event.style is not None:
+        if event.style:  # None or empty where it is plain
             return text
         if "{{" in text:
             self.report("DPR-S111", "a bare `{{ ... }}`", _QUOTE_TEMPLATE)
@@ -203,6 +210,8 @@ def read_yaml(text: str | bytes, file: str, *, loader: type[Any] = yaml.SafeLoad
             or no mapping at the top. It carries what was found before as well.
     """
     decoded = _decode(text, file)
+    if loader is yaml.SafeLoader and (quick := _quickly(decoded, file)) is not None:
+        return quick, []
     reader = _Reader(file, decoded.splitlines() or [""])
     try:
         for event in yaml.parse(decoded, Loader=loader):
@@ -228,6 +237,27 @@ def read_yaml(text: str | bytes, file: str, *, loader: type[Any] = yaml.SafeLoad
 
 
 _TOP = _Key(None, 1, 1)
+
+
+def _quickly(text: str, file: str) -> Places | None:
+    """The tree by libyaml, five times as fast, where nothing is wrong and the other parser would build the same one.
+
+    The two differ in the characters that are not in ``_ALIKE``, in where an empty scalar stands and in what may stand
+    behind the sign of a block scalar. None in each of these cases, and wherever there is something to be told.
+    """
+    if _QUICK is None or not _ALIKE.fullmatch(text):
+        return None
+    reader = _Reader(file, text.splitlines())
+    try:
+        for event in yaml.parse(text, Loader=_QUICK):
+            if isinstance(event, yaml.ScalarEvent) and (event.style in ("|", ">") or not (event.style or event.value)):
+                return None
+            reader.take(event)
+    except (_Stop, yaml.YAMLError, ValueError, OverflowError, IndexError):
+        return None
+    if reader.problems or reader.root is None or not isinstance(reader.root.value, dict):
+        return None
+    return Places(file, reader.root)
 
 
 def _decode(text: str | bytes, file: str) -> str:

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dprelease.privacy.event import TotalResidual
+from dprelease.privacy.newton import exact_reals
 from dprelease.privacy.rounding import CONTEXT, real, upper
 from dprelease.privacy.theorems.inverse import as_delta
 
@@ -122,12 +123,12 @@ def _coupling(dimension: int, residual: Any, total: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _eulerian(n: int) -> tuple[int, ...]:
+def _eulerian(n: int) -> tuple[Any, ...]:
     """The Eulerian numbers A(n, 0), ..., A(n, n - 1): A(n+1, j) = (j+1) A(n, j) + (n+1-j) A(n, j-1)."""
     row = [1]
     for m in range(1, n):
         row = [(j + 1) * a + (m + 1 - j) * b for j, (a, b) in enumerate(zip([*row, 0], [0, *row], strict=True))]
-    return tuple(row)
+    return tuple(exact_reals(row))
 
 
 def total_residual_delta(draw: TotalResidual, epsilon: Fraction) -> Fraction:
