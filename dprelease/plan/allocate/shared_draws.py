@@ -53,8 +53,9 @@ def divided(lowered: Lowered, queries: Sequence[int], candidate: Candidate) -> D
     used = {query: {at for term in lowered.terms_of.get(query, ()) for at, _ in term.weights} for query in queries}
     users = Counter(at for drafts in used.values() for at in drafts)
     sharing = [query for query in queries if any(users[at] > 1 for at in used[query])]
-    if not candidate.form.centred_counts or not sharing:
-        sharing = []
+    drawn = (lowered.drafts[at] for at in {at for query in sharing for at in used[query]})
+    if not any(part.kind == "balance" for draft in drawn for part in draft.parts):
+        sharing = []  # none is centred, whatever the form would have centred
     shared = set(sharing)
     alone = {query: even_split(lowered, query, candidate) for query in queries if query not in shared}
     if not sharing:
