@@ -65,7 +65,7 @@ def test_the_mean_of_a_cell_has_the_noise_of_the_total_too() -> None:
         return float(stats.kstest(means, lambda at: mixture(table, at, 1, factor)).pvalue)
 
     assert chance(float(table.total)) > ALPHA
-    for wrong in (float(table.total) * 0.93, float(table.total) * 1.07):
+    for wrong in (float(table.total) * 0.9, float(table.total) * 1.1):
         assert chance(wrong) < ALPHA
 
 

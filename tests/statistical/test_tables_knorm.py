@@ -89,5 +89,5 @@ def test_every_cell_has_the_stated_law_and_tables_one_total(sizes: tuple[int, ..
     for table, cells in enumerate(sizes):
         for cell in (edges[table], edges[table + 1] - 1):
             assert p_value(np.abs(points[:, cell]), law, cells) > ALPHA
-    for wrong in (F(92, 100), F(108, 100)):
+    for wrong in (F(90, 100), F(110, 100)):
         assert p_value(np.abs(points[:, 0]), TablesKNorm().law(scale * wrong, sizes), sizes[0]) < ALPHA
