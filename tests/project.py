@@ -15,6 +15,7 @@ from tests.warm import Ended, Warm
 
 __all__ = [
     "CANARY",
+    "check_published_again",
     "command",
     "environment",
     "forked",
@@ -69,6 +70,16 @@ def writable_formats() -> tuple[str, ...]:
     """Every format that can be made on this machine: the certificate wants libraries that a bare system has not."""
     missing = missing_extras(FORMATS)
     return tuple(name for name in FORMATS if name not in missing)
+
+
+def check_published_again(folder: Path, bundle: Path) -> None:
+    """A release is published again, and run again, byte by byte; its bundle verifies, and its ledger is sound."""
+    before = {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
+    command(folder, "publish", "/".join(bundle.parts[-2:]))
+    command(folder, "run", "spec.yaml", "--direct")
+    assert before == {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
+    assert "FAIL" not in command(folder, "verify", str(bundle))
+    assert "sound" in command(folder, "ledger", "check")
 
 
 def one_table(folder: Path, spec: str, columns: str, rows: Iterable[Sequence[object]], policy: str = POLICY) -> Path:

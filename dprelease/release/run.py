@@ -377,6 +377,5 @@ def _require_computable(plan: ReleasePlan, engine: Engine, folder: Path) -> None
     """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
     references = reference_tables(plan.catalog, folder)
     for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
-        rest = [step for step in batch.steps if step.id != batch.selection]
-        for grouping, quantities in (batch.passes(rest) or {batch.grouping: ()}).items():
+        for grouping, quantities in batch.questions.items():
             engine.check(plan.catalog, grouping, quantities, references)

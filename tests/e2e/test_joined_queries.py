@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.ledgers import SQLiteLedger
-from tests.project import command, one_table
+from tests.project import check_published_again, command, one_table
 
 POLICY = """accounts:
   people: {unit: person, neighboring: add_remove, composition: basic, lifetime: {epsilon: 400, delta: 1e-8}}
@@ -98,10 +98,5 @@ def test_equal_counts_of_different_queries_are_one_number_of_one_draw(folder: Pa
 
 
 def test_it_is_drawn_once_verified_and_published_again_byte_by_byte(folder: Path) -> None:
-    before = {path: path.read_bytes() for path in bundle(folder).rglob("*") if path.is_file()}
-    command(folder, "publish", "joined/2024")
-    command(folder, "run", "spec.yaml", "--direct")
-    assert before == {path: path.read_bytes() for path in bundle(folder).rglob("*") if path.is_file()}
-    assert "FAIL" not in command(folder, "verify", str(bundle(folder)))
-    assert "sound" in command(folder, "ledger", "check")
+    check_published_again(folder, bundle(folder))
     assert len(SQLiteLedger(folder / "state" / "ledger.db").tally().taken) == 1

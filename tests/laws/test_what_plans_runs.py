@@ -67,8 +67,7 @@ def measured(plan: ReleasePlan, reservation: Reservation, ledger: Ledger, folder
         for table in plan.catalog.tables.values():
             engine.describe(table)
         for batch in plan.batches():
-            rest = [step for step in batch.steps if step.id != batch.selection]
-            for grouping, asked in (batch.passes(rest) or {batch.grouping: ()}).items():
+            for grouping, asked in batch.questions.items():
                 engine.check(plan.catalog, grouping, asked, read)
         pinned = RunSources().pin(ledger, identity, plan.catalog.tables, engine, SourceKey.thrown_away())
         source = DataSource(plan.catalog, read, engine, pinned)

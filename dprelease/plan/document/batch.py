@@ -73,6 +73,12 @@ class Batch(Value):
                 found.setdefault(grouping, {}).update(dict.fromkeys(self.asked(step)))
         return {grouping: tuple(quantities) for grouping, quantities in found.items()}
 
+    @property
+    def questions(self) -> dict[Grouping, tuple[Quantity, ...]]:
+        """All that an engine is asked, but which keys there are; of a pass without anything else, its cells alone."""
+        rest = [step for step in self.steps if step.id != self.selection]
+        return self.passes(rest) or {self.grouping: ()}
+
     def numbers(self, step: Measured) -> int | None:
         """How many numbers this batch measures of a step; None where a noisy selection decides."""
         return step.numbers if self.piece is None else self.piece.numbers(step)

@@ -13,6 +13,7 @@ from typing import Literal
 
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.measures import Measure
+from dprelease.plan.lower.unscaled import CountBall
 
 __all__ = ["Asked", "Form", "Group", "Place", "WorkloadNoise", "forms_taken"]
 
@@ -51,7 +52,7 @@ class Form:
         return "gaussian" if not self.pure else "knorm" if self.knorm else "laplace"
 
     @property
-    def ball(self) -> Literal["count", "total", "sphere"]:
+    def ball(self) -> CountBall:
         """What a joint draw of counts shall be, where these are enough."""
         return "sphere" if self.random_scale else "total" if self.residuals else "count"
 

@@ -22,7 +22,18 @@ from dprelease.plan.document import Answer, Choosing, JointTable, mechanisms
 from dprelease.privacy.event import Event, Sensitivity
 from dprelease.privacy.unit import Neighboring
 
-__all__ = ["FEWEST_OF", "Ball", "UnscaledStep", "additive", "ball_of", "choice", "joint", "ranking", "selection"]
+__all__ = [
+    "FEWEST_OF",
+    "Ball",
+    "CountBall",
+    "UnscaledStep",
+    "additive",
+    "ball_of",
+    "choice",
+    "joint",
+    "ranking",
+    "selection",
+]
 
 Ball = Literal["count", "linf", "total", "sphere", "tables"]
 CountBall = Literal["count", "total", "sphere"]
