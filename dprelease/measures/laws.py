@@ -22,16 +22,17 @@ from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 
-__all__ = ["SumLaw"]
+__all__ = ["Blocks", "KnownLaw", "SumLaw", "blocks_of", "tail_above"]
 
 Floats = npt.NDArray[np.float64]
 
 _POINTS = 4096  # of the grid over one of the two draws; every integer of its bulk where the scale is below about 100
 _EXACT = 2**14  # the largest scale of a discrete Gaussian that is summed point by point
+_NORMAL_STEPS = 4096  # of the table of the normal tail, a standard deviation
 _PAD = 1e-11  # relative; the sums below are of at most 2^20 positive doubles, each good to 1e-15
 
 
-_Known = DiscreteLaplaceLaw | DiscreteGaussianLaw
+KnownLaw = DiscreteLaplaceLaw | DiscreteGaussianLaw
 
 
 class _Between(NamedTuple):
@@ -76,7 +77,7 @@ class SumLaw:
             return self.first.margin(confidence)
         enough = self.first.margin(1 - alpha / 2) + weight * self.second.margin(1 - alpha / 2)
         first, second = self.first, self.second
-        if not isinstance(first, _Known) or not isinstance(second, _Known):
+        if not isinstance(first, KnownLaw) or not isinstance(second, KnownLaw):
             return enough
         points, beyond = _grid(second, alpha)
         low, high, within = -1, enough, max(1, enough >> 20)
@@ -93,14 +94,14 @@ class SumLaw:
 
 
 @lru_cache(maxsize=64)
-def _grid(second: _Known, alpha: Fraction) -> tuple[Floats, Floats]:
+def _grid(second: KnownLaw, alpha: Fraction) -> tuple[Floats, Floats]:
     """Points over all but a millionth of alpha of a draw, and bounds of P(Y > y) at each."""
     reach = second.margin(1 - alpha / 10**6)
     points = np.unique(np.linspace(-reach - 1, reach, _POINTS + 1).round())
     return points, _survival(second, points).most
 
 
-def _above(first: _Known, weight: int, m: int, points: Floats, beyond: Floats) -> float:
+def _above(first: KnownLaw, weight: int, m: int, points: Floats, beyond: Floats) -> float:
     """An upper bound of P(X + weight Y > m), given P(Y > y) at the points y."""
     at = m - weight * points
     size = m + weight * np.abs(points)
@@ -111,7 +112,7 @@ def _above(first: _Known, weight: int, m: int, points: Floats, beyond: Floats) -
     return float(rising[0] + parts.sum() + beyond[-1])
 
 
-def _survival(law: _Known, at: Floats) -> _Between:
+def _survival(law: KnownLaw, at: Floats) -> _Between:
     """Bounds of P(noise > k) for whole numbers k of any sign; by symmetry P(noise > k) = 1 - P(noise > -k - 1)."""
     size = np.where(at >= 0, at, -at - 1)
     tail = _laplace(law, size) if isinstance(law, DiscreteLaplaceLaw) else _gaussian(law, size)
@@ -160,3 +161,50 @@ def _normal_tail(at: Floats) -> Floats:
     """P(a standard normal variable > x), for x >= 0."""
     found: Floats = np.array([math.erfc(x) for x in (at / math.sqrt(2)).tolist()]) / 2
     return found
+
+
+class Blocks(NamedTuple):
+    """A draw in blocks of its values: nearly all of it.
+
+    Attributes:
+        first: The first whole number of each block.
+        last: Its last one.
+        mass: An upper bound of the probability of each.
+        beyond: One of the probability of all values above the last block, and as well of those below the first.
+    """
+
+    first: Floats
+    last: Floats
+    mass: Floats
+    beyond: float
+
+
+@lru_cache(maxsize=64)
+def blocks_of(law: KnownLaw, alpha: Fraction) -> Blocks:
+    """All but a millionth of alpha of a draw, in at most 4,096 blocks; each is one number where the scale is small."""
+    reach = law.margin(1 - alpha / 10**6)
+    borders = np.unique(np.linspace(-reach - 1, reach, _POINTS + 1).round())
+    tails = _survival(law, borders)
+    return Blocks(borders[:-1] + 1, borders[1:], tails.most[:-1] - tails.least[1:], float(tails.most[-1]))
+
+
+def tail_above(law: KnownLaw, at: Floats) -> Floats:
+    """An upper bound of P(noise > x) for real x, elementwise; for many numbers at once."""
+    whole = np.floor(at)
+    size = np.where(whole >= 0, whole, -whole - 1)
+    if isinstance(law, DiscreteLaplaceLaw) or law.scale <= _EXACT:
+        tail = _laplace(law, size) if isinstance(law, DiscreteLaplaceLaw) else _gaussian(law, size)
+        return np.where(whole >= 0, tail.most, 1 - tail.least)
+    # As in _gaussian, by a table of the normal tail: a value between two of its points takes the bound at the lower
+    # one, and below 0 the larger of P = 1 - P(noise > size).
+    table, far = _normal_table(), len(_normal_table()) - 1
+    steps = size * (_NORMAL_STEPS / float(law.scale))
+    down = table[np.minimum(steps, far).astype(np.int64)]
+    up = table[np.minimum((size + 1) * (_NORMAL_STEPS / float(law.scale)) + 1, far).astype(np.int64)]
+    return np.where(whole >= 0, down * (1 + _PAD) + 1e-300, 1 - np.where(steps < far - 1, up, 0.0) * (1 - _PAD))
+
+
+@lru_cache(maxsize=1)
+def _normal_table() -> Floats:
+    """The tail of the standard normal law at 0, 1 / 4096, 2 / 4096, ... up to 38, beyond which no double has it."""
+    return _normal_tail(np.arange(38 * _NORMAL_STEPS) / _NORMAL_STEPS)

@@ -1,0 +1,288 @@
+"""Intervals of a quotient of two noisy numbers: all quotients that an exact test of the noise does not refuse.
+
+Let A' and B' be two published numbers, linear in independent draws x_1, x_2, ... with public laws, so that A' - A is
+the sum of a_i x_i and B' - B that of b_i x_i. At the true quotient r = A / B the number A' - r B' is
+W(r) = sum (a_i - r b_i) x_i, whatever A and B are: its law depends on r alone. With any q(r) such that
+P(|W(r)| > q(r)) <= alpha, the set of all r with |A' - r B'| <= q(r) holds the true quotient with probability
+1 - alpha at least, for every data set in which B is not 0 (Fieller 1954, J. R. Stat. Soc. B 16; there for normal
+noise, the argument needs no law). The quotient A' / B' is always in the set.
+
+>>> from dprelease.noise import MECHANISMS
+>>> law = MECHANISMS["discrete_laplace"].law(Fraction(2))
+>>> part_and_whole = (Draw(law, 1.0, 0.0), Draw(law, 0.0, 1.0))
+>>> low, high = quotients(np.array([30.0]), np.array([100.0]), part_and_whole, (0.0, 1.0), Fraction(95, 100))
+>>> round(float(low[0]), 2), round(float(high[0]), 2)
+(0.24, 0.36)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.measures.laws import KnownLaw, blocks_of, tail_above
+from dprelease.noise import Law
+from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
+
+__all__ = ["Draw", "quotients", "reach_at"]
+
+Floats = npt.NDArray[np.float64]
+
+_FINE = 0.01  # of u, where the borders of brackets are r_c + s_0 sinh(u)
+_RIM = 7.0  # the largest |u|: beyond it the noise of the upper number is less than 0.2 % of that of the lower one
+_WIDE = 50  # scales from which the lattice sum of exp(-k^2 / (2 s^2)) is s sqrt(2 pi) to more than 1e-10,000
+_HALVINGS = 20  # of the search for q, from 0 to what is surely enough
+_ROOT = 1e-6  # relative; a weight this near to 0 counts as 0
+_BRACKETS = 64  # beside all values of a draw
+_AT_ONCE = 2048  # cells beside all brackets
+_PAD = 1e-9  # relative; what doubles lose in a coefficient or a sum is less than a thousandth of it
+_LOST = 2.0**-46  # relative; what they lose in an end
+_SMALL = Fraction(1, 1000)  # of alpha: spent on the number above where the quotient is beyond all brackets
+
+
+class Draw(NamedTuple):
+    """One independent draw behind a quotient.
+
+    Attributes:
+        law: Of its noise, in its own steps; symmetric about 0.
+        above: How often it is in the upper number.
+        below: How often it is in the lower number.
+    """
+
+    law: Law
+    above: float
+    below: float
+
+
+class _Table(NamedTuple):
+    """For each bracket of quotients ``[first, last]`` a ``reach`` that is enough for every quotient in it."""
+
+    first: Floats
+    last: Floats
+    reach: Floats
+
+
+def quotients(
+    above: Floats,
+    below: Floats,
+    draws: Sequence[Draw],
+    possible: tuple[float | None, float | None],
+    confidence: Fraction,
+) -> tuple[Floats, Floats]:
+    """The least and the largest quotient that the noise does not refuse, among those that are possible.
+
+    Where the two noisy numbers could not be true ones (their quotient is outside of what is possible), the set is
+    joined with that of the nearest pair which could: a larger set is as valid, and none is empty.
+
+    Args:
+        above: The noisy upper numbers, ``(cells,)``.
+        below: The noisy lower numbers of the same shape; where one is not above 0 nothing is said.
+        draws: Every independent draw that is in one of them or both.
+        possible: The least and the largest that the true quotient can be; None: nothing is known on that side.
+        confidence: How often the set holds the true quotient, at least.
+
+    Returns:
+        Lower and upper ends, rounded outward; infinite where there is none, NaN where nothing is said.
+    """
+    known = below > 0
+    low, high = np.full(above.shape, np.nan), np.full(above.shape, np.nan)
+    if not known.any():
+        return low, high
+    top, bottom = above[known], below[known]
+    least, most = (-math.inf if possible[0] is None else possible[0], math.inf if possible[1] is None else possible[1])
+    nearest = np.clip(top / bottom, least, most) * bottom
+    found = _sets(top, bottom, tuple(draws), (least, most), confidence)
+    moved = (top < least * bottom) | (top > most * bottom)
+    if moved.any():
+        again = _sets(nearest[moved], bottom[moved], tuple(draws), (least, most), confidence)
+        found[0][moved] = np.fmin(found[0][moved], again[0])
+        found[1][moved] = np.fmax(found[1][moved], again[1])
+    low[known], high[known] = (np.clip(end, least, most) for end in found)
+    return low, high
+
+
+def reach_at(draws: Sequence[Draw], quotient: float, confidence: Fraction) -> float:
+    """A q with P(|W(r)| <= q) >= confidence at one true quotient r.
+
+    Args:
+        draws: As of :func:`quotients`.
+        quotient: r.
+        confidence: How often.
+    """
+    return _reach_at(tuple(draws), quotient, confidence)
+
+
+@lru_cache(maxsize=1 << 12)
+def _reach_at(draws: tuple[Draw, ...], quotient: float, confidence: Fraction) -> float:
+    one = np.array([quotient])
+    return float(_reach(draws, one, one, confidence)[0])
+
+
+def _sets(
+    above: Floats, below: Floats, draws: tuple[Draw, ...], limits: tuple[float, float], confidence: Fraction
+) -> tuple[Floats, Floats]:
+    """The ends of the sets, cut where brackets end at what is possible; NaN where one is empty.
+
+    Beyond the brackets the reach is m_A(alpha / 1000) + |r| m_B(999 alpha / 1000), m_A and m_B the margins of the two
+    numbers' noise, which is valid for every dependence (Bonferroni), and nearly as small as any where r is so large
+    that only the noise of the lower number matters. A quotient r > 0 is then in the set where
+    r (B' - m_B) <= A' + m_A: up to a largest one, or for ever where B' <= m_B.
+    """
+    alpha = 1 - confidence
+    m_above = sum(abs(each.above) * each.law.margin(1 - alpha * _SMALL / len(draws)) for each in draws)
+    m_below = sum(abs(each.below) * each.law.margin(1 - alpha * (1 - _SMALL) / len(draws)) for each in draws)
+    surely = np.where(below > m_below, below - m_below, np.nan)
+    # Of r > 0 and of r < 0: how far the set can reach by the box, 0 where it has no such quotient.
+    right = np.where(np.isnan(surely), math.inf, np.maximum(above + m_above, 0) / surely)
+    left = np.where(np.isnan(surely), -math.inf, np.minimum(above - m_above, 0) / surely)
+    right, left = np.minimum(right, max(limits[1], 0.0)), np.maximum(left, min(limits[0], 0.0))
+    table = _table(draws, max(limits[0], float(left.min())), min(limits[1], float(right.max())), confidence)
+    low, high = _hull(above, below, table)
+    beyond = right > max(table.last[-1], 0.0)
+    high = np.where(beyond, right, high)
+    low = np.where(beyond, np.fmin(low, np.maximum(table.last[-1], (above - m_above) / (below + m_below))), low)
+    before = left < min(table.first[0], 0.0)
+    low = np.where(before, left, low)
+    high = np.where(before, np.fmax(high, np.minimum(table.first[0], (above + m_above) / (below + m_below))), high)
+    return _outward(low, -1), _outward(high, 1)
+
+
+def _hull(above: Floats, below: Floats, table: _Table) -> tuple[Floats, Floats]:
+    """The least and the largest quotient of all brackets that the test does not refuse; NaN where it refuses all."""
+    low, high = np.empty(above.shape), np.empty(above.shape)
+    for start in range(0, len(above), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        top, bottom = above[part, None], below[part, None]
+        least = np.maximum((top - table.reach) / bottom, table.first)
+        most = np.minimum((top + table.reach) / bottom, table.last)
+        within = least <= most
+        low[part] = np.where(within, least, math.inf).min(axis=1)
+        high[part] = np.where(within, most, -math.inf).max(axis=1)
+    empty = low > high
+    low[empty], high[empty] = np.nan, np.nan
+    return low, high
+
+
+def _outward(end: Floats, side: int) -> Floats:
+    """What doubles lose in an end, and more, added on its outer side."""
+    return np.asarray(end + side * _LOST * np.abs(end))
+
+
+def _table(draws: tuple[Draw, ...], first: float, last: float, confidence: Fraction) -> _Table:
+    """Brackets from ``first`` to ``last``, or as far as they are worth it, and what is enough in each.
+
+    The variance of W(r) is V_B ((r - c)^2 + s^2) with c = C / V_B and s^2 = V_A / V_B - c^2, where C is the covariance
+    of the two numbers: so borders c + s sinh(u) with even steps of u let it grow by the same small part everywhere.
+    """
+    parts = [(each.above, each.below, each.law.variance) for each in draws]
+    v_below = math.fsum(b * b * v for _, b, v in parts)
+    centre = math.fsum(a * b * v for a, b, v in parts) / v_below
+    # As a sum of squares, for the difference of two large numbers would lose all digits.
+    spread = math.sqrt(math.fsum((a - centre * b) ** 2 * v for a, b, v in parts) / v_below)
+    ends = [
+        math.asinh((end - centre) / spread) if math.isfinite(end) else math.copysign(_RIM, end) for end in (first, last)
+    ]
+    low, high = (min(max(end, -_RIM), _RIM) for end in ends)
+    inner = centre + spread * np.sinh(np.linspace(low, high, max(2, math.ceil((high - low) / _FINE) + 1)))
+    if abs(ends[0]) <= _RIM and math.isfinite(first):
+        inner[0] = first
+    if abs(ends[1]) <= _RIM and math.isfinite(last):
+        inner[-1] = last
+    inner = np.sort(inner)
+    return _Table(inner[:-1], inner[1:], _reach(draws, inner[:-1], inner[1:], confidence))
+
+
+def _reach(draws: tuple[Draw, ...], first: Floats, last: Floats, confidence: Fraction) -> Floats:
+    """For each bracket a q with P(|W(r)| > q) <= alpha for every r in it: the least of those that are proved."""
+    weights = [np.stack([each.above - border * each.below for border in (first, last)]) for each in draws]
+    sizes = [np.abs(each).max(axis=0) for each in weights]
+    enough = np.min([_split(draws, sizes, shares, 1 - confidence) for shares in _shares(len(draws))], axis=0)
+    if all(isinstance(each.law, DiscreteGaussianLaw) and each.law.scale >= _WIDE for each in draws):
+        enough = np.minimum(enough, _coupled(draws, weights, confidence))
+    if len(draws) == 2 and all(isinstance(each.law, KnownLaw) for each in draws):
+        enough = np.minimum(enough, _exact(draws, weights, enough, 1 - confidence))
+    return np.asarray(enough * (1 + _PAD))
+
+
+def _shares(count: int) -> Iterator[tuple[Fraction, ...]]:
+    """Ways to divide alpha among some draws: alike, or nearly all of it for one of them."""
+    yield (Fraction(1, count),) * count
+    if count == 2:
+        for part in (Fraction(1, 100), Fraction(1, 20), Fraction(1, 5), Fraction(1, 3)):
+            yield from ((part, 1 - part), (1 - part, part))
+
+
+def _split(draws: Sequence[Draw], sizes: Sequence[Floats], shares: Sequence[Fraction], alpha: Fraction) -> Floats:
+    """The margins of the draws added up, each with its share of alpha, for draws that depend as they like.
+
+    Of a bracket the largest size of each weight counts, which is at one of its two ends.
+    """
+    parts = zip(draws, sizes, shares, strict=True)
+    return np.asarray(sum(size * each.law.margin(1 - alpha * share) for each, size, share in parts))
+
+
+def _coupled(draws: Sequence[Draw], weights: Sequence[Floats], confidence: Fraction) -> Floats:
+    """Of independent discrete Gaussian draws: that of the normal law with their scales, and each weight's size more.
+
+    Q((k + 1) / s) <= P(x > k) <= Q(k / s) for k >= 0, Q the tail of the standard normal law, so that x can be coupled
+    with a normal variable of scale s that is never farther than 1 from it (the falling summands of the lattice lie
+    between integrals; Canonne, Kamath and Steinke 2020, Fact 18 for the sum of all of them).
+    """
+    z = NormalDist().inv_cdf(1 - float(1 - confidence) / 2) * (1 + _PAD)
+    variance = sum(weight**2 * float(each.law.scale) ** 2 for each, weight in zip(draws, weights, strict=True))
+    slack = sum(np.abs(weight) for weight in weights)
+    return np.asarray((z * np.sqrt(variance) + slack).max(axis=0))
+
+
+def _exact(draws: Sequence[Draw], weights: Sequence[Floats], enough: Floats, alpha: Fraction) -> Floats:
+    """Of two independent draws x and y of known laws, by bisection on an upper bound of 2 P(W(r) > q).
+
+    W(r) = c x + d y, where c may be taken as positive, for the laws are symmetric. Given y, W(r) > q means
+    x > (q - d(r) y) / c(r). That is a quotient of two linear functions of r, and so monotone where c has no root:
+    over a bracket it is least at one of its two ends, and over a block of y at one of its two ends. So
+
+        P(W(r) > q) <= sum over blocks of P(y in block) P(x > the least of four) + P(y beyond all blocks)
+
+    for every r in the bracket. The draw with more values is x where its weight has no root there; else it is y.
+    """
+    found = enough.copy()
+    order = sorted(range(2), key=lambda at: draws[at].law.variance, reverse=True)
+    left = np.ones(enough.shape, dtype=bool)
+    for at in order:
+        weight, other = weights[at], weights[1 - at]
+        scale = np.abs(weight).max(axis=0) + 1e-300
+        rooted = (np.sign(weight[0]) != np.sign(weight[1])) | (np.abs(weight).min(axis=0) < _ROOT * scale)
+        rooted |= np.abs(weight).min(axis=0) < _ROOT * abs(draws[at].above)  # what doubles leave of a difference
+        use = left & ~rooted
+        left &= rooted
+        for start in range(0, int(use.sum()), _BRACKETS):
+            these = np.flatnonzero(use)[start : start + _BRACKETS]
+            found[these] = _bisected(
+                draws[at].law, draws[1 - at].law, np.abs(weight[:, these]), np.copysign(other, weight * other)[:, these],
+                enough[these], alpha,
+            )  # fmt: skip
+    return found
+
+
+def _bisected(law: Law, other: Law, weight: Floats, factor: Floats, enough: Floats, alpha: Fraction) -> Floats:
+    """A q for each bracket, at most ``enough``; ``weight`` and ``factor`` are c > 0 and d at its two ends."""
+    blocks = blocks_of(other, alpha)
+    # factor / weight of both ends with both ends of every block: (4, brackets, blocks)
+    slope = (factor / weight)[:, :, None]
+    moved = np.stack([slope * blocks.first, slope * blocks.last]).max(axis=0)
+    budget = float(alpha) / 2 * (1 - _PAD) - blocks.beyond
+    low, high = np.zeros_like(enough), enough.copy()
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        least = (middle / weight)[:, :, None] - moved
+        at = (least - _PAD * ((middle / weight)[:, :, None] + np.abs(moved))).min(axis=0)
+        within = tail_above(law, at) @ blocks.mass <= budget
+        low, high = np.where(within, low, middle), np.where(within, middle, high)
+    return high
