@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dprelease.measures import Possible
 
-__all__ = ["interval", "was_cut"]
+__all__ = ["interval", "leans", "outward_ends", "was_cut"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -72,6 +72,23 @@ def interval(
     return lower, upper
 
 
+def outward_ends(lower: Floats, upper: Floats, possible: Possible) -> tuple[Floats, Floats]:
+    """The ends of intervals that are known already, moved outward by what doubles lose, and cut where numbers end.
+
+    Args:
+        lower: Shape ``(cells,)``; NaN where none is known.
+        upper: Of the same shape.
+        possible: The least and the largest that the true number can be.
+    """
+    low, high = _end(possible[0], down=True), _end(possible[1], down=False)
+    with np.errstate(over="ignore"):
+        lost = _LOST * np.maximum(np.abs(lower), np.abs(upper))
+        ends = np.clip(lower - lost, low, high) + 0.0, np.clip(upper + lost, low, high) + 0.0
+    for each in ends:
+        each.flags.writeable = False
+    return ends
+
+
 def _ends(
     value: Floats, margin: Floats, low: float, high: float, known: float, grid: Fraction | None
 ) -> tuple[Floats, Floats]:
@@ -91,6 +108,11 @@ def was_cut(value: Floats, margin: Floats, lower: Floats, upper: Floats) -> npt.
     with np.errstate(over="ignore", invalid="ignore"):
         hair = 4 * _LOST * (np.abs(value) + margin)
         return np.asarray((lower > value - margin + hair) | (upper < value + margin - hair))
+
+
+def leans(value: Floats, margin: Floats, lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
+    """Where an end is nearer to the value than nine tenths of the margin, which is the distance of the farther one."""
+    return np.asarray(np.minimum(value - lower, upper - value) < 0.9 * margin)
 
 
 def _end(number: Fraction | None, *, down: bool) -> float:

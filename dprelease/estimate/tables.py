@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.catalog.table import Column, Key
-from dprelease.estimate.intervals import interval, was_cut
+from dprelease.estimate.intervals import interval, outward_ends, was_cut
 from dprelease.estimate.keys import Coded, Rows, as_rows, coded, crossed
 from dprelease.measures import Estimate, Measure, Noisy, Possible
 
@@ -45,7 +45,7 @@ class PublishedMeasure:
         value: Shape ``(cells,)``, read-only, of any strides; NaN where nothing is published.
         standard_error: The standard error of the same shape; NaN with the value, and of a quantile, which has none.
         margin: The margin of the same shape; NaN with the value, and where nothing is known of it. Half the width of
-            the interval at the table's confidence.
+            the interval at the table's confidence, or where ``tested`` the distance of its farther end.
         lower: Estimate less margin, but no less than the true number can be; NaN where the margin is. It is cut where
             the possible numbers end, never moved, so that the value can lie outside (a negative count).
         upper: Estimate and margin, but no more than the true number can be; NaN where the margin is.
@@ -58,6 +58,8 @@ class PublishedMeasure:
         unadjusted: Of a number that was moved after it was estimated (made non-negative or whole, or made of such
             ones): the estimate before, of the same shape, NaN with the value. Standard error, margin and interval are
             then about this one, and the value can lie outside of its interval. None: nothing was moved.
+        tested: Whether the interval is a set of its own about the value, and not value -/+ margin: the margin is then
+            the distance of the farther end.
     """
 
     name: str
@@ -71,6 +73,7 @@ class PublishedMeasure:
     places: int | None
     integer: bool
     unadjusted: Floats | None = None
+    tested: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", coded(self.status))
@@ -140,6 +143,7 @@ def estimate(
     unreliable_above: Fraction | None = None,
     unreliable_show: Literal["flag", "blank"] = "flag",
     nearest: bool = False,
+    tested: bool = False,
     possible: Mapping[str, Possible] = MappingProxyType({}),
 ) -> PublishedTable:
     """The published table of a query.
@@ -159,13 +163,18 @@ def estimate(
         unreliable_above: A cell is unreliable where margin > this x |value|; None: never.
         unreliable_show: ``flag`` keeps the numbers of an unreliable cell, ``blank`` withholds them.
         nearest: Whether intervals are about the nearest possible number (``intervals.interval``).
+        tested: Whether the interval of a quotient is the set that an exact test of the noise gives
+            (``measures.quotients``).
         possible: By measure, what its true numbers can be; left out: what its own quantities say (``Measure.within``).
 
     Returns:
         The table; its rows depend on the keys alone.
     """
     held = full_product(key_columns) if rows is None else as_rows(rows, len(key_columns))
-    found = {label: measure.estimate(inputs[label], confidence) for label, measure in measures.items()}
+    found = {
+        label: (measure.estimate_tested if tested else measure.estimate)(inputs[label], confidence)
+        for label, measure in measures.items()
+    }
     gone = np.zeros(len(held), dtype=bool)
     if suppress_below is not None:
         label, limit = suppress_below
@@ -304,13 +313,17 @@ def _published(
     blank = np.isnan(found.value) | gone
     unreliable = np.zeros_like(blank)
     if above is not None:
-        unreliable = ~blank & (found.margin > float(above) * np.abs(found.value))
+        half = found.margin if found.ends is None else (found.ends[1] - found.ends[0]) / 2
+        unreliable = ~blank & (half > float(above) * np.abs(found.value))
     hidden = blank | unreliable if show == "blank" else blank
     value, margin = _without(found.value, hidden), _without(found.margin, hidden)
     quantities = [part.quantity for part in noisy]
     grid = measure.grid(quantities)
     bounds = possible[name] if name in possible else measure.bounds(quantities)
-    lower, upper = interval(value, margin, bounds, grid=grid, nearest=nearest)
+    if found.ends is None:
+        lower, upper = interval(value, margin, bounds, grid=grid, nearest=nearest)
+    else:
+        lower, upper = outward_ends(_without(found.ends[0], hidden), _without(found.ends[1], hidden), bounds)
     return PublishedMeasure(
         name=name,
         measure=measure,
@@ -322,6 +335,7 @@ def _published(
         status=statuses(blank, unreliable),
         places=_places(grid),
         integer=measure.is_count and grid == 1,
+        tested=found.ends is not None,
     )
 
 

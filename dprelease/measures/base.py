@@ -55,11 +55,20 @@ class Noisy:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """One number per cell with its uncertainty, all of shape ``(cells,)``; NaN means blank."""
+    """One number per cell with its uncertainty, all of shape ``(cells,)``; NaN means blank.
+
+    Attributes:
+        value: The number.
+        standard_error: Of its noise.
+        margin: The true number lies in value -/+ margin as often as was asked.
+        ends: The lower and the upper ends of an interval within value -/+ margin which holds it as often; None: the
+            margin is all that is known.
+    """
 
     value: Floats
     standard_error: Floats
     margin: Floats
+    ends: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True)
@@ -319,6 +328,10 @@ class Measure(Value):
     def estimate(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
         """Values with standard errors and margins, from the noisy quantities."""
 
+    def estimate_tested(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """The same; of a quotient with the interval that an exact test of the noise gives (``measures.quotients``)."""
+        return self.estimate(noisy, confidence)
+
     @abstractmethod
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """The value of :meth:`estimate` as a formula that a stranger can work out, from the quantities of one form."""
@@ -328,6 +341,16 @@ class Measure(Value):
         self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
     ) -> Expected:
         """Accuracy by the noise law alone; ``count`` is the author's public guess of rows per cell."""
+
+    def expected_tested(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+    ) -> Expected:
+        """The same for the intervals of :meth:`estimate_tested`."""
+        return self.expected(quantities, laws, confidence, count)
+
+    def coefficients(self, quantities: Sequence[Quantity]) -> tuple[Fraction, ...] | None:
+        """How often each quantity is in the number, in units of the measure; None: it is not linear in them."""
+        return None
 
 
 class WrittenMeasure(Measure):

@@ -41,6 +41,10 @@ class _Counting(Measure):
         """1: the true number is whole."""
         return Fraction(1)
 
+    def coefficients(self, quantities: Sequence[Quantity]) -> tuple[Fraction, ...]:
+        """1 of a count; a half of each of two numbers whose half sum it is."""
+        return (Fraction(1, len(quantities)),) * len(quantities)
+
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """1 of a count; a quarter of each of two numbers whose half sum it is."""
         return (1.0,) if len(quantities) == 1 else (0.25, 0.25)

@@ -21,8 +21,10 @@ import numpy.typing as npt
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
+from dprelease.noise.mechanisms.knorm import KNormLaw
+from dprelease.noise.mechanisms.total_residual import TotalResidualLaw
 
-__all__ = ["Blocks", "KnownLaw", "SumLaw", "blocks_of", "tail_above"]
+__all__ = ["DrawBlocks", "KnownLaw", "SharedLaw", "SumLaw", "draw_blocks", "tail_above"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,6 +35,10 @@ _PAD = 1e-11  # relative; the sums below are of at most 2^20 positive doubles, e
 
 
 KnownLaw = DiscreteLaplaceLaw | DiscreteGaussianLaw
+"""Of draws for every number by itself: two of them are independent."""
+
+SharedLaw = KNormLaw | TotalResidualLaw
+"""Of one number of a draw of several: two of them may be of one draw, and depend on each other."""
 
 
 class _Between(NamedTuple):
@@ -122,6 +128,13 @@ def _survival(law: KnownLaw, at: Floats) -> _Between:
     )
 
 
+def _one_of_several(law: SharedLaw, at: Floats) -> _Between:
+    """The same of one number of a draw, by the tail of both sides."""
+    tails = {size: law.tail(size) / 2 for size in {int(k) if k >= 0 else int(-k) - 1 for k in at.tolist()}}
+    upper = np.array([tails[int(k)] if k >= 0 else 1 - tails[int(-k) - 1] for k in at.tolist()])
+    return _Between(upper - _PAD * np.maximum(upper, 1 - upper), upper * (1 + _PAD))
+
+
 def _laplace(law: DiscreteLaplaceLaw, size: Floats) -> _Between:
     """P(noise > k) = q^(k+1) / (1 + q), q = exp(-1 / scale), for k >= 0."""
     rate = 1 / float(law.scale)
@@ -163,7 +176,7 @@ def _normal_tail(at: Floats) -> Floats:
     return found
 
 
-class Blocks(NamedTuple):
+class DrawBlocks(NamedTuple):
     """A draw in blocks of its values: nearly all of it.
 
     Attributes:
@@ -180,12 +193,15 @@ class Blocks(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def blocks_of(law: KnownLaw, alpha: Fraction) -> Blocks:
-    """All but a millionth of alpha of a draw, in at most 4,096 blocks; each is one number where the scale is small."""
-    reach = law.margin(1 - alpha / 10**6)
-    borders = np.unique(np.linspace(-reach - 1, reach, _POINTS + 1).round())
-    tails = _survival(law, borders)
-    return Blocks(borders[:-1] + 1, borders[1:], tails.most[:-1] - tails.least[1:], float(tails.most[-1]))
+def draw_blocks(law: KnownLaw | SharedLaw, alpha: Fraction) -> DrawBlocks:
+    """All but a millionth of alpha of a draw, in at most 4,096 blocks; each is one number where the scale is small.
+
+    Of one number of a draw of several there are at most 512, for their tails take longer.
+    """
+    reach, shared = law.margin(1 - alpha / 10**6), isinstance(law, SharedLaw)
+    borders = np.unique(np.linspace(-reach - 1, reach, (_POINTS // 8 if shared else _POINTS) + 1).round())
+    tails = _one_of_several(law, borders) if isinstance(law, SharedLaw) else _survival(law, borders)
+    return DrawBlocks(borders[:-1] + 1, borders[1:], tails.most[:-1] - tails.least[1:], float(tails.most[-1]))
 
 
 def tail_above(law: KnownLaw, at: Floats) -> Floats:

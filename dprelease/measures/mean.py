@@ -12,6 +12,7 @@ from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Table
 from dprelease.measures.base import Estimate, Expected, Floats, Noisy, Possible
 from dprelease.measures.clipped import Clipped, clip_of, joint_margins, mean_of
+from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
 
@@ -86,6 +87,23 @@ class Mean(Clipped):
             margin=summed.scaled(reach),
         )
 
+    def estimate_tested(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """The same values and standard errors, with the set of all means that the noise does not refuse.
+
+        The mean less the centre is S / N in steps, two independent draws or two coordinates of one.
+        """
+        summed, counted = noisy
+        quantity = summed.quantity
+        found, centre = self.estimate(noisy, confidence), float(quantity.centre)
+        low, high = quotients(
+            summed.values.astype(np.float64),
+            np.where(counted.values >= 1, counted.values, np.nan).astype(np.float64),
+            _draws(summed.law, counted.law),
+            (float(quantity.low - quantity.centre), float(quantity.high - quantity.centre)),
+            confidence,
+        )
+        return with_ends(found, summed.scaled(centre + low), summed.scaled(centre + high))
+
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """The centre and the mean of the values less the centre, in units of the column."""
         centred, counted = terms
@@ -108,6 +126,25 @@ class Mean(Clipped):
         error = float(np.sqrt(law_sum.variance + worst**2 * law_count.variance)) / count
         step = float(summed.step)
         return Expected(error * step, margin * step)
+
+    def expected_tested(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+    ) -> Expected:
+        """For a cell of ``count`` rows, at the mean whose interval just reaches an end of the clip: no other is wider.
+
+        There the far side is q(r) / N with r at that end; a cell whose mean is nearer to the end has its interval cut.
+        """
+        found = self.expected(quantities, laws, confidence, count)
+        if count is None:
+            return found
+        summed = quantities[0]
+        ends = (float(summed.low - summed.centre), float(summed.high - summed.centre))
+        margin = widest_reach(_draws(*laws), ends, confidence, count)
+        return Expected(found.standard_error, margin * float(summed.step))
+
+
+def _draws(summed: Law, counted: Law) -> tuple[Draw, Draw]:
+    return Draw(summed, 1.0, 0.0), Draw(counted, 0.0, 1.0)
 
 
 def _worst(summed: Quantity) -> float:

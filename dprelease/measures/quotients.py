@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -27,11 +28,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.measures.laws import KnownLaw, blocks_of, tail_above
+from dprelease.measures.base import Estimate
+from dprelease.measures.laws import KnownLaw, SharedLaw, draw_blocks, tail_above
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 
-__all__ = ["Draw", "quotients", "reach_at"]
+__all__ = ["Draw", "quotients", "reach_at", "widest_reach", "with_ends"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -119,6 +121,30 @@ def reach_at(draws: Sequence[Draw], quotient: float, confidence: Fraction) -> fl
     return _reach_at(tuple(draws), quotient, confidence)
 
 
+def widest_reach(draws: Sequence[Draw], ends: tuple[float, float], confidence: Fraction, below: float) -> float:
+    """The largest distance of an end of the set from the quotient, over all possible quotients.
+
+    With a noisy lower number B' it is q(r) / B' at one of the two ends of what is possible, which the set of some
+    quotient just reaches; the set of a quotient nearer to the end is cut there.
+
+    Args:
+        draws: As of :func:`quotients`.
+        ends: The least and the largest possible quotient.
+        confidence: Of the set.
+        below: The lower number.
+    """
+    return min(max(reach_at(draws, end, confidence) for end in ends) / below, ends[1] - ends[0])
+
+
+def with_ends(found: Estimate, low: Floats, high: Floats) -> Estimate:
+    """An estimate with the set as its interval; its margin is the distance of the farther end, blank without one."""
+    bare = ~(np.isfinite(low) & np.isfinite(high))
+    low, high = (np.where(bare | np.isnan(found.value), np.nan, end) for end in (low, high))
+    low, high = np.fmin(low, found.value + low * 0), np.fmax(high, found.value + high * 0)
+    margin = np.maximum(found.value - low, high - found.value)
+    return replace(found, margin=margin, ends=(low, high))
+
+
 @lru_cache(maxsize=1 << 12)
 def _reach_at(draws: tuple[Draw, ...], quotient: float, confidence: Fraction) -> float:
     one = np.array([quotient])
@@ -136,8 +162,8 @@ def _sets(
     r (B' - m_B) <= A' + m_A: up to a largest one, or for ever where B' <= m_B.
     """
     alpha = 1 - confidence
-    m_above = sum(abs(each.above) * each.law.margin(1 - alpha * _SMALL / len(draws)) for each in draws)
-    m_below = sum(abs(each.below) * each.law.margin(1 - alpha * (1 - _SMALL) / len(draws)) for each in draws)
+    m_above = _added([(each.law, each.above) for each in draws], alpha * _SMALL)
+    m_below = _added([(each.law, each.below) for each in draws], alpha * (1 - _SMALL))
     surely = np.where(below > m_below, below - m_below, np.nan)
     # Of r > 0 and of r < 0: how far the set can reach by the box, 0 where it has no such quotient.
     right = np.where(np.isnan(surely), math.inf, np.maximum(above + m_above, 0) / surely)
@@ -152,6 +178,12 @@ def _sets(
     low = np.where(before, left, low)
     high = np.where(before, np.fmax(high, np.minimum(table.first[0], (above + m_above) / (below + m_below))), high)
     return _outward(low, -1), _outward(high, 1)
+
+
+def _added(parts: Sequence[tuple[Law, float]], alpha: Fraction) -> float:
+    """A margin of a number with error probability alpha: those of its draws, added up."""
+    known = [(law, abs(weight)) for law, weight in parts if weight]
+    return math.fsum(weight * law.margin(1 - alpha / len(known)) for law, weight in known)
 
 
 def _hull(above: Floats, below: Floats, table: _Table) -> tuple[Floats, Floats]:
@@ -183,9 +215,12 @@ def _table(draws: tuple[Draw, ...], first: float, last: float, confidence: Fract
     """
     parts = [(each.above, each.below, each.law.variance) for each in draws]
     v_below = math.fsum(b * b * v for _, b, v in parts)
+    if not v_below:  # the lower number is exact, and the law of W(r) the same for all r
+        none = np.zeros(1)
+        return _Table(np.array([first]), np.array([last]), _reach(draws, none, none, confidence))
     centre = math.fsum(a * b * v for a, b, v in parts) / v_below
     # As a sum of squares, for the difference of two large numbers would lose all digits.
-    spread = math.sqrt(math.fsum((a - centre * b) ** 2 * v for a, b, v in parts) / v_below)
+    spread = math.sqrt(math.fsum((a - centre * b) ** 2 * v for a, b, v in parts) / v_below) or abs(centre) or 1.0
     ends = [
         math.asinh((end - centre) / spread) if math.isfinite(end) else math.copysign(_RIM, end) for end in (first, last)
     ]
@@ -206,7 +241,7 @@ def _reach(draws: tuple[Draw, ...], first: Floats, last: Floats, confidence: Fra
     enough = np.min([_split(draws, sizes, shares, 1 - confidence) for shares in _shares(len(draws))], axis=0)
     if all(isinstance(each.law, DiscreteGaussianLaw) and each.law.scale >= _WIDE for each in draws):
         enough = np.minimum(enough, _coupled(draws, weights, confidence))
-    if len(draws) == 2 and all(isinstance(each.law, KnownLaw) for each in draws):
+    if len(draws) == 2:
         enough = np.minimum(enough, _exact(draws, weights, enough, 1 - confidence))
     return np.asarray(enough * (1 + _PAD))
 
@@ -236,7 +271,8 @@ def _coupled(draws: Sequence[Draw], weights: Sequence[Floats], confidence: Fract
     between integrals; Canonne, Kamath and Steinke 2020, Fact 18 for the sum of all of them).
     """
     z = NormalDist().inv_cdf(1 - float(1 - confidence) / 2) * (1 + _PAD)
-    variance = sum(weight**2 * float(each.law.scale) ** 2 for each, weight in zip(draws, weights, strict=True))
+    scales = [float(each.law.scale) for each in draws if isinstance(each.law, DiscreteGaussianLaw)]
+    variance = sum((weight * scale) ** 2 for weight, scale in zip(weights, scales, strict=True))
     slack = sum(np.abs(weight) for weight in weights)
     return np.asarray((z * np.sqrt(variance) + slack).max(axis=0))
 
@@ -250,12 +286,17 @@ def _exact(draws: Sequence[Draw], weights: Sequence[Floats], enough: Floats, alp
 
         P(W(r) > q) <= sum over blocks of P(y in block) P(x > the least of four) + P(y beyond all blocks)
 
-    for every r in the bracket. The draw with more values is x where its weight has no root there; else it is y.
+    for every r in the bracket. The draw with more values is x where its weight has no root there; else it is y. One
+    number of a draw of several can be y, beside a draw of its own, which is then of another step. Two such numbers may
+    be of one draw: nothing is made of them here.
     """
     found = enough.copy()
     order = sorted(range(2), key=lambda at: draws[at].law.variance, reverse=True)
     left = np.ones(enough.shape, dtype=bool)
     for at in order:
+        law, given = draws[at].law, draws[1 - at].law
+        if not isinstance(law, KnownLaw) or not isinstance(given, KnownLaw | SharedLaw):
+            continue
         weight, other = weights[at], weights[1 - at]
         scale = np.abs(weight).max(axis=0) + 1e-300
         rooted = (np.sign(weight[0]) != np.sign(weight[1])) | (np.abs(weight).min(axis=0) < _ROOT * scale)
@@ -264,16 +305,17 @@ def _exact(draws: Sequence[Draw], weights: Sequence[Floats], enough: Floats, alp
         left &= rooted
         for start in range(0, int(use.sum()), _BRACKETS):
             these = np.flatnonzero(use)[start : start + _BRACKETS]
-            found[these] = _bisected(
-                draws[at].law, draws[1 - at].law, np.abs(weight[:, these]), np.copysign(other, weight * other)[:, these],
-                enough[these], alpha,
-            )  # fmt: skip
+            # Where c is negative x is taken for -x, which changes the signs of c and of nothing else.
+            pair = np.abs(weight[:, these]), other[:, these]
+            found[these] = _bisected(law, given, *pair, enough[these], alpha)
     return found
 
 
-def _bisected(law: Law, other: Law, weight: Floats, factor: Floats, enough: Floats, alpha: Fraction) -> Floats:
+def _bisected(
+    law: KnownLaw, other: KnownLaw | SharedLaw, weight: Floats, factor: Floats, enough: Floats, alpha: Fraction
+) -> Floats:
     """A q for each bracket, at most ``enough``; ``weight`` and ``factor`` are c > 0 and d at its two ends."""
-    blocks = blocks_of(other, alpha)
+    blocks = draw_blocks(other, alpha)
     # factor / weight of both ends with both ends of every block: (4, brackets, blocks)
     slope = (factor / weight)[:, :, None]
     moved = np.stack([slope * blocks.first, slope * blocks.last]).max(axis=0)

@@ -17,6 +17,7 @@ from dprelease.catalog.table import ColumnType, Table
 from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import Estimate, Expected, Floats, Measure, Noisy, Possible, WrittenMeasure
 from dprelease.measures.count import Count
+from dprelease.measures.quotients import Draw, quotients, widest_reach, with_ends
 from dprelease.measures.sum import Sum
 from dprelease.measures.text import Formula, FormulaTerm, operand
 from dprelease.noise import Law
@@ -168,6 +169,24 @@ class PlannedRatio(Measure, GrownValue):
         error = _error(top.standard_error, np.abs(value) * bottom.standard_error, bool(shared)) / known
         return Estimate(value=value, standard_error=error, margin=np.maximum(value - least, most - value))
 
+    def estimate_tested(self, noisy: Sequence[Noisy], confidence: Fraction) -> Estimate:
+        """The same values and standard errors, with the set of all quotients that the noise does not refuse.
+
+        Of two numbers that are linear in their draws, as counts and sums are; of others as :meth:`estimate` says.
+        """
+        found = self.estimate(noisy, confidence)
+        draws = self._draws([part.quantity for part in noisy], [part.law for part in noisy])
+        if draws is None:
+            return found
+        fed = {part.quantity: part for part in noisy}.values()  # one draw each, in the order of the draws
+        values = np.stack([part.values.astype(np.float64) for part in fed])
+        top = np.array([each.above for each in draws]) @ values
+        bottom = np.array([each.below for each in draws]) @ values
+        bottom = np.where(np.isnan(found.value), np.nan, bottom)
+        low, high = self.bounds([part.quantity for part in noisy])
+        possible = (None if low is None else float(low), None if high is None else float(high))
+        return with_ends(found, *quotients(top, bottom, draws, possible, confidence))
+
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """One formula over the other, blank where either is or where the lower number is too small."""
         above, below = self._split(terms)
@@ -204,6 +223,29 @@ class PlannedRatio(Measure, GrownValue):
         shared = bool(set(above) & set(below))
         error = _error(top.standard_error or 0.0, worst * (bottom.standard_error or 0.0), shared) / count
         return Expected(float(error), float(np.maximum(ratios - least, most - ratios).max()))
+
+    def expected_tested(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], confidence: Fraction, count: int | None
+    ) -> Expected:
+        """For a cell of ``count`` below, at the ratio whose interval just reaches an end of what is possible."""
+        found = self.expected(quantities, laws, confidence, count)
+        above, _ = self._split(quantities)
+        draws, ends = self._draws(quantities, laws), self._ends(above)
+        if draws is None or ends is None or count is None:
+            return found
+        return Expected(found.standard_error, widest_reach(draws, ends, confidence, count))
+
+    def _draws(self, quantities: Sequence[Quantity], laws: Sequence[Law]) -> tuple[Draw, ...] | None:
+        """Every draw that is in one of the two numbers or both; None where one of them is not linear in its own."""
+        above, below = self._split(quantities)
+        top, bottom = self.of[0].coefficients(above), self.of[1].coefficients(below)
+        if top is None or bottom is None:
+            return None
+        law, first, second = dict(zip(quantities, laws, strict=True)), dict[Quantity, float](), dict[Quantity, float]()
+        for weights, parts, sums in ((top, above, first), (bottom, below, second)):
+            for weight, part in zip(weights, parts, strict=True):
+                sums[part] = sums.get(part, 0.0) + float(weight)
+        return tuple(Draw(law[part], first.get(part, 0.0), second.get(part, 0.0)) for part in law)
 
     @property
     def is_share(self) -> bool:

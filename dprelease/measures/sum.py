@@ -78,6 +78,11 @@ class Sum(Clipped):
         """One step, where no value is negative."""
         return quantities[0].step if quantities[0].low >= 0 else None
 
+    def coefficients(self, quantities: Sequence[Quantity]) -> tuple[Fraction, ...]:
+        """The step of a sum; of a count as often as it is taken, the centre times the step."""
+        step = quantities[0].step
+        return (step, step * quantities[0].centre)[: len(quantities)]
+
     def weights(self, quantities: Sequence[Quantity], count: int | None) -> tuple[float, ...]:
         """The squared step of a sum; of a count as often as it is taken, squared."""
         unit = float(quantities[0].step) ** 2

@@ -127,6 +127,7 @@ def as_table(plan: ReleasePlan, query: PlannedQuery, inputs: Inputs, rows: Rows 
         unreliable_above=plan.publish.unreliable_above,
         unreliable_show=plan.publish.unreliable_show,
         nearest=plan.publish.intervals == "nearest",
+        tested=plan.publish.quotients == "tested",
     )
 
 

@@ -251,6 +251,7 @@ def _publish(spec: ReleaseSpec) -> Publish:
         unreliable_above=unreliable.relative_error_above if unreliable else UNRELIABLE_ABOVE,
         unreliable_show=unreliable.show if unreliable else "flag",
         intervals="nearest",
+        quotients="tested",
         layout=2,
         csv_formulas=spec.publish.csv_formulas,
     )

@@ -59,7 +59,7 @@ def floor_of(
                 scale = candidate.scale(lowered.drafts[fed[0]], budget * parts[fed[0]])
                 margin = error_of_sums(sums, laws[fed[0]], scale, confidence).margin
             else:
-                margin = measure.expected(quantities, [laws[at] for at in fed], confidence, count).margin
+                margin = measure.expected_tested(quantities, [laws[at] for at in fed], confidence, count).margin
             if margin is None:
                 raise PlanError(
                     f"the target of {planned.name}.{label} cannot be planned: its margin depends on the data",

@@ -163,7 +163,7 @@ def _output(
     fed = [steps[feed.step] for feed in feeds]
     quantities = [step.parts[feed.part] for step, feed in zip(fed, feeds, strict=True)]
     count = expected_rows(query.expect, query.measures, label)
-    expected = measure.expected(quantities, [step.law for step in fed], confidence, count)
+    expected = measure.expected_tested(quantities, [step.law for step in fed], confidence, count)
 
     def text(number: float | None) -> str | None:
         return None if number is None else round_up(Fraction(number), 6)

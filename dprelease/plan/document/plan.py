@@ -145,6 +145,8 @@ class Publish(GrownValue):
         unreliable_show: Whether it is then shown with a flag, or withheld.
         intervals: ``nearest``: they are about the possible number that is nearest to the value
             (``estimate.intervals``). None: about the value, as in plans from before there was another way.
+        quotients: ``tested``: of a mean and a ratio they are all that an exact test of the noise does not refuse
+            (``measures.quotients``). None: what the box of both margins allows, as in plans from before.
         layout: By which rules the files of tables are written. 1 is that of plans from before there was another. With
             2 a number that was moved after it was estimated has the estimate beside it, Parquet has the double that
             the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds.
@@ -152,12 +154,13 @@ class Publish(GrownValue):
             selected them, which are texts from the data, and not where they are declared.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("intervals", "layout", "csv_formulas")
+    LATER: ClassVar[tuple[str, ...]] = ("intervals", "quotients", "layout", "csv_formulas")
     formats: tuple[FormatName, ...] = USUAL
     confidence: Fraction = Fraction(95, 100)
     unreliable_above: Fraction | None = None
     unreliable_show: Literal["flag", "blank"] = "flag"
     intervals: Literal["nearest"] | None = None
+    quotients: Literal["tested"] | None = None
     layout: Literal[1, 2] = 1
     csv_formulas: Literal["escape", "keep"] | None = None
 

@@ -56,6 +56,7 @@ _PARTS = {
     "_lower": "lower end of the {share} % interval of {name}",
     "_upper": "upper end of the {share} % interval of {name}",
 }
+_FARTHER = "margin of {name}: how far the farther end of its {share} % interval is from it"
 
 _ESCAPED = (
     "; escaped for spreadsheets: a text that begins with = + - @ (also full-width), a tab, a line end or an apostrophe "
@@ -220,7 +221,8 @@ def _number_fields(
             "constraints": {"required": True, "enum": ["ok", "unreliable", "blank"]},
         },
     }
-    parts = _PARTS | ({UNADJUSTED: _BEFORE} if measure.unadjusted is not None else {})
+    parts = _PARTS | ({"_margin": _FARTHER} if measure.tested else {})
+    parts |= {UNADJUSTED: _BEFORE} if measure.unadjusted is not None else {}
     for ending, words in parts.items():
         kind = "number" if ending in ("_se", UNADJUSTED) else number
         found[name + ending] = {

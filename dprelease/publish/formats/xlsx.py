@@ -321,7 +321,14 @@ def _columns(content: Content) -> Iterator[tuple[str, str]]:
         "The number less and plus its margin, cut where numbers are not possible, such as a count below 0. It is never "
         "moved: a noisy number can lie outside.",
     )
-    if any(each.unadjusted is not None for table in content.tables for each in table.measures):
+    measures = [each for table in content.tables for each in table.measures]
+    if any(each.tested for each in measures):
+        yield (
+            "means, ratios",
+            f"Their {share} % intervals are all quotients that the noise does not rule out, often longer on one side; "
+            "the margin is the distance of the farther end.",
+        )
+    if any(each.unadjusted is not None for each in measures):
         yield "before adjusting", MOVED[:1].upper() + MOVED[1:]
     yield "status", "ok, or why the number needs care or is missing."
     yield "digits", "Numbers are shown rounded; the cells hold more digits, and the CSV file holds all of them."

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import PublishedMeasure, PublishedTable
-from dprelease.estimate.intervals import was_cut
+from dprelease.estimate.intervals import leans, was_cut
 from dprelease.estimate.keys import coded
 from dprelease.measures.text import decimal
 from dprelease.publish.base import key_as_text
@@ -38,9 +38,9 @@ _FLAG = ' <span class="flag">unreliable</span>'
 def rows(table: PublishedTable, first: int, last: int) -> Markup:
     """The rows ``first`` to ``last`` (from 0, ``last`` not among them), one line each: header cells, then numbers.
 
-    A number is ``<b>value</b> ± margin``, with the interval in brackets where it was cut, and a word where it is
-    unreliable; numbers are rounded as ``numbers.with_margin`` says. One that was moved after it was estimated never has
-    a ±, but a cell beside it with the estimate and, in brackets, the interval, which is about that.
+    A number is ``<b>value</b> ± margin``, with the interval in brackets where it was cut or is longer on one side, and
+    a word where it is unreliable; numbers are rounded as ``numbers.with_margin`` says. One that was moved after it was
+    estimated never has a ±, but a cell beside it with the estimate and, in brackets, the interval, which is about that.
     """
     parts: list[Sequence[str]] = [
         _keys(column, keys[first:last]) for column, keys in zip(table.key_columns, table.keys, strict=True)
@@ -76,7 +76,8 @@ def _keys(column: Column, keys: Sequence[Key]) -> list[str]:
 def _numbers(measure: PublishedMeasure, first: int, last: int) -> Iterator[str]:
     part = slice(first, last)
     floats = [each[part] for each in (measure.value, measure.margin, measure.lower, measure.upper)]
-    columns = [*(each.tolist() for each in floats), was_cut(*floats).tolist(), measure.status[part]]
+    shorter = leans(*floats) if measure.tested else was_cut(*floats)
+    columns = [*(each.tolist() for each in floats), shorter.tolist(), measure.status[part]]
     finest = -12 if measure.places is None else -measure.places
     margins: dict[float, tuple[int, str]] = {}  # place and text: most cells of a measure share their margin
     for value, margin, lower, upper, cut, status in zip(*columns, strict=True):

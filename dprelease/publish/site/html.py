@@ -229,6 +229,7 @@ def _reading(content: Content) -> dict[str, Any]:
         "example": next((found for found in map(_example, plain) if found), None),
         "moved": len(plain) < len(measures),
         "plain": bool(plain),
+        "tested": any(each.tested for each in plain),
         "marginless": any(bool(each.any()) for each in bare),
         "shared": any(len(step.answers) > 1 for step in content.plan.steps),
     }
