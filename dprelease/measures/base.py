@@ -41,11 +41,18 @@ class Noisy:
     """One measurement of a quantity, with the public law of its noise; all in grid steps.
 
     Of a quantile the values are grid multiples within its clip, and the law is that of their score.
+
+    Attributes:
+        quantity: What was measured.
+        values: Noisy, ``(cells,)``.
+        law: Of the noise on one of them.
+        drawn: Which step measured it: numbers of one step may have been drawn together; empty: not known.
     """
 
     quantity: Quantity
     values: npt.NDArray[np.int64]
     law: Law
+    drawn: str = ""
 
     def scaled(self, number: Floats | npt.NDArray[np.int64] | float) -> Floats:
         """Grid steps to units of the column."""

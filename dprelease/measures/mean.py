@@ -98,7 +98,7 @@ class Mean(Clipped):
         low, high = quotients(
             summed.values.astype(np.float64),
             np.where(counted.values >= 1, counted.values, np.nan).astype(np.float64),
-            _draws(summed.law, counted.law),
+            (Draw(summed.law, 1.0, 0.0, summed.drawn), Draw(counted.law, 0.0, 1.0, counted.drawn)),
             (float(quantity.low - quantity.centre), float(quantity.high - quantity.centre)),
             confidence,
         )
@@ -139,12 +139,9 @@ class Mean(Clipped):
             return found
         summed = quantities[0]
         ends = (float(summed.low - summed.centre), float(summed.high - summed.centre))
-        margin = widest_reach(_draws(*laws), ends, confidence, count)
+        draws = (Draw(laws[0], 1.0, 0.0), Draw(laws[1], 0.0, 1.0))
+        margin = widest_reach(draws, ends, confidence, count)
         return Expected(found.standard_error, margin * float(summed.step))
-
-
-def _draws(summed: Law, counted: Law) -> tuple[Draw, Draw]:
-    return Draw(summed, 1.0, 0.0), Draw(counted, 0.0, 1.0)
 
 
 def _worst(summed: Quantity) -> float:

@@ -18,7 +18,7 @@ noise, the argument needs no law). The quotient A' / B' is always in the set.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -28,10 +28,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.errors import BrokenPromiseError
 from dprelease.measures.base import Estimate
+from dprelease.measures.knorm_pairs import KNormPair
 from dprelease.measures.laws import KnownLaw, SharedLaw, draw_blocks, tail_above
 from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
+from dprelease.noise.mechanisms.knorm import KNormLaw
 
 __all__ = ["Draw", "quotients", "reach_at", "widest_reach", "with_ends"]
 
@@ -56,11 +59,13 @@ class Draw(NamedTuple):
         law: Of its noise, in its own steps; symmetric about 0.
         above: How often it is in the upper number.
         below: How often it is in the lower number.
+        drawn: Which draw of several numbers it is one of; empty: of none that is known.
     """
 
     law: Law
     above: float
     below: float
+    drawn: str = ""
 
 
 class _Table(NamedTuple):
@@ -287,15 +292,16 @@ def _exact(draws: Sequence[Draw], weights: Sequence[Floats], enough: Floats, alp
         P(W(r) > q) <= sum over blocks of P(y in block) P(x > the least of four) + P(y beyond all blocks)
 
     for every r in the bracket. The draw with more values is x where its weight has no root there; else it is y. One
-    number of a draw of several can be y, beside a draw of its own, which is then of another step. Two such numbers may
-    be of one draw: nothing is made of them here.
+    number of a draw of several can be y, beside a draw of its own, which is then of another step. Two numbers that are
+    known to be of one K-norm draw have their joint law, in which (-x, -y) is as likely as (x, y).
     """
     found = enough.copy()
     order = sorted(range(2), key=lambda at: draws[at].law.variance, reverse=True)
     left = np.ones(enough.shape, dtype=bool)
     for at in order:
         law, given = draws[at].law, draws[1 - at].law
-        if not isinstance(law, KnownLaw) or not isinstance(given, KnownLaw | SharedLaw):
+        pair = _pair_of(draws)
+        if pair is None and not (isinstance(law, KnownLaw) and isinstance(given, KnownLaw | SharedLaw)):
             continue
         weight, other = weights[at], weights[1 - at]
         scale = np.abs(weight).max(axis=0) + 1e-300
@@ -305,26 +311,60 @@ def _exact(draws: Sequence[Draw], weights: Sequence[Floats], enough: Floats, alp
         left &= rooted
         for start in range(0, int(use.sum()), _BRACKETS):
             these = np.flatnonzero(use)[start : start + _BRACKETS]
-            # Where c is negative x is taken for -x, which changes the signs of c and of nothing else.
-            pair = np.abs(weight[:, these]), other[:, these]
-            found[these] = _bisected(law, given, *pair, enough[these], alpha)
+            # Where c is negative x is taken for -x, or W(r) for -W(r) where x and y are of one draw.
+            turned = other[:, these] if pair is None else other[:, these] * np.sign(weight[:, these])
+            found[these] = _bisected(_joint(draws, at, alpha), np.abs(weight[:, these]), turned, enough[these], alpha)
     return found
 
 
-def _bisected(
-    law: KnownLaw, other: KnownLaw | SharedLaw, weight: Floats, factor: Floats, enough: Floats, alpha: Fraction
-) -> Floats:
+class _Joint(NamedTuple):
+    """Two draws x and y for the bisection.
+
+    Attributes:
+        first: The first value of y of each block.
+        last: Its last one.
+        beyond: P(y > all blocks).
+        above: From a border of x for each block an upper bound of the sum of P(x > border, y in block).
+    """
+
+    first: Floats
+    last: Floats
+    beyond: float
+    above: Callable[[Floats], Floats]
+
+
+def _pair_of(draws: Sequence[Draw]) -> KNormPair | None:
+    """Two numbers of one K-norm draw; None where they are not, or where their sums would take too long."""
+    one, other = draws
+    if not one.drawn or one.drawn != other.drawn or one.law != other.law or not isinstance(one.law, KNormLaw):
+        return None
+    return KNormPair.of(one.law)
+
+
+def _joint(draws: Sequence[Draw], at: int, alpha: Fraction) -> _Joint:
+    """The draw ``at`` as x and the other one as y."""
+    law, given, pair = draws[at].law, draws[1 - at].law, _pair_of(draws)
+    if pair is not None and isinstance(given, KNormLaw):
+        reach = given.margin(1 - alpha / 10**6)
+        each = np.arange(-reach, reach + 1, dtype=np.float64)
+        return _Joint(each, each, given.tail(reach) / 2, lambda x: pair.at_least(np.floor(x) + 1, each).sum(axis=-1))
+    if not isinstance(law, KnownLaw) or not isinstance(given, KnownLaw | SharedLaw):
+        raise BrokenPromiseError("two draws whose joint law is not known cannot be tested together")
+    blocks = draw_blocks(given, alpha)
+    return _Joint(blocks.first, blocks.last, blocks.beyond, lambda x: tail_above(law, x) @ blocks.mass)
+
+
+def _bisected(joint: _Joint, weight: Floats, factor: Floats, enough: Floats, alpha: Fraction) -> Floats:
     """A q for each bracket, at most ``enough``; ``weight`` and ``factor`` are c > 0 and d at its two ends."""
-    blocks = draw_blocks(other, alpha)
-    # factor / weight of both ends with both ends of every block: (4, brackets, blocks)
+    # factor / weight at both ends of the brackets with both ends of every block: (2, brackets, blocks)
     slope = (factor / weight)[:, :, None]
-    moved = np.stack([slope * blocks.first, slope * blocks.last]).max(axis=0)
-    budget = float(alpha) / 2 * (1 - _PAD) - blocks.beyond
+    moved = np.stack([slope * joint.first, slope * joint.last]).max(axis=0)
+    budget = float(alpha) / 2 * (1 - _PAD) - joint.beyond
     low, high = np.zeros_like(enough), enough.copy()
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         least = (middle / weight)[:, :, None] - moved
         at = (least - _PAD * ((middle / weight)[:, :, None] + np.abs(moved))).min(axis=0)
-        within = tail_above(law, at) @ blocks.mass <= budget
+        within = joint.above(at) <= budget
         low, high = np.where(within, low, middle), np.where(within, middle, high)
     return high

@@ -175,7 +175,9 @@ class PlannedRatio(Measure, GrownValue):
         Of two numbers that are linear in their draws, as counts and sums are; of others as :meth:`estimate` says.
         """
         found = self.estimate(noisy, confidence)
-        draws = self._draws([part.quantity for part in noisy], [part.law for part in noisy])
+        draws = self._draws(
+            [part.quantity for part in noisy], [part.law for part in noisy], [part.drawn for part in noisy]
+        )
         if draws is None:
             return found
         fed = {part.quantity: part for part in noisy}.values()  # one draw each, in the order of the draws
@@ -235,7 +237,9 @@ class PlannedRatio(Measure, GrownValue):
             return found
         return Expected(found.standard_error, widest_reach(draws, ends, confidence, count))
 
-    def _draws(self, quantities: Sequence[Quantity], laws: Sequence[Law]) -> tuple[Draw, ...] | None:
+    def _draws(
+        self, quantities: Sequence[Quantity], laws: Sequence[Law], drawn: Sequence[str] = ()
+    ) -> tuple[Draw, ...] | None:
         """Every draw that is in one of the two numbers or both; None where one of them is not linear in its own."""
         above, below = self._split(quantities)
         top, bottom = self.of[0].coefficients(above), self.of[1].coefficients(below)
@@ -245,7 +249,8 @@ class PlannedRatio(Measure, GrownValue):
         for weights, parts, sums in ((top, above, first), (bottom, below, second)):
             for weight, part in zip(weights, parts, strict=True):
                 sums[part] = sums.get(part, 0.0) + float(weight)
-        return tuple(Draw(law[part], first.get(part, 0.0), second.get(part, 0.0)) for part in law)
+        of = dict(zip(quantities, drawn or [""] * len(quantities), strict=True))
+        return tuple(Draw(law[part], first.get(part, 0.0), second.get(part, 0.0), of[part]) for part in law)
 
     @property
     def is_share(self) -> bool:

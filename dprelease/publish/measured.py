@@ -177,7 +177,7 @@ def _noisy(step: Measured, found: Measurement, cells: int) -> tuple[Noisy, ...]:
     if found.values.shape != (cells * len(step.parts),):
         raise _other(step)
     return tuple(
-        Noisy(quantity=quantity, values=found.values[at * cells : (at + 1) * cells], law=step.law)
+        Noisy(quantity=quantity, values=found.values[at * cells : (at + 1) * cells], law=step.law, drawn=step.id)
         for at, quantity in enumerate(step.parts)
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import pytest
 from dprelease.catalog.aggregate import Quantity
 from dprelease.measures import Noisy
 from dprelease.measures.count import Count
+from dprelease.measures.knorm_pairs import KNormPair
 from dprelease.measures.laws import KnownLaw
 from dprelease.measures.mean import Mean
 from dprelease.measures.quotients import Draw, quotients, reach_at, with_ends
@@ -21,6 +23,7 @@ from dprelease.noise import Law
 from dprelease.noise.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from dprelease.noise.mechanisms.discrete_laplace import DiscreteLaplaceLaw
 from dprelease.noise.mechanisms.knorm import KNormLaw
+from dprelease.noise.mechanisms.lattice_ball import Ball
 
 CONFIDENCE = Fraction(95, 100)
 ALPHA = 0.05
@@ -181,6 +184,27 @@ def test_one_number_of_a_shared_draw_beside_a_draw_of_its_own() -> None:
         return 2 * float(above[np.searchsorted(first, quotient * at + size, side="right")] @ p)
 
     assert missed(reach) <= ALPHA < missed(0.97 * reach)
+
+
+@pytest.mark.parametrize("ball", ["count", "linf"])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_two_numbers_of_one_draw_by_every_vector(ball: Ball, dimension: int) -> None:
+    law, size = KNormLaw(ball, Fraction(4, 5), dimension), 22 if dimension == 2 else 15
+    vectors = np.array(list(product(range(-size, size + 1), repeat=dimension)))
+    most, least = np.maximum(vectors.max(axis=1), 0), np.minimum(vectors.min(axis=1), 0)
+    mass = np.exp(-(most - least if ball == "count" else np.maximum(most, -least)) / 0.8)
+    mass /= mass.sum()
+    found = KNormPair.of(law)
+    assert found is not None
+    for i, j in product(range(-4, 5), repeat=2):
+        true = mass[(vectors[:, 0] >= i) & (vectors[:, 1] == j)].sum()
+        assert float(found.at_least(np.array([float(i)]), np.array([float(j)]))[0]) == pytest.approx(true, abs=2e-7)
+    draws = (Draw(law, 1.0, 0.0, "s1"), Draw(law, 0.0, 1.0, "s1"))
+    for quotient in (0.0, 0.3, 0.5, 1.0, -0.7, 2.0):
+        q = reach_at(draws, quotient, CONFIDENCE)
+        far = np.abs(vectors[:, 0] - quotient * vectors[:, 1])
+        assert mass[far > q + 1e-9].sum() <= ALPHA < mass[far > 0.9 * q - 0.11].sum()
+        assert q <= reach_at(pair(law, law), quotient, CONFIDENCE)  # of unknown dependence
 
 
 def test_three_gaussian_draws_are_nearly_normal() -> None:
