@@ -49,7 +49,7 @@ _BRACKETS = 64  # beside all values of a draw
 _AT_ONCE = 2048  # cells beside all brackets
 _PAD = 1e-9  # relative; what doubles lose in a coefficient or a sum is less than a thousandth of it
 _LOST = 2.0**-46  # relative; what they lose in an end
-_SMALL = Fraction(1, 1000)  # of alpha: spent on the number above where the quotient is beyond all brackets
+_SMALL = Fraction(1, 100)  # of alpha: spent on the upper number in the box
 
 
 class Draw(NamedTuple):
@@ -82,6 +82,7 @@ def quotients(
     draws: Sequence[Draw],
     possible: tuple[float | None, float | None],
     confidence: Fraction,
+    floor: float = 0.0,
 ) -> tuple[Floats, Floats]:
     """The least and the largest quotient that the noise does not refuse, among those that are possible.
 
@@ -94,6 +95,7 @@ def quotients(
         draws: Every independent draw that is in one of them or both.
         possible: The least and the largest that the true quotient can be; None: nothing is known on that side.
         confidence: How often the set holds the true quotient, at least.
+        floor: The least that the true lower number can be; 0: that it is above 0 is all that is known.
 
     Returns:
         Lower and upper ends, rounded outward; infinite where there is none, NaN where nothing is said.
@@ -105,10 +107,10 @@ def quotients(
     top, bottom = above[known], below[known]
     least, most = (-math.inf if possible[0] is None else possible[0], math.inf if possible[1] is None else possible[1])
     nearest = np.clip(top / bottom, least, most) * bottom
-    found = _sets(top, bottom, tuple(draws), (least, most), confidence)
+    found = _sets(top, bottom, tuple(draws), (least, most), confidence, floor)
     moved = (top < least * bottom) | (top > most * bottom)
     if moved.any():
-        again = _sets(nearest[moved], bottom[moved], tuple(draws), (least, most), confidence)
+        again = _sets(nearest[moved], bottom[moved], tuple(draws), (least, most), confidence, floor)
         found[0][moved] = np.fmin(found[0][moved], again[0])
         found[1][moved] = np.fmax(found[1][moved], again[1])
     low[known], high[known] = (np.clip(end, least, most) for end in found)
@@ -157,32 +159,50 @@ def _reach_at(draws: tuple[Draw, ...], quotient: float, confidence: Fraction) ->
 
 
 def _sets(
-    above: Floats, below: Floats, draws: tuple[Draw, ...], limits: tuple[float, float], confidence: Fraction
+    above: Floats,
+    below: Floats,
+    draws: tuple[Draw, ...],
+    limits: tuple[float, float],
+    confidence: Fraction,
+    floor: float,
 ) -> tuple[Floats, Floats]:
-    """The ends of the sets, cut where brackets end at what is possible; NaN where one is empty.
+    """The ends of the sets; NaN where one is empty.
 
-    Beyond the brackets the reach is m_A(alpha / 1000) + |r| m_B(999 alpha / 1000), m_A and m_B the margins of the two
-    numbers' noise, which is valid for every dependence (Bonferroni), and nearly as small as any where r is so large
-    that only the noise of the lower number matters. A quotient r > 0 is then in the set where
-    r (B' - m_B) <= A' + m_A: up to a largest one, or for ever where B' <= m_B.
+    A quotient r is refused by one test, and which one is settled before any number is seen. Within the rims it is that
+    of the brackets, whose reach is never more than that of the box, m_A + |r| m_B, with m_A and m_B the margins of the
+    two numbers' noise: so no bracket is needed where the box refuses r for all cells. Beyond the rims, where only the
+    noise of the lower number matters, it is the box itself, with which the true numbers lie in A' -/+ m_A and
+    B' -/+ m_B together: r is then no farther from 0 than A' -/+ m_A over the larger of B' - m_B and the floor.
     """
-    alpha = 1 - confidence
-    m_above = _added([(each.law, each.above) for each in draws], alpha * _SMALL)
-    m_below = _added([(each.law, each.below) for each in draws], alpha * (1 - _SMALL))
-    surely = np.where(below > m_below, below - m_below, np.nan)
-    # Of r > 0 and of r < 0: how far the set can reach by the box, 0 where it has no such quotient.
-    right = np.where(np.isnan(surely), math.inf, np.maximum(above + m_above, 0) / surely)
-    left = np.where(np.isnan(surely), -math.inf, np.minimum(above - m_above, 0) / surely)
-    right, left = np.minimum(right, max(limits[1], 0.0)), np.maximum(left, min(limits[0], 0.0))
-    table = _table(draws, max(limits[0], float(left.min())), min(limits[1], float(right.max())), confidence)
+    near = _rims(draws, limits)
+    m_above, m_below = _box(draws, 1 - confidence)
+    surely, least = below - m_below, np.maximum(below - m_below, floor)
+    right, left = (
+        np.where(surely > 0, top / np.where(surely > 0, surely, 1.0), math.copysign(math.inf, side))
+        for top, side in ((np.maximum(above + m_above, 0), 1), (np.minimum(above - m_above, 0), -1))
+    )
+    first, last = max(near[0], float(left.min())), min(near[1], float(right.max()))
+    table = _table(draws, first, max(first, last), confidence)
     low, high = _hull(above, below, table)
-    beyond = right > max(table.last[-1], 0.0)
-    high = np.where(beyond, right, high)
-    low = np.where(beyond, np.fmin(low, np.maximum(table.last[-1], (above - m_above) / (below + m_below))), low)
-    before = left < min(table.first[0], 0.0)
-    low = np.where(before, left, low)
-    high = np.where(before, np.fmax(high, np.minimum(table.first[0], (above + m_above) / (below + m_below))), high)
+    for side, rim, limit in ((1, near[1], limits[1]), (-1, -near[0], -limits[0])):
+        if rim >= limit:
+            continue
+        top = side * above
+        with np.errstate(divide="ignore", invalid="ignore"):
+            farthest = np.where(least > 0, (top + m_above) / least, math.inf)
+        farthest = np.minimum(np.where(top + m_above > 0, farthest, 0.0), limit)
+        nearest = np.maximum(rim, (top - m_above) / (below + m_below))
+        reached = farthest > rim
+        ends = (low, high) if side > 0 else (-high, -low)
+        found = np.where(reached, np.fmin(ends[0], nearest), ends[0]), np.where(reached, farthest, ends[1])
+        low, high = found if side > 0 else (-found[1], -found[0])
     return _outward(low, -1), _outward(high, 1)
+
+
+def _box(draws: Sequence[Draw], alpha: Fraction) -> tuple[float, float]:
+    """Margins of the two numbers' noise that hold together: nearly all of alpha is the lower one's."""
+    above = _added([(each.law, each.above) for each in draws], alpha * _SMALL)
+    return above, _added([(each.law, each.below) for each in draws], alpha * (1 - _SMALL))
 
 
 def _added(parts: Sequence[tuple[Law, float]], alpha: Fraction) -> float:
@@ -212,38 +232,50 @@ def _outward(end: Floats, side: int) -> Floats:
     return np.asarray(end + side * _LOST * np.abs(end))
 
 
-def _table(draws: tuple[Draw, ...], first: float, last: float, confidence: Fraction) -> _Table:
-    """Brackets from ``first`` to ``last``, or as far as they are worth it, and what is enough in each.
+def _shape(draws: Sequence[Draw]) -> tuple[float, float]:
+    """C and s, with which the variance of W(r) is V_B ((r - c)^2 + s^2); s is 0 where the lower number is exact.
 
-    The variance of W(r) is V_B ((r - c)^2 + s^2) with c = C / V_B and s^2 = V_A / V_B - c^2, where C is the covariance
-    of the two numbers: so borders c + s sinh(u) with even steps of u let it grow by the same small part everywhere.
+    c = C / V_B and s^2 = V_A / V_B - c^2, where C is the covariance of the two numbers: as a sum of squares, for the
+    difference of two large numbers would lose all digits.
     """
     parts = [(each.above, each.below, each.law.variance) for each in draws]
     v_below = math.fsum(b * b * v for _, b, v in parts)
-    if not v_below:  # the lower number is exact, and the law of W(r) the same for all r
-        none = np.zeros(1)
-        return _Table(np.array([first]), np.array([last]), _reach(draws, none, none, confidence))
+    if not v_below:
+        return 0.0, 0.0
     centre = math.fsum(a * b * v for a, b, v in parts) / v_below
-    # As a sum of squares, for the difference of two large numbers would lose all digits.
-    spread = math.sqrt(math.fsum((a - centre * b) ** 2 * v for a, b, v in parts) / v_below) or abs(centre) or 1.0
-    ends = [
-        math.asinh((end - centre) / spread) if math.isfinite(end) else math.copysign(_RIM, end) for end in (first, last)
-    ]
-    low, high = (min(max(end, -_RIM), _RIM) for end in ends)
-    inner = centre + spread * np.sinh(np.linspace(low, high, max(2, math.ceil((high - low) / _FINE) + 1)))
-    if abs(ends[0]) <= _RIM and math.isfinite(first):
-        inner[0] = first
-    if abs(ends[1]) <= _RIM and math.isfinite(last):
-        inner[-1] = last
-    inner = np.sort(inner)
-    return _Table(inner[:-1], inner[1:], _reach(draws, inner[:-1], inner[1:], confidence))
+    spread = math.sqrt(math.fsum((a - centre * b) ** 2 * v for a, b, v in parts) / v_below)
+    return centre, spread or abs(centre) or 1.0
+
+
+def _rims(draws: Sequence[Draw], limits: tuple[float, float]) -> tuple[float, float]:
+    """How far brackets can go: to what is possible, or to where only the noise of the lower number matters."""
+    centre, spread = _shape(draws)
+    far = spread * math.sinh(_RIM) if spread else math.inf
+    return max(limits[0], min(centre - far, limits[1])), min(limits[1], max(centre + far, limits[0]))
+
+
+def _table(draws: tuple[Draw, ...], first: float, last: float, confidence: Fraction) -> _Table:
+    """Brackets from ``first`` to ``last``, and what is enough in each.
+
+    Their borders are c + s sinh(u) with even steps of u, so that the noise of W(r) grows by the same small part
+    everywhere.
+    """
+    centre, spread = _shape(draws)
+    if not spread:  # the law of W(r) is the same for all r
+        return _Table(np.array([first]), np.array([last]), _reach(draws, np.zeros(1), np.zeros(1), confidence))
+    low, high = (math.asinh((end - centre) / spread) for end in (first, last))
+    borders = centre + spread * np.sinh(np.linspace(low, high, max(2, math.ceil((high - low) / _FINE) + 1)))
+    borders[0], borders[-1] = first, last
+    return _Table(borders[:-1], borders[1:], _reach(draws, borders[:-1], borders[1:], confidence))
 
 
 def _reach(draws: tuple[Draw, ...], first: Floats, last: Floats, confidence: Fraction) -> Floats:
     """For each bracket a q with P(|W(r)| > q) <= alpha for every r in it: the least of those that are proved."""
     weights = [np.stack([each.above - border * each.below for border in (first, last)]) for each in draws]
     sizes = [np.abs(each).max(axis=0) for each in weights]
-    enough = np.min([_split(draws, sizes, shares, 1 - confidence) for shares in _shares(len(draws))], axis=0)
+    m_above, m_below = _box(draws, 1 - confidence)
+    box = m_above + np.maximum(np.abs(first), np.abs(last)) * m_below
+    enough = np.min([box, *(_split(draws, sizes, shares, 1 - confidence) for shares in _shares(len(draws)))], axis=0)
     if all(isinstance(each.law, DiscreteGaussianLaw) and each.law.scale >= _WIDE for each in draws):
         enough = np.minimum(enough, _coupled(draws, weights, confidence))
     if len(draws) == 2:

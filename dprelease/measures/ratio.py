@@ -187,7 +187,8 @@ class PlannedRatio(Measure, GrownValue):
         bottom = np.where(np.isnan(found.value), np.nan, bottom)
         low, high = self.bounds([part.quantity for part in noisy])
         possible = (None if low is None else float(low), None if high is None else float(high))
-        return with_ends(found, *quotients(top, bottom, draws, possible, confidence))
+        least = self.of[1].least_above_zero([part.quantity for part in self._split(noisy)[1]])
+        return with_ends(found, *quotients(top, bottom, draws, possible, confidence, float(least or 0)))
 
     def formula(self, terms: Sequence[FormulaTerm]) -> Formula:
         """One formula over the other, blank where either is or where the lower number is too small."""
