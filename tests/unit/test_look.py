@@ -14,7 +14,7 @@ import pytest
 
 from dprelease.engines.look import row_counts
 from dprelease.errors import DpReleaseError, EngineError, SpecError
-from dprelease.release.tuning.look import LookLine, TableLook, look
+from dprelease.release.tuning.look import LookLine, TableLook, look_at
 from tests.project import CANARY, POLICY, SETTINGS, small_project
 
 SPEC = """
@@ -178,7 +178,7 @@ def project(folder: Path, form: str = "csv", spec: str = SPEC) -> Path:
 
 
 def seen(spec: Path, **more: Any) -> tuple[TableLook, ...]:
-    return look(spec, allowed=True, is_terminal=True, **more)
+    return look_at(spec, allowed=True, is_terminal=True, **more)
 
 
 def write(folder: Path, form: str, at: int, rows: list[dict[str, str]]) -> None:
@@ -299,14 +299,14 @@ def test_what_a_private_join_adds_is_left_out_and_said(tmp_path: Path) -> None:
 def test_nothing_is_read_without_a_word_and_a_terminal(tmp_path: Path) -> None:
     nowhere = tmp_path / "there-is-none.yaml"
     with pytest.raises(SpecError) as caught:
-        look(nowhere, allowed=False, is_terminal=True)
+        look_at(nowhere, allowed=False, is_terminal=True)
     assert caught.value.code == "DPR-S020"
     assert "--i-can-see-the-data" in caught.value.hint
     with pytest.raises(SpecError) as caught:
-        look(nowhere, allowed=True, is_terminal=False)
+        look_at(nowhere, allowed=True, is_terminal=False)
     assert caught.value.code == "DPR-S022"
     with pytest.raises(SpecError) as caught:
-        look(nowhere, allowed=True, is_terminal=True)
+        look_at(nowhere, allowed=True, is_terminal=True)
     assert caught.value.code == "DPR-S001"
 
 

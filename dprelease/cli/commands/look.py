@@ -15,7 +15,7 @@ from dprelease.cli.views import say, text_table
 if TYPE_CHECKING:
     from dprelease.release.tuning.look import LookLine, TableLook
 
-__all__ = ["look_command"]
+__all__ = ["look_command", "shown_text"]
 
 _NOTICE = "CONFIDENTIAL: counts of the data themselves - for your eyes, kept nowhere"
 _WORDS = {
@@ -48,11 +48,11 @@ def look_command(
     period: Period = None,
 ) -> None:
     """Count what a release would leave out, clip or not read, for whoever may see the data; on a terminal only."""
-    from dprelease.release.tuning.look import look
+    from dprelease.release.tuning.look import look_at
 
     terminal = sys.stdout.isatty()
-    found = look(spec, allowed=allowed, is_terminal=terminal, expect=expect, period=period, show=_progress)
-    say(_text(found))
+    found = look_at(spec, allowed=allowed, is_terminal=terminal, expect=expect, period=period, show=_progress)
+    say(shown_text(found))
 
 
 def _progress(table: str, done: int, total: int) -> None:
@@ -60,7 +60,8 @@ def _progress(table: str, done: int, total: int) -> None:
     sys.stdout.flush()
 
 
-def _text(found: Sequence[TableLook]) -> str:
+def shown_text(found: Sequence[TableLook]) -> str:
+    """All of it, as a terminal shows it; every line beyond what is expected again at the end."""
     lines = ["", _NOTICE]
     for each in found:
         lines += ["", f"table {each.table}, {each.files} file{'s' * (each.files != 1)}"]

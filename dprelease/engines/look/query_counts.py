@@ -20,7 +20,7 @@ from dprelease.engines.duck.grid_steps import MOST, steps
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import our_name, unit_name
 
-__all__ = ["Beyond", "QueryCounts", "UnitSums", "beyond"]
+__all__ = ["Beyond", "QueryCounts", "UnitSums", "beyond_bound"]
 
 _MANY = 8  # tables of sums that are kept before they are added up into one
 
@@ -154,9 +154,9 @@ class QueryCounts:
             return
         if self.groups is not None:
             met = pairs.group_by(unit_name(table)).aggregate(held=pairs.count())
-            self.groups = beyond(stage, met, most or 0)
+            self.groups = beyond_bound(stage, met, most or 0)
         if self.rows_in_groups is not None:
-            self.rows_in_groups = beyond(stage, pairs, each or 0)
+            self.rows_in_groups = beyond_bound(stage, pairs, each or 0)
         for at, quantity in self._each("unit_cell"):
             known = pairs.filter(pairs[f"of{at}"] > 0)
             whole = known[f"sum{at}"]
@@ -165,7 +165,7 @@ class QueryCounts:
             self.clipped[at] = Beyond(int(found["of"]), int(found["beyond"]))
 
 
-def beyond(stage: Stage, held: Any, most: int) -> Beyond:
+def beyond_bound(stage: Stage, held: Any, most: int) -> Beyond:
     """The sum of a column ``held``, and how much of it is beyond ``most`` in each row."""
     over = ibis.greatest(held["held"] - most, 0)
     of, more = ibis.coalesce(held["held"].sum(), 0), ibis.coalesce(over.sum(), 0)

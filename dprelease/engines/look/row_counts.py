@@ -29,7 +29,7 @@ from dprelease.engines.files.decimals import Grids, grid_name, grids_read
 from dprelease.engines.files.rows import in_period, typed_with_steps
 from dprelease.engines.files.source import checked_headers, files, own_columns, stored_blocks, stored_columns
 from dprelease.engines.look.odd_values import OddValues
-from dprelease.engines.look.query_counts import Beyond, QueryCounts, UnitSums, beyond
+from dprelease.engines.look.query_counts import Beyond, QueryCounts, UnitSums, beyond_bound
 
 __all__ = ["RowCounts", "count_rows"]
 
@@ -251,5 +251,5 @@ class _Reading:
         for asked in self._counts.queries.values():
             asked.end(table, self._lasting)
         if self._units is not None and table.bounds is not None:
-            held = self._units.whole()
-            self._counts.truncated = Beyond() if held is None else beyond(self._lasting, held, table.bounds.max_rows)
+            held, most = self._units.whole(), table.bounds.max_rows
+            self._counts.truncated = Beyond() if held is None else beyond_bound(self._lasting, held, most)

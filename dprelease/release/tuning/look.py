@@ -40,7 +40,7 @@ from dprelease.spec.expect_data import (
 if TYPE_CHECKING:
     from dprelease.spec.fields.value import SpecValue
 
-__all__ = ["LOOK", "LookLine", "TableLook", "look", "require_terminal"]
+__all__ = ["LOOK", "AskedQuery", "LookLine", "TableLook", "look_at", "require_terminal"]
 
 LOOK = "dprelease look"
 _CLIPPED = ("sum", "square", "quantile")
@@ -101,7 +101,7 @@ class TableLook:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedQuery:
     """A query of a plan as it is counted, and at which place of its quantities each measure has its clip."""
 
     counts: QueryCounts
@@ -120,7 +120,7 @@ def require_terminal(is_terminal: bool) -> None:
         raise SpecError([Problem("DPR-S022", f"`{LOOK}` {says}", hint, Where(LOOK))])
 
 
-def look(
+def look_at(
     path: Path,
     *,
     allowed: bool,
@@ -193,9 +193,9 @@ def _seen(
     return _lines(table, counts, asked, expected)
 
 
-def _asked(plan: ReleasePlan, table: Table) -> dict[str, Asked]:
+def _asked(plan: ReleasePlan, table: Table) -> dict[str, AskedQuery]:
     """What the queries of a table ask, by label; tables of a workload, which count the same rows, are asked once."""
-    asked: dict[str, Asked] = {}
+    asked: dict[str, AskedQuery] = {}
     for query in plan.queries:
         if query.table != table.name:
             continue
@@ -204,7 +204,7 @@ def _asked(plan: ReleasePlan, table: Table) -> dict[str, Asked]:
             clipped = dict(_clipped(plan, query))
             quantities = tuple(dict.fromkeys(clipped.values()))
             places = {name: quantities.index(each) for name, each in clipped.items()}
-            asked[label] = Asked(QueryCounts(query.grouping, quantities), places)
+            asked[label] = AskedQuery(QueryCounts(query.grouping, quantities), places)
     return asked
 
 
@@ -218,7 +218,7 @@ def _clipped(plan: ReleasePlan, query: PlannedQuery) -> Iterator[tuple[str, Quan
                 break
 
 
-def _lines(table: Table, found: RowCounts, asked: Mapping[str, Asked], expected: ExpectedData | None) -> TableLook:
+def _lines(table: Table, found: RowCounts, asked: Mapping[str, AskedQuery], expected: ExpectedData | None) -> TableLook:
     own = (expected.tables.get(table.name) if expected else None) or TableLimits()
     rows = [_line("rows", "", found.rows, found.rows, own)]
     if table.source.format == "csv":

@@ -20,9 +20,7 @@ def warn_of_forgotten(spec: ReleaseSpec, findings: Findings) -> None:
         findings.add("DPR-W123", ("release",), "has no `period`: it is released once, and never for another one", hint)
     budget = spec.privacy.budget
     if budget.delta == 0 and not findings.places.has("privacy", "budget", "delta"):
-        says = (
-            "has no `delta`: only noise that needs none is planned, and `plan` says what an account is charged for it"
-        )
+        says = "has no `delta`: only noise that needs none is planned; `plan` says what accounts are charged for it"
         hint = "write `delta: 1e-9`, far less than one over the number of people; or `delta: 0`, if that is meant"
         findings.add("DPR-W124", ("privacy", "budget"), says, hint)
 
@@ -52,6 +50,4 @@ def warn_of_clip(spec: ReleaseSpec, table: str, measure: Measure, at: Path, find
     if per_unit or (low <= measure.limits[0] and measure.limits[1] <= high):
         return
     says = f"reaches beyond the range of {measure.column}: noise for values that no row can have"
-    findings.add(
-        "DPR-W126", (*at, "clip"), says, "write a clip within the range, or leave it out: it is the range then"
-    )
+    findings.add("DPR-W126", (*at, "clip"), says, "write a clip within it, or leave it out: it is then the range")
