@@ -16,6 +16,7 @@ from dprelease.engines.look import row_counts
 from dprelease.errors import DpReleaseError, EngineError, SpecError
 from dprelease.release.tuning.look import LookLine, TableLook, look_at
 from tests.project import CANARY, POLICY, SETTINGS, small_project
+from tests.project import SPEC as SMALL
 
 SPEC = """
 dprelease: 1
@@ -294,6 +295,33 @@ def test_what_a_private_join_adds_is_left_out_and_said(tmp_path: Path) -> None:
     assert "sex" not in visits.columns
     assert "totals" in visits.queries
     assert told(persons)["sex", "not_listed"] == (1, 2)
+
+
+def test_private_keys_quantiles_and_a_workload_are_named_as_in_the_spec(tmp_path: Path) -> None:
+    """A quantile has several published numbers, a workload several tables; each is one name of the spec."""
+    text = """
+  all: {table: people, marginals: {of: [district, sex], ways: [0, 1, 2]}}
+  middle: {table: people, by: [sex], measures: {m: {quantiles: income, at: [0.25, 0.5], clip: [10000, 50000]}}}
+  chosen: {table: people, by: [district], keys: private, measures: {n: {count: rows}}}
+  most: {table: people, top_k: district, k: 2}
+"""
+    spec = small_project(tmp_path, SMALL + text, rows=400)
+    policy = POLICY.replace("delta: 1e-8}}", "delta: 1e-8, selecting: 5e-9}}")
+    (tmp_path / "policy.yaml").write_text(policy)
+    expect = tmp_path / "expect.yaml"
+    expect.write_text("expect_data: 1\nqueries: {middle: {clipped: {m: {at_most: 0}}}, all: {no_cell: {at_most: 0}}}")
+    (found,) = seen(spec, expect=expect)
+    assert set(found.queries) == {"population", "income", "all", "middle", "chosen", "most"}
+    counts = told(found)
+    # 400 rows: a fourth is of no listed district; every eleventh has no income; the rest are 0 to 89 thousand
+    assert counts["all", "no_cell"] == (100, 401)
+    assert counts["chosen", "no_cell"] == (100, 401)
+    assert counts["most", "no_cell"] == (100, 401)
+    incomes = [1000 * (k % 90) for k in range(400) if k % 11] + [CANARY]
+    beyond = sum(not 10_000 <= each <= 50_000 for each in incomes)
+    assert counts["middle", "clipped of m"] == (beyond, len(incomes))
+    odd = {line.of or name for name, lines in found.queries.items() for line in lines if line.is_odd}
+    assert odd == {"m", "all", "population", "income", "chosen", "most"}
 
 
 def test_nothing_is_read_without_a_word_and_a_terminal(tmp_path: Path) -> None:

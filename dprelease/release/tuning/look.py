@@ -36,6 +36,7 @@ from dprelease.spec.expect_data import (
     TableLimits,
     load_expected,
 )
+from dprelease.spec.fields.document import ReleaseSpec
 
 if TYPE_CHECKING:
     from dprelease.spec.fields.value import SpecValue
@@ -48,9 +49,10 @@ _FEW = LimitSpec(at_most=Amount(share=Fraction(1, 100)))
 _SOME = LimitSpec(at_least=Amount(number=1))
 _USUAL: Mapping[str, LimitSpec] = {
     "rows": _SOME,
-    **dict.fromkeys(("unparsed", "unreadable", "not_listed", "outside", "no_unit_id", "no_cell", "clipped"), _FEW),
+    **dict.fromkeys(("unparsed", "unreadable", "not_listed", "outside", "no_unit_id", "no_cell"), _FEW),
 }
-"""What is expected where the owner wrote nothing: a share that a format read wrongly is far above."""
+"""What is expected where the owner wrote nothing: a share that a form read wrongly is far above. Not of clips and bounds,
+which are to be no closer to the data for it."""
 
 Show = Callable[[str, int, int], None]
 
@@ -160,15 +162,23 @@ def look_at(
         for table in tables.values():
             engine.describe(table)
         seen = stand_in(target.project, plan, tables, engine, LOOK)
-        found = tuple(_seen(plan, table, references, folder, expected, show) for table in tables.values())
+        found = tuple(
+            _seen(target.loaded.spec, plan, table, references, folder, expected, show) for table in tables.values()
+        )
         seen.require_same()
     return found
 
 
 def _seen(
-    plan: ReleasePlan, table: Table, references: References, folder: Path, expected: ExpectedData | None, show: Show
+    spec: ReleaseSpec,
+    plan: ReleasePlan,
+    table: Table,
+    references: References,
+    folder: Path,
+    expected: ExpectedData | None,
+    show: Show,
 ) -> TableLook:
-    asked = _asked(plan, table)
+    asked = _asked(spec, plan, table)
     failed = ""
     try:
         counts = count_rows(
@@ -193,7 +203,7 @@ def _seen(
     return _lines(table, counts, asked, expected)
 
 
-def _asked(plan: ReleasePlan, table: Table) -> dict[str, AskedQuery]:
+def _asked(spec: ReleaseSpec, plan: ReleasePlan, table: Table) -> dict[str, AskedQuery]:
     """What the queries of a table ask, by label; tables of a workload, which count the same rows, are asked once."""
     asked: dict[str, AskedQuery] = {}
     for query in plan.queries:
@@ -201,16 +211,21 @@ def _asked(plan: ReleasePlan, table: Table) -> dict[str, AskedQuery]:
             continue
         label = query.workload or query.name
         if label not in asked:
-            clipped = dict(_clipped(plan, query))
+            clipped = dict(_clipped(spec, plan, query))
             quantities = tuple(dict.fromkeys(clipped.values()))
             places = {name: quantities.index(each) for name, each in clipped.items()}
             asked[label] = AskedQuery(QueryCounts(query.grouping, quantities), places)
     return asked
 
 
-def _clipped(plan: ReleasePlan, query: PlannedQuery) -> Iterator[tuple[str, Quantity]]:
-    """What is clipped for a query: of each measure the first quantity, for its others have the same clip."""
-    for name, inputs in query.inputs.items():
+def _clipped(spec: ReleaseSpec, plan: ReleasePlan, query: PlannedQuery) -> Iterator[tuple[str, Quantity]]:
+    """What is clipped for a query, by measure of the spec: the first quantity of each, for all of it has one clip."""
+    if query.workload is not None:
+        return
+    written = spec.queries[query.name].measures
+    names = {published: name for name, measure in written.items() for published in measure.published(name)}
+    for published, inputs in query.inputs.items():
+        name = names[published]
         for feed in inputs:
             part = plan.taken(feed.step).parts[feed.part]
             if part.kind in _CLIPPED:
@@ -258,8 +273,7 @@ def _of_query(
             yield _beyond(what, found, own)
     for measure, at in measures.items():
         found = counts.clipped[at]
-        limit = own.clipped.get(measure) or _USUAL["clipped"]
-        yield LookLine("clipped", measure, found.beyond, found.of, limit)
+        yield LookLine("clipped", measure, found.beyond, found.of, own.clipped.get(measure))
 
 
 def _beyond(what: str, found: Beyond, own: SpecValue) -> LookLine:
