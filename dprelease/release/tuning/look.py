@@ -51,8 +51,8 @@ _USUAL: Mapping[str, LimitSpec] = {
     "rows": _SOME,
     **dict.fromkeys(("unparsed", "unreadable", "not_listed", "outside", "no_unit_id", "no_cell"), _FEW),
 }
-"""What is expected where the owner wrote nothing: a share that a form read wrongly is far above. Not of clips and bounds,
-which are to be no closer to the data for it."""
+"""What is expected where the owner wrote nothing: shares that a form read wrongly is far above. Nothing is expected of
+clips and bounds, for which the data are no reason."""
 
 Show = Callable[[str, int, int], None]
 
