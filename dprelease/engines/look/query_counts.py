@@ -107,22 +107,27 @@ class QueryCounts:
         if table.unit_id is not None and (self.grouping.max_groups or self.grouping.max_rows_per_group or once):
             self._pairs = UnitSums(stage, [unit_name(table), *cell_columns(self.grouping)])
 
-    def add(self, stage: Stage, rows: Any, table: Table, catalog: Catalog) -> None:
-        """Add a block of rows, with all columns that are looked at."""
+    def kept(self, rows: Any, table: Table) -> Any:
+        """How many rows of a block ``where`` keeps, as an Ibis aggregate."""
+        where = self.grouping.where
+        return rows.count() if where is None else _number(evaluated(where, rows, table))
+
+    def add(self, stage: Stage, rows: Any, held: int, table: Table, catalog: Catalog) -> None:
+        """Add a block of rows, with all columns that are looked at; ``held``: what :meth:`kept` gives."""
         if self.grouping.where is not None:
             rows = rows.filter(evaluated(self.grouping.where, rows, table))
         apart = [name for name in self.grouping.complete if name not in self.grouping.by]
         placed = completed(rows, table, apart, stage.lend)
         zeros = None if self.grouping.zeros is None else catalog.zeros[self.grouping.zeros]
         placed = without_zeros(placed, table, zeros, stage.lend)
-        placed = stage.keep(celled(placed, table, self.grouping, left_out_of(self.grouping, catalog), stage.lend))
+        placed = celled(placed, table, self.grouping, left_out_of(self.grouping, catalog), stage.lend)
+        placed = placed if self._pairs is None else stage.keep(placed)
         sums = {"inside": placed.count()}
         for at, quantity in self._each("row"):
             taken, value = _taken(placed, table, quantity)
             moved = (value < quantity.low) | (value > quantity.high)
             sums |= {f"of{at}": _number(taken), f"beyond{at}": _number(taken & moved)}
         found = stage.read(placed.aggregate(**sums)).to_pylist()[0]
-        held = int(stage.read(rows.aggregate(held=rows.count())).to_pylist()[0]["held"])
         self.rows += held
         self.no_cell += held - int(found["inside"])
         for at, _ in self._each("row"):
@@ -130,7 +135,7 @@ class QueryCounts:
             self.clipped[at].beyond += int(found[f"beyond{at}"])
         if self._pairs is not None:
             self._add_pairs(placed, table, self._pairs)
-        stage.forget(placed)
+            stage.forget(placed)
 
     def _each(self, per: str) -> list[tuple[int, Quantity]]:
         return [(at, each) for at, each in enumerate(self.quantities) if each.per == per]

@@ -227,8 +227,11 @@ class _Reading:
             wide = publicly_joined(lent, table, self._wanted, self._references, stage.lend)
             wide = stage.keep(with_derived(wide, table, self._wanted, stage.lend))
             self._add_made(stage, wide)
-            for asked in self._counts.queries.values():
-                asked.add(stage, wide, table, self._catalog)
+            every = list(self._counts.queries.values())
+            held = {f"held{at}": asked.kept(wide, table) for at, asked in enumerate(every)}
+            (found,) = stage.read(wide.aggregate(**held)).to_pylist() if held else [{}]
+            for at, asked in enumerate(every):
+                asked.add(stage, wide, int(found[f"held{at}"]), table, self._catalog)
 
     def _add_made(self, stage: Stage, wide: Any) -> None:
         """Joined and computed columns."""
