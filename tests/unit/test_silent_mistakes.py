@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.release.planning import open_target, plan_release
+from dprelease.errors import PlanError
+from dprelease.plan.document.approval import Approval
+from dprelease.release.planning import open_target, plan_release, read_frozen
 from dprelease.release.quote import quote_plan
 from dprelease.release.tuning.look import look_at
 from tests.project import POLICY, SETTINGS
@@ -36,6 +38,7 @@ TIMED = SPEC.replace("    columns:\n", "    time: {column: day, type: date}\n   
     'where: "year(day) = 2024", ', ""
 )
 HEADER = "canton,day,pay"
+APPROVAL = Approval(name="alice", role="data-owner", key="ed25519:x", at="2024-03-07T05:06:07Z", signature="x")
 RIGHT = "Genève,2024-03-07,1234.5"
 
 
@@ -129,7 +132,7 @@ def test_a_decimal_without_a_step_is_not_rounded_to_whole_numbers(tmp_path: Path
 
 
 def test_a_reviewed_plan_is_not_written_over_without_a_word(tmp_path: Path) -> None:
-    """12: `plan --out` tells which plan its file held; one that somebody has approved stays (test_approval.py)."""
+    """12: `plan --out` tells which plan its file held; one that somebody has approved stays."""
     path = project(tmp_path, SPEC, RIGHT)
 
     def written() -> str:
@@ -142,3 +145,9 @@ def test_a_reviewed_plan_is_not_written_over_without_a_word(tmp_path: Path) -> N
     first = plan_release(open_target(path)).fingerprint()
     path.write_text(SPEC.replace("title: Pay", "title: Wages"), encoding="utf-8")
     assert written() == first
+    approved = read_frozen(tmp_path / "plan.json").model_copy(update={"approvals": (APPROVAL,)})
+    (tmp_path / "plan.json").write_text(approved.canonical(), encoding="utf-8")
+    with pytest.raises(PlanError) as caught:
+        written()
+    assert caught.value.code == "DPR-P305"
+    assert read_frozen(tmp_path / "plan.json") == approved
