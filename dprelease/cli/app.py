@@ -16,6 +16,7 @@ from dprelease.cli.commands.diff import diff_command
 from dprelease.cli.commands.due import due_command
 from dprelease.cli.commands.init import init_command
 from dprelease.cli.commands.keys import keys_app
+from dprelease.cli.commands.look import look_command
 from dprelease.cli.commands.plan import PlanArguments, plan_command
 from dprelease.cli.commands.publish import publish_command
 from dprelease.cli.commands.run import run_command
@@ -48,6 +49,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve_command,
     "init": init_command,
     "validate": validate_command,
+    "look": look_command,
     "plan": plan_command,
     "run": run_command,
     "publish": publish_command,

@@ -175,7 +175,7 @@ class Ledger(Reader):
         self._read[live.hash] = (dict(tables), key_id)
 
     def look(self, plan: ReleasePlan, tables: Mapping[str, tuple[str, ...]], key_id: str, command: str = "") -> None:
-        """Record, once, that a plan is about to be compared with files that no account has paid for; free.
+        """Record, once for each command, that files which no account has paid for are looked at for a plan; free.
 
         Raises:
             LedgerError: An account has paid for one of them.

@@ -110,11 +110,24 @@ class Restated(GrownValue):
         return " and ".join(wrong)
 
 
-class Looked(Value):
-    """The plan was compared with the very files that the release was measured from: when, and which tables they are."""
+class Looked(GrownValue):
+    """The very files that the release was measured from had been looked at before.
 
+    Attributes:
+        at: When.
+        tables: Which tables they are.
+        command: How: a plan was compared with the truth (``dprelease utility``), or odd values and rows were counted.
+    """
+
+    LATER: ClassVar[tuple[str, ...]] = ("command",)
     at: str
     tables: tuple[str, ...]
+    command: str = "dprelease utility"
+
+    @property
+    def tuned(self) -> bool:
+        """Whether a plan was compared with the truth."""
+        return self.command == "dprelease utility"
 
 
 class Facts(GrownValue):
@@ -134,7 +147,7 @@ class Facts(GrownValue):
         paid_by: Of a planned revision, which is charged nothing: the entry of the first publication, which was charged
             for it. ``accounts``, ``windows``, ``cap_changes`` and ``history`` are then as they were there.
         changed_data: Why it was gone on with after its data had changed, one reason each time.
-        looks: When its data were looked at before, to tune a plan.
+        looks: When its data were looked at before, and how.
         cap_changes: The cap changes of its accounts, up to its charge.
         history: Every charge of its accounts up to and with its own, the oldest first.
         signer: The public key that the bundle is signed with; empty: it is not.

@@ -14,7 +14,7 @@ from dprelease.plan.explain.facts import plan_facts
 from dprelease.plan.explain.memory import memory_of
 from dprelease.plan.forecast.other_budgets import Aim, Solved, WhatIf
 from dprelease.privacy.budget import round_up
-from dprelease.release.planning import Target, charges, freeze, plan_at_least, plan_release
+from dprelease.release.planning import Target, charges, freeze, plan_at_least, plan_release, read_frozen
 from dprelease.release.revisions import payer_of
 
 __all__ = ["Quote", "plan_or_solve", "quote_plan", "solved_facts", "what_if_facts", "window_of"]
@@ -51,9 +51,29 @@ class Quote:
             **_revision_facts(self.target),
         }
 
-    def write(self, path: Path) -> None:
-        """Freeze the plan in a file for review."""
+    def write(self, path: Path) -> str:
+        """Freeze the plan in a file for review.
+
+        Returns:
+            The fingerprint of another plan that the file held until now; empty: it held none.
+
+        Raises:
+            PlanError: It holds a plan that somebody has approved (DPR-P305).
+        """
+        try:
+            before = read_frozen(path)
+        except PlanError:  # no plan, or no file
+            before = None
+        if before is not None and before.approvals:
+            raise PlanError(
+                f"{path} holds a plan that {len(before.approvals)} approved: it is not written over",
+                hint="give another file to `--out`; or move that one away first",
+                code="DPR-P305",
+            )
         path.write_text(self.frozen.canonical() + "\n", encoding="utf-8")
+        if before is None or before.plan_fingerprint == self.frozen.plan_fingerprint:
+            return ""
+        return before.plan_fingerprint
 
     def require_payable(self) -> None:
         """Refuse a plan that an account could not pay for.

@@ -131,6 +131,7 @@ def test_every_public_attribute_is_compared_below() -> None:
     assert set(Shown.__subclasses__()) <= {*PROVED, Plan.__mro__[1]}
 
 
+@pytest.mark.filterwarnings("ignore:.*DPR-W125")  # two keys of one label, on purpose
 def test_a_plan_is_what_the_command_prints_and_freezes(everything: Path, tmp_path: Path) -> None:
     with contextlib.chdir(everything):
         plan = dp.plan("spec.yaml", out=tmp_path / "plan.json", what_if=[0.5, "1", 2])
@@ -342,6 +343,7 @@ class _Tags(HTMLParser):
         self.attributes |= {name for name, _ in attrs}
 
 
+@pytest.mark.filterwarnings("ignore:.*DPR-W125")  # two keys of one label, on purpose
 def test_what_is_shown_is_small_escaped_and_needs_no_network(everything: Path, release: Release) -> None:
     shown = [
         release,

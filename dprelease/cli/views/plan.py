@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.aggregate import Quantity, cells_of
-from dprelease.cli.views import say, say_json, text_table, warn
+from dprelease.cli.views import complain_of, say, say_json, text_table, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.errors import MissingExtra, NoOpinion
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
@@ -63,8 +63,8 @@ def show_plan(
     frozen, known, accounts = quote.frozen, quote.known, quote.accounts
     tried = plans_at(target, epsilons) if epsilons else ()
     seen = horizon_facts(target, plan, ledger, horizon) if horizon else {}
-    if out is not None:
-        quote.write(out)
+    if out is not None and (before := quote.write(out)):
+        complain_of(f"{out} held another plan, {before[:16]}, and now holds this one: whoever reviewed it has to again")
     if as_json:
         facts = quote.facts
         facts |= {"solve": solved_facts(solved)} if solved is not None else {}

@@ -26,7 +26,7 @@ from dprelease.engines.files.decimals import Texts, on_grid
 from dprelease.engines.files.notation import in_plain_notation
 from dprelease.engines.files.values import BLANKS, LIMIT, MARK, READ, id_text, number_text
 
-__all__ = ["ARROW", "as_declared", "in_period", "join_keys", "typed", "typed_with_steps"]
+__all__ = ["ARROW", "as_declared", "in_period", "is_text", "join_keys", "typed", "typed_with_steps", "unwrapped"]
 
 ARROW: dict[ColumnType, Any] = {
     "text": pa.string(),
@@ -76,16 +76,11 @@ def typed_with_steps(
         unit: As of :func:`typed`.
         dialect: The notation of texts; None: the plain one.
     """
-    if pa.types.is_dictionary(stored.type):
-        stored = stored.dictionary_decode()
-    if isinstance(stored.type, pa.BaseExtensionType):  # whether its type is known here must make no difference
-        stored = stored.storage
-    if pa.types.is_decimal(stored.type) and stored.type.bit_width < 128:  # Arrow cannot do much with these
-        stored = stored.cast(pa.decimal128(stored.type.precision, stored.type.scale))
+    stored = unwrapped(stored)
     plain = _stored_numbers(column, stored, nulls)
     if plain is not None:
         return _with_steps(column, plain, grids, lambda at: [number_text(each) for each in _at(plain, at)])
-    if _is_text(stored.type):
+    if is_text(stored.type):
         if unit and column.type == "text":
             listed = pa.array([item.encode() for item in nulls], pa.binary())
             return [_without(_identified(_bytes(stored)), _identified(listed))]
@@ -123,7 +118,19 @@ def in_period(time: TimeFilter, moments: Any) -> Any:
     return pc.fill_null(inside, False)
 
 
-def _is_text(kind: Any) -> bool:
+def unwrapped(stored: Any) -> Any:
+    """A stored array without what stands around its values: dictionaries, extension types, narrow decimals."""
+    if pa.types.is_dictionary(stored.type):
+        stored = stored.dictionary_decode()
+    if isinstance(stored.type, pa.BaseExtensionType):  # whether its type is known here must make no difference
+        stored = stored.storage
+    if pa.types.is_decimal(stored.type) and stored.type.bit_width < 128:  # Arrow cannot do much with these
+        stored = stored.cast(pa.decimal128(stored.type.precision, stored.type.scale))
+    return stored
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a stored type holds texts or bytes."""
     views = (pa.types.is_string_view(kind), pa.types.is_binary_view(kind), pa.types.is_fixed_size_binary(kind))
     return any(views) or any(
         test(kind)

@@ -171,22 +171,23 @@ def record_look(
     at: str,
     by: Actor,
 ) -> None:
-    """Record that a plan is about to be compared with these files, as they are; nothing where that is recorded.
+    """Record that these files, as they are, are about to be looked at for a plan; nothing where that is recorded.
 
     Args:
         write: The transaction.
-        plan: That is compared.
+        plan: That is compared, or whose tables are counted.
         tables: By table, one keyed hash for each file.
         key: Names the key of the hashes.
         at: When, in UTC.
-        by: Who looks.
+        by: Who looks, and with which command: each is recorded once.
 
     Raises:
         LedgerError: An account has paid for one of the files (DPR-L170).
     """
     every = files_read(write.rows)
     require_unpaid(every, tables, key)
-    mine = [body for body in every if (body.reservation, body.key, body.plan) == (0, key, plan.fingerprint())]
+    same = (0, key, plan.fingerprint(), by.command)
+    mine = [body for body in every if (body.reservation, body.key, body.plan, body.by.command) == same]
     known = {file for body in mine for files in body.tables.values() for file in files}
     if known.issuperset(file for mine in tables.values() for file in mine):
         return

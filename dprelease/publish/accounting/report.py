@@ -64,7 +64,7 @@ from dprelease.publish.accounting.threat_model import (
     signature_line,
     surroundings,
 )
-from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts
+from dprelease.publish.base import NOTICE, AccountFacts, CapChange, Content, Facts, Looked
 from dprelease.publish.html_text import render_page, utc
 from dprelease.publish.numbers import at_most, odds_factor, percent
 from dprelease.signature import PublicKey
@@ -163,17 +163,25 @@ def _events_of_the_ledger(facts: Facts) -> list[str]:
         if facts.restates.what:
             found.append(f"Beside the release that it replaces {facts.restates.what}.")
     found += [f"The data changed while it was measured, and that was accepted: {why}" for why in facts.changed_data]
-    found += [
-        f"The plan was tuned while looking at these very data: on {utc(each.at)} a plan was compared with the truth in "
-        f"{', '.join(each.tables)}. What that look gave away is no part of any loss that is stated here."
-        for each in facts.looks
-    ]
+    found += [_look(each) for each in facts.looks]
     found += [
         f"The cap of account {each.account} was changed from {_budget(each.before)} to {_budget(each.after)} by ledger "
         f"entry {each.sequence}, {utc(each.at)}."
         for each in facts.cap_changes
     ]
     return found
+
+
+def _look(look: Looked) -> str:
+    tables = ", ".join(look.tables)
+    says = (
+        f"The plan was tuned while looking at these very data: on {utc(look.at)} a plan was compared with the truth in "
+        f"{tables}."
+        if look.tuned
+        else f"These very data were seen before they were released: on {utc(look.at)} `{look.command}` showed somebody "
+        f"how many rows and values of {tables} are empty, unreadable, or outside of what is declared."
+    )
+    return f"{says} What that look gave away is no part of any loss that is stated here."
 
 
 def _account(plan: ReleasePlan, facts: AccountFacts) -> dict[str, Any]:

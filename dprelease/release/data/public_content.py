@@ -46,7 +46,7 @@ def require_public(
 
     Raises:
         EngineError: If it is one of those files, or a copy of one (DPR-E320).
-        LedgerError: If a release was measured from it, or a plan was tuned on it (DPR-L175).
+        LedgerError: If a release was measured from it, or it was looked at for one (DPR-L175).
     """
     references = {
         name: (reference, data)
@@ -101,7 +101,7 @@ class _Known:
             if self._key is not None and body.key == self._key.id:
                 for file in (file for files in body.tables.values() for file in files):
                     name = f"{body.release}/{body.period}"
-                    how = f"{name} was measured from it" if body.reservation else f"the plan of {name} was tuned on it"
+                    how = f"{name} was measured from it" if body.reservation else f"it was looked at for {name}"
                     self._known.setdefault(file, how)
 
     def as_what(self, data: bytes) -> str:

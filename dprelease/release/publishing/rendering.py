@@ -167,14 +167,13 @@ def outcome(
 
 
 def tuning_note(looks: Sequence[Looked]) -> str:
-    """What to say of data that a plan was tuned on; empty: nobody looked at them."""
-    if not looks:
+    """What to say of data that somebody looked at before, with which command; empty: nobody did."""
+    commands = dict.fromkeys(f"`{each.command}`, {each.at}" for each in looks)
+    if not commands:
         return ""
-    return (
-        "the plan was tuned while looking at these very data (`dprelease utility`, "
-        f"{', '.join(dict.fromkeys(each.at for each in looks))}): what that gave away is no part of the loss, and the "
-        "report says so"
-    )
+    tuned = any(each.tuned for each in looks)
+    says = "the plan was tuned while looking at these very data" if tuned else "these very data were seen before"
+    return f"{says} ({'; '.join(commands)}): what that gave away is no part of the loss, and the report says so"
 
 
 def publish_again(project: Project, release: str, period: str | None, spec: Path | None = None) -> Outcome:
@@ -254,21 +253,21 @@ def facts_of(ledger: Ledger, reservation: Reservation, plan: ReleasePlan, *, reh
 
 
 def looks_of(ledger: Ledger, reservation: Reservation) -> tuple[Looked, ...]:
-    """When the very files that a release was measured from had been looked at, to tune a plan.
+    """When, and with which command, the very files that a release was measured from had been looked at.
 
     A look at files that were read is refused, so that every one of these comes before the reading: what is told of a
     release stays the same.
     """
     every = ledger.files_read()
     read = [body for body in every if body.reservation == reservation.sequence]
-    looks: dict[tuple[str, tuple[str, ...]], Looked] = {}
+    looks: dict[Looked, None] = {}
     for look in (body for body in every if not body.reservation):
         seen = {file for files in look.tables.values() for file in files}
         tables = {name for body in read if body.key == look.key for name, mine in body.tables.items() if seen & {*mine}}
         if tables:
-            looked = Looked(at=look.at, tables=tuple(sorted(tables)))
-            looks.setdefault((looked.at, looked.tables), looked)
-    return tuple(looks.values())
+            command = {"command": look.by.command} if look.by.command else {}
+            looks[Looked(at=look.at, tables=tuple(sorted(tables)), **command)] = None
+    return tuple(looks)
 
 
 def _account(losses: AccountLosses, units: dict[str, str]) -> AccountFacts:

@@ -26,7 +26,14 @@ from dprelease.release.project import Project
 from dprelease.release.publishing.published import require_accounted
 from dprelease.release.rehearsal import Rehearsal
 
-__all__ = ["StandIn", "require_consent", "require_outside", "stand_in"]
+__all__ = ["UTILITY", "StandIn", "require_consent", "require_outside", "stand_in"]
+
+UTILITY = "dprelease utility"
+_TRUTH = "a comparison with the truth is confidential, and no noise hides what it shows"
+_STAND_IN = (
+    "add `--i-can-see-the-data` where the spec reads public or made-up data that stand in for the confidential ones; "
+    "or `--synthetic`, which makes up rows and reads none"
+)
 
 
 @dataclass(frozen=True)
@@ -55,24 +62,20 @@ class StandIn:
             )
 
 
-def require_consent(allowed: bool) -> None:
+def require_consent(allowed: bool, says: str = _TRUTH, hint: str = _STAND_IN, command: str = UTILITY) -> None:
     """Refuse to look at data without a word that they may be seen.
+
+    Args:
+        allowed: Whether somebody said so.
+        says: What is confidential.
+        hint: What to add, and when.
+        command: That looks.
 
     Raises:
         SpecError: Nobody said so (DPR-S020).
     """
     if not allowed:
-        raise SpecError(
-            [
-                Problem(
-                    "DPR-S020",
-                    "a comparison with the truth is confidential, and no noise hides what it shows",
-                    "add `--i-can-see-the-data` where the spec reads public or made-up data that stand in for the "
-                    "confidential ones; or `--synthetic`, which makes up rows and reads none",
-                    Where("dprelease utility"),
-                )
-            ]
-        )
+        raise SpecError([Problem("DPR-S020", says, hint, Where(command))])
 
 
 def require_outside(project: Project, out: Path | None) -> None:
@@ -90,8 +93,10 @@ def require_outside(project: Project, out: Path | None) -> None:
             raise SpecError([Problem("DPR-S021", says, hint, Where("--out"))])
 
 
-def stand_in(project: Project, plan: ReleasePlan, tables: Mapping[str, Table], engine: Engine) -> StandIn:
-    """Look up in the ledger whether an account has paid for a file of these tables, and record that it is looked at.
+def stand_in(
+    project: Project, plan: ReleasePlan, tables: Mapping[str, Table], engine: Engine, command: str = UTILITY
+) -> StandIn:
+    """Look up in the ledger whether an account has paid for a file of these tables, and record which command looks.
 
     The record is durable before anything is read; where there is no ledger yet, this begins it.
 
@@ -114,5 +119,5 @@ def stand_in(project: Project, plan: ReleasePlan, tables: Mapping[str, Table], e
         )
     files = fingerprints(engine, tables, key)
     require_unpaid(read, files, key.id)
-    ledger.look(plan, files, key.id, "dprelease utility")
+    ledger.look(plan, files, key.id, command)
     return StandIn(engine, tables, key, files)

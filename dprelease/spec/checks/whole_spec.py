@@ -18,6 +18,7 @@ from dprelease.spec.checks.levels import check_hierarchies
 from dprelease.spec.checks.measures import check_measures
 from dprelease.spec.checks.ranges import check_range_query
 from dprelease.spec.checks.units import check_query_bounds, check_unit
+from dprelease.spec.checks.unsaid import warn_of_clip, warn_of_forgotten, warn_of_labels
 from dprelease.spec.checks.workloads import check_no_workload, check_workload
 from dprelease.spec.expressions import check_where, types_of
 from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TableSpec
@@ -185,12 +186,15 @@ def _check_column(table: TableSpec, time: str, kind: str, name: str, findings: F
 def warnings_of(spec: ReleaseSpec, places: Places) -> list[Problem]:
     """Every warning of a spec that was loaded without a problem; none of them stops anything."""
     findings = Findings(places, Hidden())
+    warn_of_forgotten(spec, findings)
+    warn_of_labels(spec, findings)
     for name, query in spec.queries.items():
         for label, measure in query.measures.items():
             here = ("queries", name, "measures", label)
             for flaw in measure.warnings():
                 findings.add(flaw.code, (*here, *flaw.at), flaw.says, flaw.hint)
             _check_step(spec, query.table, measure, here, findings)
+            warn_of_clip(spec, query.table, measure, here, findings)
     return findings.problems
 
 

@@ -72,6 +72,16 @@ class Places:
         """The place of a key; the nearest one above where there is none."""
         return self._find(path, keys=True)
 
+    def has(self, *path: str) -> bool:
+        """Whether something is written at a path of names."""
+        node = self.root
+        for step in path:
+            entry = node.value.get(step) if isinstance(node.value, Mapping) else None
+            if entry is None:
+                return False
+            node = entry.node
+        return True
+
     def _find(self, path: Path, *, keys: bool) -> Where:
         node, line, column = self.root, self.root.line, self.root.column
         for depth, step in enumerate(path, start=1):

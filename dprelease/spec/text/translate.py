@@ -24,6 +24,7 @@ _NAMED = {"references", "tables", "tables.*.columns", "references.*.columns", "q
 _ALSO_NAMED = {
     "queries.*.expect",
     "queries.*.target",
+    "queries.*.clipped",
     "queries.*.shares.levels",
     "queries.*.shares.tables",
     "hierarchies",
