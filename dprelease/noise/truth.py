@@ -39,7 +39,8 @@ def true_residual(exact: Exact, residual: Residual) -> Integers:
     table = (counts.astype(object) if wide else counts).reshape(residual.shape)
     for axis in residual.axes:
         table = residual.shape[axis] * table - table.sum(axis=axis, keepdims=True)
-    return np.asarray((table * residual.grain).clip(-(2**61), 2**61), dtype=np.int64).reshape(prod(residual.shape))
+    clamped = np.clip(table * residual.grain, -(2**61), 2**61)
+    return np.asarray(clamped, dtype=np.int64).reshape(prod(residual.shape))
 
 
 def true_factor(exact: Exact, factor: Factor) -> Integers:

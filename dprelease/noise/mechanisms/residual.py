@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, 
 __all__ = ["draw_residual"]
 
 Integers = npt.NDArray[np.int64]
-LARGEST = 2**61
-"""So large an exact contrast may be: the noise has the rest of 64 bits."""
+_LARGEST = 2**61  # so large an exact contrast may be: the noise has the rest of 64 bits
 
 
 def draw_residual(exact: Exact, residual: Residual, scale: Fraction, sampler: Sampler = "native") -> Integers:
@@ -74,5 +73,5 @@ def _in_whole_numbers(counts: Integers, residual: Residual) -> Integers:
     table = counts.astype(object).reshape(residual.shape)
     for axis in residual.axes:
         table = residual.shape[axis] * table - table.sum(axis=axis, keepdims=True)
-    found: Integers = np.clip(table * residual.grain, -LARGEST, LARGEST).astype(np.int64).reshape(counts.shape)
-    return found
+    whole = np.clip(table * residual.grain, -_LARGEST, _LARGEST)  # without axes, a number and no array
+    return np.asarray(whole, dtype=np.int64).reshape(counts.shape)

@@ -120,9 +120,9 @@ class PairLosses:
                 tables = _applied(tables, place, ((1, 1), (1, 0)))
             for number, part in enumerate(parts):
                 if part.level == level:
-                    place = tuple(int(at in part.axes) for at in self._live)
+                    columns = tuple(int(at in part.axes) for at in self._live)
                     own = float(cost(part.axes, self.sizes, residual=part.residual))  # p, or 1
-                    mean = float((residuals if part.residual else tables)[place])
+                    mean = float((residuals if part.residual else tables)[columns])
                     found[number] = nowhere * own + 2 * (own * float(others.sum()) - mean)
         return found
 
