@@ -387,6 +387,24 @@ def test_a_part_of_draws_that_are_bounded_together_is_bounded_draw_by_draw() -> 
     assert grown.sensitivity.l2_squared == 36 * 10**6
 
 
+def test_nothing_is_spent_on_a_declared_number_of_rows() -> None:
+    """It is public where its owner declares it; else its draw costs next to nothing where a row replaces another."""
+    text = text_of((3, 2), "[0, 1]")
+    everybody = "  everybody:\n    table: people\n    by: []\n    measures: {rows: {count: rows}}\n"
+    declared = plan_of(f"{text}{everybody}invariants:\n  - {{query: everybody, measure: rows, why: It is declared}}\n")
+    assert [take.axes for take in declared.workloads[0].takes if take.step == declared.invariants[0].id] == [()]
+    ways = {take.step: take.axes for take in declared.workloads[0].takes}
+    assert sorted(ways[step.id] for step in declared.steps) == [(0,), (1,)]
+    verify(declared)
+    drawn = plan_of(text)
+    ways = {take.step: take.axes for take in drawn.workloads[0].takes}
+    (total,) = (step for step in drawn.steps if ways[step.id] == ())
+    assert total.common == 0
+    two = [{each.query: float(each.standard_error or 0) for each in plan.outputs} for plan in (declared, drawn)]
+    for name in ("w__c0", "w__c1"):
+        assert two[0][name] < two[1][name] < 1.1 * two[0][name]
+
+
 def test_one_draw_alone_costs_what_its_own_sensitivity_says() -> None:
     plan = planned((3, 2), "[1, 2]")
     for step in plan.steps:
