@@ -34,6 +34,7 @@ from dprelease.privacy.accountants.zcdp import total_rho
 from dprelease.privacy.event import Composed, DiscreteGaussian, Sensitivity, some_of
 from dprelease.privacy.group import of_event
 from dprelease.privacy.theorems import gaussian
+from dprelease.publish.accounting.semantics import semantics
 from tests.planned import plan_of, planned_anew
 from tests.tiers import few
 
@@ -385,6 +386,32 @@ def test_a_part_of_draws_that_are_bounded_together_is_bounded_draw_by_draw() -> 
     assert isinstance(grown, DiscreteGaussian)
     assert grown.common == 9 * 10**6
     assert grown.sensitivity.l2_squared == 36 * 10**6
+
+
+def test_what_is_told_of_one_column_covers_rows_that_differ_in_it_alone() -> None:
+    """Only some draws depend on it, and they may cost more than their part of what all draws cost together."""
+    text = text_of((2, 2, 2), "[1, 2]")
+    for at in range(3):  # a condition is true or false of every row, so that all rows count whatever a column holds
+        kept = f"c{at}: {{sql: 'a{at} > 0', type: boolean, keys: [false, true], null: false}}"
+        given = f"a{at}: {{type: integer, range: [0, 9]}}\n      {kept}"
+        text = text.replace(f"c{at}: {{type: integer, keys: {{from: 1, to: 2}}}}", given)
+    plan = plan_of(text)
+    assert all(step.common is not None for step in plan.steps)
+    moves, cells = answers(plan), list(product(range(2), repeat=3))
+    told = {each.attribute[1]: each for each in semantics(plan) if each.attribute is not None}
+    for at in range(3):
+        same = [
+            (a, b) for a, b in product(range(len(cells)), repeat=2) if without(cells[a], at) == without(cells[b], at)
+        ]
+        mu_squared = Fraction(max(float(((moves[a] - moves[b]) ** 2).sum()) for a, b in same))
+        meaning = told[f"a{at}"]
+        assert meaning.loss is not None
+        assert meaning.draws < len(plan.steps)
+        assert gaussian.epsilon(mu_squared, meaning.loss.delta) <= meaning.loss.epsilon
+
+
+def without(cell: tuple[int, ...], at: int) -> tuple[int, ...]:
+    return (*cell[:at], *cell[at + 1 :])
 
 
 def test_nothing_is_spent_on_a_declared_number_of_rows() -> None:
