@@ -251,6 +251,15 @@ def test_no_workload_has_more_noise_than_without(monkeypatch: pytest.MonkeyPatch
         assert mean_now <= mean_before * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("accounting", ["basic", "advanced"])
+def test_accountants_of_boxes_have_the_plans_that_they_had(accounting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_of((3, 2), "[1, 2]", accounting=accounting)
+    now = planned_anew(text)
+    assert all(step.common is None for step in now.steps)
+    monkeypatch.setattr(workload_pairs, "_MOST_COLUMNS", -1)
+    assert planned_anew(text).canonical() == now.canonical()
+
+
 def some(scales: Sequence[int], commons: Sequence[Fraction | None]) -> tuple[DiscreteGaussian, ...]:
     reach = Sensitivity(l0=4, l1=Fraction(4000), l2_squared=Fraction(4 * 10**6), linf=Fraction(1000))
     pairs = zip(scales, commons, strict=True)

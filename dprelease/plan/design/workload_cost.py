@@ -86,7 +86,7 @@ class Problem:
         table_costs: Squared sensitivities of tables, shape (levels, tables).
         sure: Which residuals exact tables say, shape (levels, residuals): a table of attributes A at a level says
             every residual within A there and above.
-        replace_one: The neighbouring relation.
+        together: Whether the draws are charged for one pair of rows, where one takes the place of another.
     """
 
     workload: Workload
@@ -98,7 +98,7 @@ class Problem:
     residual_costs: Reals
     table_costs: Reals
     sure: Sure
-    replace_one: bool
+    together: bool
 
     @classmethod
     def of(
@@ -109,6 +109,7 @@ class Problem:
         replace_one: bool,
         weights: Sequence[float] | Reals | None,
         known: Sequence[Table] = (),
+        together: bool = True,
     ) -> Problem:
         """Checks the arguments of :func:`dprelease.plan.design.workload_strategy.strategies`."""
         workload = Workload(tuple(sizes), tuple(sets))
@@ -138,7 +139,7 @@ class Problem:
             costs(found.residuals, True),
             costs(workload.sets, False),
             sure,
-            replace_one,
+            replace_one and together,
         )
 
     @property

@@ -162,7 +162,7 @@ def square_of_pair(part: Part, sizes: Axes, pair: Worst) -> Fraction:
 def pairs_of(problem: Problem) -> PairLosses | None:
     """The pairs of a workload under ``replace_one``; None where every draw is charged its own worst case."""
     found = PairLosses(problem.workload.sizes, problem.tree)
-    return found if problem.replace_one and found.is_few else None
+    return found if problem.together and found.is_few else None
 
 
 def cost_together(problem: Problem, parts: Sequence[Part]) -> tuple[float, Worst] | None:

@@ -88,6 +88,7 @@ def strategies(
     table_shares: Mapping[Axes, Sequence[Fraction | None]] | None = None,
     known: Sequence[Table] = (),
     blind: Sequence[Strategy] = (),
+    together: bool = True,
 ) -> tuple[Strategy, ...]:
     """The candidates, best first.
 
@@ -104,6 +105,7 @@ def strategies(
         known: Exact tables, each with its level.
         blind: Strategies that know nothing of them. What is left of each (:func:`telling`) is tried as well: no
             variance grows by that, so that nothing that is found is worse.
+        together: Whether replace-one is charged for one pair of rows in all draws; else each for its own.
 
     Returns:
         With an author's shares the one strategy that measures tables with exactly these; there, a table can be
@@ -112,7 +114,7 @@ def strategies(
     Raises:
         ValueError: If an argument is not as said.
     """
-    problem = Problem.of(sizes, tree, sets, replace_one, weights, known)
+    problem = Problem.of(sizes, tree, sets, replace_one, weights, known, together)
     if level_shares is not None or table_shares is not None:
         return (_strategy(problem, "given shares", given_shares(problem, level_shares, table_shares)),)
     found = _candidates(problem)

@@ -34,6 +34,7 @@ from dprelease.plan.lower.joint_tables import drawn_together
 from dprelease.plan.lower.lowered_workload import LoweredWorkload, at_rho_one, bounded_together, draws_of
 from dprelease.plan.lower.unscaled import Together, UnscaledStep
 from dprelease.plan.resolve.grouping import canonical_text, goal_of
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.privacy.unit import Neighboring
@@ -93,8 +94,10 @@ def lowered_workload(
     sizes = tuple(table.column(column).cells for column in attributes)
     most_rows = _rows(Grouping(table=query.table, by=()), catalog)
     at_epsilon = None if epsilon is None else epsilon / most_rows
+    asked = ACCOUNTANTS.get(spec.privacy.accounting)
+    together = asked is None or asked.reads_together
     aim = partial(
-        aimed if at_epsilon is None else partial(pure_strategies, epsilon=at_epsilon),
+        partial(aimed, together=together) if at_epsilon is None else partial(pure_strategies, epsilon=at_epsilon),
         sizes,
         tree,
         sets,
@@ -150,10 +153,9 @@ def lowered_workload(
     plain = found[0]
     helped = spared(plain, zeros, Design(sizes, tree, sets, taken, zeros), query.marginals.minimize)
     found = (helped.strategy, *found[1:])
-    together = bounded_together(found[0], sizes, tree) if pure is None else (None,) * len(found[0].parts)
+    bounds = bounded_together(found[0], sizes, tree) if pure is None else (None,) * len(found[0].parts)
     drafts = tuple(
-        _draft(workload, part, rows, catalog, relation, each)
-        for part, each in zip(found[0].parts, together, strict=True)
+        _draft(workload, part, rows, catalog, relation, each) for part, each in zip(found[0].parts, bounds, strict=True)
     )
     if found[0].undetermined:
         raise _undetermined(workload, found[0].undetermined[0])

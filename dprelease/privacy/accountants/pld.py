@@ -83,6 +83,7 @@ class Pld(Accountant):
     """
 
     name = "pld"
+    reads_together = True
     words = Words(
         how="composes the whole law of the loss, rounded up; tight where every draw's worst case is known",
         framework="approximate differential privacy, by the law of the privacy loss",
