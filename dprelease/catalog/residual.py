@@ -89,7 +89,7 @@ class Residual(Value):
 
     @property
     def most_rows(self) -> int:
-        """The largest count of one cell with which every number fits: larger ones are clamped to it before the draw.
+        """The largest count of one cell with which every number fits; of larger ones contrasts are clamped.
 
         No contrast of a table with counts in [-M, M] is larger than grain M prod 2 (n_i - 1), and nothing that is
         made on the way: an axis turns [-K, K] into [-2 (n - 1) K, 2 (n - 1) K] by way of n K <= 2 (n - 1) K.

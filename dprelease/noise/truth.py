@@ -34,10 +34,13 @@ def true_residual(exact: Exact, residual: Residual) -> Integers:
 
     Made by itself, not by what draws it: n_i x less the sums along each contrasted axis (``catalog.residual``).
     """
-    table = open_exact(exact).clip(-residual.most_rows, residual.most_rows).reshape(residual.shape)
+    counts = open_exact(exact)
+    wide = counts.size and max(int(counts.max()), -int(counts.min())) > residual.most_rows
+    table = (counts.astype(object) if wide else counts).reshape(residual.shape)
     for axis in residual.axes:
         table = residual.shape[axis] * table - table.sum(axis=axis, keepdims=True)
-    return np.asarray(table * residual.grain, dtype=np.int64).reshape(prod(residual.shape))
+    clamped = np.clip(table * residual.grain, -(2**61), 2**61)
+    return np.asarray(clamped, dtype=np.int64).reshape(prod(residual.shape))
 
 
 def true_factor(exact: Exact, factor: Factor) -> Integers:

@@ -8,6 +8,7 @@ meaning never changes, and what an accountant does not know it refuses.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -35,6 +36,7 @@ __all__ = [
     "Repeated",
     "Sensitivity",
     "TotalResidual",
+    "some_of",
 ]
 
 
@@ -77,6 +79,24 @@ class Sensitivity(Value):
         return cls.of_shifts((change,))
 
 
+def some_of(events: Sequence[Event], at: Iterable[int]) -> tuple[Event, ...]:
+    """Some of the draws of a release, by their places, as they may be composed without the others.
+
+    What bounds several draws together (``DiscreteGaussian.common``) says nothing of a part of them: where one of them
+    is left out, each of the others is bounded by its own sensitivity.
+    """
+    places = tuple(at)
+    left = set(range(len(events))) - set(places)
+    apart = any(_by_itself(events[number]) is not events[number] for number in left)
+    return tuple(_by_itself(events[number]) if apart else events[number] for number in places)
+
+
+def _by_itself(event: Event) -> Event:
+    if not isinstance(event, DiscreteGaussian) or event.common is None:
+        return event
+    return DiscreteGaussian(scale=event.scale, sensitivity=event.sensitivity)
+
+
 def _covers(large: tuple[int, ...], small: tuple[int, ...]) -> bool:
     return len(small) <= len(large) and all(a >= b for a, b in zip(large, small, strict=False))
 
@@ -93,16 +113,33 @@ class DiscreteLaplace(Value):
     sensitivity: Sensitivity
 
 
-class DiscreteGaussian(Value):
+class DiscreteGaussian(GrownValue):
     """Independent discrete Gaussian noise on every cell: P(k) proportional to exp(-k^2 / (2 scale^2)).
 
     With an integer-valued query of L2 sensitivity s it satisfies (s^2 / (2 scale^2))-zCDP (Canonne, Kamath and
     Steinke 2020, Theorem 14). It is *not* the continuous Gaussian: the analytic Gaussian formula under-counts.
+
+    Several draws may be about one change of the data that cannot be the worst one for all of them. Each then has a
+    ``common`` square, and what is proved is about all of them together (docs/proofs/replaced-pairs.md): no change that
+    one unit can make has a larger sum of squared change / scale^2 over these draws than the sum of common / scale^2.
+    One of them alone costs what its sensitivity says.
+
+    Attributes:
+        scale: Of the noise, in grid steps.
+        sensitivity: Of this draw alone.
+        common: Its part of what bounds all of these draws together; None: it is bounded by itself.
     """
 
+    LATER: ClassVar[tuple[str, ...]] = ("common",)
     kind: Literal["discrete_gaussian"] = "discrete_gaussian"
     scale: Fraction = Field(gt=0)
     sensitivity: Sensitivity
+    common: Fraction | None = Field(default=None, ge=0)
+
+    @property
+    def squared(self) -> Fraction:
+        """The squared change that counts where the squares of all draws, each over its scale^2, are added up."""
+        return self.sensitivity.l2_squared if self.common is None else self.common
 
 
 class KNorm(Value):

@@ -77,6 +77,8 @@ def of_event(event: Event, k: int) -> Event:
       grow at most k times, as the rows do of a total with residuals (several replaced rows can be rows of one cell, so
       that they are rows like any others) and of noise of one random scale, the squared L2 norm k^2 times, and at most
       k l0 cells change.
+    * Squares that bound several draws together (``DiscreteGaussian.common``): with every draw divided by its scale, all
+      of these draws are one vector, whose L2 norm obeys the triangle inequality too: k^2 times.
     * Shifts: the k changes can overlap or fall on different cells. Where one unit changes one cell by at most c,
       the absolute values of the sum are at most (c a_1, c a_2, ...) where a_j of the k units change cell j and the
       a_j add up to k: so the partitions of k, times c, are a worst-case set. It is given up to k = 12. With more
@@ -103,6 +105,9 @@ def of_event(event: Event, k: int) -> Event:
     """
     if _size(k) == 1:
         return event
+    if isinstance(event, DiscreteGaussian) and event.common is not None:
+        grown = {"sensitivity": _scaled(event.sensitivity, k), "common": k * k * event.common}
+        return event.model_copy(update=grown)
     if isinstance(event, DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian):
         return event.model_copy(update={"sensitivity": _scaled(event.sensitivity, k)})
     if isinstance(event, KNorm):

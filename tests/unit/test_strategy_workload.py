@@ -17,6 +17,7 @@ from dprelease.estimate.workloads.reconcile import node_variances
 from dprelease.plan.design.residuals import Workload, cell_weights, rmse, select
 from dprelease.plan.design.tree_variance import mean_variances
 from dprelease.plan.design.workload_cost import Problem
+from dprelease.plan.design.workload_pairs import PairLosses
 from dprelease.plan.design.workload_strategy import Part, Strategy, cost, evaluate, strategies
 from tests.tiers import few
 
@@ -138,7 +139,7 @@ def test_every_candidate_adds_up_to_one_and_is_what_the_reconciliation_says(
             length = cost(
                 part.axes, sizes, residual=part.residual, replace_one=replace_one, nodes=tree.sizes[part.level]
             )
-            taken.append(WorkloadDraw(part.level, part.axes, part.residual, float(length / part.share) / 2))
+            taken.append(WorkloadDraw(part.level, part.axes, part.residual, one.whole * float(length / part.share) / 2))
         theirs = node_variances(Design(sizes, tree, sets, tuple(taken)))
         means = [[float(np.mean(theirs[level, axes])) for axes in sets] for level in range(tree.levels)]
         assert one.variances == pytest.approx(np.array(means), rel=1e-9)
@@ -200,11 +201,46 @@ def test_residuals_are_never_worse_than_tables_under_add_or_remove(sizes: tuple[
             assert all(least <= one.objective * (1 + 1e-6) for one in found.values())
 
 
-def test_under_replace_one_tables_can_be_better_than_residuals() -> None:
-    """Each draw pays its own worst case; for residuals of attributes of two values that is four times its length."""
-    sets = Workload.ways((2, 2, 3), (1, 2)).sets
-    assert strategies((2, 2, 3), Tree.flat(), sets)[0].name == "residuals"
-    assert strategies((2, 2, 3), Tree.flat(), sets, replace_one=True)[0].name == "tables"
+def test_under_replace_one_residuals_are_best_where_one_pair_of_rows_is_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each with its own worst case they pay four times their length where attributes have two values."""
+    for sizes, ways in (((2, 2, 3), (1, 2)), ((2, 2, 2, 2), (2,)), ((5, 4, 3), (0, 1)), ((6, 6), (1,))):
+        sets = Workload.ways(sizes, ways).sets
+        now = by_name(strategies(sizes, Tree.flat(), sets, replace_one=True))
+        assert min(now.values(), key=lambda one: one.objective).name == "residuals"
+        with monkeypatch.context() as patched:
+            patched.setattr("dprelease.plan.design.workload_pairs._MOST_COLUMNS", -1)
+            apart = by_name(strategies(sizes, Tree.flat(), sets, replace_one=True))
+        assert all(one.whole == 1 for one in apart.values())
+        assert now["residuals"].objective < 0.98 * min(one.objective for one in apart.values())
+
+
+def test_precisions_of_residuals_are_within_two_thousandths_of_the_best_for_every_pair_of_rows() -> None:
+    """Duality: for any average of the pairs the closed form is below what any precisions have. Levels: of tables."""
+    sizes = (4, 3, 2)
+    sets = Workload.ways(sizes, (1, 2)).sets
+    found = by_name(strategies(sizes, Tree.flat(), sets, replace_one=True))["residuals"]
+    pairs, parts = PairLosses(sizes, Tree.flat()), found.parts
+    own = [cost(part.axes, sizes, residual=True, replace_one=True) for part in parts]
+    weights = np.array([float(part.share / reach) for part, reach in zip(parts, own, strict=True)])
+    losses = pairs.losses(parts, weights.tolist())
+    incidence = Workload(sizes, sets).incidence
+    places = [incidence.residuals.index(part.axes) for part in parts]
+    fall = (incidence.p * incidence.over_tables(incidence.spread))[places]
+
+    def least(average: Reals) -> float:  # sum of c_b / (2 w_b) with sum of w_b times the average square at most 1
+        return float(np.sqrt(fall * pairs.mean_squares(average / average.sum(), parts)).sum() ** 2 / 2)
+
+    average = (losses / losses.max()) ** 64
+    for _ in range(500):
+        average = average / average.sum()
+        squares = pairs.mean_squares(average, parts)
+        best = np.sqrt(fall / squares)
+        sums = pairs.losses(parts, (best / float(best @ squares)).tolist())
+        average = average * (sums / sums.max()) ** 2
+    assert least(average) <= found.objective * (1 + 1e-9)
+    assert found.objective <= least(average) * 1.004
 
 
 def test_an_authors_shares_are_taken_exactly() -> None:

@@ -20,14 +20,15 @@ if TYPE_CHECKING:  # a sibling: what is declared does not import what hides it, 
 __all__ = ["draw_residual"]
 
 Integers = npt.NDArray[np.int64]
+_LARGEST = 2**61  # so large an exact contrast may be: the noise has the rest of 64 bits
 
 
 def draw_residual(exact: Exact, residual: Residual, scale: Fraction, sampler: Sampler = "native") -> Integers:
     """The noisy residual of a table of counts: grain (identity (x) (x)_axes (n_i I - 1 1^T)) x plus noise.
 
-    Counts are clamped to ``residual.most_rows`` first, so that every exact number is at most 2^61 in size. Clamping
-    does not raise what one unit can change: clamped, a cell changes by a whole number between 0 and what it changed
-    by before, so that a unit's change is one that a unit with fewer rows makes, and sensitivities cover all of those.
+    Every exact number is clamped to 2^61 in size, which only counts above ``residual.most_rows`` can exceed. Clamping
+    what is answered moves no number further than it moved before. Clamping the counts would do as well for one draw,
+    but not for several that are bounded together: each would clamp others (docs/proofs/replaced-pairs.md).
 
     Args:
         exact: The counts, row-major, shape ``(prod(residual.shape),)``.
@@ -45,10 +46,13 @@ def draw_residual(exact: Exact, residual: Residual, scale: Fraction, sampler: Sa
     counts = open_exact(exact)
     if counts.shape != (prod(residual.shape),):
         raise BrokenPromiseError("a residual is drawn from a table of another shape than planned")
-    numbers = np.clip(counts, -residual.most_rows, residual.most_rows)
-    for axis in residual.axes:
-        _contrast(numbers, residual.shape, axis)
-    numbers *= residual.grain
+    if counts.size and max(int(counts.max()), -int(counts.min())) > residual.most_rows:
+        numbers = _in_whole_numbers(counts, residual)
+    else:
+        numbers = counts.copy()
+        for axis in residual.axes:
+            _contrast(numbers, residual.shape, axis)
+        numbers *= residual.grain
     for start in range(0, len(numbers), BLOCK):
         part = numbers[start : start + BLOCK]
         part[...] = add_noise("gaussian", part, scale, sampler)
@@ -62,3 +66,12 @@ def _contrast(numbers: Integers, shape: tuple[int, ...], axis: int) -> None:
     sums = table.sum(axis=1, keepdims=True)
     table *= keys
     table -= sums
+
+
+def _in_whole_numbers(counts: Integers, residual: Residual) -> Integers:
+    """The contrasts of counts that 64 bits may have no room for, in integers of any size; then clamped."""
+    table = counts.astype(object).reshape(residual.shape)
+    for axis in residual.axes:
+        table = residual.shape[axis] * table - table.sum(axis=axis, keepdims=True)
+    whole = np.clip(table * residual.grain, -_LARGEST, _LARGEST)  # without axes, a number and no array
+    return np.asarray(whole, dtype=np.int64).reshape(counts.shape)

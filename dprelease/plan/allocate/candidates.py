@@ -70,7 +70,7 @@ class Candidate:
             # each choice is spread / scale in range, and such a choice costs the square of that over 8
             return dyadic_up(sqrt_up(draft.sensitivity.l2_squared / (8 * budget)))
         if self._adds_gaussian(draft):
-            return dyadic_up(sqrt_up(draft.sensitivity.l2_squared / (2 * budget)))
+            return dyadic_up(sqrt_up(draft.squared / (2 * budget)))
         if draft.ball == "sphere":
             return dyadic_up(sqrt_up(_length_squared(draft) / (2 * budget)))
         reach = draft.gauge if draft.gauge is not None else draft.sensitivity.l1
@@ -89,7 +89,7 @@ class Candidate:
         if draft.choosing is not None and self.unit == "rho":
             return math.sqrt(draft.sensitivity.l2_squared / 8 / budget)
         if self._adds_gaussian(draft):
-            return math.sqrt(draft.sensitivity.l2_squared / 2 / budget)
+            return math.sqrt(draft.squared / 2 / budget)
         if draft.ball == "sphere":
             return math.sqrt(_length_squared(draft) / 2 / budget)
         reach = float(draft.gauge if draft.gauge is not None else draft.sensitivity.l1)
@@ -101,7 +101,7 @@ class Candidate:
             return self._rough_scale(draft, 1.0)
         if draft.gauge is None:
             if self.noise == "gaussian":
-                return math.sqrt(draft.sensitivity.l2_squared / 2)
+                return math.sqrt(draft.squared / 2)
             return float(draft.sensitivity.l1) * (math.sqrt(2.0) if self.unit == "epsilon" else 1.0)
         if draft.ball == "tables":
             wide = math.sqrt(draft.law(self.mechanism(draft), _WIDE).variance) / _WIDE

@@ -181,7 +181,7 @@ class Domain:
         found: dict[object, tuple[Costs, list[int]]] = {}
         for at in self._steps:
             draft, slope, floor = self.lowered.drafts[at], self.slopes.get(at, none), self.floors.get(at, none)
-            moved = (draft.sensitivity, draft.gauge, draft.choosing, draft.delta, len(draft.parts))
+            moved = (draft.sensitivity, draft.together, draft.gauge, draft.choosing, draft.delta, len(draft.parts))
             alike = found.setdefault((self.mechanism(at), moved, slope, floor), ((draft, slope, floor), []))
             alike[1].append(at)
         return list(found.values())

@@ -156,6 +156,7 @@ def _step(draft: UnscaledStep, mechanism: str, scale: Fraction, share: Fraction)
         pieces=draft.pieces,
         factor=draft.factor,
         tables=draft.tables,
+        common=None if draft.together is None or mechanism != "discrete_gaussian" else draft.together.common,
     )
 
 

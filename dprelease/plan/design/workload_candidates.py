@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from dprelease.estimate.workloads.design import Axes
 from dprelease.plan.design.tree_variance import TreeShape, mean_variances
 from dprelease.plan.design.workload_cost import Part, Problem, beside, firm
+from dprelease.plan.design.workload_pairs import pairs_of
 
 __all__ = ["even_tables", "given_shares", "joint_tables", "multiply", "residuals", "tables", "whole_parts"]
 
@@ -18,19 +20,54 @@ Reals = npt.NDArray[np.float64]
 
 _PARTS = 10**9  # shares are whole multiples of one part in so many
 _TINY = 1e-4  # a draw below this share of its residual, or of the average draw, is not worth making
+# Averages over pairs of rows: how much larger than its share the sum of a pair makes that, and when it is enough.
+_FIRST_POWER, _POWER, _MET = 32, 4, 2e-3
+_PAIR_ROUNDS, _TREE_ROUNDS = 40, 10
+_LEAST_PART = 1e-3  # of its own worst case that a draw is charged in an average
 _WORK = 10_000  # classes of nodes x residuals up to which a search uses the true tree
 
 
 def residuals(problem: Problem) -> list[Part]:
-    """All residuals of the closure: for each its best levels, then the closed form over residuals.
+    """All residuals of the closure; empty where exact tables say all of them.
 
-    Empty where exact tables say all of them. With exact numbers at the upper levels the variances that are left still
-    are homogeneous of degree -1 in the shares below, so that nothing else changes.
+    Under replace-one, where all draws are bounded together, the shares for which that costs least. With w the
+    precisions, h(w) is to be made least where no pair of rows has a larger sum of w times squared change than 1. For
+    any average of the pairs, each draw charged by its average square, the closed form has the least h under a weaker
+    bound; divided by the largest sum of any pair its precisions keep to the right one. The first is below the least h,
+    the second above it. Pairs with larger sums get larger shares of the average until the two meet.
     """
     live = np.flatnonzero((problem.incidence.p > 0) & ~problem.sure[-1])
     if not len(live):
         return []
-    costs, losses, sure = problem.residual_costs[:, live], problem.losses[:, live], problem.sure[:, live]
+    best = shares = _residual_shares(problem, live, problem.residual_costs[:, live])[0]
+    axes = [problem.incidence.residuals[at] for at in live]
+    pairs = pairs_of(problem)
+    if pairs is not None:
+        own = problem.residual_costs[:, live]
+        parts = [Part(level, one, True, Fraction(1)) for level in range(problem.tree.levels) for one in axes]
+        losses = pairs.losses(parts, (shares / own).ravel().tolist())
+        average = (losses / losses.max()) ** _FIRST_POWER
+        least = math.inf
+        for _ in range(_PAIR_ROUNDS if problem.shape.classes == 1 else _TREE_ROUNDS):
+            average = average / average.sum()
+            costs = np.maximum(pairs.mean_squares(average, parts).reshape(own.shape), own * _LEAST_PART)
+            shares, value = _residual_shares(problem, live, costs)
+            losses = pairs.losses(parts, (shares / costs).ravel().tolist())
+            if value * losses.max() < least:
+                least, best = value * float(losses.max()), shares / costs * own
+            if losses.max() <= 1 + _MET:
+                break
+            average = average * (losses / losses.max()) ** _POWER
+    return whole_parts(best / best.sum(), axes, True)
+
+
+def _residual_shares(problem: Problem, live: npt.NDArray[np.intp], costs: Reals) -> tuple[Reals, float]:
+    """For each residual its best levels, then the closed form over residuals: shares, and the objective at rho = 1.
+
+    With exact numbers at the upper levels the variances that are left still are homogeneous of degree -1 in the shares
+    below, so that nothing else changes.
+    """
+    losses, sure = problem.losses[:, live], problem.sure[:, live]
     # Residuals whose losses and costs are in the same proportions over the levels have the same best levels.
     forms = np.round(np.vstack([losses / losses[-1], costs / costs[-1], sure]), 12)
     _, first, which = np.unique(forms, axis=1, return_index=True, return_inverse=True)
@@ -46,7 +83,7 @@ def residuals(problem: Problem) -> list[Part]:
     values = np.sum(least * mean_variances(problem.shape, firm(2 * shares / few, told)), axis=0)
     scales = losses[-1] / least[-1][which] * costs[-1] / few[-1][which]
     each = np.sqrt(values[which] * scales)
-    return whole_parts(shares[:, which] * (each / each.sum()), [problem.incidence.residuals[i] for i in live], True)
+    return shares[:, which] * (each / each.sum()), float(each.sum()) ** 2
 
 
 def tables(problem: Problem) -> list[Part]:

@@ -45,8 +45,8 @@ def cost(axes: Axes, sizes: Sequence[int], *, residual: bool, replace_one: bool 
     ``2 (p - q) = 2 p n / (n - 1)``, n the least n_i, which is above both 2 p (another node) and p (a row that was
     not counted before: attributes without a key). For the total: 2 with several nodes, else 1.
 
-    Each draw is charged its own worst case. The worst case of all draws together can be smaller, since one row cannot
-    attain all of them at once.
+    This is the worst case of one draw. That of all draws together can be smaller, since one row cannot attain all of
+    them at once: :class:`dprelease.plan.design.workload_pairs.PairLosses`.
 
     Args:
         axes: The attributes of the draw.
@@ -86,6 +86,7 @@ class Problem:
         table_costs: Squared sensitivities of tables, shape (levels, tables).
         sure: Which residuals exact tables say, shape (levels, residuals): a table of attributes A at a level says
             every residual within A there and above.
+        together: Whether the draws are charged for one pair of rows, where one takes the place of another.
     """
 
     workload: Workload
@@ -97,6 +98,7 @@ class Problem:
     residual_costs: Reals
     table_costs: Reals
     sure: Sure
+    together: bool
 
     @classmethod
     def of(
@@ -107,6 +109,7 @@ class Problem:
         replace_one: bool,
         weights: Sequence[float] | Reals | None,
         known: Sequence[Table] = (),
+        together: bool = True,
     ) -> Problem:
         """Checks the arguments of :func:`dprelease.plan.design.workload_strategy.strategies`."""
         workload = Workload(tuple(sizes), tuple(sets))
@@ -136,6 +139,7 @@ class Problem:
             costs(found.residuals, True),
             costs(workload.sets, False),
             sure,
+            replace_one and together,
         )
 
     @property

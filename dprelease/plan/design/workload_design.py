@@ -99,7 +99,7 @@ def design_of(workload: Workload, catalog: Catalog, steps: Mapping[str, Measured
             variance = variance_of_take(step.law, take.axes, tables, sizes)
             taken.append(WorkloadDraw(take.level, take.axes, bool(take.axes), variance))
             continue
-        residual = not isinstance(step, Invariant) and step.residual is not None
+        residual = not isinstance(step, Invariant) and step.residual is not None and bool(step.residual.axes)
         taken.append(WorkloadDraw(take.level, take.axes, residual, _noise(step)))
     return Design(
         sizes=sizes,

@@ -32,6 +32,7 @@ def aimed(
     table_shares: Mapping[Axes, Sequence[Fraction | None]] | None = None,
     known: Sequence[Table] = (),
     blind: Sequence[Strategy] = (),
+    together: bool = True,
 ) -> tuple[Strategy, ...]:
     """The strategies of :func:`strategies`, best first, for one of three aims.
 
@@ -52,8 +53,9 @@ def aimed(
         table_shares: The author's.
         known: Exact tables, each with its level.
         blind: The same without them, of which nothing that is found is worse for the first two aims.
+        together: Whether replace-one is charged for one pair of rows in all draws; else each for its own.
     """
-    of = partial(strategies, sizes, tree, sets, replace_one=replace_one, known=known, blind=blind)
+    of = partial(strategies, sizes, tree, sets, replace_one=replace_one, known=known, blind=blind, together=together)
     if minimize == "tables" or level_shares is not None or table_shares is not None:
         return of(level_shares=level_shares, table_shares=table_shares)
     if minimize == "cells":

@@ -22,8 +22,8 @@ an infinite one in it, and so convex and homogeneous in the shares that are left
 
 Searches use the multiplicative rule ``share <- share sqrt(slope)``, which never raises a weighted variance (Yu,
 "Monotonic convergence of a general algorithm for computing optimal designs", Annals of Statistics 2010, Theorem 1),
-and stop at a certified gap. All of this is a proposal in floats: what a plan claims is computed from the scales as
-rounded.
+and stop at a certified gap. Under replace-one the draws are bounded together, by the worst pair of rows. All of this
+is a proposal in floats: what a plan claims is computed from the scales as rounded.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ import numpy.typing as npt
 from dprelease.estimate.workloads.design import Axes, Table, Tree
 from dprelease.plan.design.workload_candidates import even_tables, given_shares, joint_tables, residuals, tables
 from dprelease.plan.design.workload_cost import Part, Problem, cost
+from dprelease.plan.design.workload_pairs import Worst, cost_together
 
 __all__ = ["Part", "Strategy", "cost", "evaluate", "strategies"]
 
@@ -54,12 +55,21 @@ class Strategy:
         variances: The variances of one cell at rho = 1, in counts, mean over the nodes of the level, shape (levels,
             sets); infinite for a table that the draws do not determine. Divide by rho.
         objective: The weighted sum of the variances.
+        together: What all draws cost at their worst pair of a row and what replaces it, over what their own worst cases
+            add up to, and that pair (``workload_pairs``); None: every draw is charged its own worst case. The variances
+            are those of what all of them cost.
     """
 
     name: str
     parts: tuple[Part, ...]
     variances: Reals
     objective: float
+    together: tuple[float, Worst] | None = None
+
+    @property
+    def whole(self) -> float:
+        """By what every variance is less than if the draws' own worst cases added up."""
+        return 1.0 if self.together is None else self.together[0]
 
     @property
     def undetermined(self) -> tuple[tuple[int, int], ...]:
@@ -78,6 +88,7 @@ def strategies(
     table_shares: Mapping[Axes, Sequence[Fraction | None]] | None = None,
     known: Sequence[Table] = (),
     blind: Sequence[Strategy] = (),
+    together: bool = True,
 ) -> tuple[Strategy, ...]:
     """The candidates, best first.
 
@@ -94,6 +105,7 @@ def strategies(
         known: Exact tables, each with its level.
         blind: Strategies that know nothing of them. What is left of each (:func:`telling`) is tried as well: no
             variance grows by that, so that nothing that is found is worse.
+        together: Whether replace-one is charged for one pair of rows in all draws; else each for its own.
 
     Returns:
         With an author's shares the one strategy that measures tables with exactly these; there, a table can be
@@ -102,7 +114,7 @@ def strategies(
     Raises:
         ValueError: If an argument is not as said.
     """
-    problem = Problem.of(sizes, tree, sets, replace_one, weights, known)
+    problem = Problem.of(sizes, tree, sets, replace_one, weights, known, together)
     if level_shares is not None or table_shares is not None:
         return (_strategy(problem, "given shares", given_shares(problem, level_shares, table_shares)),)
     found = _candidates(problem)
@@ -153,6 +165,7 @@ def _candidates(problem: Problem) -> list[tuple[str, list[Part]]]:
 
 
 def _strategy(problem: Problem, name: str, parts: Sequence[Part]) -> Strategy:
-    variances = problem.variances(parts)
+    together = cost_together(problem, parts)
+    variances = problem.variances(parts) * (1.0 if together is None else together[0])
     variances.setflags(write=False)
-    return Strategy(name, tuple(parts), variances, float(np.sum(problem.weights * variances)))
+    return Strategy(name, tuple(parts), variances, float(np.sum(problem.weights * variances)), together)

@@ -58,6 +58,7 @@ def event_of(
     replaced: bool = False,
     choosing: Choosing | None = None,
     delta: Fraction | None = None,
+    common: Fraction | None = None,
 ) -> Event:
     """What a draw costs.
 
@@ -70,6 +71,7 @@ def event_of(
         replaced: Whether the two rows of a total with residuals are one in the place of another.
         choosing: Where it chooses.
         delta: Where it selects keys.
+        common: Of a draw behind discrete Gaussian noise: its part of what bounds it and others together.
     """
     if choosing is not None:
         return Repeated(event=BoundedRange(epsilon=choosing.spread / scale), count=choosing.rounds)
@@ -89,7 +91,10 @@ def event_of(
         if not isinstance(found, TotalResidual):
             raise BrokenPromiseError(f"{mechanism} knows no law of a replaced row")
         return TotalResidual.model_validate({**dict(found), "replaced": True})
-    return MECHANISMS[mechanism].event(scale, sensitivity)
+    found = MECHANISMS[mechanism].event(scale, sensitivity)
+    if common is None or not isinstance(found, DiscreteGaussian):
+        return found
+    return DiscreteGaussian(scale=scale, sensitivity=sensitivity, common=common)
 
 
 def selection_of(

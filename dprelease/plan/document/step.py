@@ -82,11 +82,13 @@ class Step(GrownValue):
             sensitivity and the scale are in steps of their lattice.
         replaced: For a total with residuals: whether its two rows are one row in the place of another, which costs less
             than any two.
+        common: For one of several draws of a workload that are bounded together: the squared change, in steps of its
+            lattice, that counts for it (``DiscreteGaussian.common``); None: it is bounded by its sensitivity.
         tables: For a joint step over tables: all of them, in the order in which a measurement holds their cells; the
             aggregate counts by the columns of the first.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("residual", "pieces", "factor", "replaced", "tables")
+    LATER: ClassVar[tuple[str, ...]] = ("residual", "pieces", "factor", "replaced", "tables", "common")
     id: str
     answers: tuple[Answer, ...]
     aggregate: BoundedAggregate
@@ -104,6 +106,7 @@ class Step(GrownValue):
     factor: Factor | None = None
     replaced: bool = False
     tables: tuple[JointTable, ...] = ()
+    common: Fraction | None = Field(default=None, ge=0)
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -131,7 +134,11 @@ class Step(GrownValue):
 
     @property
     def event(self) -> Event:
-        """What the step costs one unit; of a selection of keys it says nothing about several (``event_under``)."""
+        """What the step costs one unit; of a selection of keys it says nothing about several (``event_under``).
+
+        Where it has a ``common`` square that is its part of what all draws of its workload cost, and no bound of
+        itself: see :attr:`alone`.
+        """
         return event_of(
             self.mechanism,
             self.scale,
@@ -141,7 +148,13 @@ class Step(GrownValue):
             replaced=self.replaced,
             choosing=self.choosing,
             delta=None if self.selecting is None else self.selecting.delta,
+            common=self.common,
         )
+
+    @property
+    def alone(self) -> Event:
+        """What the step would cost one unit if no other one was drawn."""
+        return self.event if self.common is None else self.model_copy(update={"common": None}).event
 
     def event_under(self, neighboring: Neighboring) -> Event:
         """What the step costs, with all that prices a group of units; ``neighboring`` is the plan's relation."""

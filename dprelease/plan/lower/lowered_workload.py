@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dprelease.estimate.workloads.design import Axes, Design, StructuralZeros, Tree, WorkloadDraw
 from dprelease.estimate.workloads.zeros import cell_variances
 from dprelease.noise import Law
 from dprelease.plan.design.workload_joint import JointDraws
+from dprelease.plan.design.workload_pairs import square_of_pair
 from dprelease.plan.design.workload_pure import PureDraws
-from dprelease.plan.design.workload_strategy import Part, Strategy, cost
+from dprelease.plan.design.workload_strategy import Strategy, cost
 from dprelease.plan.document import PlannedQuery
 from dprelease.plan.document.workload import Workload
 from dprelease.plan.lower.invariants import Known
-from dprelease.plan.lower.unscaled import UnscaledStep
+from dprelease.plan.lower.unscaled import Together, UnscaledStep
 from dprelease.spec.fields.workloads import Minimize
 
-__all__ = ["LoweredWorkload", "at_rho_one", "draws_of"]
+__all__ = ["LoweredWorkload", "at_rho_one", "bounded_together", "draws_of"]
+
+_MORE = Fraction(1, 10**9)
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,7 @@ class LoweredWorkload:
 
     def worst(self, strategy: Strategy) -> float:
         """The largest variance of a cell of any table at rho = 1, in counts; at another rho divided by it."""
-        return _worst(
-            self.design(strategy, at_rho_one(strategy.parts, self.sizes, self.tree, self.replace_one, self.rows))
-        )
+        return _worst(self.design(strategy, at_rho_one(strategy, self.sizes, self.tree, self.replace_one, self.rows)))
 
     def worst_at(self, laws: Sequence[Law]) -> tuple[float, Design]:
         """The largest variance of a cell of any table, with draws of these laws, in counts; and the design."""
@@ -125,10 +127,31 @@ def draws_of(strategy: Strategy, variances: Sequence[float]) -> tuple[WorkloadDr
     )
 
 
-def at_rho_one(parts: Sequence[Part], sizes: Axes, tree: Tree, replace_one: bool, rows: int = 1) -> list[float]:
-    """The variance of a number of each draw at rho = 1: its squared sensitivity over twice its share (zCDP)."""
+def at_rho_one(strategy: Strategy, sizes: Axes, tree: Tree, replace_one: bool, rows: int = 1) -> list[float]:
+    """The variance of a number of each draw at rho = 1: its squared sensitivity over twice its share (zCDP).
+
+    Where draws are bounded together, so many times less as these cost together.
+    """
     reaches = [
         cost(each.axes, sizes, residual=each.residual, replace_one=replace_one, nodes=tree.sizes[each.level])
-        for each in parts
+        for each in strategy.parts
     ]
-    return [float(reach * rows**2 / (2 * part.share)) for part, reach in zip(parts, reaches, strict=True)]
+    pairs = zip(strategy.parts, reaches, strict=True)
+    return [strategy.whole * float(reach * rows**2 / (2 * part.share)) for part, reach in pairs]
+
+
+def bounded_together(strategy: Strategy, sizes: Axes, tree: Tree) -> tuple[Together | None, ...]:
+    """For each draw what bounds all of them together, in counts, for a unit of one row; None: each is by itself.
+
+    The squares of the worst pair, exact, and a billionth more: that pair was found in floats, and scales are rounded.
+    """
+    if strategy.together is None:
+        return (None,) * len(strategy.parts)
+    squares = [square_of_pair(part, sizes, strategy.together[1]) * (1 + _MORE) for part in strategy.parts]
+    own = (
+        cost(part.axes, sizes, residual=part.residual, replace_one=True, nodes=tree.sizes[part.level])
+        for part in strategy.parts
+    )
+    costs = zip(strategy.parts, squares, own, strict=True)
+    whole = sum((part.share * square / most for part, square, most in costs), Fraction(0))
+    return tuple(Together(square, whole) for square in squares)

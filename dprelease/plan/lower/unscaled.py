@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dprelease.catalog.aggregate import BoundedAggregate, Grouping, Quantity, cells_of
 from dprelease.catalog.factor import Factor
@@ -26,6 +26,7 @@ __all__ = [
     "FEWEST_OF",
     "Ball",
     "CountBall",
+    "Together",
     "UnscaledStep",
     "additive",
     "ball_of",
@@ -39,6 +40,18 @@ Ball = Literal["count", "linf", "total", "sphere", "tables"]
 CountBall = Literal["count", "total", "sphere"]
 FEWEST_OF: Mapping[str, int] = {"count": 2, "total": FEWEST, "sphere": FEWEST_SCALED}
 """Of how many counts on a joint draw is of such a ball, where that is wanted."""
+
+
+class Together(NamedTuple):
+    """What bounds all draws of a workload together, as one of them has it.
+
+    Attributes:
+        common: The squared change, in steps of its lattice, that counts for this draw.
+        whole: What all draws cost together, over what their own worst cases add up to; the same of every draw.
+    """
+
+    common: Fraction
+    whole: Fraction
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,7 @@ class UnscaledStep:
         worst: For prefixes and ranges: the largest variance of a published number, per variance of one that is drawn.
         reach: For prefixes and ranges: how far one unit can move a published number; None: as those that are drawn.
         tables: Where ``ball`` is ``tables``: all tables that are drawn together.
+        together: For a workload whose draws are bounded together: its part of that.
     """
 
     id: str
@@ -91,6 +105,12 @@ class UnscaledStep:
     worst: float | None = None
     reach: int | None = None
     tables: tuple[JointTable, ...] = ()
+    together: Together | None = None
+
+    @property
+    def squared(self) -> Fraction:
+        """By its budget, as a rho, divided: twice the square of the scale that Gaussian noise of that budget has."""
+        return self.sensitivity.l2_squared * (1 if self.together is None else self.together.whole)
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -108,6 +128,7 @@ class UnscaledStep:
             replaced=self.replaced,
             choosing=self.choosing,
             delta=self.delta,
+            common=None if self.together is None else self.together.common,
         )
 
     def charged(self, mechanism: str, scale: Fraction, neighboring: Neighboring) -> Event:

@@ -31,9 +31,10 @@ from dprelease.plan.document.workload import Take, Workload
 from dprelease.plan.lower.alternatives import Form, WorkloadNoise
 from dprelease.plan.lower.invariants import Known
 from dprelease.plan.lower.joint_tables import drawn_together
-from dprelease.plan.lower.lowered_workload import LoweredWorkload, at_rho_one, draws_of
-from dprelease.plan.lower.unscaled import UnscaledStep
+from dprelease.plan.lower.lowered_workload import LoweredWorkload, at_rho_one, bounded_together, draws_of
+from dprelease.plan.lower.unscaled import Together, UnscaledStep
 from dprelease.plan.resolve.grouping import canonical_text, goal_of
+from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget
 from dprelease.privacy.rounding import sqrt_up
 from dprelease.privacy.unit import Neighboring
@@ -93,8 +94,10 @@ def lowered_workload(
     sizes = tuple(table.column(column).cells for column in attributes)
     most_rows = _rows(Grouping(table=query.table, by=()), catalog)
     at_epsilon = None if epsilon is None else epsilon / most_rows
+    asked = ACCOUNTANTS.get(spec.privacy.accounting)
+    together = asked is None or asked.reads_together
     aim = partial(
-        aimed if at_epsilon is None else partial(pure_strategies, epsilon=at_epsilon),
+        partial(aimed, together=together) if at_epsilon is None else partial(pure_strategies, epsilon=at_epsilon),
         sizes,
         tree,
         sets,
@@ -141,7 +144,7 @@ def lowered_workload(
         else _tables(found[0], sizes, tree, sets, query.marginals.minimize, known, replace_one)
     )
     at_one = (
-        at_rho_one(found[0].parts, sizes, tree, replace_one)
+        at_rho_one(found[0], sizes, tree, replace_one)
         if pure is None or at_epsilon is None
         else pure.noise(np.array([float(part.share) for part in found[0].parts]), at_epsilon).tolist()
     )
@@ -150,7 +153,10 @@ def lowered_workload(
     plain = found[0]
     helped = spared(plain, zeros, Design(sizes, tree, sets, taken, zeros), query.marginals.minimize)
     found = (helped.strategy, *found[1:])
-    drafts = tuple(_draft(workload, part, rows, catalog, relation) for part in found[0].parts)
+    bounds = bounded_together(found[0], sizes, tree) if pure is None else (None,) * len(found[0].parts)
+    drafts = tuple(
+        _draft(workload, part, rows, catalog, relation, each) for part, each in zip(found[0].parts, bounds, strict=True)
+    )
     if found[0].undetermined:
         raise _undetermined(workload, found[0].undetermined[0])
     takes = tuple(
@@ -165,9 +171,7 @@ def lowered_workload(
         queries=tuple(_query(workload, at, rows, catalog) for at in range(len(workload.tables))),
         drafts=drafts,
         strategies=found,
-        weights=tuple(
-            mean / len(drafts) * 2 * float(draft.part or 0) / float(draft.sensitivity.l2_squared) for draft in drafts
-        )
+        weights=tuple(mean / len(drafts) * 2 * float(draft.part or 0) / float(draft.squared) for draft in drafts)
         if pure is None
         else tuple(mean / len(drafts) / each for each in at_one),
         sizes=sizes,
@@ -198,24 +202,41 @@ def _tables(
     return PureDraws.of(problem, [(part.level, part.axes) for part in strategy.parts], replace_one)
 
 
-def _draft(workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring) -> UnscaledStep:
-    """One draw: the counts of a table, or of its residual."""
+def _draft(
+    workload: Workload, part: Part, rows: Grouping, catalog: Catalog, relation: Neighboring, together: Together | None
+) -> UnscaledStep:
+    """One draw: the counts of a table, or of its residual.
+
+    Draws that are bounded together are read as Gaussian noise, all of them or none, which takes scales of many steps:
+    tables are on a fine lattice there, too.
+    """
     by = workload.columns(part.level, part.axes)
     grouping = rows.model_copy(update={"by": by})
     aggregate = BoundedAggregate(**dict(grouping), quantity=Quantity(kind="rows"))
     answers = (Answer(query=workload.name, measure=workload.measure),)
     cells = cells_of(grouping, catalog)
     reach, residual = sensitivity(aggregate, catalog, relation), None
-    if part.residual and part.axes:
+    if (part.residual and part.axes) or together is not None:
         table, offset = catalog.tables[workload.table], len(by) - len(part.axes)
         shape = tuple(table.column(column).cells for column in by)
-        axes = tuple(range(offset, len(by)))
-        residual = Residual(shape=shape, axes=axes, grain=grain_for(shape, axes))
-        reach = residual_sensitivity(residual, _rows(grouping, catalog), relation)
+        axes = tuple(range(offset, len(by))) if part.residual else ()
+        residual, most = Residual(shape=shape, axes=axes, grain=grain_for(shape, axes)), _rows(grouping, catalog)
+        reach = residual_sensitivity(residual, most, relation)
+        if together is not None:  # of one row, in counts
+            together = together._replace(common=together.common * (most * residual.divisor) ** 2)
     keys = [catalog.tables[workload.table].column(name).cells for name in workload.levels]
     pieces = in_pieces(cells, part.level, keys)
     return UnscaledStep(
-        _id(workload, part), aggregate, (), answers, reach, cells, residual=residual, part=part.share, pieces=pieces
+        _id(workload, part),
+        aggregate,
+        (),
+        answers,
+        reach,
+        cells,
+        residual=residual,
+        part=part.share,
+        pieces=pieces,
+        together=together,
     )
 
 

@@ -255,8 +255,9 @@ def _taken(level: int, axes: Axes, step: Measured, sizes: Sequence[int]) -> Work
     if not isinstance(step, Invariant) and step.mechanism == "discrete_laplace":
         return WorkloadDraw(level, axes, False, 1 / (2 * math.sinh(1 / (2 * float(step.scale))) ** 2))
     residual = None if isinstance(step, Invariant) else step.residual
-    divisor = 1 if residual is None else residual.grain * math.prod(sizes[i] for i in axes)
-    return WorkloadDraw(level, axes, residual is not None, (float(step.scale) / divisor) ** 2)
+    contrasted = residual is not None and bool(residual.axes)  # else a table, on a lattice of its own or of counts
+    divisor = 1 if residual is None else residual.grain * math.prod(sizes[i] for i in axes if contrasted)
+    return WorkloadDraw(level, axes, contrasted, (float(step.scale) / divisor) ** 2)
 
 
 def _precisions(

@@ -85,10 +85,12 @@ def _draw_of(event: Event) -> Draw:
         return ()
     kind: Literal["laplace", "gaussian"] = "laplace" if isinstance(event, DiscreteLaplace) else "gaussian"
     known = event.sensitivity
+    common = event.common if isinstance(event, DiscreteGaussian) else None
     shifts = known.shifts or (((math.floor(known.linf),),) if known.l0 == 1 and known.linf else ())
-    if shifts:
+    if shifts and common is None:
         return tuple(tuple(Cell(kind, event.scale, c) for c in shift) for shift in shifts)
-    norms = Norms(known.l0, known.l1, known.l2_squared, known.linf)
+    # of draws that are bounded together what counts is the sum of all of them (``plan.verify.pairs``)
+    norms = Norms(known.l0, known.l1, known.l2_squared if common is None else common, known.linf)
     return ((Cell(kind, event.scale, 1, norms),),) if all(norms) else ()
 
 

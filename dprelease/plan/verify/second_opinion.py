@@ -37,6 +37,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 from dprelease.canonical import Value
 from dprelease.errors import BrokenPromiseError, MissingExtra
@@ -202,7 +203,9 @@ def _parts(atom: Atom, order: float) -> tuple[list[Part], bool]:
     if not isinstance(atom, DiscreteLaplace | DiscreteGaussian):
         return [], False
     kind = "laplace" if isinstance(atom, DiscreteLaplace) else "gaussian"
-    ways = atom.sensitivity.shifts or (_vector(atom.sensitivity),)
+    if isinstance(atom, DiscreteGaussian) and atom.common is not None:  # of all that are bounded together one pair
+        return [(kind, float(atom.scale), c) for c in _vector(atom.sensitivity, atom.common)], False
+    ways = atom.sensitivity.shifts or (_vector(atom.sensitivity, atom.sensitivity.l2_squared),)
     way = max(ways, key=lambda shift: sum(c * c for c in shift))
     return [(kind, float(atom.scale), c) for c in way if c], len(atom.sensitivity.shifts) == 1
 
@@ -225,11 +228,11 @@ def _parity(draw: TotalResidual) -> float:
     return total * residual**draw.dimension
 
 
-def _vector(norms: Sensitivity) -> tuple[int, ...]:
-    """Whole changes, the largest first, that exceed none of the norms."""
+def _vector(norms: Sensitivity, squared: Fraction) -> tuple[int, ...]:
+    """Whole changes, the largest first, that exceed none of the norms; ``squared`` is that of L2."""
     found: list[int] = []
     while len(found) < norms.l0:
-        left = math.isqrt(math.floor(norms.l2_squared - sum(c * c for c in found)))
+        left = math.isqrt(math.floor(squared - sum(c * c for c in found)))
         change = min(math.floor(norms.linf), math.floor(norms.l1 - sum(found)), left)
         if not change:
             break

@@ -30,6 +30,7 @@ from dprelease.plan.verify.form import check_form
 from dprelease.plan.verify.groups import check_groups
 from dprelease.plan.verify.loss import check_losses, cost_within
 from dprelease.plan.verify.mathematics.delta import total_rho
+from dprelease.plan.verify.pairs import check_pairs
 from dprelease.plan.verify.periods import misread, unparted, untied
 from dprelease.plan.verify.reach import _check_sensitivity, broken, check_reach, require  # noqa: F401 - for its own test
 from dprelease.plan.verify.residual import check_residual
@@ -72,6 +73,7 @@ def _derived(plan: ReleasePlan) -> Loss:
     check_zeros(plan)
     check_workloads(plan)
     check_pieces(plan)
+    check_pairs(plan)
     check_invariants(plan)
     check_losses(plan)
     require(plan.certified in plan.loss, "the certified loss is not given")
@@ -268,8 +270,8 @@ def has_room(step: Step) -> bool:
     2^-80.
 
     The contrasts of a residual are larger than the counts that they are made of, by up to grain prod 2 (n_i - 1).
-    Counts are clamped so that contrasts are at most 2^61 (``noise.mechanisms.residual``), and a plan where that happens
-    to a count of less than 2^32 rows is refused. The same is done with the sums of a factor
+    They are clamped to 2^61 (``noise.mechanisms.residual``), and a plan where that happens
+    to a count of less than 2^32 rows is refused. Counts are clamped for the sums of a factor, to the same end
     (``noise.mechanisms.factor``).
 
     Of a residual: 2^32 grain prod 2 (n_i - 1) <= 2^61, and 2^61 + 11 scale <= 2^63 - 1. Of a factor, in the same way,

@@ -121,7 +121,8 @@ def _check_take(workload: Workload, level: int, axes: tuple[int, ...], step: Mea
     require(drawn, f"{step.id} is no draw of a workload")
     if step.residual is not None:
         last = tuple(range(len(grouping.by) - len(axes), len(grouping.by)))
-        require(step.residual.axes == last and bool(axes), f"{step.id} is the residual of other attributes")
+        whole = step.residual.axes == () and step.common is not None  # a table that is drawn on a fine lattice
+        require(whole or (step.residual.axes == last and bool(axes)), f"{step.id} is the residual of other attributes")
 
 
 def _check_together(workload: Workload, level: int, axes: tuple[int, ...], step: Step) -> None:

@@ -157,12 +157,14 @@ class Accountant(ABC):
         most_draws: Up to how many different draws a page asks it where a quicker one has answered; 0: never.
         auto: Whether it drives ``accounting: auto``: ``law`` ones know the exact law of most draws and are asked first,
             ``fast`` ones where that is not so. Empty: it is only asked what a plan costs.
+        reads_together: Whether draws with a common bound cost it what that says; else each is read by itself.
     """
 
     takes: frozenset[str] = EVERY_KIND
     needs_delta: tuple[str, str] = ("", "")
     most_draws: float = math.inf
     auto: Literal["law", "fast", ""] = ""
+    reads_together: bool = False
 
     @property
     @abstractmethod

@@ -42,7 +42,7 @@ from dprelease.privacy.event import (
     TotalResidual,
 )
 from dprelease.privacy.theorems import single
-from dprelease.privacy.theorems.collapse import SMALLEST_SCALE
+from dprelease.privacy.theorems.collapse import SMALLEST_SCALE, EqualDraws
 from dprelease.privacy.theorems.joint.random_scale import has_curve, random_scale_losses, random_scale_near
 from dprelease.privacy.theorems.joint.total_residual import response_pair
 from dprelease.privacy.theorems.lattice import knorm_top
@@ -76,12 +76,14 @@ class Pld(Accountant):
     - discrete Gaussian with one worst-case change vector: its lattice laws, exactly. With several or unknown
       vectors: the proved Gaussian bound of ``curves.collapse``, which needs the norms alone and a scale of 16 steps;
       below, one vector that covers all of them, by its lattice laws. From 4,096 steps on every discrete Gaussian is
-      read by the Gaussian bound, to 1e-8 of itself;
+      read by the Gaussian bound, to 1e-8 of itself. Several with a common bound: by the Gaussian bound, together, or
+      each by itself where the scale of one of them is below 16 steps (``docs/proofs/replaced-pairs.md``);
     - parts in parallel: alone, the largest of their curves. Beside other draws: a part that covers all others,
       randomized response if all are pure, one Gaussian if all are Gaussian; else refused.
     """
 
     name = "pld"
+    reads_together = True
     words = Words(
         how="composes the whole law of the loss, rounded up; tight where every draw's worst case is known",
         framework="approximate differential privacy, by the law of the privacy loss",
@@ -188,7 +190,7 @@ def _composed(counted: Atoms, *, rough: bool = False) -> ComposedLoss:
     """All draws as one loss; of those that move one cell in one known way, straight to their law."""
     parts: Counter[CellLaw] = Counter()
     others: list[tuple[ComposedLoss, int]] = []
-    for atom, n in counted.items():
+    for atom, n in _bounded_together(counted).items():
         if (part := _one_part(atom)) is None:
             others.append((_random_scale(atom, rough) if isinstance(atom, RandomScale) else _dominating(atom), n))
         else:
@@ -196,12 +198,28 @@ def _composed(counted: Atoms, *, rough: bool = False) -> ComposedLoss:
     return ComposedLoss.of([(ComposedLoss(parts), 1), *others]) if others else ComposedLoss(parts)
 
 
+def _bounded_together(counted: Atoms) -> Atoms:
+    """The draws, each by itself where those that are bounded together cannot all be read by the Gaussian bound.
+
+    What bounds them together holds for all of them and for no part of them, and lattice laws know nothing of it.
+    """
+    together = [atom for atom in counted if isinstance(atom, DiscreteGaussian) and atom.common is not None]
+    if all(atom.scale >= SMALLEST_SCALE for atom in together):
+        return counted
+    found: Atoms = Counter()
+    for atom, n in counted.items():
+        alone = isinstance(atom, DiscreteGaussian) and atom.common is not None
+        found[atom.model_copy(update={"common": None}) if alone else atom] += n
+    return found
+
+
 def _one_part(atom: Atom) -> CellLaw | None:
     """The law of a draw on one cell that one known change moves, as ``_dominating`` has it; None for all others."""
     if atom.kind == "discrete_laplace":
         change = _change(atom.sensitivity)
         return CellLaw("staircase", atom.scale, change) if change else None
-    if atom.kind == "discrete_gaussian" and atom.scale.numerator < _WIDE * atom.scale.denominator:
+    narrow = atom.kind == "discrete_gaussian" and atom.scale.numerator < _WIDE * atom.scale.denominator
+    if atom.kind == "discrete_gaussian" and narrow and atom.common is None:
         change = _change(atom.sensitivity)
         return CellLaw("bell", atom.scale, change) if change else None
     return None
@@ -257,7 +275,7 @@ def _random_scale(atom: RandomScale, rough: bool) -> ComposedLoss:
     steps = atom.rows * RandomScale.GRAIN
     scale = atom.scale * min(atom.stretches) * RandomScale.GRAIN
     farthest = ceil(steps * max(Fraction(1), atom.total))
-    bundle = (scale, steps**2 * atom.length_squared, atom.rows * (atom.dimension + 1), farthest, 1)
+    bundle = EqualDraws(scale, steps**2 * atom.length_squared, atom.rows * (atom.dimension + 1), farthest)
     return ComposedLoss(bundles=(bundle,))
 
 
@@ -265,8 +283,10 @@ def _discrete_gaussian(atom: DiscreteGaussian) -> ComposedLoss:
     found = atom.sensitivity
     if not found.l2_squared or not found.l0 or not found.linf:
         return ComposedLoss()
-    if atom.scale >= _WIDE or (atom.scale >= SMALLEST_SCALE and not _is_known(found)):
-        return ComposedLoss(bundles=((atom.scale, found.l2_squared, found.l0, ceil(found.linf), 1),))
+    known = atom.scale < _WIDE and atom.common is None and _is_known(found)
+    if atom.scale >= SMALLEST_SCALE and not known:
+        bundle = EqualDraws(atom.scale, found.l2_squared, found.l0, ceil(found.linf), common=atom.common)
+        return ComposedLoss(bundles=(bundle,))
     return ComposedLoss(Counter({CellLaw("bell", atom.scale, c): n for c, n in Counter(_covering(found)).items() if c}))
 
 
@@ -322,7 +342,7 @@ def _choices(atom: Parallel) -> list[ComposedLoss]:
 
 
 def _sum(event: Event) -> ComposedLoss:
-    return ComposedLoss.of((_dominating(atom), n) for atom, n in atoms(event).items())
+    return ComposedLoss.of((_dominating(atom), n) for atom, n in _bounded_together(atoms(event)).items())
 
 
 def _beside_others(atom: Parallel) -> ComposedLoss:

@@ -176,6 +176,7 @@ class Rdp(Accountant):
     """
 
     name = "rdp"
+    reads_together = True
     words = Words(
         how="adds up the Rényi curve of every draw, and reads the sum as ε at its best order",
         framework="Rényi differential privacy, mapped to (ε, δ)",

@@ -30,7 +30,7 @@ from dprelease.privacy.theorems.lattice import knorm_top
 
 __all__ = ["as_priced", "is_joint", "plain_rho", "rough_rho", "zcdp_rho"]
 
-_NOISE = frozenset((DiscreteGaussian, Gaussian, DiscreteLaplace, Laplace))
+_NOISE = frozenset((Gaussian, DiscreteLaplace, Laplace))
 
 
 _BEFORE: ContextVar[bool] = ContextVar("_BEFORE", default=False)
@@ -92,6 +92,8 @@ def plain_rho(atom: Atom) -> Fraction:
     (2 scale^2), and the cells add up to squared L2 sensitivity / (2 scale^2), the formula of Gaussian noise. Bounded
     range: epsilon^2 / 8. Any other pure draw: epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4 and Lemma 1.7).
     """
+    if isinstance(atom, DiscreteGaussian):
+        return atom.squared / (2 * atom.scale * atom.scale)
     if type(atom) in _NOISE:
         return atom.sensitivity.l2_squared / (2 * atom.scale * atom.scale)  # type: ignore[union-attr]  # these have both
     if isinstance(atom, TotalResidual):

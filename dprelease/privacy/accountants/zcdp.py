@@ -50,6 +50,7 @@ class Zcdp(Accountant):
     """
 
     name = "zcdp"
+    reads_together = True
     words = Words(
         how="adds up the ρ of every draw, and reads the sum as ε once",
         framework="zero-concentrated differential privacy, mapped to (ε, δ)",

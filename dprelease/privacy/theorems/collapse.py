@@ -45,6 +45,8 @@ class EqualDraws(NamedTuple):
         l0: The largest number of cells that change in one draw.
         linf: The largest change of one cell.
         times: How often this is drawn, with fresh noise.
+        common: Its part of what bounds the squared changes, each over its scale^2, of all parts that have one, added
+            up; None: it is bounded by itself.
     """
 
     scale: Fraction
@@ -52,6 +54,12 @@ class EqualDraws(NamedTuple):
     l0: int
     linf: int
     times: int = 1
+    common: Fraction | None = None
+
+    @property
+    def squared(self) -> Fraction:
+        """The squared change that counts where those of all draws, each over its scale^2, are added up."""
+        return self.l2_squared if self.common is None else self.common
 
     @property
     def cells(self) -> int:
@@ -161,11 +169,25 @@ def collapsed(parts: Sequence[EqualDraws | PlainPart], tail_budget: Fraction) ->
     if weight > _NEGLIGIBLE:
         weight = min(weight, _likely_weight(found, tail_budget / 2))
     return Collapsed(
-        mu_squared=_short(sum((part.times * part.l2_squared * cell.tau for part, cell in found), Fraction(0))),
+        mu_squared=_short(_mu_squared(found)),
         shift=_short(sum((part.times * part.l1 * cell.gamma for part, cell in found), Fraction(0))),
         factor=upper(CONTEXT.exp(real(weight))),
         tail=tail_budget,
     )
+
+
+def _mu_squared(found: Sequence[tuple[EqualDraws, Inflation]]) -> Fraction:
+    """The largest sum of squared changes, each times its tau, that one unit can make.
+
+    Of parts with a ``common`` square what is known is about the sum of squared change / scale^2. Each tau is at most
+    the largest tau scale^2 of them, times 1 / scale^2.
+    """
+    alone = sum((part.times * part.l2_squared * cell.tau for part, cell in found if part.common is None), Fraction(0))
+    together = [(part, cell) for part, cell in found if part.common is not None]
+    if not together:
+        return alone
+    most = max(cell.tau * part.scale * part.scale for part, cell in together)
+    return alone + most * sum((part.times * part.squared / part.scale**2 for part, _ in together), Fraction(0))
 
 
 def _short(value: Fraction) -> Fraction:

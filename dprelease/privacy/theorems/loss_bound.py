@@ -25,10 +25,7 @@ from dprelease.privacy.theorems.inversion import (
 )
 from dprelease.privacy.theorems.total_loss import CellLaw, Total, total_of
 
-__all__ = ["Bundle", "ComposedLoss", "rough_epsilon_of"]
-
-Bundle = tuple[Fraction, Fraction, int, int, int]
-"""Discrete Gaussian draws, as ``collapse.EqualDraws``: scale, squared L2, L0 and L-infinity sensitivity, how often."""
+__all__ = ["ComposedLoss", "rough_epsilon_of"]
 
 _TAIL = 9  # decimal digits by which the tail of a Gaussian bound stays below delta
 _LONGEST = 2**19  # frequencies that are worth their time
@@ -48,7 +45,7 @@ class ComposedLoss:
 
     parts: Counter[CellLaw] = field(default_factory=Counter)
     squared: Fraction = Fraction(0)
-    bundles: tuple[Bundle, ...] = ()
+    bundles: tuple[collapse.EqualDraws, ...] = ()
     failures: tuple[tuple[Fraction, int], ...] = ()
 
     @classmethod
@@ -56,13 +53,13 @@ class ComposedLoss:
         """Independent draws, each with how often it occurs."""
         parts: Counter[CellLaw] = Counter()
         squared = Fraction(0)
-        bundles: list[Bundle] = []
+        bundles: list[collapse.EqualDraws] = []
         failures: list[tuple[Fraction, int]] = []
         for loss, n in draws:
             for part, count in loss.parts.items():
                 parts[part] += n * count
             squared += n * loss.squared
-            bundles += [(*bundle[:4], n * bundle[4]) for bundle in loss.bundles]
+            bundles += [bundle._replace(times=n * bundle.times) for bundle in loss.bundles]
             failures += [(delta, n * count) for delta, count in loss.failures]
         return cls(parts, squared, tuple(sorted(bundles)), tuple(sorted(failures)))
 
@@ -180,7 +177,7 @@ class ComposedLoss:
     @cached_property
     def _plain(self) -> _Mixed:
         """The bundles as if they were continuous: for guesses only."""
-        squared = sum((n * square / scale**2 for scale, square, _, _, n in self.bundles), self.squared)
+        squared = sum((each.times * each.squared / each.scale**2 for each in self.bundles), self.squared)
         return _Mixed(total_of(self.parts, squared))
 
     def _provable(self, log_delta: float) -> _Mixed:
@@ -198,7 +195,7 @@ class ComposedLoss:
             return self._plain
         tail = _tail(log_delta)
         try:
-            one = collapse.collapsed([collapse.EqualDraws(*bundle) for bundle in self.bundles], tail)
+            one = collapse.collapsed(self.bundles, tail)
         except ValueError as error:
             raise UnsupportedEvent(
                 f"no Gaussian bound for integer noise at this delta: {error}", hint="accountants that can: zcdp, rdp"

@@ -119,7 +119,7 @@ def _loss(step: Step) -> str:
     """The loss of a draw; of a selection with its delta, of choices for each, and how many there are."""
     if step.mechanism == "optimal_selection" and step.selecting is not None:
         return f"ε = {at_most(step.sensitivity.l1 / step.scale, 4)}, δ = {at_most(step.selecting.delta, 4)}"
-    counted = atoms(step.event)
+    counted = atoms(step.alone)
     (event,) = [each for each in counted if not isinstance(each, Approximate) or step.selecting is None]
     epsilon = pure_epsilon(event)
     loss = (zcdp_rho(event), "ρ") if epsilon is None else (epsilon, "ε")

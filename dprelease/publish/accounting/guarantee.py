@@ -182,7 +182,7 @@ def _of_workload(plan: ReleasePlan, workload: Workload) -> Iterator[dict[str, An
         step = plan.step(take.step)
         tables = "; ".join("*".join(table.by) for table in step.tables)
         name = tables or "*".join(workload.attributes[at] for at in take.axes) or "total"
-        spent = _rho((step.event,))
+        spent = _rho((step.alone,))
         yield {
             "query": f"{workload.name}: {name}",
             "level": workload.levels[take.level] if workload.levels else "all",

@@ -42,7 +42,7 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.plan.document import ReleasePlan
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import Composed, Event
+from dprelease.privacy.event import Composed, Event, some_of
 from dprelease.privacy.group import in_one_cell, of_event
 from dprelease.publish.accounting.guarantee import allocation
 from dprelease.publish.accounting.semantics import Attribute, attributes, reads, semantics, ways_of_an_exchange
@@ -248,7 +248,7 @@ def _loss(plan: ReleasePlan, at: Sequence[int], ways: Ways) -> Loss | None:
     found = []
     for events, steps in ways:
         try:
-            grown = Composed(events=tuple(in_one_cell(of_event(events[number], steps)) for number in at))
+            grown = Composed(events=tuple(in_one_cell(of_event(each, steps)) for each in some_of(events, at)))
         except UnsupportedEvent:
             continue
         for name in _speaking(plan, grown):

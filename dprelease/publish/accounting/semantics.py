@@ -46,7 +46,7 @@ from dprelease.plan.explain.exchanges import exchanged
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.accountants.reveals import total_reveal
 from dprelease.privacy.budget import Loss
-from dprelease.privacy.event import Composed, Event
+from dprelease.privacy.event import Composed, Event, some_of
 from dprelease.privacy.group import in_one_cell, of_event
 from dprelease.privacy.unit import Neighboring
 
@@ -149,7 +149,7 @@ def _exchange(ways: Iterable[tuple[tuple[Event, ...], int]], at: Sequence[int], 
     for events, steps in ways:
         if found and len(at) > _MOST_TWICE:
             break
-        told = _loss(Composed(events=tuple(events[number] for number in at)), steps, certified)
+        told = _loss(Composed(events=some_of(events, at)), steps, certified)
         found += [] if told is None else [told]
     return min(found, key=lambda each: (each.delta, each.epsilon), default=None)
 
