@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError
 from dprelease.ledger.audit.memo import Memo, PlainEntry, is_canonical, plain_entry, totals_of
+from dprelease.ledger.audit.quick import quick_reserved
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
 from dprelease.ledger.model.entry import (
     AccountChange,
@@ -39,7 +40,9 @@ from dprelease.ledger.model.store import row_identity
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.ledger.tables.windowed import Seen, promise
 from dprelease.plan.document import Head
+from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
+from dprelease.privacy.filters import Spent, Terms
 
 __all__ = ["Contents", "EntryRow", "Index", "audit"]
 
@@ -105,6 +108,8 @@ class _Walked:
     endings: dict[int, tuple[int, str]] = field(default_factory=dict)
     steps: dict[int, tuple[str, ...]] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
+    # By account and stretch of time, what was last told of it, and agreed: the next release tells it again.
+    told: dict[tuple[str, str], tuple[Terms, Spent, Loss, Budget]] = field(default_factory=dict)
 
     def say(self, sequence: int, what: str) -> None:
         self.findings.append(f"entry {sequence}: {what}")
@@ -116,7 +121,7 @@ def audit(lines: Iterable[EntryRow], index: Index, contents: Contents) -> list[s
     for at, previous, digest, kind, text in lines:
         if at != last + 1 or previous != chained:
             walked.say(at, f"the chain is broken: it does not follow entry {last}")
-        # The hash of an entry, as `Entry` has it.
+        # The hash of an entry, as `LedgerEntry` has it.
         if digest != sha256(f"[{at},{_quoted(previous)},{_quoted(kind)},{_quoted(text)}]".encode()):
             walked.say(at, "its hash is not the hash of its content: it was altered")
         last, chained = at, digest
@@ -163,6 +168,8 @@ def _walk(walked: _Walked, head: Head, kind: str, text: str) -> None:
 
 
 def _body(walked: _Walked, head: Head, kind: str, text: str) -> Body:
+    if kind == "reserve" and (reserved := quick_reserved(text)) is not None:
+        return reserved
     if not is_canonical(text):
         walked.say(head.sequence, "its text is not canonical")
     return LedgerEntry(head.sequence, "", head.hash, cast(Kind, kind), text).unchecked_facts()
@@ -276,22 +283,26 @@ def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
     events = charge.events if charge.events else walked.contents.events(charge.digest)
     terms, worked = terms_of(stand.account), walked.memo
     price = worked.price(terms, charge.digest or events_digest(events), events, charge.spent)
-    if charge.spent not in (None, price):
+    if charge.spent is not price and charge.spent is not None:
         walked.say(at, f"what is added to account {name} is not what its draws cost")
     if tuple(facts.window for facts in charge.windows) != stand.account.stretches(period):
         walked.say(at, f"account {name} is not charged to what the period {period} touches")
         return
     for facts, totals in totals_of(stand.account, stand.balance, charge, price):
-        losses = (facts.before, facts.after)
-        same = (facts.name, facts.composition) == (name, terms.composition) and all(
-            worked.agrees(terms, spent, loss, facts.cap.delta) for spent, loss in zip(totals, losses, strict=True)
-        )
-        if not same:
+        before, after = (terms, totals[0], facts.before, facts.cap), (terms, totals[1], facts.after, facts.cap)
+        last, walked.told[name, facts.window] = walked.told.get((name, facts.window)), after
+        same = (facts.name, facts.composition) == (name, terms.composition)
+        if not (same and (before == last or worked.agrees(*before)) and worked.agrees(*after)):
+            same = False
+            del walked.told[name, facts.window]
             walked.say(at, f"the losses of account {name} do not add up")
         loss = facts.after if same else worked.loss(terms, totals[1], facts.cap.delta)
         windowed = facts.window and stand.account.window is not None
-        caps = (facts.cap,) if windowed else (facts.cap, stand.account.lifetime)
-        if not all(worked.inside(terms, totals[1], loss, cap) for cap in caps):
+        lifetime = stand.account.lifetime
+        inside = worked.inside(terms, totals[1], loss, facts.cap)
+        if inside and not windowed and facts.cap != lifetime:
+            inside = worked.inside(terms, totals[1], loss, lifetime)
+        if not inside:
             walked.say(at, f"account {name} is charged more than its cap")
 
 

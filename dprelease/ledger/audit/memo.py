@@ -82,17 +82,18 @@ class Memo:
     def __init__(self) -> None:
         self._prices: dict[tuple[Terms, str, bool], Spent] = {}
         self._losses: dict[tuple[Terms, Spent, Fraction], Loss] = {}
+        self._logs: dict[tuple[Terms, Budget], float | None] = {}
 
     def price(self, terms: Terms, digest: str, events: Composed, told: Spent | None) -> Spent:
         """What draws add to an account: as they were charged, where that is today's price or the higher one before it.
 
-        An entry that leaves it to be worked out is older than today's price.
+        An entry that leaves it to be worked out is older than today's price. Where ``told`` is right it comes back.
         """
         now = self._price(terms, digest, events, before=False)
-        if told == now:
-            return now
+        if told is not None and told == now:
+            return told
         before = self._price(terms, digest, events, before=True)
-        return before if told in (None, before) else now
+        return before if told is None else told if told == before else now
 
     def _price(self, terms: Terms, digest: str, events: Composed, *, before: bool) -> Spent:
         key = (terms, digest, before)
@@ -107,16 +108,28 @@ class Memo:
             self._losses[key] = read_total(terms, spent, delta)
         return self._losses[key]
 
-    def agrees(self, terms: Terms, spent: Spent, told: Loss, delta: Fraction) -> bool:
-        """Whether a loss that was told is that of a total: by floats where they are sure, else in sixty digits."""
-        if told.delta != delta:
+    def agrees(self, terms: Terms, spent: Spent, told: Loss, cap: Budget) -> bool:
+        """Whether a loss that was told is that of a total at a cap's delta.
+
+        By floats where they are sure, else in sixty digits.
+        """
+        if told.delta is not cap.delta and told.delta != cap.delta:
             return False
-        if terms.composition == "zcdp" and not spent.reveals and delta > terms.selecting:
-            rough = _rough_epsilon(float(spent.loss), log_of(delta - terms.selecting))
+        left = self._left(terms, cap)
+        if left is not None and not spent.reveals:
+            rough = _rough_epsilon(float(spent.loss), left)
             if abs(rough - float(told.epsilon)) <= _SURE * rough:
                 return True
-        epsilon = self.loss(terms, spent, delta).epsilon
+        epsilon = self.loss(terms, spent, cap.delta).epsilon
         return abs(told.epsilon - epsilon) <= SLACK * epsilon
+
+    def _left(self, terms: Terms, cap: Budget) -> float | None:
+        """The logarithm of what a cap's delta leaves for noise; None: nothing, or the account adds up otherwise."""
+        key = (terms, cap)
+        if key not in self._logs:
+            takes = terms.composition == "zcdp" and cap.delta > terms.selecting
+            self._logs[key] = log_of(cap.delta - terms.selecting) if takes else None
+        return self._logs[key]
 
     def inside(self, terms: Terms, spent: Spent, told: Loss, cap: Budget) -> bool:
         """Whether a total is inside a cap.
@@ -172,7 +185,7 @@ class PlainEntry(NamedTuple):
 
 def plain_entry(kind: str, text: str) -> PlainEntry | None:
     """An entry of one of the three kinds; None where it is another one, or its text is not the plain one."""
-    read = {"measure": _measured, "source": _sourced, "close": _closed}.get(kind)
+    read = _READERS.get(kind)
     try:
         entry, again = read(from_json(text)) if read else (None, "")
     except (ValueError, TypeError, AttributeError):
@@ -207,3 +220,6 @@ def _sourced(fields: Any) -> tuple[PlainEntry, str]:
         f'"version":"{version}"}},"key":"{key}","period":"{period}","plan":"{plan}","release":"{release}",'
         f'"reservation":{reservation:d},"tables":{{{hashes}}}}}'
     )
+
+
+_READERS = {"measure": _measured, "source": _sourced, "close": _closed}
