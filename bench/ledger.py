@@ -37,7 +37,7 @@ from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from tests.ledgers import SQLiteLedger
 
 CELLS = 4
-LIMITS = {"status": 2000.0, "check": 2000.0, "reserve": 20.0}  # milliseconds
+LIMITS = {"status": 1000.0, "check": 4000.0, "reserve": 20.0}  # milliseconds
 PEOPLE = Account(
     name="people",
     unit="person",

@@ -40,9 +40,7 @@ from dprelease.ledger.model.store import row_identity
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.ledger.tables.windowed import Seen, promise
 from dprelease.plan.document import Head
-from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
-from dprelease.privacy.filters import Spent, Terms
 
 __all__ = ["Contents", "EntryRow", "Index", "audit"]
 
@@ -108,8 +106,6 @@ class _Walked:
     endings: dict[int, tuple[int, str]] = field(default_factory=dict)
     steps: dict[int, tuple[str, ...]] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
-    # By account and stretch of time, what was last told of it, and agreed: the next release tells it again.
-    told: dict[tuple[str, str], tuple[Terms, Spent, Loss, Budget]] = field(default_factory=dict)
 
     def say(self, sequence: int, what: str) -> None:
         self.findings.append(f"entry {sequence}: {what}")
@@ -290,19 +286,14 @@ def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
         return
     for facts, totals in totals_of(stand.account, stand.balance, charge, price):
         before, after = (terms, totals[0], facts.before, facts.cap), (terms, totals[1], facts.after, facts.cap)
-        last, walked.told[name, facts.window] = walked.told.get((name, facts.window)), after
         same = (facts.name, facts.composition) == (name, terms.composition)
-        if not (same and (before == last or worked.agrees(*before)) and worked.agrees(*after)):
-            same = False
-            del walked.told[name, facts.window]
+        same = same and worked.agreed((name, facts.window), before, after)
+        if not same:
             walked.say(at, f"the losses of account {name} do not add up")
         loss = facts.after if same else worked.loss(terms, totals[1], facts.cap.delta)
         windowed = facts.window and stand.account.window is not None
-        lifetime = stand.account.lifetime
-        inside = worked.inside(terms, totals[1], loss, facts.cap)
-        if inside and not windowed and facts.cap != lifetime:
-            inside = worked.inside(terms, totals[1], loss, lifetime)
-        if not inside:
+        caps = {facts.cap} if windowed else {facts.cap, stand.account.lifetime}
+        if not all(worked.inside(terms, totals[1], loss, cap) for cap in caps):
             walked.say(at, f"account {name} is charged more than its cap")
 
 

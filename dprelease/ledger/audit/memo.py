@@ -76,12 +76,16 @@ def _largest(account: Account, sums: Mapping[str, Spent], touched: Iterable[str]
     return Spent(loss=loss, reveals=reveals)
 
 
+Told = tuple[Terms, Spent, Loss, Budget]
+
+
 class Memo:
     """Remembers by content, so that nothing here can be out of date."""
 
     def __init__(self) -> None:
         self._prices: dict[tuple[Terms, str, bool], Spent] = {}
         self._losses: dict[tuple[Terms, Spent, Fraction], Loss] = {}
+        self._told: dict[tuple[str, str], Told] = {}
         self._logs: dict[tuple[Terms, Budget], float | None] = {}
 
     def price(self, terms: Terms, digest: str, events: Composed, told: Spent | None) -> Spent:
@@ -107,6 +111,20 @@ class Memo:
         if key not in self._losses:
             self._losses[key] = read_total(terms, spent, delta)
         return self._losses[key]
+
+    def agreed(self, key: tuple[str, str], before: Told, after: Told) -> bool:
+        """Whether what was told of an account before and behind a charge agrees.
+
+        Args:
+            key: The account and a stretch of time: what was told of it last, and agreed, is told again by the next.
+            before: Terms, total, told loss and cap.
+            after: The same behind the charge.
+        """
+        last = self._told.pop(key, None)
+        if not ((before == last or self.agrees(*before)) and self.agrees(*after)):
+            return False
+        self._told[key] = after
+        return True
 
     def agrees(self, terms: Terms, spent: Spent, told: Loss, cap: Budget) -> bool:
         """Whether a loss that was told is that of a total at a cap's delta.
