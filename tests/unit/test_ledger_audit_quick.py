@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dprelease.canonical import dumps, sha256
+from dprelease.errors import UnsupportedEvent
 from dprelease.ledger.audit import audit as audit_module
 from dprelease.ledger.audit import memo
 from dprelease.ledger.audit.audit import EntryRow, Index, audit
@@ -20,7 +22,9 @@ from dprelease.ledger.model.entry import Closed, LedgerEntry, Reserved, Sourced,
 from dprelease.ledger.model.history import events_digest
 from dprelease.ledger.tables.plans import Planned, Plans
 from dprelease.plan.document import ReleasePlan
+from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Composed
+from dprelease.privacy.filters import Spent, Terms, read_total
 from dprelease.privacy.theorems.concentrated import rough_rho_to_epsilon
 from tests.ledgers import CELLS, SQLiteLedger, charges, fill, plan
 
@@ -209,6 +213,22 @@ def test_newtons_order_gives_the_epsilon_of_the_halvings() -> None:
         for delta in (1e-300, 1e-30, 1e-9, 1e-3, 0.3, 0.9, 0.999999):
             slow = rough_rho_to_epsilon(rho, math.log(delta))
             assert memo._rough_epsilon(rho, math.log(delta)) == pytest.approx(slow, rel=1e-11, abs=1e-13)
+
+
+def test_only_what_agreed_is_believed_when_the_next_release_tells_it_again() -> None:
+    terms, cap = Terms(composition="zcdp"), Budget(epsilon=Fraction(9), delta=Fraction(1, 10**9))
+    none, one, two = (Spent(loss=Fraction(n, 100)) for n in range(3))
+    shown = Spent(loss=Fraction(1, 100), reveals=Fraction(1, 10))
+    before, behind, last = ((terms, spent, read_total(terms, spent, cap.delta), cap) for spent in (none, one, two))
+    wrong = (terms, one, Loss(epsilon=Fraction(1, 100), delta=cap.delta), cap)
+    worked = memo.Memo()
+    assert worked.agreed(("people", ""), before, behind)
+    assert worked.agreed(("people", ""), behind, last)
+    assert not worked.agreed(("people", ""), before, wrong)
+    assert not worked.agreed(("people", ""), wrong, last)
+    for told in ((before, (terms, shown, wrong[2], cap)), ((terms, shown, wrong[2], cap), last)):
+        with pytest.raises(UnsupportedEvent):  # more is revealed than the account keeps for that
+            worked.agreed(("people", ""), *told)
 
 
 def test_a_plan_of_a_series_is_read_by_its_own_name() -> None:
