@@ -37,7 +37,7 @@ from dprelease.privacy.unit import Neighboring, PrivacyUnit
 from tests.ledgers import SQLiteLedger
 
 CELLS = 4
-LIMITS = {"status": 2000.0, "check": 2000.0, "reserve": 20.0}  # milliseconds
+LIMITS = {"status": 1000.0, "check": 4000.0, "reserve": 20.0}  # milliseconds
 PEOPLE = Account(
     name="people",
     unit="person",
@@ -119,7 +119,7 @@ def add(write: Write, like: ReleasePlan, asked: Charge, name: str, *, sourced: b
         by=by,
     )
     write.keep(text.encode())
-    write.keep(asked.events.canonical().encode())
+    write.keep_value(asked.events)
     entry = write.rebalance(body, {each.facts.name: each for each in charged}, charged_balance)
     write.index_reservation(entry, name, "0", mark, None)
     facts = {"release": name, "period": "0", "plan": mark}

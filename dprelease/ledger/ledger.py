@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from dprelease.canonical import sha256
 from dprelease.errors import BrokenPromiseError, Corrupt
 from dprelease.failpoints import POINTS, hit
 from dprelease.ledger.model.admission import out_of_budget, require_heads, require_plan
@@ -85,7 +86,8 @@ class Ledger(Reader):
             BrokenPromiseError: The charges are not what the plan costs.
         """
         release, period, by = plan.release.name, plan.release.period, this_process(command)
-        mark = plan.fingerprint()
+        text = plan.canonical()  # once, and before anybody has to wait: a plan of many steps is long
+        mark = sha256(text.encode())
         hit("reserve.begun")
         with self._writing(make=True, by=by, point="reserve") as write:
             existing = view.find(write.rows, release, period)
@@ -100,7 +102,7 @@ class Ledger(Reader):
                 "reason": _revised(plan) or restates,
                 "approvals": tuple(approvals),
             }
-            state, exceeded = record_reservation(write, plan, charges, facts, self._now, by)
+            state, exceeded = record_reservation(write, plan, text, charges, facts, self._now, by)
         if exceeded:  # said only now: nobody waits for words
             raise out_of_budget(plan, state, charges, exceeded)
         kept = self.find(release, period)

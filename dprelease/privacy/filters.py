@@ -114,7 +114,9 @@ class Spent(Value):
 
     def plus(self, other: Spent) -> Spent:
         """Both together."""
-        return Spent(loss=_short(self.loss + other.loss), reveals=_short(self.reveals + other.reveals))
+        reveals = _short(self.reveals + other.reveals) if other.reveals else self.reveals
+        # Sums of what was found not to be negative are not validated again: a check adds up every release.
+        return Spent.model_construct(loss=_short(self.loss + other.loss), reveals=reveals)
 
     def minus(self, other: Spent) -> Spent:
         """What is left after something that was added is taken back; never below the sum of everything else.

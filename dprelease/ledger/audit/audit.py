@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError
 from dprelease.ledger.audit.memo import Memo, PlainEntry, is_canonical, plain_entry, totals_of
+from dprelease.ledger.audit.quick import quick_reserved
 from dprelease.ledger.model.balance import Balance, Charged, terms_of
 from dprelease.ledger.model.entry import (
     AccountChange,
@@ -116,7 +117,7 @@ def audit(lines: Iterable[EntryRow], index: Index, contents: Contents) -> list[s
     for at, previous, digest, kind, text in lines:
         if at != last + 1 or previous != chained:
             walked.say(at, f"the chain is broken: it does not follow entry {last}")
-        # The hash of an entry, as `Entry` has it.
+        # The hash of an entry, as `LedgerEntry` has it.
         if digest != sha256(f"[{at},{_quoted(previous)},{_quoted(kind)},{_quoted(text)}]".encode()):
             walked.say(at, "its hash is not the hash of its content: it was altered")
         last, chained = at, digest
@@ -163,6 +164,8 @@ def _walk(walked: _Walked, head: Head, kind: str, text: str) -> None:
 
 
 def _body(walked: _Walked, head: Head, kind: str, text: str) -> Body:
+    if kind == "reserve" and (reserved := quick_reserved(text)) is not None:
+        return reserved
     if not is_canonical(text):
         walked.say(head.sequence, "its text is not canonical")
     return LedgerEntry(head.sequence, "", head.hash, cast(Kind, kind), text).unchecked_facts()
@@ -276,21 +279,20 @@ def _charge(walked: _Walked, at: int, charge: Charged, period: str) -> None:
     events = charge.events if charge.events else walked.contents.events(charge.digest)
     terms, worked = terms_of(stand.account), walked.memo
     price = worked.price(terms, charge.digest or events_digest(events), events, charge.spent)
-    if charge.spent not in (None, price):
+    if charge.spent is not price and charge.spent is not None:
         walked.say(at, f"what is added to account {name} is not what its draws cost")
     if tuple(facts.window for facts in charge.windows) != stand.account.stretches(period):
         walked.say(at, f"account {name} is not charged to what the period {period} touches")
         return
     for facts, totals in totals_of(stand.account, stand.balance, charge, price):
-        losses = (facts.before, facts.after)
-        same = (facts.name, facts.composition) == (name, terms.composition) and all(
-            worked.agrees(terms, spent, loss, facts.cap.delta) for spent, loss in zip(totals, losses, strict=True)
-        )
+        before, after = (terms, totals[0], facts.before, facts.cap), (terms, totals[1], facts.after, facts.cap)
+        same = (facts.name, facts.composition) == (name, terms.composition)
+        same = same and worked.agreed((name, facts.window), before, after)
         if not same:
             walked.say(at, f"the losses of account {name} do not add up")
         loss = facts.after if same else worked.loss(terms, totals[1], facts.cap.delta)
         windowed = facts.window and stand.account.window is not None
-        caps = (facts.cap,) if windowed else (facts.cap, stand.account.lifetime)
+        caps = {facts.cap} if windowed else {facts.cap, stand.account.lifetime}
         if not all(worked.inside(terms, totals[1], loss, cap) for cap in caps):
             walked.say(at, f"account {name} is charged more than its cap")
 

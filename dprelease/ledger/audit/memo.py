@@ -76,23 +76,28 @@ def _largest(account: Account, sums: Mapping[str, Spent], touched: Iterable[str]
     return Spent(loss=loss, reveals=reveals)
 
 
+Told = tuple[Terms, Spent, Loss, Budget]
+
+
 class Memo:
     """Remembers by content, so that nothing here can be out of date."""
 
     def __init__(self) -> None:
         self._prices: dict[tuple[Terms, str, bool], Spent] = {}
         self._losses: dict[tuple[Terms, Spent, Fraction], Loss] = {}
+        self._told: dict[tuple[str, str], Told] = {}
+        self._logs: dict[tuple[Terms, Budget], float | None] = {}
 
     def price(self, terms: Terms, digest: str, events: Composed, told: Spent | None) -> Spent:
         """What draws add to an account: as they were charged, where that is today's price or the higher one before it.
 
-        An entry that leaves it to be worked out is older than today's price.
+        An entry that leaves it to be worked out is older than today's price. Where ``told`` is right it comes back.
         """
         now = self._price(terms, digest, events, before=False)
-        if told == now:
-            return now
+        if told is not None and told == now:
+            return told
         before = self._price(terms, digest, events, before=True)
-        return before if told in (None, before) else now
+        return before if told is None else told if told == before else now
 
     def _price(self, terms: Terms, digest: str, events: Composed, *, before: bool) -> Spent:
         key = (terms, digest, before)
@@ -107,16 +112,42 @@ class Memo:
             self._losses[key] = read_total(terms, spent, delta)
         return self._losses[key]
 
-    def agrees(self, terms: Terms, spent: Spent, told: Loss, delta: Fraction) -> bool:
-        """Whether a loss that was told is that of a total: by floats where they are sure, else in sixty digits."""
-        if told.delta != delta:
+    def agreed(self, key: tuple[str, str], before: Told, after: Told) -> bool:
+        """Whether what was told of an account before and behind a charge agrees.
+
+        Args:
+            key: The account and a stretch of time: what was told of it last, and agreed, is told again by the next.
+            before: Terms, total, told loss and cap.
+            after: The same behind the charge.
+        """
+        last = self._told.pop(key, None)
+        if not ((before == last or self.agrees(*before)) and self.agrees(*after)):
             return False
-        if terms.composition == "zcdp" and not spent.reveals and delta > terms.selecting:
-            rough = _rough_epsilon(float(spent.loss), log_of(delta - terms.selecting))
+        self._told[key] = after
+        return True
+
+    def agrees(self, terms: Terms, spent: Spent, told: Loss, cap: Budget) -> bool:
+        """Whether a loss that was told is that of a total at a cap's delta.
+
+        By floats where they are sure, else in sixty digits.
+        """
+        if told.delta is not cap.delta and told.delta != cap.delta:
+            return False
+        left = self._left(terms, cap)
+        if left is not None and not spent.reveals:
+            rough = _rough_epsilon(float(spent.loss), left)
             if abs(rough - float(told.epsilon)) <= _SURE * rough:
                 return True
-        epsilon = self.loss(terms, spent, delta).epsilon
+        epsilon = self.loss(terms, spent, cap.delta).epsilon
         return abs(told.epsilon - epsilon) <= SLACK * epsilon
+
+    def _left(self, terms: Terms, cap: Budget) -> float | None:
+        """The logarithm of what a cap's delta leaves for noise; None: nothing, or the account adds up otherwise."""
+        key = (terms, cap)
+        if key not in self._logs:
+            takes = terms.composition == "zcdp" and cap.delta > terms.selecting
+            self._logs[key] = log_of(cap.delta - terms.selecting) if takes else None
+        return self._logs[key]
 
     def inside(self, terms: Terms, spent: Spent, told: Loss, cap: Budget) -> bool:
         """Whether a total is inside a cap.
@@ -172,7 +203,7 @@ class PlainEntry(NamedTuple):
 
 def plain_entry(kind: str, text: str) -> PlainEntry | None:
     """An entry of one of the three kinds; None where it is another one, or its text is not the plain one."""
-    read = {"measure": _measured, "source": _sourced, "close": _closed}.get(kind)
+    read = _READERS.get(kind)
     try:
         entry, again = read(from_json(text)) if read else (None, "")
     except (ValueError, TypeError, AttributeError):
@@ -207,3 +238,6 @@ def _sourced(fields: Any) -> tuple[PlainEntry, str]:
         f'"version":"{version}"}},"key":"{key}","period":"{period}","plan":"{plan}","release":"{release}",'
         f'"reservation":{reservation:d},"tables":{{{hashes}}}}}'
     )
+
+
+_READERS = {"measure": _measured, "source": _sourced, "close": _closed}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import lru_cache
+
 from dprelease.canonical import Value
-from dprelease.plan.document import Account
+from dprelease.plan.document import Account, Composition
 from dprelease.plan.document.account import AccountLosses
 from dprelease.privacy.event import Composed
 from dprelease.privacy.filters import Spent, Terms
@@ -86,4 +89,9 @@ class Marks(Value):
 
 def terms_of(account: Account) -> Terms:
     """How an account adds up."""
-    return Terms(composition=account.composition, order=account.order, selecting=account.selecting)
+    return _terms(account.composition, account.order, account.selecting)
+
+
+@lru_cache(1000)  # asked for at every charge, of the same few accounts
+def _terms(composition: Composition, order: Fraction | None, selecting: Fraction) -> Terms:
+    return Terms(composition=composition, order=order, selecting=selecting)

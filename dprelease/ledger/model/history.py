@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
-from dprelease.canonical import sha256
 from dprelease.errors import Corrupt
 from dprelease.ledger.model.balance import Balance, Charged, Marks, SpreadCharge, terms_of
 from dprelease.ledger.model.entry import (
@@ -99,7 +99,7 @@ class State:
 
 def events_digest(events: Composed) -> str:
     """Under which digest draws are kept."""
-    return sha256(events.canonical().encode())
+    return events.fingerprint()
 
 
 def as_event(terms: Terms, spent: Spent) -> Composed | None:
@@ -117,16 +117,13 @@ def as_event(terms: Terms, spent: Spent) -> Composed | None:
 def charged_balance(before: Balance, charge: Charged) -> Balance:
     """The balance of an account behind a charge."""
     spent = charge.spent or Spent()
-    by_window = {each.window: before.windows.get(each.window, Spent()).plus(spent) for each in charge.windows}
-    series = {charge.digest: before.series.get(charge.digest, 0) + 1} if charge.facts.composition == "pld" else {}
-    return before.model_copy(
-        update={
-            "spent": before.spent.plus(spent),
-            "windows": {**before.windows, **by_window},
-            "releases": before.releases + 1,
-            "series": {**before.series, **series},
-        }
-    )
+    update: dict[str, Any] = {"spent": before.spent.plus(spent), "releases": before.releases + 1}
+    if charge.windows:
+        by_window = {each.window: before.windows.get(each.window, Spent()).plus(spent) for each in charge.windows}
+        update["windows"] = {**before.windows, **by_window}
+    if charge.facts.composition == "pld":
+        update["series"] = {**before.series, charge.digest: before.series.get(charge.digest, 0) + 1}
+    return before.model_copy(update=update)
 
 
 def given_back(before: Balance, charge: Charged) -> Balance:

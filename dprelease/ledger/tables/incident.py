@@ -239,7 +239,7 @@ def record(write: Write, fault: Fault, changed: Sequence[Correction], at: str, b
     """Charge what was found: one entry, and one more for each ``pld`` account, whose series costs more now."""
     after = {events_digest(change.after): change.after for change in changed}
     for events in after.values():
-        write.keep(events.canonical().encode())
+        write.keep_value(events)
     corrected = tuple(
         Corrected(
             reservation=change.taken.sequence,

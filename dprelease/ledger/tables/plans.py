@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -19,11 +19,11 @@ __all__ = ["Planned", "Plans", "Times"]
 
 Times = frozenset[tuple[str, str] | None]  # columns and types; None: a table was read whole
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
 _RELEASE, _SPEC = ',"release":', ',"spec_fingerprint":"'
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(NamedTuple):
     """What a plan says that its reservation is held against.
 
     Attributes:
@@ -39,20 +39,22 @@ class Planned:
         revisions: How many revisions of its period are planned, and are charged with the first publication.
         revision: Which of them it is; 0: the first publication.
         first: Of a revision: the fingerprint of the plan as that of the first publication.
+        selects: Whether a step selects keys: no other plan has a price of the past that was too small.
     """
 
     name: tuple[str, str, str]
     cells: Mapping[str, int | None]
     costs: Mapping[str, str]
-    before: Mapping[str, str] = field(default_factory=dict)
-    parallel: Mapping[str, Parallel] = field(default_factory=dict)
-    windowed: Mapping[str, tuple[str, str] | None] = field(default_factory=dict)
-    times: Mapping[str, Times] = field(default_factory=dict)
+    before: Mapping[str, str] = _NONE
+    parallel: Mapping[str, Parallel] = _NONE
+    windowed: Mapping[str, tuple[str, str] | None] = _NONE
+    times: Mapping[str, Times] = _NONE
     untied: tuple[str, ...] = ()
     revisions: int = 0
     revision: int = 0
     first: str = ""
     cut: tuple[tuple[str, ...], ...] = ()
+    selects: bool = False
 
     def fits(self, charged: Mapping[str, str], mended: Iterable[str]) -> bool:
         """Whether these are the digests of what it costs, as the version that charged it priced that."""
@@ -87,11 +89,9 @@ class Plans:
         if parts is None:
             return self._planned(text)
         release, start, _, spec, end = parts
-        # What is charged depends on the number of revisions, and on which of them it is.
-        bare = ReleaseInfo(name="", period="", revisions=release.revisions, revision=release.revision)
-        rest = f"{_SPEC}{text[end:]}"
-        planned = self._planned(f"{text[:start]}{_RELEASE}{bare.canonical()}{rest}")
-        return replace(planned, name=(release.name, release.period, spec), first=_first(text, parts))
+        bare = _bare(release.revisions, release.revision)
+        planned = self._planned(f"{text[:start]}{_RELEASE}{bare}{_SPEC}{text[end:]}")
+        return planned._replace(name=(release.name, release.period, spec), first=_first(text, parts))
 
 
 class _Parts(NamedTuple):
@@ -102,6 +102,12 @@ class _Parts(NamedTuple):
     at: int
     spec: str
     end: int
+
+
+@lru_cache(100)
+def _bare(revisions: int, revision: int) -> str:
+    """What is charged depends on the number of revisions, and on which of them it is, and on nothing else of this."""
+    return ReleaseInfo(name="", period="", revisions=revisions, revision=revision).canonical()
 
 
 def _first(text: str, parts: _Parts) -> str:
@@ -144,6 +150,7 @@ def _planned(text: str) -> Planned:
         untied=(*untied(plan), *mistimed(plan)),
         revisions=plan.release.revisions,
         revision=plan.release.revision,
+        selects=any(step.selecting is not None for step in plan.steps),
         first=plan.at_revision(0).fingerprint() if plan.release.revision else "",
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from dprelease.canonical import sha256
 from dprelease.errors import BrokenPromiseError, BudgetExceeded, LedgerError
 from dprelease.failpoints import hit
 from dprelease.ledger.model.admission import assess_charges, require_same
@@ -84,7 +85,7 @@ class Opening:
             )
         slots = known or tuple(SeriesSlot(digest=events_digest(events), times=times) for events, times in series)
         for events, _ in series:
-            self._write.keep(events.canonical().encode())
+            self._write.keep_value(events)
         self.record(account, why, slots, loss)
 
     def record(self, account: Account, why: str, series: tuple[SeriesSlot, ...] = (), loss: Loss | None = None) -> None:
@@ -135,6 +136,7 @@ def is_new(rows: Transaction, existing: Reservation | None, plan: ReleasePlan, m
 def record_reservation(
     write: Write,
     plan: ReleasePlan,
+    text: str,
     charges: Sequence[Charge],
     facts: Mapping[str, Any],
     now: Callable[[], str],
@@ -145,6 +147,7 @@ def record_reservation(
     Args:
         write: The transaction.
         plan: What will be measured.
+        text: Its canonical JSON.
         charges: One per account of the plan.
         facts: Further fields of the `Reserved` entry.
         now: Tells the time for the record.
@@ -153,7 +156,7 @@ def record_reservation(
     Returns:
         What stood charged before, and the facts of the accounts that cannot pay; empty: the plan is reserved.
     """
-    release, period, mark = plan.release.name, plan.release.period, plan.fingerprint()
+    release, period, mark = plan.release.name, plan.release.period, sha256(text.encode())
     accounts = [charge.account for charge in charges]
     opening = Opening(write, now(), by)
     opening.name_times(accounts)
@@ -179,9 +182,9 @@ def record_reservation(
         by=by,
         **facts,
     )
-    write.keep(plan.canonical().encode())
+    write.keep(text.encode())
     for charge in charges:
-        write.keep(charge.events.canonical().encode())
+        write.keep_value(charge.events)
     entry = write.rebalance(body, {charge.facts.name: charge for charge in charged}, charged_balance)
     hit("reserve.appended")
     write.index_reservation(entry, release, period, mark, facts["restates"])

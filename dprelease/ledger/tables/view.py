@@ -96,15 +96,24 @@ def require_head(rows: Transaction) -> Head:
 
 
 def at(rows: Transaction, sequence: int) -> LedgerEntry:
-    """One entry.
+    """One entry, to which the next one is chained: whoever forged it with a good hash has not forged that alone.
 
     Raises:
-        Corrupt: It is not there.
+        Corrupt: It is not there, or the next entry was chained to another one.
     """
-    matches = rows.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)) if type(sequence) is int else []
-    if not matches:
+    query = "SELECT * FROM entries WHERE sequence = ? OR sequence = ? ORDER BY sequence"
+    matches = rows.execute(query, (sequence, sequence + 1)) if type(sequence) is int else []
+    if not matches or matches[0][0] != sequence:
         raise Corrupt(f"entry {sequence} of the ledger is missing", hint=RESTORE, code="DPR-L302")
-    return _entry(matches[0])
+    found = _entry(matches[0])
+    if len(matches) > 1 and matches[1][1] != found.hash:
+        raise Corrupt(
+            f"the ledger's chain is broken behind entry {sequence}",
+            detail="`dprelease ledger check` names every entry that was altered",
+            hint=RESTORE,
+            code="DPR-L302",
+        )
+    return found
 
 
 def state(rows: Transaction, last: Head | None = None) -> State:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from dprelease.canonical import sha256
+from dprelease.canonical import Value, sha256
 from dprelease.errors import Corrupt
 from dprelease.failpoints import hit
 from dprelease.ledger.model.anchor_lines import AnchorLine
@@ -93,6 +93,14 @@ class Write:
             self.rows.execute("INSERT INTO contents VALUES (?, ?)", (digest, payload))
         elif view.kept_bytes(self.rows, digest) != payload:
             raise Corrupt(f"other bytes are kept as {digest[:16]}", code="DPR-L304")
+        return digest
+
+    def keep_value(self, value: Value) -> str:
+        """Keep the canonical JSON of a value under its fingerprint, once; a series of releases shares its draws."""
+        digest = value.fingerprint()
+        if not self.rows.execute("SELECT 1 FROM contents WHERE digest = ?", (digest,)):
+            return self.keep(value.canonical().encode())
+        view.kept_bytes(self.rows, digest)  # what was altered is not charged for
         return digest
 
     def index_reservation(self, entry: LedgerEntry, release: str, period: str, plan: str, restates: int | None) -> None:
