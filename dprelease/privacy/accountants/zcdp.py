@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import Accountant, LossClaim, Words, check_delta, check_epsilon, taken
@@ -23,13 +24,25 @@ __all__ = ["Zcdp", "exact_sum", "total_rho"]
 
 
 def exact_sum(values: Iterable[Fraction]) -> Fraction:
-    """The sum of rationals, pairwise and reduced once: one by one a thousand different ones take ten times longer."""
-    parts = [(value.numerator, value.denominator) for value in values]
+    """The sum of rationals, pairwise and reduced once: one by one a thousand different ones take ten times longer.
+
+    Remembered, as every accountant asks for that of the same plan. Powers of two below are one denominator from the
+    start.
+    """
+    return _sum_of(tuple((value.numerator, value.denominator) for value in values))
+
+
+@lru_cache(maxsize=8)
+def _sum_of(terms: tuple[tuple[int, int], ...]) -> Fraction:
+    common = max((below for _, below in terms), default=1)
+    if all(below & (below - 1) == 0 for _, below in terms):
+        return Fraction(sum(above * (common // below) for above, below in terms), common)
+    parts = list(terms)
     while len(parts) > 1:
         pairs = zip(parts[::2], parts[1::2], strict=False)
         rest = parts[-1:] if len(parts) % 2 else []
         parts = [(a * d + c * b, b * d) for (a, b), (c, d) in pairs] + rest
-    return Fraction(*parts[0]) if parts else Fraction(0)
+    return Fraction(*parts[0])
 
 
 def total_rho(event: Event) -> Fraction:

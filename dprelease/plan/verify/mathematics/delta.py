@@ -159,6 +159,9 @@ def _listed(loss: Loss, gap: float) -> float | None:
     rates, numbers = sizes[order].tolist(), [int(n) for n in counts[order]]
     if sum(numbers) > _FEW:  # of many the integral knows enough digits, and numbers of ways outgrow floats
         return None
+    largest = np.cumsum(2 * sizes[order][::-1])  # any that are no more than those below the gap are a term
+    if sum(math.comb(len(rates), k + 1) for k in range(int((largest < gap).sum()))) > _MOST_LISTED:
+        return None
     terms: list[float] = []
     stack = [(0, 0.0, 1.0)]  # the next response, what is in F, in how many ways
     while stack:
@@ -256,7 +259,10 @@ def _product(loss: Loss, theta: float, omega: Array, weight: Array) -> tuple[Arr
         while row < len(group.counts) and len(kept):
             some = group.part(slice(row, row + max(1, _BLOCK // len(kept))))
             row += len(some.counts)
-            product = product * (some.turned(theta, omega[kept]) ** some.counts[:, None]).prod(axis=0)
+            turned = some.turned(theta, omega[kept])
+            if some.counts.max() > 1:
+                turned = turned ** some.counts[:, None]
+            product = product * turned.prod(axis=0)
             large = np.abs(product) * weight[kept] > 1e-15
             kept, product = kept[large], product[large]
     return kept, product

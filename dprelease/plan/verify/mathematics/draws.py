@@ -279,6 +279,9 @@ class _Group:
 
     def turned(self, theta: float, omega: Array) -> Array:
         """E exp((theta + i omega)(L - top)) / E exp(theta (L - top)), shape (cells, len(omega))."""
+        if self.kind == "pure":
+            low = np.exp(-self.value * (1 + 2 * theta))[:, None]
+            return _turned(low / (1 + low), np.multiply.outer(-2 * self.value, omega)) + 1 / (1 + low)
         if self.kind in _BOUNDED:
             return self._bounded(theta + 1j * omega) / self._bounded(np.array([theta]))
         turn = np.multiply.outer(self.shift, omega)
@@ -294,7 +297,14 @@ class _Group:
             # The loss is on a lattice, so the transform is periodic; within one period Poisson summation leaves the
             # term of the continuous Gaussian, the others being below exp(-pi^2 scale^2 / 2) < 1e-19.
             turn = turn - 2 * np.pi * square * np.round(turn / (2 * np.pi * square))
-        return np.exp((-turn / 2 + 1j * centre) * turn / square)
+        return _turned(np.exp(-turn * turn / (2 * square)), centre * turn / square)
+
+
+def _turned(size: Array, angle: Array) -> Array:
+    """size exp(i angle): two real functions are several times faster than a complex one."""
+    found = np.empty(angle.shape, dtype=complex)
+    found.real, found.imag = size * np.cos(angle), size * np.sin(angle)
+    return found
 
 
 def _lattice(scale: float, centre: float) -> tuple[Array, Array]:
