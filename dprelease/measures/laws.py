@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +31,6 @@ _PAD = 1e-11  # relative; the sums below are of at most 2^20 positive doubles, e
 
 
 _Known = DiscreteLaplaceLaw | DiscreteGaussianLaw
-
-
-class _Between(NamedTuple):
-    """Bounds of P(noise > k), elementwise: ``least <= P <= most``."""
-
-    least: Floats
-    most: Floats
 
 
 @dataclass(frozen=True)
@@ -97,7 +89,7 @@ def _grid(second: _Known, alpha: Fraction) -> tuple[Floats, Floats]:
     """Points over all but a millionth of alpha of a draw, and bounds of P(Y > y) at each."""
     reach = second.margin(1 - alpha / 10**6)
     points = np.unique(np.linspace(-reach - 1, reach, _POINTS + 1).round())
-    return points, _survival(second, points).most
+    return points, _most_above(second, points)
 
 
 def _above(first: _Known, weight: int, m: int, points: Floats, beyond: Floats) -> float:
@@ -106,31 +98,29 @@ def _above(first: _Known, weight: int, m: int, points: Floats, beyond: Floats) -
     size = m + weight * np.abs(points)
     # Whole numbers up to 2^52 are exact in a double; beyond, a little less makes the bound larger.
     at = np.where(size > 2.0**52, np.floor(at - size * 2.0**-50), at)
-    rising = np.maximum.accumulate(_survival(first, at).most)
+    rising = np.maximum.accumulate(_most_above(first, at))
     parts = np.diff(rising) * beyond[:-1]
     return float(rising[0] + parts.sum() + beyond[-1])
 
 
-def _survival(law: _Known, at: Floats) -> _Between:
-    """Bounds of P(noise > k) for whole numbers k of any sign; by symmetry P(noise > k) = 1 - P(noise > -k - 1)."""
-    size = np.where(at >= 0, at, -at - 1)
-    tail = _laplace(law, size) if isinstance(law, DiscreteLaplaceLaw) else _gaussian(law, size)
-    return _Between(
-        least=np.where(at >= 0, tail.least, 1 - tail.most),
-        most=np.where(at >= 0, tail.most, 1 - tail.least),
-    )
+def _most_above(law: _Known, at: Floats) -> Floats:
+    """Upper bounds of P(noise > k) for whole numbers k of any sign; by symmetry 1 - P(noise > -k - 1)."""
+    right = at >= 0
+    size = np.where(right, at, -at - 1)
+    least, most = _laplace(law, size) if isinstance(law, DiscreteLaplaceLaw) else _gaussian(law, size)
+    return np.where(right, most, 1 - least)
 
 
-def _laplace(law: DiscreteLaplaceLaw, size: Floats) -> _Between:
-    """P(noise > k) = q^(k+1) / (1 + q), q = exp(-1 / scale), for k >= 0."""
+def _laplace(law: DiscreteLaplaceLaw, size: Floats) -> tuple[Floats, Floats]:
+    """Bounds of P(noise > k) = q^(k+1) / (1 + q), q = exp(-1 / scale), for k >= 0."""
     rate = 1 / float(law.scale)
     tail = np.exp(-rate * (size + 1)) / (1 + math.exp(-rate))
     # The exponent is wrong by at most 2^-52 of itself, and beyond 700 nothing counts.
-    return _Between(tail * (1 - _PAD), tail * (1 + _PAD) + 1e-300)
+    return tail * (1 - _PAD), tail * (1 + _PAD) + 1e-300
 
 
-def _gaussian(law: DiscreteGaussianLaw, size: Floats) -> _Between:
-    """P(noise > k) for k >= 0, by its lattice sums where the scale is not too large.
+def _gaussian(law: DiscreteGaussianLaw, size: Floats) -> tuple[Floats, Floats]:
+    """Bounds of P(noise > k) for k >= 0, by its lattice sums where the scale is not too large.
 
     For larger ones P(noise = j) = exp(-j^2 / (2 s^2)) / Z, with s sqrt(2 pi) <= Z <= s sqrt(2 pi) (1 + 1e-300)
     (Poisson summation; Canonne, Kamath and Steinke 2020, Fact 18); the falling summand lies between its integrals
@@ -141,8 +131,8 @@ def _gaussian(law: DiscreteGaussianLaw, size: Floats) -> _Between:
         table = _lattice_tail(law.scale)
         found = table[np.minimum(size, len(table) - 1).astype(np.int64)]
         # The table ends at 14 scales or more; all that lies beyond is less than exp(-90).
-        return _Between(np.maximum(found * (1 - _PAD) - 1e-39, 0), found * (1 + _PAD) + 1e-39)
-    return _Between(_normal_tail((size + 1) / sigma) * (1 - _PAD), _normal_tail(size / sigma) * (1 + _PAD) + 1e-300)
+        return np.maximum(found * (1 - _PAD) - 1e-39, 0), found * (1 + _PAD) + 1e-39
+    return _normal_tail((size + 1) / sigma) * (1 - _PAD), _normal_tail(size / sigma) * (1 + _PAD) + 1e-300
 
 
 @lru_cache(maxsize=64)

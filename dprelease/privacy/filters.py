@@ -71,7 +71,7 @@ from dprelease.privacy.accountants.base import Atoms, atoms, rest_epsilon, taken
 from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.rdp import curve_of
 from dprelease.privacy.accountants.reveals import peeled
-from dprelease.privacy.accountants.rho import plain_rho, zcdp_rho
+from dprelease.privacy.accountants.rho import plain_rho, summed_rhos
 from dprelease.privacy.accountants.zcdp import exact_sum
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Approximate, Composed, Event, KNorm, Parallel, Repeated
@@ -173,7 +173,7 @@ def spent_on(terms: Terms, event: Event) -> Spent:
     counted = atoms(event)
     found = peeled(counted)
     if terms.composition == "zcdp":
-        losses = [n * zcdp_rho(atom) for atom, n in counted.items()]
+        losses = summed_rhos(counted)
     elif terms.composition == "rdp":
         losses = _divergences(_excess(terms), found.atoms)
     else:

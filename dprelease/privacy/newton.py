@@ -40,10 +40,14 @@ def exact_reals(terms: Sequence[int]) -> list[Any]:
 
 def horner(terms: Sequence[Any], x: Any) -> Any:
     """The sum of terms[i] x^i, in 60 digits; of whole numbers, or of :func:`exact_reals` of them."""
-    total = CONTEXT.mpf(0)
+    total, at, digits = fzero, CONTEXT.convert(x)._mpf_, CONTEXT.prec
     for term in reversed(terms):
-        total = total * x + term
-    return total
+        total = mpf_add(mpf_mul(total, at, digits, "n"), _exactly(term), digits, "n")
+    return CONTEXT.make_mpf(total)
+
+
+def _exactly(term: Any) -> Any:
+    return from_int(term) if isinstance(term, int) else term._mpf_
 
 
 def polynomial_series(values: Sequence[int], rate: Any) -> Any:

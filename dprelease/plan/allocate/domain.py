@@ -190,7 +190,8 @@ class Domain:
         """The scale of every step of the domain, as it will be drawn."""
         found = {}
         for (draft, slope, floor), places in self._alike:
-            found.update(dict.fromkeys(places, self.candidate.scale(draft, max(slope * multiplier, floor))))
+            budget = max(slope * multiplier, floor) if floor else slope * multiplier
+            found.update(dict.fromkeys(places, self.candidate.scale(draft, budget)))
         return {at: found[at] for at in self._steps}
 
     def _scales(self, budgets: Mapping[int, Fraction]) -> dict[int, Fraction]:

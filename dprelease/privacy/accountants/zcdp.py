@@ -16,7 +16,7 @@ from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import Accountant, LossClaim, Words, check_delta, check_epsilon, taken
 from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.accountants.reveals import peeled
-from dprelease.privacy.accountants.rho import rough_rho, zcdp_rho
+from dprelease.privacy.accountants.rho import rough_rho, summed_rhos
 from dprelease.privacy.event import Event
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
 
@@ -52,7 +52,7 @@ def total_rho(event: Event) -> Fraction:
     ``Approximate(epsilon, d)`` as randomized response. **Rho alone then promises nothing**: the deltas are a second
     cost, to be checked apart, as `Zcdp.epsilon` and `filters.account_loss` do (``reveals.total_reveal`` adds them up).
     """
-    return exact_sum(n * zcdp_rho(atom) for atom, n in taken("zcdp", event).items())
+    return exact_sum(summed_rhos(taken("zcdp", event)))
 
 
 class Zcdp(Accountant):
