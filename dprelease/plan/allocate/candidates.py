@@ -116,7 +116,7 @@ class Candidate:
 
 
 def _over(square: Fraction, times: int, budget: Fraction) -> Fraction:
-    """square / (times budget), reduced once: a search asks for ten thousand scales."""
+    """Square / (times budget), reduced once: a search asks for ten thousand scales."""
     return Fraction(square.numerator * budget.denominator, square.denominator * times * budget.numerator)
 
 

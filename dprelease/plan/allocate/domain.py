@@ -159,7 +159,8 @@ class Domain:
         slopes: dict[int, Fraction] = {}
         for query, parts in self._split.paid.items():
             for at, part in parts.items() if query in shares else ():
-                slopes[at] = slopes.get(at, Fraction(0)) + shares[query] * part
+                own = shares[query] if part == 1 else shares[query] * part
+                slopes[at] = slopes[at] + own if at in slopes else own
         return slopes
 
     @cached_property

@@ -301,7 +301,7 @@ class _Group:
 
 
 def _turned(size: Array, angle: Array) -> Array:
-    """size exp(i angle): two real functions are several times faster than a complex one."""
+    """Size exp(i angle): two real functions are several times faster than a complex one."""
     found = np.empty(angle.shape, dtype=complex)
     found.real, found.imag = size * np.cos(angle), size * np.sin(angle)
     return found
