@@ -96,7 +96,7 @@ Composition = Literal["basic", "zcdp", "rdp", "pld"]
 
 _MOST_BITS = 2000  # of a denominator; sums of a few hundred plain fractions stay exact
 _GRAIN = 10**60
-_LONG = 4 * _MOST_BITS  # of what denominators have in common: no sum over such is short
+_LONG = 4 * _MOST_BITS  # of what denominators have in common: a sum over such is long, unless all but cancels
 _FINE = 512  # binary digits of each part of a long sum
 
 
@@ -108,7 +108,8 @@ class Spent(Value):
             With ``pld`` 0: a series is checked draw by draw.
         reveals: Sum of the deltas that draws have of their own.
 
-    Sums are exact; one whose denominator would have more than 2,000 bits is the next multiple of 10^-60 above.
+    Sums are exact; one whose denominator would have more than 2,000 bits is the next multiple of 10^-60 above, as is
+    one of losses whose common denominator has more than 8,000.
     """
 
     loss: Fraction = Field(default=Fraction(0), ge=0)
