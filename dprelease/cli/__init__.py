@@ -5,11 +5,15 @@ Floor 9. Heavy imports happen inside the commands, so that ``--help`` answers at
 
 from __future__ import annotations
 
+import os
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """Entry point of the ``dprelease`` command."""
+    # Before anything of pydantic: what else is installed has no say in what a value is, and need not be looked through.
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     from dprelease.cli.app import run_app
 
     run_app()

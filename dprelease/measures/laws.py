@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,13 +38,6 @@ KnownLaw = DiscreteLaplaceLaw | DiscreteGaussianLaw
 
 SharedLaw = KNormLaw | TotalResidualLaw
 """Of one number of a draw of several: two of them may be of one draw, and depend on each other."""
-
-
-class _Between(NamedTuple):
-    """Bounds of P(noise > k), elementwise: ``least <= P <= most``."""
-
-    least: Floats
-    most: Floats
 
 
 @dataclass(frozen=True)
@@ -103,8 +95,14 @@ class SumLaw:
 def _grid(second: KnownLaw, alpha: Fraction) -> tuple[Floats, Floats]:
     """Points over all but a millionth of alpha of a draw, and bounds of P(Y > y) at each."""
     reach = second.margin(1 - alpha / 10**6)
-    points = np.unique(np.linspace(-reach - 1, reach, _POINTS + 1).round())
-    return points, _survival(second, points).most
+    points = _whole(reach, _POINTS)
+    return points, _most_above(second, points)
+
+
+def _whole(reach: int, most: int) -> Floats:
+    """At most so many whole numbers and one, evenly from -reach - 1 to reach, each once."""
+    points = np.linspace(-reach - 1, reach, most + 1).round()
+    return np.asarray(points[np.append(True, np.diff(points) > 0)])  # they rise: `unique`, without what that loads
 
 
 def _above(first: KnownLaw, weight: int, m: int, points: Floats, beyond: Floats) -> float:
@@ -113,38 +111,41 @@ def _above(first: KnownLaw, weight: int, m: int, points: Floats, beyond: Floats)
     size = m + weight * np.abs(points)
     # Whole numbers up to 2^52 are exact in a double; beyond, a little less makes the bound larger.
     at = np.where(size > 2.0**52, np.floor(at - size * 2.0**-50), at)
-    rising = np.maximum.accumulate(_survival(first, at).most)
+    rising = np.maximum.accumulate(_most_above(first, at))
     parts = np.diff(rising) * beyond[:-1]
     return float(rising[0] + parts.sum() + beyond[-1])
 
 
-def _survival(law: KnownLaw, at: Floats) -> _Between:
-    """Bounds of P(noise > k) for whole numbers k of any sign; by symmetry P(noise > k) = 1 - P(noise > -k - 1)."""
-    size = np.where(at >= 0, at, -at - 1)
-    tail = _laplace(law, size) if isinstance(law, DiscreteLaplaceLaw) else _gaussian(law, size)
-    return _Between(
-        least=np.where(at >= 0, tail.least, 1 - tail.most),
-        most=np.where(at >= 0, tail.most, 1 - tail.least),
-    )
+def _most_above(law: KnownLaw, at: Floats) -> Floats:
+    """Upper bounds of P(noise > k) for whole numbers k of any sign; by symmetry 1 - P(noise > -k - 1)."""
+    return _survival(law, at)[1]
 
 
-def _one_of_several(law: SharedLaw, at: Floats) -> _Between:
+def _survival(law: KnownLaw, at: Floats) -> tuple[Floats, Floats]:
+    """Lower and upper bounds of the same."""
+    right = at >= 0
+    size = np.where(right, at, -at - 1)
+    least, most = _laplace(law, size) if isinstance(law, DiscreteLaplaceLaw) else _gaussian(law, size)
+    return np.where(right, least, 1 - most), np.where(right, most, 1 - least)
+
+
+def _one_of_several(law: SharedLaw, at: Floats) -> tuple[Floats, Floats]:
     """The same of one number of a draw, by the tail of both sides."""
     tails = {size: law.tail(size) / 2 for size in {int(k) if k >= 0 else int(-k) - 1 for k in at.tolist()}}
     upper = np.array([tails[int(k)] if k >= 0 else 1 - tails[int(-k) - 1] for k in at.tolist()])
-    return _Between(upper - _PAD * np.maximum(upper, 1 - upper), upper * (1 + _PAD))
+    return upper - _PAD * np.maximum(upper, 1 - upper), upper * (1 + _PAD)
 
 
-def _laplace(law: DiscreteLaplaceLaw, size: Floats) -> _Between:
-    """P(noise > k) = q^(k+1) / (1 + q), q = exp(-1 / scale), for k >= 0."""
+def _laplace(law: DiscreteLaplaceLaw, size: Floats) -> tuple[Floats, Floats]:
+    """Bounds of P(noise > k) = q^(k+1) / (1 + q), q = exp(-1 / scale), for k >= 0."""
     rate = 1 / float(law.scale)
     tail = np.exp(-rate * (size + 1)) / (1 + math.exp(-rate))
     # The exponent is wrong by at most 2^-52 of itself, and beyond 700 nothing counts.
-    return _Between(tail * (1 - _PAD), tail * (1 + _PAD) + 1e-300)
+    return tail * (1 - _PAD), tail * (1 + _PAD) + 1e-300
 
 
-def _gaussian(law: DiscreteGaussianLaw, size: Floats) -> _Between:
-    """P(noise > k) for k >= 0, by its lattice sums where the scale is not too large.
+def _gaussian(law: DiscreteGaussianLaw, size: Floats) -> tuple[Floats, Floats]:
+    """Bounds of P(noise > k) for k >= 0, by its lattice sums where the scale is not too large.
 
     For larger ones P(noise = j) = exp(-j^2 / (2 s^2)) / Z, with s sqrt(2 pi) <= Z <= s sqrt(2 pi) (1 + 1e-300)
     (Poisson summation; Canonne, Kamath and Steinke 2020, Fact 18); the falling summand lies between its integrals
@@ -155,8 +156,8 @@ def _gaussian(law: DiscreteGaussianLaw, size: Floats) -> _Between:
         table = _lattice_tail(law.scale)
         found = table[np.minimum(size, len(table) - 1).astype(np.int64)]
         # The table ends at 14 scales or more; all that lies beyond is less than exp(-90).
-        return _Between(np.maximum(found * (1 - _PAD) - 1e-39, 0), found * (1 + _PAD) + 1e-39)
-    return _Between(_normal_tail((size + 1) / sigma) * (1 - _PAD), _normal_tail(size / sigma) * (1 + _PAD) + 1e-300)
+        return np.maximum(found * (1 - _PAD) - 1e-39, 0), found * (1 + _PAD) + 1e-39
+    return _normal_tail((size + 1) / sigma) * (1 - _PAD), _normal_tail(size / sigma) * (1 + _PAD) + 1e-300
 
 
 @lru_cache(maxsize=64)
@@ -199,9 +200,9 @@ def draw_blocks(law: KnownLaw | SharedLaw, alpha: Fraction) -> DrawBlocks:
     Of one number of a draw of several there are at most 512, for their tails take longer.
     """
     reach, shared = law.margin(1 - alpha / 10**6), isinstance(law, SharedLaw)
-    borders = np.unique(np.linspace(-reach - 1, reach, (_POINTS // 8 if shared else _POINTS) + 1).round())
-    tails = _one_of_several(law, borders) if isinstance(law, SharedLaw) else _survival(law, borders)
-    return DrawBlocks(borders[:-1] + 1, borders[1:], tails.most[:-1] - tails.least[1:], float(tails.most[-1]))
+    borders = _whole(reach, _POINTS // 8 if shared else _POINTS)
+    least, most = _one_of_several(law, borders) if isinstance(law, SharedLaw) else _survival(law, borders)
+    return DrawBlocks(borders[:-1] + 1, borders[1:], most[:-1] - least[1:], float(most[-1]))
 
 
 def tail_above(law: KnownLaw, at: Floats) -> Floats:
@@ -209,8 +210,8 @@ def tail_above(law: KnownLaw, at: Floats) -> Floats:
     whole = np.floor(at)
     size = np.where(whole >= 0, whole, -whole - 1)
     if isinstance(law, DiscreteLaplaceLaw) or law.scale <= _EXACT:
-        tail = _laplace(law, size) if isinstance(law, DiscreteLaplaceLaw) else _gaussian(law, size)
-        return np.where(whole >= 0, tail.most, 1 - tail.least)
+        least, most = _laplace(law, size) if isinstance(law, DiscreteLaplaceLaw) else _gaussian(law, size)
+        return np.where(whole >= 0, most, 1 - least)
     # As in _gaussian, by a table of the normal tail: a value between two of its points takes the bound at the lower
     # one, and below 0 the larger of P = 1 - P(noise > size).
     table, far = _normal_table(), len(_normal_table()) - 1

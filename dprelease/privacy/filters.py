@@ -71,8 +71,8 @@ from dprelease.privacy.accountants.base import Atoms, atoms, rest_epsilon, taken
 from dprelease.privacy.accountants.pld import Pld
 from dprelease.privacy.accountants.rdp import curve_of
 from dprelease.privacy.accountants.reveals import peeled
-from dprelease.privacy.accountants.rho import plain_rho
-from dprelease.privacy.accountants.zcdp import exact_sum, total_rho
+from dprelease.privacy.accountants.rho import plain_rho, summed_rhos
+from dprelease.privacy.accountants.zcdp import exact_sum
 from dprelease.privacy.budget import Budget, Loss
 from dprelease.privacy.event import Approximate, Composed, Event, KNorm, Parallel, Repeated
 from dprelease.privacy.rounding import real, upper
@@ -96,6 +96,8 @@ Composition = Literal["basic", "zcdp", "rdp", "pld"]
 
 _MOST_BITS = 2000  # of a denominator; sums of a few hundred plain fractions stay exact
 _GRAIN = 10**60
+_LONG = 4 * _MOST_BITS  # of what denominators have in common: a sum over such is long, unless all but cancels
+_FINE = 512  # binary digits of each part of a long sum
 
 
 class Spent(Value):
@@ -106,7 +108,8 @@ class Spent(Value):
             With ``pld`` 0: a series is checked draw by draw.
         reveals: Sum of the deltas that draws have of their own.
 
-    Sums are exact; one whose denominator would have more than 2,000 bits is the next multiple of 10^-60 above.
+    Sums are exact; one whose denominator would have more than 2,000 bits is the next multiple of 10^-60 above, as is
+    one of losses whose common denominator has more than 8,000.
     """
 
     loss: Fraction = Field(default=Fraction(0), ge=0)
@@ -170,14 +173,15 @@ def spent_on(terms: Terms, event: Event) -> Spent:
     if terms.composition == "pld":
         taken("pld", event, Pld.takes)
         return Spent()
-    found = peeled(atoms(event))
+    counted = atoms(event)
+    found = peeled(counted)
     if terms.composition == "zcdp":
-        loss = total_rho(event)
+        losses = summed_rhos(counted)
     elif terms.composition == "rdp":
-        loss = _divergence(_excess(terms), found.atoms)
+        losses = _divergences(_excess(terms), found.atoms)
     else:
-        loss = _epsilons(atoms(event))
-    return Spent(loss=_short(loss), reveals=_short(found.spent))
+        losses = _epsilons(counted)
+    return Spent(loss=_short_sum(losses), reveals=_short(found.spent))
 
 
 def spent_before(terms: Terms, event: Event) -> Spent:
@@ -194,10 +198,10 @@ def spent_before(terms: Terms, event: Event) -> Spent:
         return spent_on(terms, event)
     found = peeled(atoms(event))
     if terms.composition == "zcdp":
-        loss = exact_sum(n * plain_rho(atom) for atom, n in atoms(event).items())
+        losses = [n * plain_rho(atom) for atom, n in atoms(event).items()]
     else:
-        loss = _divergence(_excess(terms), peeled(atoms(_as_response(event))).atoms)
-    return Spent(loss=_short(loss), reveals=_short(found.spent))
+        losses = _divergences(_excess(terms), peeled(atoms(_as_response(event))).atoms)
+    return Spent(loss=_short_sum(losses), reveals=_short(found.spent))
 
 
 def _as_response(event: Event) -> Event:
@@ -314,6 +318,20 @@ def _short(value: Fraction) -> Fraction:
     return Fraction(-(-value.numerator * _GRAIN // value.denominator), _GRAIN)
 
 
+def _short_sum(values: Sequence[Fraction]) -> Fraction:
+    """``_short`` of the exact sum; of ten thousand denominators that product would take longer than all else."""
+    common = 1
+    for value in values:
+        common = math.lcm(common, value.denominator)
+        if common.bit_length() > _LONG:
+            break
+    else:
+        return _short(exact_sum(values))
+    least = sum((value.numerator << _FINE) // value.denominator for value in values)
+    low, high = (-(-each * _GRAIN >> _FINE) for each in (least, least + len(values)))
+    return Fraction(low, _GRAIN) if low == high else _short(exact_sum(values))
+
+
 def _excess(terms: Terms) -> float:
     """The account's order, less 1, as the float that is not below it: the order that is meant everywhere here."""
     exact = (terms.order or Fraction(2)) - 1
@@ -321,10 +339,10 @@ def _excess(terms: Terms) -> float:
     return near if near >= exact else math.nextafter(near, math.inf)
 
 
-def _divergence(excess: float, counted: Atoms) -> Fraction:
-    """The Renyi divergence at the order 1 + excess of draws without deltas, an upper bound."""
+def _divergences(excess: float, counted: Atoms) -> list[Fraction]:
+    """The Renyi divergence at the order 1 + excess of draws without deltas, upper bounds that add up."""
     # Each kind of draw is rounded for itself, so that releases add up to exactly what they would cost as one.
-    return exact_sum(n * _one(curve_of(atom), excess) for atom, n in counted.items())
+    return [n * _one(curve_of(atom), excess) for atom, n in counted.items()]
 
 
 def _one(curve: Curve, excess: float) -> Fraction:
@@ -332,7 +350,7 @@ def _one(curve: Curve, excess: float) -> Fraction:
     return (1 + Fraction(excess)) * curve.slope + (upper(rest.certified(excess)) if rest != Curve() else 0)
 
 
-def _epsilons(counted: Atoms) -> Fraction:
+def _epsilons(counted: Atoms) -> list[Fraction]:
     spent = []
     for atom, n in counted.items():
         epsilon = rest_epsilon(atom)
@@ -342,7 +360,7 @@ def _epsilons(counted: Atoms) -> Fraction:
                 hint="write `noise: laplace` in the spec, or open the account with `composition: zcdp`",
             )
         spent.append(n * epsilon)
-    return exact_sum(spent)
+    return spent
 
 
 def _epsilon_at(terms: Terms, loss: Fraction, delta: Fraction, left: Fraction) -> Fraction:

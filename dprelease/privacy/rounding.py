@@ -14,7 +14,7 @@ from typing import Any
 
 import mpmath
 
-__all__ = ["CONTEXT", "dyadic_up", "log_of", "real", "sqrt_up", "upper"]
+__all__ = ["CONTEXT", "dyadic_sqrt_up", "dyadic_up", "log_of", "real", "sqrt_up", "upper"]
 
 CONTEXT: Any = mpmath.MPContext()
 CONTEXT.dps = 60
@@ -58,14 +58,26 @@ def _unit(exponent: int) -> tuple[Fraction, Any]:
 
 def sqrt_up(value: Fraction) -> Fraction:
     """A rational not below the square root, within 2^-60 relative of it."""
+    return Fraction(*_sqrt_up(value))
+
+
+def _sqrt_up(value: Fraction) -> tuple[int, int]:
     shift = max(0, 128 + value.denominator.bit_length() - value.numerator.bit_length())
     shift += shift % 2
-    return Fraction(isqrt((value.numerator << shift) // value.denominator) + 1, 1 << (shift // 2))
+    return isqrt((value.numerator << shift) // value.denominator) + 1, 1 << (shift // 2)
+
+
+def dyadic_sqrt_up(value: Fraction) -> Fraction:
+    """``dyadic_up`` of ``sqrt_up``, with no rational between: it makes the scales of all Gaussian draws."""
+    return _dyadic_up(*_sqrt_up(value), 40)
 
 
 def dyadic_up(value: Fraction, bits: int = 40) -> Fraction:
     """The smallest number of ``bits`` significant bits not below a positive rational; exactly a 64-bit float."""
-    above, below = value.numerator, value.denominator
+    return _dyadic_up(value.numerator, value.denominator, bits)
+
+
+def _dyadic_up(above: int, below: int, bits: int) -> Fraction:
     exponent = above.bit_length() - below.bit_length() - bits + 1
     # in whole numbers, value / 2^exponent: a plan of a thousand draws asks for ten thousand scales
     above, below = (above << -exponent, below) if exponent < 0 else (above, below << exponent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ class DiscreteGaussianLaw:
 
     scale: Fraction
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Sum of k^2 P(k); at most scale^2, and equal to it but for exp(-2 pi^2 scale^2) (CKS20, Fact 18)."""
         sigma = float(self.scale)

@@ -225,10 +225,14 @@ def _options(
         if key in seen:
             continue
         seen.add(key)
-        lowered = planning.lowering.lower({name: candidate.form})
-        domain = Domain(planning, lowered, candidate, queries, budget, others, planning.allocation)
-        if candidate.form.random_scale and not domain.is_one_draw:
-            continue  # beside other draws its pair takes seconds to work out, again for every scale that is tried
+        # A ball changes no division into draws. Beside other draws the pair of one random scale takes seconds to work
+        # out, again for every scale that is tried.
+        plain = planning.lowering.lower({name: replace(candidate.form, random_scale=False)})
+        domain = Domain(planning, plain, candidate, queries, budget, others, planning.allocation)
+        if candidate.form.random_scale:
+            if not domain.is_one_draw:
+                continue
+            domain = replace(domain, lowered=planning.lowering.lower({name: candidate.form}))
         try:
             multiplier = domain.multiplier(exact=False)
         except UnsupportedEvent as refusal:

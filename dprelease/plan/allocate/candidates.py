@@ -15,7 +15,7 @@ from dprelease.noise.mechanisms.random_scale import scale_table
 from dprelease.noise.mechanisms.total_residual import total_residual_std
 from dprelease.plan.lower.alternatives import Form
 from dprelease.plan.lower.unscaled import Ball, UnscaledStep
-from dprelease.privacy.rounding import dyadic_up, sqrt_up
+from dprelease.privacy.rounding import dyadic_sqrt_up, dyadic_up
 
 __all__ = ["CANDIDATES", "Candidate"]
 
@@ -68,15 +68,15 @@ class Candidate:
             return Fraction(self._rough_scale(draft, float(budget)))
         if draft.choosing is not None and self.unit == "rho":
             # each choice is spread / scale in range, and such a choice costs the square of that over 8
-            return dyadic_up(sqrt_up(draft.sensitivity.l2_squared / (8 * budget)))
+            return dyadic_sqrt_up(_over(draft.sensitivity.l2_squared, 8, budget))
         if self._adds_gaussian(draft):
-            return dyadic_up(sqrt_up(draft.squared / (2 * budget)))
+            return dyadic_sqrt_up(_over(draft.squared, 2, budget))
         if draft.ball == "sphere":
-            return dyadic_up(sqrt_up(_length_squared(draft) / (2 * budget)))
+            return dyadic_sqrt_up(_over(_length_squared(draft), 2, budget))
         reach = draft.gauge if draft.gauge is not None else draft.sensitivity.l1
         if self.unit == "epsilon":
             return dyadic_up(reach / budget)
-        return dyadic_up(sqrt_up(reach * reach / (2 * budget)))
+        return dyadic_sqrt_up(_over(reach * reach, 2, budget))
 
     def rough_scales(self, changes: Floats, budgets: Floats) -> Floats:
         """Rough scales of many drafts with independent noise, of each of which one unit moves one cell by a change."""
@@ -113,6 +113,11 @@ class Candidate:
             return float(draft.gauge) * total_residual_std(k, 1.0 if self.unit == "epsilon" else math.sqrt(2.0))
         shape = (k + 2) * (k + 3) / 6 if draft.ball == "count" else (k + 1) * (k + 2) / 3
         return float(draft.gauge) * math.sqrt(shape if self.unit == "epsilon" else shape / 2)
+
+
+def _over(square: Fraction, times: int, budget: Fraction) -> Fraction:
+    """Square / (times budget), reduced once: a search asks for ten thousand scales."""
+    return Fraction(square.numerator * budget.denominator, square.denominator * times * budget.numerator)
 
 
 _BY_BALL: Mapping[Ball | None, str] = {"total": "total_residual", "sphere": "random_scale"}

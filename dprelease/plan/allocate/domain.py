@@ -159,7 +159,8 @@ class Domain:
         slopes: dict[int, Fraction] = {}
         for query, parts in self._split.paid.items():
             for at, part in parts.items() if query in shares else ():
-                slopes[at] = slopes.get(at, Fraction(0)) + shares[query] * part
+                own = shares[query] if part == 1 else shares[query] * part
+                slopes[at] = slopes[at] + own if at in slopes else own
         return slopes
 
     @cached_property
@@ -190,7 +191,8 @@ class Domain:
         """The scale of every step of the domain, as it will be drawn."""
         found = {}
         for (draft, slope, floor), places in self._alike:
-            found.update(dict.fromkeys(places, self.candidate.scale(draft, max(slope * multiplier, floor))))
+            budget = max(slope * multiplier, floor) if floor else slope * multiplier
+            found.update(dict.fromkeys(places, self.candidate.scale(draft, budget)))
         return {at: found[at] for at in self._steps}
 
     def _scales(self, budgets: Mapping[int, Fraction]) -> dict[int, Fraction]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, Protocol
 
 from dprelease.errors import UnsupportedEvent
@@ -218,13 +219,7 @@ def atoms(event: Event | NearDraws) -> Atoms:
     selection of keys is its noise and a (0, delta) event, for as many units as it is about.
     """
     if isinstance(event, Composed):
-        total: Atoms = Counter()
-        for part in event.events:
-            if type(part) in _PLAIN:  # a thousand draws are as many lines here, and no counter for each
-                total[part] += 1  # type: ignore[index]  # a type of its own: one of those
-            else:
-                total.update(atoms(part))
-        return total
+        return _of_composed(event)
     if isinstance(event, Repeated):
         return Counter({atom: n * event.count for atom, n in atoms(event.event).items()})
     if isinstance(event, NearDraws):
@@ -232,6 +227,17 @@ def atoms(event: Event | NearDraws) -> Atoms:
     if isinstance(event, KeySelection):
         return Counter({event.noise: 1, Approximate(epsilon=Fraction(0), delta=event.delta): 1})
     return Counter({event: 1})
+
+
+@lru_cache(maxsize=16)  # every accountant asks, several of them more than once; nobody changes what they get
+def _of_composed(event: Composed) -> Atoms:
+    total: Atoms = Counter()
+    for part in event.events:
+        if type(part) in _PLAIN:  # a thousand draws are as many lines here, and no counter for each
+            total[part] += 1  # type: ignore[index]  # a type of its own: one of those
+        else:
+            total.update(atoms(part))
+    return total
 
 
 def taken(name: str, event: Event | NearDraws, takes: frozenset[str] = EVERY_KIND) -> Atoms:

@@ -265,8 +265,13 @@ def _kept(e: Floats, n: Floats, c: float, mu: float, w: Floats) -> tuple[npt.NDA
     while start < len(e):
         wide = min(2 * wide, max(1, _BLOCK // max(1, len(kept))))
         part = slice(start, start + wide)
-        level = tau[part] ** 2 + square[part] * np.cos(np.outer(w[kept], e[part])) ** 2
-        size = size + np.log(np.maximum(level, 1e-12)) @ n[part] / 2
+        level = np.outer(w[kept], e[part])  # and then in its own place: new arrays would take as long as the cosines
+        np.cos(level, out=level)
+        level *= level
+        level *= square[part]
+        level += tau[part] ** 2
+        np.log(np.maximum(level, 1e-12, out=level), out=level)
+        size = size + level @ n[part] / 2
         gone = size < cut
         # Twice, for both signs of w, and twice again for float errors: |z| is not let below 1e-6, where the error of
         # its logarithm is below 1e-4 and far outweighed by the logarithm itself.

@@ -22,7 +22,7 @@ from dprelease.privacy.accountants.base import (
 )
 from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.accountants.reveals import peeled
-from dprelease.privacy.accountants.rho import is_joint, rough_rho, zcdp_rho
+from dprelease.privacy.accountants.rho import is_joint, rough_rho, summed_rhos, zcdp_rho
 from dprelease.privacy.accountants.zcdp import exact_sum
 from dprelease.privacy.event import (
     BoundedRange,
@@ -88,7 +88,7 @@ def _curve(counted: Atoms) -> Curve:
     worst: list[Worst] = []
     for atom, n in counted.items():
         if isinstance(atom, DiscreteGaussian | Gaussian | RandomScale | Concentrated):
-            slopes.append(n * zcdp_rho(atom))
+            slopes.append(zcdp_rho(atom) * n if n != 1 else zcdp_rho(atom))
         elif isinstance(atom, DiscreteLaplace | Laplace):
             choices = _laplace(atom)
             if len(choices) == 1:
@@ -286,7 +286,7 @@ def _rough_epsilon(others: tuple[float, float], delta: float, curve: Callable[[]
 
 
 def _rho(counted: Atoms) -> Fraction:
-    return exact_sum(n * zcdp_rho(atom) for atom, n in counted.items())
+    return exact_sum(summed_rhos(counted))
 
 
 def _rough_others(counted: Atoms) -> tuple[float, float]:

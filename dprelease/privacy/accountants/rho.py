@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -28,8 +28,9 @@ from dprelease.privacy.theorems.joint.random_scale import random_scale_rho
 from dprelease.privacy.theorems.joint.total_residual import total_residual_rho
 from dprelease.privacy.theorems.lattice import knorm_top
 
-__all__ = ["as_priced", "is_joint", "plain_rho", "rough_rho", "zcdp_rho"]
+__all__ = ["as_priced", "is_joint", "plain_rho", "rough_rho", "summed_rhos", "zcdp_rho"]
 
+_GAUSSIAN = frozenset((DiscreteGaussian, Gaussian))
 _NOISE = frozenset((Gaussian, DiscreteLaplace, Laplace))
 
 
@@ -62,7 +63,7 @@ def zcdp_rho(atom: Atom) -> Fraction:
     also where a draw is chosen after the answers of those before it, its rho being fixed (Bun and Steinke 2016, Lemma
     1.7).
     """
-    if _BEFORE.get():
+    if type(atom) in _GAUSSIAN or _BEFORE.get():
         return plain_rho(atom)
     if isinstance(atom, DiscreteLaplace):
         return _laplace_rho(atom)
@@ -75,6 +76,11 @@ def zcdp_rho(atom: Atom) -> Fraction:
     if isinstance(atom, Parallel):
         return parts_of_one_unit(atom, zcdp_rho) or Fraction(0)
     return plain_rho(atom)
+
+
+def summed_rhos(counted: Mapping[Atom, int]) -> list[Fraction]:
+    """``zcdp_rho`` of each draw, as often as it occurs: what is to be added up."""
+    return [zcdp_rho(atom) * n if n != 1 else zcdp_rho(atom) for atom, n in counted.items()]
 
 
 def rough_rho(atom: Atom) -> float:
@@ -92,10 +98,11 @@ def plain_rho(atom: Atom) -> Fraction:
     (2 scale^2), and the cells add up to squared L2 sensitivity / (2 scale^2), the formula of Gaussian noise. Bounded
     range: epsilon^2 / 8. Any other pure draw: epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4 and Lemma 1.7).
     """
-    if isinstance(atom, DiscreteGaussian):
-        return atom.squared / (2 * atom.scale * atom.scale)
-    if type(atom) in _NOISE:
-        return atom.sensitivity.l2_squared / (2 * atom.scale * atom.scale)  # type: ignore[union-attr]  # these have both
+    if isinstance(atom, DiscreteGaussian) or type(atom) in _NOISE:
+        # The first has one figure for draws that are bounded together, the others have both of these.
+        square = atom.squared if isinstance(atom, DiscreteGaussian) else atom.sensitivity.l2_squared  # type: ignore[union-attr]
+        scale = atom.scale  # type: ignore[union-attr]
+        return Fraction(square.numerator * scale.denominator**2, 2 * square.denominator * scale.numerator**2)
     if isinstance(atom, TotalResidual):
         return total_residual_rho(atom)
     if isinstance(atom, RandomScale):

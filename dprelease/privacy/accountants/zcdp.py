@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from dprelease.errors import UnsupportedEvent
 from dprelease.privacy.accountants.base import Accountant, LossClaim, Words, check_delta, check_epsilon, taken
 from dprelease.privacy.accountants.near import NearDraws
 from dprelease.privacy.accountants.reveals import peeled
-from dprelease.privacy.accountants.rho import rough_rho, zcdp_rho
+from dprelease.privacy.accountants.rho import rough_rho, summed_rhos
 from dprelease.privacy.event import Event
 from dprelease.privacy.theorems.concentrated import rho_to_delta, rho_to_epsilon, rough_rho_to_epsilon
 
@@ -23,13 +24,25 @@ __all__ = ["Zcdp", "exact_sum", "total_rho"]
 
 
 def exact_sum(values: Iterable[Fraction]) -> Fraction:
-    """The sum of rationals, pairwise and reduced once: one by one a thousand different ones take ten times longer."""
-    parts = [(value.numerator, value.denominator) for value in values]
+    """The sum of rationals, pairwise and reduced once: one by one a thousand different ones take ten times longer.
+
+    Remembered, as every accountant asks for that of the same plan. Powers of two below are one denominator from the
+    start.
+    """
+    return _sum_of(tuple((value.numerator, value.denominator) for value in values))
+
+
+@lru_cache(maxsize=8)
+def _sum_of(terms: tuple[tuple[int, int], ...]) -> Fraction:
+    common = max((below for _, below in terms), default=1)
+    if all(below & (below - 1) == 0 for _, below in terms):
+        return Fraction(sum(above * (common // below) for above, below in terms), common)
+    parts = list(terms)
     while len(parts) > 1:
         pairs = zip(parts[::2], parts[1::2], strict=False)
         rest = parts[-1:] if len(parts) % 2 else []
         parts = [(a * d + c * b, b * d) for (a, b), (c, d) in pairs] + rest
-    return Fraction(*parts[0]) if parts else Fraction(0)
+    return Fraction(*parts[0])
 
 
 def total_rho(event: Event) -> Fraction:
@@ -39,7 +52,7 @@ def total_rho(event: Event) -> Fraction:
     ``Approximate(epsilon, d)`` as randomized response. **Rho alone then promises nothing**: the deltas are a second
     cost, to be checked apart, as `Zcdp.epsilon` and `filters.account_loss` do (``reveals.total_reveal`` adds them up).
     """
-    return exact_sum(n * zcdp_rho(atom) for atom, n in taken("zcdp", event).items())
+    return exact_sum(summed_rhos(taken("zcdp", event)))
 
 
 class Zcdp(Accountant):

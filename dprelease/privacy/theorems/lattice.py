@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import floor, isqrt, log, pi
+from math import floor, isqrt, log, pi, sqrt
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from dprelease.privacy.newton import exact_reals, forward_differences, horner
 from dprelease.privacy.rounding import CONTEXT, dyadic_up, log_of, real, upper
@@ -27,6 +28,8 @@ from dprelease.privacy.theorems import gaussian
 from dprelease.privacy.theorems.inverse import Point, as_delta, certified, least_epsilon
 
 __all__ = ["LARGEST_SCALE", "gaussian_delta", "gaussian_epsilon", "knorm_top", "laplace_delta", "laplace_epsilon"]
+
+Floats = npt.NDArray[np.float64]
 
 LARGEST_SCALE = 20_000
 """The largest scale whose discrete Gaussian is summed (a quarter of a million terms); beyond it `curves.collapse`."""
@@ -37,6 +40,7 @@ _PAD = 1 + CONTEXT.mpf(10) ** -12
 _UNCLEAR = 1e-9
 _NORMAL = 2  # from this scale on the sum over all integers is scale sqrt(2 pi), to 1e-33
 _LOG_ROOT = log(2 * pi) / 2
+_ROOT = sqrt(2 * pi)
 _CUT = 80  # terms below exp(-80) of the largest are bounded together, not summed
 
 
@@ -62,7 +66,9 @@ def gaussian_within(scale: Fraction, shift: int, epsilon: Fraction, delta: Fract
         ValueError: If the scale is too large to sum.
     """
     if shift and delta and _NORMAL <= scale <= LARGEST_SCALE:
-        value, _, exponent = _gaussian_sums(scale, abs(shift), epsilon)
+        if not epsilon and (1 + _ROOT * float(scale)) * float(delta) < 1 - _UNCLEAR:
+            return False  # at epsilon 0 delta is at least P(0), for the shift moves something across 0; see ``_total``
+        value, exponent, _, _ = _gaussian_sum(scale, abs(shift), epsilon)
         if value > 0 and exponent < 1000:  # then no sum here is near ``inverse.SMALLEST``
             gap = log(value) - float(exponent) - log(float(scale)) - _LOG_ROOT - log_of(delta)
             if abs(gap) > _UNCLEAR:
@@ -123,41 +129,42 @@ def _laplace_point(scale: Fraction, shift: int, epsilon: Fraction) -> Point:
     return value / (1 + q), CONTEXT.exp(log_slope) / (1 + q)
 
 
+@lru_cache(maxsize=1 << 6)  # a search ends where its answer is then certified
 def _gaussian_point(scale: Fraction, shift: int, epsilon: Fraction) -> Point:
     """Delta, padded, and its slope: the sums over P(c), a 60-digit real; the padding is 1e-12 of delta."""
     if scale > LARGEST_SCALE:
         raise ValueError(f"a discrete Gaussian of scale {float(scale):g} is not summed; the limit is {LARGEST_SCALE}")
     if shift == 0:
         return CONTEXT.mpf(0), CONTEXT.mpf(0)
-    value, slope, exponent = _gaussian_sums(scale, shift, epsilon)
+    value, exponent, weight, loss = _gaussian_sum(scale, shift, epsilon)
     peak = CONTEXT.exp(-real(exponent)) / _total(scale)
-    return value * peak * _PAD, slope * peak
+    return value * peak * _PAD, float((weight * np.exp(-loss)).sum()) * peak
 
 
-def _gaussian_sums(scale: Fraction, shift: int, epsilon: Fraction) -> tuple[float, float, Fraction]:
-    """Delta and its slope over the largest probability P(c) in them, and c^2 / (2 scale^2).
+def _gaussian_sum(scale: Fraction, shift: int, epsilon: Fraction) -> tuple[float, Fraction, Floats, Floats]:
+    """Delta over the largest probability P(c) in it, c^2 / (2 scale^2), and of each term P(k) / P(c) and x_k.
 
     Delta is the sum over k >= t of P(k) (1 - exp(-x_k)) with x_k = l(k) - epsilon = x_t + (k - t) s / scale^2, where
     l(k) = (2 k s + s^2) / (2 scale^2); x_t is an exact rational before it becomes a float, so every x_k > 0 has a
     relative error of a few 2^-53. Relative to the largest P(c) in the sum, P(k) / P(c) is exp of a product of exact
     integers and of one float, below ``_CUT`` in size: its relative error is at most 80 * 4 * 2^-53 < 4e-14. All
     terms are positive, numpy adds them pairwise, and what is cut off to the right is bounded: so 1e-12 covers the
-    error with a factor of ten.
+    error with a factor of ten. Rationals are taken as two whole numbers each: a plan asks for thousands of sums.
     """
-    square = scale * scale
-    first = floor(epsilon * square / shift - Fraction(shift, 2)) + 1
+    above, below = scale.numerator**2, scale.denominator**2  # of the square of the scale
+    over, under = epsilon.numerator, epsilon.denominator
+    first = (2 * over * above - shift**2 * under * below) // (2 * under * below * shift) + 1
     top = max(first, 0)
     # from the far left only 13 scales are summed: what is dropped is below exp(-84), far inside the pad
-    start = max(first, -(int(13 * scale) + 1))
-    last = isqrt(top * top + int(2 * _CUT * square)) + 1
+    start = max(first, -(13 * scale.numerator // scale.denominator + 1))
+    last = isqrt(top * top + 2 * _CUT * above // below) + 1
     step = np.arange(start - top, last - top + 1, dtype=np.float64)
-    weight = np.exp(step * (step + 2.0 * top) * float(-1 / (2 * square)))
+    weight = np.exp(step * (step + 2.0 * top) * (-below / (2 * above)))
     beyond = float(weight[-1]) * (1 + 1.2534 * float(scale))  # sum_j exp(-j^2/(2 scale^2)) <= 1 + scale sqrt(pi/2)
-    excess = float(Fraction((2 * start + shift) * shift) / (2 * square) - epsilon)
-    loss = excess + (step - step[0]) * float(shift / square)
+    excess = ((2 * start + shift) * shift * below * under - 2 * above * over) / (2 * above * under)
+    loss = excess + (step - step[0]) * (shift * below / above)
     value = float((weight * -np.expm1(-loss)).sum()) + beyond
-    slope = float((weight * np.exp(-loss)).sum())
-    return value, slope, top * top / (2 * square)
+    return value, Fraction(top * top * below, 2 * above), weight, loss
 
 
 @lru_cache(maxsize=1 << 14)

@@ -150,7 +150,9 @@ def _span(family: Family) -> float:
 
 def total_of(parts: Counter[CellLaw], squared: Fraction = Fraction(0)) -> Total:
     """Composes parts (with their counts) and one Gaussian of this mu^2; the order of the parts does not matter."""
-    ordered = sorted(((part, n) for part, n in parts.items() if n and part.value and part.shift), key=_order)
+    some = [(part, n) for part, n in parts.items() if n and part.value and part.shift]
+    quickly = {(part.kind, float(part.value), part.shift): (part, n) for part, n in some}  # the start of ``_order``
+    ordered = [quickly[key] for key in sorted(quickly)] if len(quickly) == len(some) else sorted(some, key=_order)
     groups: dict[str, list[tuple[CellLaw, int]]] = {}
     for part, n in ordered:
         name = part.kind

@@ -29,6 +29,7 @@ from functools import lru_cache
 import numpy as np
 
 from dprelease.plan.verify.mathematics.draws import Array, Cell, Draw, Loss, witnesses, worst
+from dprelease.plan.verify.mathematics.sphere import SphereGroup
 
 __all__ = ["delta_of", "revealed", "total_rho"]
 
@@ -159,6 +160,9 @@ def _listed(loss: Loss, gap: float) -> float | None:
     rates, numbers = sizes[order].tolist(), [int(n) for n in counts[order]]
     if sum(numbers) > _FEW:  # of many the integral knows enough digits, and numbers of ways outgrow floats
         return None
+    largest = np.cumsum(2 * sizes[order][::-1])  # any that are no more than those below the gap are a term
+    if sum(math.comb(len(rates), k + 1) for k in range(int((largest < gap).sum()))) > _MOST_LISTED:
+        return None
     terms: list[float] = []
     stack = [(0, 0.0, 1.0)]  # the next response, what is in F, in how many ways
     while stack:
@@ -226,7 +230,7 @@ def _integral(loss: Loss, gap: float, theta: float, period: float) -> tuple[floa
         z = theta + 1j * spacing * index
         rest = np.exp(1j * z.imag * gap) * np.where(index > 0, 2, 1) / (z * (1 + z))
         size = np.abs(rest) * theta * (1 + theta) * np.exp(-extra * z.imag**2 / 2)
-        kept, product = _product(loss, theta, z.imag, size)
+        kept, product = _product(loss, theta, spacing, index, size)
         for draws in (1, 2):
             more = np.exp(draws * extra * z[kept] * (1 + z[kept]) / 2)
             terms = (product * rest[kept] * more).real
@@ -245,18 +249,24 @@ def _extrapolated(once: float, twice: float) -> float:
     return once * (1 - rise) if 0 <= rise < 5 * _BIAS else once
 
 
-def _product(loss: Loss, theta: float, omega: Array, weight: Array) -> tuple[Array, Array]:
-    """Indices of the frequencies that matter, and the product of all transforms there.
+def _product(loss: Loss, theta: float, spacing: float, index: Array, weight: Array) -> tuple[Array, Array]:
+    """Which of the frequencies, so many spacings each, matter, and the product of all transforms there.
 
     No factor exceeds 1 in size, so a frequency is dropped as soon as its part has become negligible.
     """
-    kept, product = np.arange(len(omega)), np.ones(len(omega), dtype=complex)
+    kept, product = np.arange(len(index)), np.ones(len(index), dtype=complex)
     for group in loss.groups:
         row = 0
         while row < len(group.counts) and len(kept):
             some = group.part(slice(row, row + max(1, _BLOCK // len(kept))))
             row += len(some.counts)
-            product = product * (some.turned(theta, omega[kept]) ** some.counts[:, None]).prod(axis=0)
+            if not isinstance(some, SphereGroup) and some.kind == "pure":
+                turned = some.responses(theta, spacing, index[kept])
+            else:
+                turned = some.turned(theta, spacing * index[kept])
+            if some.counts.max() > 1:
+                turned = turned ** some.counts[:, None]
+            product = product * turned.prod(axis=0)
             large = np.abs(product) * weight[kept] > 1e-15
             kept, product = kept[large], product[large]
     return kept, product
