@@ -311,6 +311,16 @@ class ReleasePlan(GrownValue):
             return None
         return told.epsilon > today * (1 + Fraction(1, 10**9))
 
+    @property
+    def selections(self) -> dict[str, str]:
+        """By the id of every step whose keys were selected, itself or with others: the step that selected them.
+
+        By pass and not by grouping: a query with a budget of its own selects its keys by itself.
+        """
+        if not any(step.selecting is not None for step in self.steps):
+            return {}
+        return {step.id: found for batch in self.batches() for step in batch.steps if (found := batch.selection)}
+
     def batches(self, *, whole: bool = False) -> tuple[Batch, ...]:
         """Steps and invariants that share one pass over a table; at most 50 of them each.
 

@@ -168,15 +168,14 @@ class _Layout:
 
 
 def _layouts(plan: ReleasePlan) -> dict[str, _Layout]:
-    selections = {step.id: batch.selection for batch in plan.batches() for step in batch.steps}
-    files, found = measurement_paths(plan), {}
+    selections, files, found = plan.selections, measurement_paths(plan), {}
     for step in plan.measured:
         table = plan.catalog.tables[step.aggregate.table]
         together = isinstance(step, Step) and bool(step.tables)  # one table after the other: the rows have no keys
         columns, shape = () if together else tuple(map(table.column, step.aggregate.by)), holds(step)
         names = {column.name for column in columns}
         parts = () if shape == "keys" else _parts(step, "position" if shape == "ranking" else "value", names)
-        found[step.id] = _Layout(step, files[step.id], columns, parts, selections[step.id], shape)
+        found[step.id] = _Layout(step, files[step.id], columns, parts, selections.get(step.id), shape)
     return found
 
 
