@@ -13,7 +13,7 @@ from typing import Any
 
 from dprelease.canonical import sha256
 
-__all__ = ["Data", "Files", "Packed", "blocks_of", "digest_in", "kept", "pack", "size_in"]
+__all__ = ["Data", "Files", "Packed", "Seen", "blocks_of", "digest_in", "kept", "pack", "size_in"]
 
 _SMALL = 32_000_000  # bytes of a file that stays as it is
 _PART = 4_000_000  # bytes that are compressed together, at least
@@ -41,6 +41,18 @@ class Packed:
         codec = _codec()
         for size, part in self.parts:
             yield codec.decompress(part, decompressed_size=size, asbytes=True)
+
+
+class Seen(Packed):
+    """A file that lies elsewhere and is known to have this size and hash; its bytes are not here.
+
+    Raises:
+        LookupError: Where they are asked for.
+    """
+
+    def blocks(self) -> Iterator[bytes]:
+        """None."""
+        raise LookupError("a file that is only known by its hash has no bytes here")
 
 
 Data = bytes | Packed

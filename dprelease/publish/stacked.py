@@ -14,7 +14,7 @@ import numpy as np
 
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 
-__all__ = ["Stack", "stacks"]
+__all__ = ["Stack", "behind", "stacks"]
 
 _SMALL = 1 << 10  # rows of a table that is worth it
 _MOST = 1 << 16  # rows of a stack
@@ -69,7 +69,7 @@ def _stacked(tables: Sequence[PublishedTable]) -> Stack:
         return Stack((tables[0],), tables[0])
     whole = replace(
         tables[0],
-        keys=tuple(map(_behind, zip(*(table.keys for table in tables), strict=True))),
+        keys=tuple(map(behind, zip(*(table.keys for table in tables), strict=True))),
         measures=tuple(map(_measure, zip(*(table.measures for table in tables), strict=True))),
         cells=sum(table.cells for table in tables),
     )
@@ -78,17 +78,17 @@ def _stacked(tables: Sequence[PublishedTable]) -> Stack:
 
 def _measure(several: Sequence[PublishedMeasure]) -> PublishedMeasure:
     names = ("value", "standard_error", "margin", "lower", "upper")
-    numbers = {name: np.concatenate([getattr(each, name) for each in several]) for name in names}
+    numbers: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in several]) for name in names}
     before = [each.unadjusted for each in several if each.unadjusted is not None]
     return replace(
         several[0],
         **numbers,
-        status=_behind([each.status for each in several]),
+        status=behind([each.status for each in several]),
         unadjusted=np.concatenate(before) if before else None,
     )
 
 
-def _behind(columns: Sequence[Sequence[Any]]) -> Coded[Any]:
+def behind(columns: Sequence[Sequence[Any]]) -> Coded[Any]:
     """Categorical columns behind one another; ``True`` is not ``1``."""
     places: dict[tuple[type, Any], int] = {}
     codes = []

@@ -147,7 +147,8 @@ class Publish(GrownValue):
             (``estimate.intervals``). None: about the value, as in plans from before there was another way.
         layout: By which rules the files of tables are written. 1 is that of plans from before there was another. With
             2 a number that was moved after it was estimated has the estimate beside it, Parquet has the double that
-            the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds.
+            the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds. With 3, which plans
+            of many queries have, small steps share files of ``measurements/`` as well, and small tables share pages.
         csv_formulas: Whether keys that a spreadsheet would take for formulas are escaped in CSV; None: where noise
             selected them, which are texts from the data, and not where they are declared.
     """
@@ -158,7 +159,7 @@ class Publish(GrownValue):
     unreliable_above: Fraction | None = None
     unreliable_show: Literal["flag", "blank"] = "flag"
     intervals: Literal["nearest"] | None = None
-    layout: Literal[1, 2] = 1
+    layout: Literal[1, 2, 3] = 1
     csv_formulas: Literal["escape", "keep"] | None = None
 
 
@@ -180,6 +181,7 @@ class ReleasePlan(GrownValue):
     """
 
     LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation")
+    __slots__ = ("_known_events",)  # no field, as those of ``Value``
     format: Literal[1] = 1
     release: ReleaseInfo
     spec_fingerprint: str
@@ -210,8 +212,13 @@ class ReleasePlan(GrownValue):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What each step costs, with all that prices a group of units."""
-        return tuple(step.event_under(self.neighboring) for step in self.steps)
+        """What each step costs, with all that prices a group of units; worked out once."""
+        try:
+            known: tuple[Event, ...] = object.__getattribute__(self, "_known_events")
+        except AttributeError:
+            known = tuple(step.event_under(self.neighboring) for step in self.steps)
+            object.__setattr__(self, "_known_events", known)
+        return known
 
     @property
     def event(self) -> Composed:

@@ -2,12 +2,16 @@
 
 One CSV file for each step, and ``recipe.json``: what each step did, how large its noise is, and how every published
 number follows. Whoever has these files and ``plan.json`` can make all tables again, and others with the same guarantee.
+
+From the third layout on (``publish.layout`` of the plan), small steps with the same columns share a file: its first
+column says of which step a row is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +25,20 @@ from dprelease.plan.document import Measured, ReleasePlan, Step
 from dprelease.publish.base import safe_path
 from dprelease.publish.bundle.read_tables import Kind, csv_columns
 from dprelease.publish.bundle.recipe import holds, recipe
-from dprelease.publish.csv_text import escapes, key_texts, key_width, line_blocks, unescaped, whole_texts
+from dprelease.publish.csv_text import (
+    csv_quoted,
+    escapes,
+    key_texts,
+    key_width,
+    line_blocks,
+    unescaped,
+    whole_texts,
+    word_texts,
+)
+from dprelease.publish.manifest import Manifest
 from dprelease.publish.measured import held_key
-from dprelease.publish.packed import Files, pack
+from dprelease.publish.packed import Data, Files, Seen, pack
+from dprelease.publish.stacked import behind
 
 __all__ = [
     "RECIPE",
@@ -33,10 +48,13 @@ __all__ = [
     "measurement_paths",
     "measurements_in",
     "recipe_file",
+    "seen_measurements",
 ]
 
 FOLDER = "measurements"
 RECIPE = f"{FOLDER}/recipe.json"
+_SMALL = 200  # rows of a step that shares a file
+_MOST_SHARED = 100_000  # rows of such a file
 Keys = tuple[tuple[Key, ...], ...]
 Integers = npt.NDArray[np.int64]
 
@@ -57,18 +75,18 @@ def _selection(step: str, keys: Keys) -> Measurement:
 
 
 def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Files:
-    """``measurements/<step>.csv`` for every step, and ``measurements/recipe.json``.
+    """``measurements/<step>.csv`` for every step that shares no file, those of the others, and the recipe.
 
-    A file has the key columns of its step, with text in quotes and escaped as in ``tables/``, then one column of whole
-    numbers for each part of the step, in steps of that part's grid. The file of a selection has keys alone; that of a
-    ranking has the keys in the order of their rank, with their positions among the declared ones, from 0.
+    A file has the key columns of its step (before them, where it is shared, a column with the step's id), with text in
+    quotes and escaped as in ``tables/``, then one column of whole numbers for each part of the step, in steps of that
+    part's grid. The file of a selection has keys alone; that of a ranking has the keys in the order of their rank, with
+    their positions among the declared ones, from 0.
 
     Args:
         plan: That was measured.
         measurements: By step, as :func:`as_published` gives them; of the sizes that the plan says.
     """
-    layouts = _layouts(plan)
-    found = {layout.file: pack(_blocks(plan, layout, measurements)) for layout in layouts.values()}
+    found = {file: pack(_blocks(plan, inside, measurements)) for file, inside in _by_file(plan).items()}
     return Files({**found, RECIPE: recipe_file(plan)})
 
 
@@ -82,26 +100,39 @@ def measurements_in(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, 
     Raises:
         CheckFailed: If a file is missing, cannot be read or is not written as this writes it; names it (DPR-C110).
     """
-    layouts = _layouts(plan)
     found: dict[str, Measurement] = {}
-    for step in sorted(plan.measured, key=lambda step: not _selects(step)):  # selections first: others have their keys
-        layout = layouts[step.id]
+    # Selections first: others have their keys.
+    for file, inside in sorted(_by_file(plan).items(), key=lambda each: not _selects(each[1][0].step)):
         try:
-            data = files[layout.file]
+            data = files[file]
         except KeyError:
-            raise _wrong(layout.file, "there is no such file") from None
+            raise _wrong(file, "there is no such file") from None
         try:
-            found[step.id] = _read(plan, layout, data)
+            found |= _read_shared(inside, data) if inside[0].shared else _read(plan, inside[0], data)
         except (ValueError, OverflowError) as error:
             kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
-            raise _wrong(layout.file, f"it cannot be read ({kind})") from None
+            raise _wrong(file, f"it cannot be read ({kind})") from None
         try:
-            same = _same(data, _blocks(plan, layout, found))
+            same = _same(data, _blocks(plan, inside, found))
         except ValueError:  # another number of rows
             same = False
         if not same:
-            raise _wrong(layout.file, "its columns, keys or rows are not those of its step")
+            raise _wrong(file, "its columns, keys or rows are not those of its step")
     return {step.id: found[step.id] for step in plan.measured}
+
+
+def seen_measurements(plan: ReleasePlan, manifest: Manifest) -> Files:
+    """The files of the measurements of a bundle that :func:`measurements_in` has read, known by their hashes.
+
+    It made every one of them again and compared it, so that nobody needs to do so once more. The recipe is made here.
+
+    Args:
+        plan: The plan of the bundle.
+        manifest: Its manifest, whose hashes are those of the files that were read.
+    """
+    told = {path: manifest.files[path] for path in _by_file(plan)}
+    found: dict[str, Data] = {path: Seen(each.bytes, each.sha256, ()) for path, each in told.items()}
+    return Files({**found, RECIPE: recipe_file(plan)})
 
 
 def measurement_columns(
@@ -153,6 +184,7 @@ class _Layout:
         parts: Names of its columns of numbers.
         selection: The step that selected its keys, where one did.
         shape: As ``recipe.holds``.
+        shared: The column with the step's id, where other steps are in the same file; empty: there are none.
     """
 
     step: Measured
@@ -161,21 +193,63 @@ class _Layout:
     parts: tuple[str, ...]
     selection: str | None
     shape: str
+    shared: str = ""
 
     @property
     def header(self) -> tuple[str, ...]:
-        return (*(column.name for column in self.columns), *self.parts)
+        own = (*(column.name for column in self.columns), *self.parts)
+        return (self.shared, *own) if self.shared else own
 
 
 def _layouts(plan: ReleasePlan) -> dict[str, _Layout]:
-    selections, files, found = plan.selections, measurement_paths(plan), {}
+    selections, files, found = plan.selections, _own_paths(plan), {}
     for step in plan.measured:
         table = plan.catalog.tables[step.aggregate.table]
-        together = isinstance(step, Step) and bool(step.tables)  # one table after the other: the rows have no keys
-        columns, shape = () if together else tuple(map(table.column, step.aggregate.by)), holds(step)
+        columns = () if _of_tables(step) else tuple(map(table.column, step.aggregate.by))
+        shape = holds(step)
         names = {column.name for column in columns}
         parts = () if shape == "keys" else _parts(step, "position" if shape == "ranking" else "value", names)
         found[step.id] = _Layout(step, files[step.id], columns, parts, selections.get(step.id), shape)
+    return _together(found) if plan.publish.layout > 2 else found
+
+
+def _together(layouts: dict[str, _Layout]) -> dict[str, _Layout]:
+    """The same, with small steps that have the same columns in files that they share."""
+    groups: dict[tuple[Any, ...], list[list[str]]] = {}
+    room: dict[tuple[Any, ...], int] = {}
+    for name, each in layouts.items():
+        rows = each.step.cells
+        if rows is None or rows > _SMALL or each.shape not in ("numbers", "choices") or _of_tables(each.step):
+            continue
+        form = (tuple((column.name, column.type) for column in each.columns), each.parts)
+        if room.get(form, 0) < rows:
+            groups.setdefault(form, []).append([])
+            room[form] = _MOST_SHARED
+        groups[form][-1].append(name)
+        room[form] -= rows
+    shared = [group for runs in groups.values() for group in runs if len(group) > 1]
+    taken = {each.file.lower() for each in layouts.values()}
+    found = dict(layouts)
+    for number, group in enumerate(shared, start=1):
+        file, column = f"{FOLDER}/shared-{number}", "step"
+        while f"{file}.csv" in taken:
+            file += "_"
+        while column in layouts[group[0]].header:
+            column += "_"
+        found |= {name: replace(layouts[name], file=f"{file}.csv", shared=column) for name in group}
+    return found
+
+
+def _of_tables(step: Measured) -> bool:
+    """Whether a draw holds one table after the other, so that its rows have no keys."""
+    return isinstance(step, Step) and bool(step.tables)
+
+
+def _by_file(plan: ReleasePlan) -> dict[str, list[_Layout]]:
+    """What each file holds, in its order."""
+    found: dict[str, list[_Layout]] = {}
+    for layout in _layouts(plan).values():
+        found.setdefault(layout.file, []).append(layout)
     return found
 
 
@@ -189,6 +263,11 @@ def _parts(step: Measured, name: str, taken: set[str]) -> tuple[str, ...]:
 
 
 def measurement_paths(plan: ReleasePlan) -> dict[str, str]:
+    """The path of the file that holds each step."""
+    return {name: layout.file for name, layout in _layouts(plan).items()}
+
+
+def _own_paths(plan: ReleasePlan) -> dict[str, str]:
     """A path for every step: its id, or ``step-<number>`` where that is no file name, or one that is taken."""
     found: dict[str, str] = {}
     taken: set[str] = set()
@@ -218,12 +297,40 @@ def recipe_file(plan: ReleasePlan) -> bytes:
     """``measurements/recipe.json``, which the plan alone decides."""
     layouts = _layouts(plan)
     files = {name: layout.file for name, layout in layouts.items()}
-    content = recipe(plan, files, {name: layout.header for name, layout in layouts.items()})
+    columns = {name: layout.header for name, layout in layouts.items()}
+    content = recipe(plan, files, columns, {name: layout.shared for name, layout in layouts.items()})
     return (dumps(content) + "\n").encode()
 
 
-def _blocks(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measurement]) -> Iterator[bytes]:
-    """The file of one step, some thousand lines at a time.
+def _blocks(plan: ReleasePlan, inside: Sequence[_Layout], measurements: Mapping[str, Measurement]) -> Iterator[bytes]:
+    """A file, some thousand lines at a time.
+
+    Raises:
+        ValueError: If there are not as many numbers as rows.
+    """
+    several = [_numbers(plan, layout, measurements) for layout in inside]
+    if len(several) == 1:
+        (rows, numbers), first = several[0], inside[0]
+    else:
+        first, keys = inside[0], zip(*(rows.columns for rows, _ in several), strict=True)
+        rows = Rows([behind(each) for each in keys], sum(len(rows) for rows, _ in several))
+        numbers = list(map(np.concatenate, zip(*(each for _, each in several), strict=True)))
+    texts = [
+        key_texts(column, keys, escape=escapes(plan.publish, column))
+        for column, keys in zip(first.columns, rows.columns, strict=True)
+    ]
+    words = list[Coded[str]]()
+    if first.shared:
+        names = [csv_quoted(layout.step.id) for layout in inside]
+        words.append(Coded(names, np.repeat(np.arange(len(inside)), [len(each) for each, _ in several])))
+    columns = [*map(word_texts, words), *texts, *map(whole_texts, numbers)]
+    return line_blocks(first.header, columns, len(rows), key_width([*words, *rows.columns]))
+
+
+def _numbers(
+    plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measurement]
+) -> tuple[Rows, Sequence[Integers]]:
+    """The rows of a step, and its columns of numbers.
 
     Raises:
         ValueError: If there are not as many numbers as rows.
@@ -234,12 +341,7 @@ def _blocks(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measu
         rows = Rows((), len(values) // len(layout.parts))
     if layout.parts and len(values) != len(layout.parts) * len(rows):
         raise ValueError("not one number in each row")
-    several = values.reshape(len(layout.parts), -1) if layout.parts else ()
-    texts = [
-        key_texts(column, keys, escape=escapes(plan.publish, column))
-        for column, keys in zip(layout.columns, rows.columns, strict=True)
-    ]
-    return line_blocks(layout.header, [*texts, *map(whole_texts, several)], len(rows), key_width(rows.columns))
+    return rows, list(values.reshape(len(layout.parts), -1)) if layout.parts else []
 
 
 def _rows(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measurement]) -> Rows:
@@ -257,8 +359,20 @@ def _rows(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measure
     return full_product(layout.columns).without(plan.catalog.exclusions[excluding] if excluding is not None else ())
 
 
-def _read(plan: ReleasePlan, layout: _Layout, data: bytes) -> Measurement:
-    """The measurement of a file, as far as it can be told from the file alone.
+def _read_shared(inside: Sequence[_Layout], data: bytes) -> dict[str, Measurement]:
+    """The measurements of a file that several steps share, likewise."""
+    parts = inside[0].parts
+    read = csv_columns(data, inside[0].header, dict.fromkeys(parts, "whole"))
+    numbers, first, found = [read[name].to_numpy() for name in parts], 0, {}
+    for layout in inside:
+        last = first + (layout.step.cells or 0)
+        found[layout.step.id] = Measurement(layout.step.id, np.concatenate([each[first:last] for each in numbers]))
+        first = last
+    return found
+
+
+def _read(plan: ReleasePlan, layout: _Layout, data: bytes) -> dict[str, Measurement]:
+    """The measurement of a file by its step, as far as it can be told from the file alone.
 
     Raises:
         ValueError, OverflowError: If it is no such file.
@@ -272,8 +386,9 @@ def _read(plan: ReleasePlan, layout: _Layout, data: bytes) -> Measurement:
             [_key(column, text, escape=escapes(plan.publish, column)) for text in each]
             for column, each in zip(layout.columns, texts, strict=True)
         ]
-        return _selection(layout.step.id, tuple(zip(*read, strict=True)))
-    return Measurement(layout.step.id, np.concatenate([found[name].to_numpy() for name in names]))
+        return {layout.step.id: _selection(layout.step.id, tuple(zip(*read, strict=True)))}
+    values = np.concatenate([found[name].to_numpy() for name in names])
+    return {layout.step.id: Measurement(layout.step.id, values)}
 
 
 def _key(column: Column, text: str, *, escape: bool) -> Key:

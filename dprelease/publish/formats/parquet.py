@@ -26,7 +26,7 @@ _LARGEST = 2**63 - 1024  # the largest float64 below 2^63
 
 def parquet_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """``tables/<name>.parquet`` for every query and derived table; the bytes depend on pyarrow's version as well."""
-    rehearsal, found = content.facts.rehearsal, {}
+    rehearsal, found = content.facts.rehearsal, dict[str, bytes]()
     for stack in stacks(content.tables):
         if len(stack.tables) == 1:
             made = [parquet_bytes(stack.whole, _metadata(content, stack.whole.title), rehearsal=rehearsal)]
