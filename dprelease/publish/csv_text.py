@@ -122,8 +122,8 @@ def _lines(columns: Sequence[Any]) -> Any:
     """One line for each row."""
     import pyarrow.compute as pc
 
-    line = pc.binary_join_element_wise(*columns, ",") if len(columns) > 1 else columns[0]
-    return pc.binary_join_element_wise(line, "\r\n", "")
+    ended = pc.binary_join_element_wise(columns[-1], "\r\n", "")
+    return pc.binary_join_element_wise(*columns[:-1], ended, ",") if len(columns) > 1 else ended
 
 
 def _data(ended: Any) -> bytes:

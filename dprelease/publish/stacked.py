@@ -49,7 +49,7 @@ def stacks(tables: Sequence[PublishedTable]) -> Iterator[Stack]:
             yield Stack((table,), table)
             continue
         form = _form(table)
-        if rows.get(form, 0) + table.cells > _MOST:
+        if form in open_to and rows[form] + table.cells > _MOST:
             yield _stacked(open_to.pop(form))
             rows[form] = 0
         open_to.setdefault(form, []).append(table)

@@ -161,12 +161,12 @@ def _selects(step: Measured) -> bool:
 
 def _same(data: bytes, blocks: Iterable[bytes]) -> bool:
     """Whether a file is these blocks, one after the other."""
-    whole, at = memoryview(data), 0
+    at = 0
     for block in blocks:
-        if whole[at : at + len(block)] != block:
+        if not data.startswith(block, at):
             return False
         at += len(block)
-    return at == len(whole)
+    return at == len(data)
 
 
 def _wrong(file: str, why: str) -> CheckFailed:
@@ -360,10 +360,16 @@ def _rows(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measure
 
 
 def _read_shared(inside: Sequence[_Layout], data: bytes) -> dict[str, Measurement]:
-    """The measurements of a file that several steps share, likewise."""
+    """The measurements of a file that several steps share, by step.
+
+    Raises:
+        ValueError: If it is no such file.
+    """
     parts = inside[0].parts
     read = csv_columns(data, inside[0].header, dict.fromkeys(parts, "whole"))
     numbers, first, found = [read[name].to_numpy() for name in parts], 0, {}
+    if len(numbers[0]) != sum(layout.step.cells or 0 for layout in inside):
+        raise ValueError("other rows than its steps have")
     for layout in inside:
         last = first + (layout.step.cells or 0)
         found[layout.step.id] = Measurement(layout.step.id, np.concatenate([each[first:last] for each in numbers]))

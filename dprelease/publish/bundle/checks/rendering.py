@@ -12,7 +12,7 @@ from dprelease.publish.bundle.checks.opened import Check, OpenedBundle, say_whic
 from dprelease.publish.bundle.measurements import seen_measurements
 from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, renderers
 from dprelease.publish.manifest import MANIFEST_FILE, Manifest
-from dprelease.publish.packed import digest_in
+from dprelease.publish.packed import digest_in, only_hashed
 from dprelease.publish.publishable import missing_extras
 
 __all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Rendered", "render_again", "versions"]
@@ -63,7 +63,8 @@ def render_again(bundle: OpenedBundle) -> Rendered:
     other = _other_versions(bundle.manifest.rendered_with, renderers(), simulated=bool(bundle.shown.derive))
     try:
         files = seen_measurements(bundle.shown, bundle.manifest)
-        again = bundle_files(plan, measured, facts, bundle.look, bundle.sound, files)
+        with only_hashed():
+            again = bundle_files(plan, measured, facts, bundle.look, bundle.sound, files)
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
         return _failed(f"the bundle cannot be made again ({type(error).__name__})")
     return _told(bundle, again, other, missing_extras(bundle.shown.publish.formats))
