@@ -15,7 +15,7 @@ from typing import Any
 
 from dprelease.canonical import sha256
 
-__all__ = ["Data", "Files", "Packed", "Seen", "blocks_of", "digest_in", "kept", "only_hashed", "pack", "size_in"]
+__all__ = ["Data", "Files", "HashedFile", "Packed", "blocks_of", "digest_in", "kept", "only_hashed", "pack", "size_in"]
 
 _SMALL = 32_000_000  # bytes of a file that stays as it is
 _PART = 4_000_000  # bytes that are compressed together, at least
@@ -45,7 +45,7 @@ class Packed:
             yield codec.decompress(part, decompressed_size=size, asbytes=True)
 
 
-class Seen(Packed):
+class HashedFile(Packed):
     """A file that lies elsewhere and is known to have this size and hash; its bytes are not here.
 
     Raises:
@@ -65,7 +65,7 @@ _hashing: ContextVar[bool] = ContextVar("large files are hashed and not kept", d
 
 @contextmanager
 def only_hashed() -> Iterator[None]:
-    """Within it large files are hashed and not kept (``Seen``): for whoever compares them and writes none."""
+    """Within it large files are hashed and not kept (``HashedFile``): for whoever compares them and writes none."""
     token = _hashing.set(True)
     try:
         yield
@@ -90,7 +90,7 @@ def pack(blocks: Iterable[bytes]) -> Data:
             parts.append((held, _compressed(plain)))
             plain, held = [], 0
     if size > _SMALL and _hashing.get():
-        return Seen(size, digest.hexdigest(), ())
+        return HashedFile(size, digest.hexdigest(), ())
     if not parts:
         return b"".join(plain)
     if held:

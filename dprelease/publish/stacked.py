@@ -14,7 +14,7 @@ import numpy as np
 
 from dprelease.estimate import Coded, PublishedMeasure, PublishedTable, coded
 
-__all__ = ["Stack", "behind", "stacks"]
+__all__ = ["Stack", "end_to_end", "stacks"]
 
 _SMALL = 1 << 10  # rows of a table that is worth it
 _MOST = 1 << 16  # rows of a stack
@@ -69,7 +69,7 @@ def _stacked(tables: Sequence[PublishedTable]) -> Stack:
         return Stack((tables[0],), tables[0])
     whole = replace(
         tables[0],
-        keys=tuple(map(behind, zip(*(table.keys for table in tables), strict=True))),
+        keys=tuple(map(end_to_end, zip(*(table.keys for table in tables), strict=True))),
         measures=tuple(map(_measure, zip(*(table.measures for table in tables), strict=True))),
         cells=sum(table.cells for table in tables),
     )
@@ -83,12 +83,12 @@ def _measure(several: Sequence[PublishedMeasure]) -> PublishedMeasure:
     return replace(
         several[0],
         **numbers,
-        status=behind([each.status for each in several]),
+        status=end_to_end([each.status for each in several]),
         unadjusted=np.concatenate(before) if before else None,
     )
 
 
-def behind(columns: Sequence[Sequence[Any]]) -> Coded[Any]:
+def end_to_end(columns: Sequence[Sequence[Any]]) -> Coded[Any]:
     """Categorical columns behind one another; ``True`` is not ``1``."""
     places: dict[tuple[type, Any], int] = {}
     codes = []

@@ -18,16 +18,17 @@ from dprelease.canonical import indented
 from dprelease.errors import CheckFailed
 from dprelease.noise import Measurement
 from dprelease.plan.document import ReleasePlan
-from dprelease.publish import check_bundle, render, write
+from dprelease.publish import Facts, check_bundle, render, write
 from dprelease.publish.base import Content
 from dprelease.publish.bundle.checks.opened import read_bundle
 from dprelease.publish.bundle.checks.tables import tables_agree
-from dprelease.publish.bundle.measurements import RECIPE, measurement_files, measurements_in
+from dprelease.publish.bundle.measurements import measurement_files, measurements_in
 from dprelease.publish.bundle.package import planned_files
+from dprelease.publish.bundle.step_files import RECIPE
 from dprelease.publish.formats.datapackage import csv_files
 from dprelease.publish.formats.parquet import parquet_files
 from dprelease.publish.measured import filed, published_tables
-from dprelease.publish.packed import Seen, digest_in, only_hashed, pack
+from dprelease.publish.packed import HashedFile, digest_in, only_hashed, pack
 from dprelease.publish.site import paging
 from dprelease.publish.stacked import stacks
 from dprelease.regular import TooLarge, read_regular, regular_blocks
@@ -69,7 +70,7 @@ def files(many: ReleasePlan) -> Mapping[str, bytes]:
     return render(many, drawn(many), _facts(many)).files
 
 
-def _facts(plan: ReleasePlan) -> object:
+def _facts(plan: ReleasePlan) -> Facts:
     return facts(plan).model_copy(update={"accounts": ()})
 
 
@@ -289,12 +290,12 @@ def test_a_large_file_that_is_only_hashed_has_the_size_and_the_hash_that_it_has(
     with only_hashed():
         found, small = pack(iter(blocks)), pack([b"abc"])
     assert small == b"abc"
-    assert isinstance(found, Seen)
+    assert isinstance(found, HashedFile)
     assert (len(found), found.sha256) == (108, hashlib.sha256(b"".join(blocks)).hexdigest())
     with pytest.raises(LookupError):
         list(found.blocks())
     kept = pack(iter(blocks))
-    assert not isinstance(kept, Seen)
+    assert not isinstance(kept, HashedFile)
     assert digest_in({"a": kept}, "a") == found.sha256  # type: ignore[dict-item] # as a bundle keeps it
 
 

@@ -10,21 +10,19 @@ column says of which step a row is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.canonical import dumps
 from dprelease.catalog.table import Column, Key
-from dprelease.errors import CheckFailed, PublishError
+from dprelease.errors import CheckFailed
 from dprelease.estimate import Coded, Rows, as_rows, full_product
 from dprelease.noise import Measurement
 from dprelease.plan.document import Measured, ReleasePlan, Step
-from dprelease.publish.base import safe_path
 from dprelease.publish.bundle.read_tables import Kind, csv_columns
-from dprelease.publish.bundle.recipe import holds, recipe
+from dprelease.publish.bundle.recipe import recipe
+from dprelease.publish.bundle.step_files import RECIPE, StepLayout, steps_by_file, steps_layouts
 from dprelease.publish.csv_text import (
     csv_quoted,
     escapes,
@@ -37,24 +35,18 @@ from dprelease.publish.csv_text import (
 )
 from dprelease.publish.manifest import Manifest
 from dprelease.publish.measured import held_key
-from dprelease.publish.packed import Data, Files, Seen, pack
-from dprelease.publish.stacked import behind
+from dprelease.publish.packed import Data, Files, HashedFile, pack
+from dprelease.publish.stacked import end_to_end
 
 __all__ = [
-    "RECIPE",
     "as_published",
     "measurement_columns",
     "measurement_files",
-    "measurement_paths",
     "measurements_in",
     "recipe_file",
     "seen_measurements",
 ]
 
-FOLDER = "measurements"
-RECIPE = f"{FOLDER}/recipe.json"
-_SMALL = 200  # rows of a step that shares a file
-_MOST_SHARED = 100_000  # rows of such a file
 Keys = tuple[tuple[Key, ...], ...]
 Integers = npt.NDArray[np.int64]
 
@@ -86,7 +78,7 @@ def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]
         plan: That was measured.
         measurements: By step, as :func:`as_published` gives them; of the sizes that the plan says.
     """
-    found = {file: pack(_blocks(plan, inside, measurements)) for file, inside in _by_file(plan).items()}
+    found = {file: pack(_blocks(plan, inside, measurements)) for file, inside in steps_by_file(plan).items()}
     return Files({**found, RECIPE: recipe_file(plan)})
 
 
@@ -102,7 +94,7 @@ def measurements_in(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, 
     """
     found: dict[str, Measurement] = {}
     # Selections first: others have their keys.
-    for file, inside in sorted(_by_file(plan).items(), key=lambda each: not _selects(each[1][0].step)):
+    for file, inside in sorted(steps_by_file(plan).items(), key=lambda each: not _selects(each[1][0].step)):
         try:
             data = files[file]
         except KeyError:
@@ -130,8 +122,8 @@ def seen_measurements(plan: ReleasePlan, manifest: Manifest) -> Files:
         plan: The plan of the bundle.
         manifest: Its manifest, whose hashes are those of the files that were read.
     """
-    told = {path: manifest.files[path] for path in _by_file(plan)}
-    found: dict[str, Data] = {path: Seen(each.bytes, each.sha256, ()) for path, each in told.items()}
+    told = {path: manifest.files[path] for path in steps_by_file(plan)}
+    found: dict[str, Data] = {path: HashedFile(each.bytes, each.sha256, ()) for path, each in told.items()}
     return Files({**found, RECIPE: recipe_file(plan)})
 
 
@@ -148,7 +140,7 @@ def measurement_columns(
         The step's id; its key columns; the keys of its rows; and its columns of numbers by name, each of shape
         ``(rows,)`` and in steps of its part's grid.
     """
-    for name, layout in _layouts(plan).items():
+    for name, layout in steps_layouts(plan).items():
         values, parts = measurements[name].values, len(layout.parts)
         rows = _rows(plan, layout, measurements) if layout.columns else Rows((), len(values) // parts)
         several = values.reshape(parts, -1) if parts else ()
@@ -173,136 +165,18 @@ def _wrong(file: str, why: str) -> CheckFailed:
     return CheckFailed(f"{file}: {why}", hint="ask the curator for the original bundle", code="DPR-C110")
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """How the file of a step is written.
-
-    Attributes:
-        step: The step.
-        file: Its path.
-        columns: Its key columns.
-        parts: Names of its columns of numbers.
-        selection: The step that selected its keys, where one did.
-        shape: As ``recipe.holds``.
-        shared: The column with the step's id, where other steps are in the same file; empty: there are none.
-    """
-
-    step: Measured
-    file: str
-    columns: tuple[Column, ...]
-    parts: tuple[str, ...]
-    selection: str | None
-    shape: str
-    shared: str = ""
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        own = (*(column.name for column in self.columns), *self.parts)
-        return (self.shared, *own) if self.shared else own
-
-
-def _layouts(plan: ReleasePlan) -> dict[str, _Layout]:
-    selections, files, found = plan.selections, _own_paths(plan), {}
-    for step in plan.measured:
-        table = plan.catalog.tables[step.aggregate.table]
-        columns = () if _of_tables(step) else tuple(map(table.column, step.aggregate.by))
-        shape = holds(step)
-        names = {column.name for column in columns}
-        parts = () if shape == "keys" else _parts(step, "position" if shape == "ranking" else "value", names)
-        found[step.id] = _Layout(step, files[step.id], columns, parts, selections.get(step.id), shape)
-    return _together(found) if plan.publish.layout > 2 else found
-
-
-def _together(layouts: dict[str, _Layout]) -> dict[str, _Layout]:
-    """The same, with small steps that have the same columns in files that they share."""
-    groups: dict[tuple[Any, ...], list[list[str]]] = {}
-    room: dict[tuple[Any, ...], int] = {}
-    for name, each in layouts.items():
-        rows = each.step.cells
-        if rows is None or rows > _SMALL or each.shape not in ("numbers", "choices") or _of_tables(each.step):
-            continue
-        form = (tuple((column.name, column.type) for column in each.columns), each.parts)
-        if room.get(form, 0) < rows:
-            groups.setdefault(form, []).append([])
-            room[form] = _MOST_SHARED
-        groups[form][-1].append(name)
-        room[form] -= rows
-    shared = [group for runs in groups.values() for group in runs if len(group) > 1]
-    taken = {each.file.lower() for each in layouts.values()}
-    found = dict(layouts)
-    for number, group in enumerate(shared, start=1):
-        file, column = f"{FOLDER}/shared-{number}", "step"
-        while f"{file}.csv" in taken:
-            file += "_"
-        while column in layouts[group[0]].header:
-            column += "_"
-        found |= {name: replace(layouts[name], file=f"{file}.csv", shared=column) for name in group}
-    return found
-
-
-def _of_tables(step: Measured) -> bool:
-    """Whether a draw holds one table after the other, so that its rows have no keys."""
-    return isinstance(step, Step) and bool(step.tables)
-
-
-def _by_file(plan: ReleasePlan) -> dict[str, list[_Layout]]:
-    """What each file holds, in its order."""
-    found: dict[str, list[_Layout]] = {}
-    for layout in _layouts(plan).values():
-        found.setdefault(layout.file, []).append(layout)
-    return found
-
-
-def _parts(step: Measured, name: str, taken: set[str]) -> tuple[str, ...]:
-    """Names of the columns of numbers, none of them that of a key."""
-    while True:
-        names = [f"{name}_{at}" for at in range(1, len(step.parts) + 1)] if len(step.parts) > 1 else [name]
-        if not taken & set(names):
-            return tuple(names)
-        name += "_"
-
-
-def measurement_paths(plan: ReleasePlan) -> dict[str, str]:
-    """The path of the file that holds each step."""
-    return {name: layout.file for name, layout in _layouts(plan).items()}
-
-
-def _own_paths(plan: ReleasePlan) -> dict[str, str]:
-    """A path for every step: its id, or ``step-<number>`` where that is no file name, or one that is taken."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for step in plan.measured:
-        name = f"{step.id}.csv"
-        if _is_name(name) and name.lower() not in taken:
-            taken.add(name.lower())
-            found[step.id] = f"{FOLDER}/{name}"
-    for number, step in enumerate(plan.measured, start=1):
-        if step.id not in found:
-            name = f"step-{number}"
-            while f"{name}.csv" in taken:
-                name += "_"
-            taken.add(f"{name}.csv")
-            found[step.id] = f"{FOLDER}/{name}.csv"
-    return found
-
-
-def _is_name(name: str) -> bool:
-    try:
-        return safe_path(name) == name and "/" not in name
-    except PublishError:
-        return False
-
-
 def recipe_file(plan: ReleasePlan) -> bytes:
     """``measurements/recipe.json``, which the plan alone decides."""
-    layouts = _layouts(plan)
+    layouts = steps_layouts(plan)
     files = {name: layout.file for name, layout in layouts.items()}
     columns = {name: layout.header for name, layout in layouts.items()}
     content = recipe(plan, files, columns, {name: layout.shared for name, layout in layouts.items()})
     return (dumps(content) + "\n").encode()
 
 
-def _blocks(plan: ReleasePlan, inside: Sequence[_Layout], measurements: Mapping[str, Measurement]) -> Iterator[bytes]:
+def _blocks(
+    plan: ReleasePlan, inside: Sequence[StepLayout], measurements: Mapping[str, Measurement]
+) -> Iterator[bytes]:
     """A file, some thousand lines at a time.
 
     Raises:
@@ -313,7 +187,7 @@ def _blocks(plan: ReleasePlan, inside: Sequence[_Layout], measurements: Mapping[
         (rows, numbers), first = several[0], inside[0]
     else:
         first, keys = inside[0], zip(*(rows.columns for rows, _ in several), strict=True)
-        rows = Rows([behind(each) for each in keys], sum(len(rows) for rows, _ in several))
+        rows = Rows([end_to_end(each) for each in keys], sum(len(rows) for rows, _ in several))
         numbers = list(map(np.concatenate, zip(*(each for _, each in several), strict=True)))
     texts = [
         key_texts(column, keys, escape=escapes(plan.publish, column))
@@ -328,7 +202,7 @@ def _blocks(plan: ReleasePlan, inside: Sequence[_Layout], measurements: Mapping[
 
 
 def _numbers(
-    plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measurement]
+    plan: ReleasePlan, layout: StepLayout, measurements: Mapping[str, Measurement]
 ) -> tuple[Rows, Sequence[Integers]]:
     """The rows of a step, and its columns of numbers.
 
@@ -344,7 +218,7 @@ def _numbers(
     return rows, list(values.reshape(len(layout.parts), -1)) if layout.parts else []
 
 
-def _rows(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measurement]) -> Rows:
+def _rows(plan: ReleasePlan, layout: StepLayout, measurements: Mapping[str, Measurement]) -> Rows:
     """The keys of the rows of a step's file."""
     found, columns = measurements[layout.step.id], len(layout.columns)
     if layout.shape == "keys":
@@ -359,7 +233,7 @@ def _rows(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measure
     return full_product(layout.columns).without(plan.catalog.exclusions[excluding] if excluding is not None else ())
 
 
-def _read_shared(inside: Sequence[_Layout], data: bytes) -> dict[str, Measurement]:
+def _read_shared(inside: Sequence[StepLayout], data: bytes) -> dict[str, Measurement]:
     """The measurements of a file that several steps share, by step.
 
     Raises:
@@ -377,7 +251,7 @@ def _read_shared(inside: Sequence[_Layout], data: bytes) -> dict[str, Measuremen
     return found
 
 
-def _read(plan: ReleasePlan, layout: _Layout, data: bytes) -> dict[str, Measurement]:
+def _read(plan: ReleasePlan, layout: StepLayout, data: bytes) -> dict[str, Measurement]:
     """The measurement of a file by its step, as far as it can be told from the file alone.
 
     Raises:

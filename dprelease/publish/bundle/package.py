@@ -19,7 +19,8 @@ from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
 from dprelease.publish.base import Content, Facts, Publication, check_queries, table_names
-from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, measurement_paths
+from dprelease.publish.bundle.measurements import as_published, measurement_files
+from dprelease.publish.bundle.step_files import RECIPE, measurement_paths
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
 from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileFacts, LedgerFacts, Manifest, signature_file
