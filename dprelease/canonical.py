@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, ClassVar, Self
 
 from pydantic import (
@@ -26,7 +27,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-__all__ = ["GrownValue", "Value", "dumps", "fingerprint", "one_of", "sha256"]
+__all__ = ["GrownValue", "Value", "dumps", "fingerprint", "indented", "one_of", "sha256"]
 
 
 _ATOMS = (str, int, bool, type(None))
@@ -61,6 +62,37 @@ def dumps(value: Any) -> str:
         TypeError: For a float or any other type without one exact text.
     """
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def indented(value: Any, *, plain: bool = False) -> str:
+    """JSON for people: what ``json.dumps(value, indent=1)`` writes, several times as fast.
+
+    The encoder of the standard library that is written in C knows no indent.
+
+    >>> indented({"a": [1, "ä"], "b": {}}) == json.dumps({"a": [1, "ä"], "b": {}}, indent=1, ensure_ascii=False)
+    True
+
+    Args:
+        value: Of dictionaries with texts as keys, lists, tuples, texts, numbers, booleans and None.
+        plain: Whether every sign beyond ASCII is written as its number.
+
+    Raises:
+        ValueError: For a number that JSON cannot hold.
+        TypeError: For a value or a key of another type.
+    """
+    return _with_lines(value, "\n", encode_basestring_ascii if plain else encode_basestring)
+
+
+def _with_lines(value: Any, line: str, quoted: Callable[[str], str]) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    below = line + " "
+    if isinstance(value, dict) and value:
+        items = [f"{quoted(key)}: {_with_lines(item, below, quoted)}" for key, item in value.items()]
+        return f"{{{below}{f',{below}'.join(items)}{line}}}"
+    if isinstance(value, list | tuple) and value:
+        return f"[{below}{f',{below}'.join([_with_lines(item, below, quoted) for item in value])}{line}]"
+    return json.dumps(value, allow_nan=False)
 
 
 def sha256(data: bytes) -> str:

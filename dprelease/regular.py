@@ -11,9 +11,19 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["LARGEST_MANIFEST", "LARGEST_PLAN", "NotRegular", "TooLarge", "read_regular", "replace_file", "sync_folder"]
+__all__ = [
+    "LARGEST_MANIFEST",
+    "LARGEST_PLAN",
+    "NotRegular",
+    "TooLarge",
+    "read_regular",
+    "regular_blocks",
+    "replace_file",
+    "sync_folder",
+]
 
 LARGEST_MANIFEST = 64 << 20  # bytes: some hundred thousand files
 LARGEST_PLAN = 256 << 20  # bytes: a plan spells out up to ten million cells by the keys of their columns
@@ -30,12 +40,19 @@ class TooLarge(OSError):
 
 
 def read_regular(path: Path, most: int, *, links: bool = True) -> bytes:
-    """The bytes of a file.
+    """The bytes of a file; arguments and errors as of :func:`regular_blocks`."""
+    blocks = [*regular_blocks(path, most, links=links, at_once=0)]
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+
+def regular_blocks(path: Path, most: int, *, links: bool = True, at_once: int = 1 << 20) -> Iterator[bytes]:
+    """The bytes of a file, some at a time; nothing is sure of them before the last has come.
 
     Args:
         path: The path of the file.
         most: How many bytes it may have.
         links: Whether the last part of the path may be a symbolic link.
+        at_once: How many bytes come together, at most; 0: all of them, unless it grows meanwhile.
 
     Raises:
         NotRegular: If it is no regular file.
@@ -54,12 +71,12 @@ def read_regular(path: Path, most: int, *, links: bool = True) -> bytes:
             raise NotRegular(errno.EINVAL, "it is no file")
         if found.st_size > most:
             raise TooLarge(errno.EFBIG, f"it has more than {most} bytes")
-        data = bytearray()
-        while block := file.read(min(1 << 20, most + 1 - len(data))):
-            data += block
-    if len(data) > most:  # it grew meanwhile, or has no size that could be told
+        left, size = most + 1, at_once or max(1 << 20, found.st_size + 1)
+        while block := file.read(min(size, left)):
+            left -= len(block)
+            yield block
+    if not left:  # it grew meanwhile, or has no size that could be told
         raise TooLarge(errno.EFBIG, f"it has more than {most} bytes")
-    return bytes(data)
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o644) -> None:

@@ -12,7 +12,8 @@ import pandas as pd
 from dprelease.api.frames import Shown, figures, integers, key_values
 from dprelease.api.releases import json_of, open_release
 from dprelease.errors import CheckFailed
-from dprelease.publish.bundle.measurements import RECIPE, measurement_columns
+from dprelease.publish.bundle.measurements import measurement_columns
+from dprelease.publish.bundle.step_files import RECIPE
 
 __all__ = ["Measurements", "read_measurements"]
 

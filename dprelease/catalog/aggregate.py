@@ -170,9 +170,13 @@ class TotalsCube(Value):
 
     def answers(self, grouping: Grouping, quantity: Quantity) -> bool:
         """Whether the total of a quantity in the cells of a grouping can be added up from these."""
+        return self.reaches(grouping) and quantity in self.quantities
+
+    def reaches(self, grouping: Grouping) -> bool:
+        """Whether the cells of a grouping are made of whole cells of this one."""
         bounds = (grouping.max_groups, grouping.max_rows_per_group)
         plain = not grouping.private and not grouping.complete and grouping.where is None and bounds == (None, None)
-        return plain and set(grouping.by) <= set(self.by) and quantity in self.quantities
+        return plain and set(grouping.by) <= set(self.by)
 
 
 SUMS_OF_ROWS = frozenset({"rows", "nonnull", "balance", "sum", "square"})

@@ -28,7 +28,9 @@ __all__ = [
     "key_width",
     "line_blocks",
     "number_texts",
+    "rows_at_once",
     "side_by_side",
+    "small_files",
     "unescaped",
     "unescaped_texts",
     "whole_texts",
@@ -76,6 +78,25 @@ def line_blocks(names: Sequence[str], columns: Sequence[Texts], rows: int, width
         yield from side_by_side([columns], rows, width)
 
 
+def small_files(names: Sequence[str], columns: Sequence[Texts], sizes: Sequence[int]) -> Iterator[bytes]:
+    """CSV files of a few rows with the same columns; each has the next rows.
+
+    Args:
+        names: The names of the columns.
+        columns: Their texts, of the rows of all files; at least one.
+        sizes: How many rows each file has; at most ``rows_at_once`` of all together.
+    """
+    head, lines, first = head_line(names), _lines([texts(0, sum(sizes)) for texts in columns]), 0
+    for size in sizes:
+        yield head + _data(lines.slice(first, size))
+        first += size
+
+
+def rows_at_once(columns: int, width: int) -> int:
+    """How many rows are made together, of so many columns and so many bytes of keys and words at most."""
+    return max(1, min(_AT_ONCE, _BYTES_AT_ONCE // (width + _NUMBER * columns + 1)))
+
+
 def side_by_side(several: Sequence[Sequence[Texts]], rows: int, width: int) -> Iterator[bytes]:
     """Lines, some thousand rows at a time, of tables of as many rows: the first rows of all, then the second ones.
 
@@ -86,8 +107,7 @@ def side_by_side(several: Sequence[Sequence[Texts]], rows: int, width: int) -> I
     """
     import pyarrow as pa
 
-    columns = sum(map(len, several))
-    step = max(1, min(_AT_ONCE, _BYTES_AT_ONCE // (width * len(several) + _NUMBER * columns + 1)))
+    step = rows_at_once(sum(map(len, several)), width * len(several))
     for first in range(0, rows, step):
         last = min(first + step, rows)
         lines = [_lines([texts(first, last) for texts in each]) for each in several]
@@ -102,8 +122,8 @@ def _lines(columns: Sequence[Any]) -> Any:
     """One line for each row."""
     import pyarrow.compute as pc
 
-    line = pc.binary_join_element_wise(*columns, ",") if len(columns) > 1 else columns[0]
-    return pc.binary_join_element_wise(line, "\r\n", "")
+    ended = pc.binary_join_element_wise(columns[-1], "\r\n", "")
+    return pc.binary_join_element_wise(*columns[:-1], ended, ",") if len(columns) > 1 else ended
 
 
 def _data(ended: Any) -> bytes:

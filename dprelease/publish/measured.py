@@ -136,8 +136,7 @@ def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inp
     found = {step.id: _measurement(step, measurements) for step in plan.measured}
     selecting = [step for step in plan.steps if step.selecting is not None]
     keys = {step.id: _selected(found[step.id], len(step.aggregate.by)) for step in selecting}
-    # By pass and not by grouping: a query with a budget of its own selects its keys by itself.
-    selections = {step.id: batch.selection for batch in plan.batches() for step in batch.steps}
+    selections = plan.selections
     ranked = {step.id: _ranked(plan, step, found[step.id]) for step in plan.steps if step.mechanism == TOP_K}
     noisy = {}
     together = {take.step for workload in plan.workloads for take in workload.takes}
@@ -146,7 +145,7 @@ def inputs_of(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Inp
             raise _other(step)
         alone = step.id not in together or isinstance(step, Invariant)  # which is a table of its own as well
         if step.id not in keys and step.id not in ranked and alone:
-            cells = len(keys[selections[step.id] or ""]) if step.cells is None else step.cells
+            cells = len(keys[selections[step.id]]) if step.cells is None else step.cells
             noisy[step.id] = _noisy(step, found[step.id], cells)
     return Inputs(noisy=noisy, keys=keys, ranked=ranked, measured={name: found[name] for name in sorted(together)})
 

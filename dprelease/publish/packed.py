@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from dprelease.canonical import sha256
 
-__all__ = ["Data", "Files", "Packed", "blocks_of", "digest_in", "kept", "pack", "size_in"]
+__all__ = ["Data", "Files", "HashedFile", "Packed", "blocks_of", "digest_in", "kept", "only_hashed", "pack", "size_in"]
 
 _SMALL = 32_000_000  # bytes of a file that stays as it is
 _PART = 4_000_000  # bytes that are compressed together, at least
@@ -43,7 +45,32 @@ class Packed:
             yield codec.decompress(part, decompressed_size=size, asbytes=True)
 
 
+class HashedFile(Packed):
+    """A file that lies elsewhere and is known to have this size and hash; its bytes are not here.
+
+    Raises:
+        LookupError: Where they are asked for.
+    """
+
+    def blocks(self) -> Iterator[bytes]:
+        """None."""
+        raise LookupError("a file that is only known by its hash has no bytes here")
+
+
 Data = bytes | Packed
+
+
+_hashing: ContextVar[bool] = ContextVar("large files are hashed and not kept", default=False)
+
+
+@contextmanager
+def only_hashed() -> Iterator[None]:
+    """Within it large files are hashed and not kept (``HashedFile``): for whoever compares them and writes none."""
+    token = _hashing.set(True)
+    try:
+        yield
+    finally:
+        _hashing.reset(token)
 
 
 def pack(blocks: Iterable[bytes]) -> Data:
@@ -57,9 +84,13 @@ def pack(blocks: Iterable[bytes]) -> Data:
         size += len(block)
         plain.append(block)
         held += len(block)
-        if size > _SMALL and held >= _PART:
+        if size > _SMALL and _hashing.get():
+            plain = []
+        elif size > _SMALL and held >= _PART:
             parts.append((held, _compressed(plain)))
             plain, held = [], 0
+    if size > _SMALL and _hashing.get():
+        return HashedFile(size, digest.hexdigest(), ())
     if not parts:
         return b"".join(plain)
     if held:

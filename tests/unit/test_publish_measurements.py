@@ -19,8 +19,9 @@ from dprelease.noise import JOINT_MECHANISMS, MECHANISMS, Measurement
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish import render
 from dprelease.publish.base import safe_path
-from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, measurements_in
+from dprelease.publish.bundle.measurements import as_published, measurement_files, measurements_in
 from dprelease.publish.bundle.recipe import variance_of
+from dprelease.publish.bundle.step_files import RECIPE
 from dprelease.publish.measured import published_tables
 from tests.measures import worked_out
 from tests.planned import plan_of

@@ -175,7 +175,7 @@ def _plan(
     fingerprint: str,
     considered: tuple[Considered, ...],
 ) -> ReleasePlan:
-    spec, publish = planning.spec, _publish(planning.spec)
+    spec, publish = planning.spec, _publish(planning.spec, lowered)
     delta = spec.privacy.budget.delta
     event = Composed(events=tuple(step.event for step in steps))
     found = losses(event, delta)
@@ -244,8 +244,12 @@ def _unspent(budget: Budget, event: Event, epsilon: Fraction, lowered: Lowered) 
 UNRELIABLE_ABOVE = Fraction(1, 2)
 
 
-def _publish(spec: ReleaseSpec) -> Publish:
+_MANY = 40  # queries, but for those of a workload: what more of them publish shares files
+
+
+def _publish(spec: ReleaseSpec, lowered: Lowered) -> Publish:
     unreliable = spec.publish.unreliable
+    many = sum(query.workload is None for query in lowered.queries) > _MANY
     return Publish(
         formats=tuple(spec.publish.formats),
         confidence=spec.publish.confidence,
@@ -253,7 +257,7 @@ def _publish(spec: ReleaseSpec) -> Publish:
         unreliable_show=unreliable.show if unreliable else "flag",
         intervals="nearest",
         quotients="tested",
-        layout=2,
+        layout=3 if many else 2,
         csv_formulas=spec.publish.csv_formulas,
     )
 

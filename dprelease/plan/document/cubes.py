@@ -45,9 +45,10 @@ def _totals(batch: Batch, table: Table) -> dict[Quantity, None]:
     """What a cube could hold of a batch."""
     if table.unit_id is not None or batch.selection is not None or batch.piece is not None:
         return {}
-    parts = dict.fromkeys(part for step in batch.steps for part in batch.asked(step))
-    every = TotalsCube(by=tuple(sorted(batch.by)), quantities=tuple(parts))
-    return {part: None for part in parts if part.kind in SUMS_OF_ROWS and every.answers(batch.grouping, part)}
+    if not TotalsCube(by=tuple(sorted(batch.by)), quantities=()).reaches(batch.grouping):
+        return {}
+    parts = (part for step in batch.steps for part in batch.asked(step))
+    return {part: None for part in parts if part.kind in SUMS_OF_ROWS}
 
 
 def _families(groupings: Iterable[tuple[str, ...]], table: Table) -> list[list[tuple[str, ...]]]:

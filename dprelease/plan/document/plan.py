@@ -149,7 +149,8 @@ class Publish(GrownValue):
             (``measures.quotients``). None: what the box of both margins allows, as in plans from before.
         layout: By which rules the files of tables are written. 1 is that of plans from before there was another. With
             2 a number that was moved after it was estimated has the estimate beside it, Parquet has the double that
-            the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds.
+            the text in CSV reads as, JSON-stat gives ranks no errors, and ``csv_formulas`` holds. With 3, which plans
+            of many queries have, small steps share files of ``measurements/`` as well, and small tables share pages.
         csv_formulas: Whether keys that a spreadsheet would take for formulas are escaped in CSV; None: where noise
             selected them, which are texts from the data, and not where they are declared.
     """
@@ -161,7 +162,7 @@ class Publish(GrownValue):
     unreliable_show: Literal["flag", "blank"] = "flag"
     intervals: Literal["nearest"] | None = None
     quotients: Literal["tested"] | None = None
-    layout: Literal[1, 2] = 1
+    layout: Literal[1, 2, 3] = 1
     csv_formulas: Literal["escape", "keep"] | None = None
 
 
@@ -183,6 +184,7 @@ class ReleasePlan(GrownValue):
     """
 
     LATER: ClassVar[tuple[str, ...]] = ("workloads", "invariants", "allocation")
+    __slots__ = ("_known_events",)  # no field, as those of ``Value``
     format: Literal[1] = 1
     release: ReleaseInfo
     spec_fingerprint: str
@@ -213,8 +215,13 @@ class ReleasePlan(GrownValue):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What each step costs, with all that prices a group of units."""
-        return tuple(step.event_under(self.neighboring) for step in self.steps)
+        """What each step costs, with all that prices a group of units; worked out once."""
+        try:
+            known: tuple[Event, ...] = object.__getattribute__(self, "_known_events")
+        except AttributeError:
+            known = tuple(step.event_under(self.neighboring) for step in self.steps)
+            object.__setattr__(self, "_known_events", known)
+        return known
 
     @property
     def event(self) -> Composed:
@@ -313,6 +320,16 @@ class ReleasePlan(GrownValue):
         except UnsupportedEvent:  # a figure that no theorem gives says nothing of when it was made
             return None
         return told.epsilon > today * (1 + Fraction(1, 10**9))
+
+    @property
+    def selections(self) -> dict[str, str]:
+        """By the id of every step whose keys were selected, itself or with others: the step that selected them.
+
+        By pass and not by grouping: a query with a budget of its own selects its keys by itself.
+        """
+        if not any(step.selecting is not None for step in self.steps):
+            return {}
+        return {step.id: found for batch in self.batches() for step in batch.steps if (found := batch.selection)}
 
     def batches(self, *, whole: bool = False) -> tuple[Batch, ...]:
         """Steps and invariants that share one pass over a table; at most 50 of them each.

@@ -14,7 +14,16 @@ from dprelease.privacy.event import Approximate
 from dprelease.publish.accounting.glossary import quantity_words
 from dprelease.publish.numbers import at_most, percent
 
-__all__ = ["asked_and_planned", "draw_row", "has_random_scale", "joins", "joins_by_total", "laws_of_loss", "other_ways"]
+__all__ = [
+    "asked_and_planned",
+    "draw_row",
+    "has_random_scale",
+    "joins",
+    "joins_by_total",
+    "laws_of_loss",
+    "mechanism_words",
+    "other_ways",
+]
 
 _CHOICE = ("ε = score range / scale", "each choice that one unit can move")
 _RHO, _SELECTION = "ρ = L2² / (2 · scale²)", "a selection of keys"
@@ -82,13 +91,18 @@ def draw_row(step: Step) -> dict[str, str]:
         "id": step.id,
         "measured": _what(step),
         "answers": _answers(step),
-        "mechanism": _WORDS[step.mechanism][0] if step.mechanism in _WORDS else step.mechanism.replace("_", " "),
+        "mechanism": mechanism_words(step.mechanism),
         "sensitivity": _reach(step),
         "scale": at_most(step.scale, 6),
         "loss": _loss(step),
         "share": percent(step.share),
         "cells": "keys chosen" if step.cells is None else f"{step.cells:,}{several}",
     }
+
+
+def mechanism_words(mechanism: str) -> str:
+    """What a mechanism is called on pages."""
+    return _WORDS[mechanism][0] if mechanism in _WORDS else mechanism.replace("_", " ")
 
 
 def _what(step: Step) -> str:

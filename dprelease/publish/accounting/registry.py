@@ -23,7 +23,7 @@ from dprelease.plan.document import ReleasePlan
 from dprelease.plan.explain.facts import unprotected
 from dprelease.privacy.accountants import ACCOUNTANTS
 from dprelease.privacy.budget import Budget, round_up
-from dprelease.publish.accounting.choices import draw_row, laws_of_loss, other_ways
+from dprelease.publish.accounting.choices import draw_row, laws_of_loss, mechanism_words, other_ways
 from dprelease.publish.accounting.glossary import (
     NOT_COVERED,
     not_protected,
@@ -102,10 +102,11 @@ def _lines(items: Iterable[str]) -> str:
     return found[0] if len(found) == 1 else "\n".join(f"- {each}" for each in found)
 
 
-def _cut(items: Sequence[str], what: str) -> list[str]:
-    """The first of them, and how many more the bundle lists."""
-    more = [f"... and {len(items) - _MOST_NAMED} more {what}, which accounting.json of the bundle lists."]
-    return [*items[:_MOST_NAMED], *(more if len(items) > _MOST_NAMED else [])]
+def _cut(items: Sequence[str], what: str, every: int | None = None) -> list[str]:
+    """The first of them, and how many more the bundle lists; ``every``: how many there are, where not all are given."""
+    rest = (len(items) if every is None else every) - _MOST_NAMED
+    more = [f"... and {rest} more {what}, which accounting.json of the bundle lists."]
+    return [*items[:_MOST_NAMED], *(more if rest > 0 else [])]
 
 
 def _basic(content: Content) -> dict[str, Any]:
@@ -267,8 +268,8 @@ def _implementation(plan: ReleasePlan, facts: Facts) -> dict[str, str]:
 
 
 def _mechanisms(plan: ReleasePlan, facts: Facts) -> list[str]:
-    rows = [draw_row(step) for step in plan.steps]
-    kinds = Counter(row["mechanism"] for row in rows)
+    rows = map(draw_row, plan.steps[:_MOST_NAMED])
+    kinds = Counter(mechanism_words(step.mechanism) for step in plan.steps)
     made = facts.environment
     found = [f"{name}: {so_many(count, 'draw')}." for name, count in kinds.items()]
     if laws := laws_of_loss(plan):
@@ -280,7 +281,7 @@ def _mechanisms(plan: ReleasePlan, facts: Facts) -> list[str]:
     ]
     return [
         *found,
-        *_cut(drawn, "steps"),
+        *_cut(drawn, "steps", len(plan.steps)),
         *_cut(selections(plan), "sentences"),
         f"Library: {_tool(facts)}; sampler: {made.get('sampler', NOT_STATED)}; source of entropy: "
         f"{made.get('entropy', NOT_STATED)}; commit: {made.get('commit', NOT_STATED)} (tree: "

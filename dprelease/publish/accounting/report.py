@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from typing import Any
 
+from dprelease.canonical import indented
 from dprelease.errors import UnsupportedEvent
 from dprelease.plan.document import ReleasePlan
 from dprelease.plan.document.approval import approval_lines
@@ -215,7 +215,7 @@ def _alone(plan: ReleasePlan, facts: AccountFacts) -> Loss | None:
 
 def accounting_json(content: Content) -> bytes:
     """Readable JSON; the same bytes for the same content."""
-    return (json.dumps(accounting(content), indent=1, ensure_ascii=False) + "\n").encode()
+    return f"{indented(accounting(content))}\n".encode()
 
 
 def accounting_page(content: Content) -> bytes:

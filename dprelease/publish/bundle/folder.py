@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -161,18 +162,26 @@ def _same_bytes(publication: Publication, path: str, file: Path) -> bool:
 
 def _fill(publication: Publication, made: Path) -> None:
     made.chmod(0o755)
+    folders = {made, *(made / parent for parent in {os.path.dirname(path) for path in publication.files})}
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    top = os.fspath(made)
     for path in publication.files:
-        target = made / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("xb") as file:
+        with open(f"{top}/{path}", "xb", buffering=0) as file:
             for block in blocks_of(publication.files, path):
-                file.write(block)
-            file.flush()
+                _write_whole(file, block)
             os.fsync(file.fileno())
     hit("write.written")
-    for inner in {made, *((made / path).parent for path in publication.files)}:
-        _sync(inner)
+    for folder in folders:
+        _sync(folder)
     hit("write.synced")
+
+
+def _write_whole(file: io.FileIO, block: bytes) -> None:
+    """All of a block: a file without a buffer may take a part of it at a time."""
+    left = memoryview(block)
+    while left:
+        left = left[file.write(left) or 0 :]
 
 
 def _swap(made: Path, folder: Path) -> None:

@@ -2,41 +2,51 @@
 
 One CSV file for each step, and ``recipe.json``: what each step did, how large its noise is, and how every published
 number follows. Whoever has these files and ``plan.json`` can make all tables again, and others with the same guarantee.
+
+From the third layout on (``publish.layout`` of the plan), small steps with the same columns share a file: its first
+column says of which step a row is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.canonical import dumps
 from dprelease.catalog.table import Column, Key
-from dprelease.errors import CheckFailed, PublishError
+from dprelease.errors import CheckFailed
 from dprelease.estimate import Coded, Rows, as_rows, full_product
 from dprelease.noise import Measurement
 from dprelease.plan.document import Measured, ReleasePlan, Step
-from dprelease.publish.base import safe_path
 from dprelease.publish.bundle.read_tables import Kind, csv_columns
-from dprelease.publish.bundle.recipe import holds, recipe
-from dprelease.publish.csv_text import escapes, key_texts, key_width, line_blocks, unescaped, whole_texts
+from dprelease.publish.bundle.recipe import recipe
+from dprelease.publish.bundle.step_files import RECIPE, StepLayout, steps_by_file, steps_layouts
+from dprelease.publish.csv_text import (
+    csv_quoted,
+    escapes,
+    key_texts,
+    key_width,
+    line_blocks,
+    unescaped,
+    whole_texts,
+    word_texts,
+)
+from dprelease.publish.manifest import Manifest
 from dprelease.publish.measured import held_key
-from dprelease.publish.packed import Files, pack
+from dprelease.publish.packed import Data, Files, HashedFile, pack
+from dprelease.publish.stacked import end_to_end
 
 __all__ = [
-    "RECIPE",
     "as_published",
     "measurement_columns",
     "measurement_files",
-    "measurement_paths",
     "measurements_in",
     "recipe_file",
+    "seen_measurements",
 ]
 
-FOLDER = "measurements"
-RECIPE = f"{FOLDER}/recipe.json"
 Keys = tuple[tuple[Key, ...], ...]
 Integers = npt.NDArray[np.int64]
 
@@ -57,18 +67,18 @@ def _selection(step: str, keys: Keys) -> Measurement:
 
 
 def measurement_files(plan: ReleasePlan, measurements: Mapping[str, Measurement]) -> Files:
-    """``measurements/<step>.csv`` for every step, and ``measurements/recipe.json``.
+    """``measurements/<step>.csv`` for every step that shares no file, those of the others, and the recipe.
 
-    A file has the key columns of its step, with text in quotes and escaped as in ``tables/``, then one column of whole
-    numbers for each part of the step, in steps of that part's grid. The file of a selection has keys alone; that of a
-    ranking has the keys in the order of their rank, with their positions among the declared ones, from 0.
+    A file has the key columns of its step (before them, where it is shared, a column with the step's id), with text in
+    quotes and escaped as in ``tables/``, then one column of whole numbers for each part of the step, in steps of that
+    part's grid. The file of a selection has keys alone; that of a ranking has the keys in the order of their rank, with
+    their positions among the declared ones, from 0.
 
     Args:
         plan: That was measured.
         measurements: By step, as :func:`as_published` gives them; of the sizes that the plan says.
     """
-    layouts = _layouts(plan)
-    found = {layout.file: pack(_blocks(plan, layout, measurements)) for layout in layouts.values()}
+    found = {file: pack(_blocks(plan, inside, measurements)) for file, inside in steps_by_file(plan).items()}
     return Files({**found, RECIPE: recipe_file(plan)})
 
 
@@ -82,26 +92,39 @@ def measurements_in(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, 
     Raises:
         CheckFailed: If a file is missing, cannot be read or is not written as this writes it; names it (DPR-C110).
     """
-    layouts = _layouts(plan)
     found: dict[str, Measurement] = {}
-    for step in sorted(plan.measured, key=lambda step: not _selects(step)):  # selections first: others have their keys
-        layout = layouts[step.id]
+    # Selections first: others have their keys.
+    for file, inside in sorted(steps_by_file(plan).items(), key=lambda each: not _selects(each[1][0].step)):
         try:
-            data = files[layout.file]
+            data = files[file]
         except KeyError:
-            raise _wrong(layout.file, "there is no such file") from None
+            raise _wrong(file, "there is no such file") from None
         try:
-            found[step.id] = _read(plan, layout, data)
+            found |= _read_shared(inside, data) if inside[0].shared else _read(plan, inside[0], data)
         except (ValueError, OverflowError) as error:
             kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
-            raise _wrong(layout.file, f"it cannot be read ({kind})") from None
+            raise _wrong(file, f"it cannot be read ({kind})") from None
         try:
-            same = _same(data, _blocks(plan, layout, found))
+            same = _same(data, _blocks(plan, inside, found))
         except ValueError:  # another number of rows
             same = False
         if not same:
-            raise _wrong(layout.file, "its columns, keys or rows are not those of its step")
+            raise _wrong(file, "its columns, keys or rows are not those of its step")
     return {step.id: found[step.id] for step in plan.measured}
+
+
+def seen_measurements(plan: ReleasePlan, manifest: Manifest) -> Files:
+    """The files of the measurements of a bundle that :func:`measurements_in` has read, known by their hashes.
+
+    It made every one of them again and compared it, so that nobody needs to do so once more. The recipe is made here.
+
+    Args:
+        plan: The plan of the bundle.
+        manifest: Its manifest, whose hashes are those of the files that were read.
+    """
+    told = {path: manifest.files[path] for path in steps_by_file(plan)}
+    found: dict[str, Data] = {path: HashedFile(each.bytes, each.sha256, ()) for path, each in told.items()}
+    return Files({**found, RECIPE: recipe_file(plan)})
 
 
 def measurement_columns(
@@ -117,7 +140,7 @@ def measurement_columns(
         The step's id; its key columns; the keys of its rows; and its columns of numbers by name, each of shape
         ``(rows,)`` and in steps of its part's grid.
     """
-    for name, layout in _layouts(plan).items():
+    for name, layout in steps_layouts(plan).items():
         values, parts = measurements[name].values, len(layout.parts)
         rows = _rows(plan, layout, measurements) if layout.columns else Rows((), len(values) // parts)
         several = values.reshape(parts, -1) if parts else ()
@@ -130,101 +153,58 @@ def _selects(step: Measured) -> bool:
 
 def _same(data: bytes, blocks: Iterable[bytes]) -> bool:
     """Whether a file is these blocks, one after the other."""
-    whole, at = memoryview(data), 0
+    at = 0
     for block in blocks:
-        if whole[at : at + len(block)] != block:
+        if not data.startswith(block, at):
             return False
         at += len(block)
-    return at == len(whole)
+    return at == len(data)
 
 
 def _wrong(file: str, why: str) -> CheckFailed:
     return CheckFailed(f"{file}: {why}", hint="ask the curator for the original bundle", code="DPR-C110")
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """How the file of a step is written.
-
-    Attributes:
-        step: The step.
-        file: Its path.
-        columns: Its key columns.
-        parts: Names of its columns of numbers.
-        selection: The step that selected its keys, where one did.
-        shape: As ``recipe.holds``.
-    """
-
-    step: Measured
-    file: str
-    columns: tuple[Column, ...]
-    parts: tuple[str, ...]
-    selection: str | None
-    shape: str
-
-    @property
-    def header(self) -> tuple[str, ...]:
-        return (*(column.name for column in self.columns), *self.parts)
-
-
-def _layouts(plan: ReleasePlan) -> dict[str, _Layout]:
-    selections = {step.id: batch.selection for batch in plan.batches() for step in batch.steps}
-    files, found = measurement_paths(plan), {}
-    for step in plan.measured:
-        table = plan.catalog.tables[step.aggregate.table]
-        together = isinstance(step, Step) and bool(step.tables)  # one table after the other: the rows have no keys
-        columns, shape = () if together else tuple(map(table.column, step.aggregate.by)), holds(step)
-        names = {column.name for column in columns}
-        parts = () if shape == "keys" else _parts(step, "position" if shape == "ranking" else "value", names)
-        found[step.id] = _Layout(step, files[step.id], columns, parts, selections[step.id], shape)
-    return found
-
-
-def _parts(step: Measured, name: str, taken: set[str]) -> tuple[str, ...]:
-    """Names of the columns of numbers, none of them that of a key."""
-    while True:
-        names = [f"{name}_{at}" for at in range(1, len(step.parts) + 1)] if len(step.parts) > 1 else [name]
-        if not taken & set(names):
-            return tuple(names)
-        name += "_"
-
-
-def measurement_paths(plan: ReleasePlan) -> dict[str, str]:
-    """A path for every step: its id, or ``step-<number>`` where that is no file name, or one that is taken."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for step in plan.measured:
-        name = f"{step.id}.csv"
-        if _is_name(name) and name.lower() not in taken:
-            taken.add(name.lower())
-            found[step.id] = f"{FOLDER}/{name}"
-    for number, step in enumerate(plan.measured, start=1):
-        if step.id not in found:
-            name = f"step-{number}"
-            while f"{name}.csv" in taken:
-                name += "_"
-            taken.add(f"{name}.csv")
-            found[step.id] = f"{FOLDER}/{name}.csv"
-    return found
-
-
-def _is_name(name: str) -> bool:
-    try:
-        return safe_path(name) == name and "/" not in name
-    except PublishError:
-        return False
-
-
 def recipe_file(plan: ReleasePlan) -> bytes:
     """``measurements/recipe.json``, which the plan alone decides."""
-    layouts = _layouts(plan)
+    layouts = steps_layouts(plan)
     files = {name: layout.file for name, layout in layouts.items()}
-    content = recipe(plan, files, {name: layout.header for name, layout in layouts.items()})
+    columns = {name: layout.header for name, layout in layouts.items()}
+    content = recipe(plan, files, columns, {name: layout.shared for name, layout in layouts.items()})
     return (dumps(content) + "\n").encode()
 
 
-def _blocks(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measurement]) -> Iterator[bytes]:
-    """The file of one step, some thousand lines at a time.
+def _blocks(
+    plan: ReleasePlan, inside: Sequence[StepLayout], measurements: Mapping[str, Measurement]
+) -> Iterator[bytes]:
+    """A file, some thousand lines at a time.
+
+    Raises:
+        ValueError: If there are not as many numbers as rows.
+    """
+    several = [_numbers(plan, layout, measurements) for layout in inside]
+    if len(several) == 1:
+        (rows, numbers), first = several[0], inside[0]
+    else:
+        first, keys = inside[0], zip(*(rows.columns for rows, _ in several), strict=True)
+        rows = Rows([end_to_end(each) for each in keys], sum(len(rows) for rows, _ in several))
+        numbers = list(map(np.concatenate, zip(*(each for _, each in several), strict=True)))
+    texts = [
+        key_texts(column, keys, escape=escapes(plan.publish, column))
+        for column, keys in zip(first.columns, rows.columns, strict=True)
+    ]
+    words = list[Coded[str]]()
+    if first.shared:
+        names = [csv_quoted(layout.step.id) for layout in inside]
+        words.append(Coded(names, np.repeat(np.arange(len(inside)), [len(each) for each, _ in several])))
+    columns = [*map(word_texts, words), *texts, *map(whole_texts, numbers)]
+    return line_blocks(first.header, columns, len(rows), key_width([*words, *rows.columns]))
+
+
+def _numbers(
+    plan: ReleasePlan, layout: StepLayout, measurements: Mapping[str, Measurement]
+) -> tuple[Rows, Sequence[Integers]]:
+    """The rows of a step, and its columns of numbers.
 
     Raises:
         ValueError: If there are not as many numbers as rows.
@@ -235,15 +215,10 @@ def _blocks(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measu
         rows = Rows((), len(values) // len(layout.parts))
     if layout.parts and len(values) != len(layout.parts) * len(rows):
         raise ValueError("not one number in each row")
-    several = values.reshape(len(layout.parts), -1) if layout.parts else ()
-    texts = [
-        key_texts(column, keys, escape=escapes(plan.publish, column))
-        for column, keys in zip(layout.columns, rows.columns, strict=True)
-    ]
-    return line_blocks(layout.header, [*texts, *map(whole_texts, several)], len(rows), key_width(rows.columns))
+    return rows, list(values.reshape(len(layout.parts), -1)) if layout.parts else []
 
 
-def _rows(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measurement]) -> Rows:
+def _rows(plan: ReleasePlan, layout: StepLayout, measurements: Mapping[str, Measurement]) -> Rows:
     """The keys of the rows of a step's file."""
     found, columns = measurements[layout.step.id], len(layout.columns)
     if layout.shape == "keys":
@@ -258,8 +233,26 @@ def _rows(plan: ReleasePlan, layout: _Layout, measurements: Mapping[str, Measure
     return full_product(layout.columns).without(plan.catalog.exclusions[excluding] if excluding is not None else ())
 
 
-def _read(plan: ReleasePlan, layout: _Layout, data: bytes) -> Measurement:
-    """The measurement of a file, as far as it can be told from the file alone.
+def _read_shared(inside: Sequence[StepLayout], data: bytes) -> dict[str, Measurement]:
+    """The measurements of a file that several steps share, by step.
+
+    Raises:
+        ValueError: If it is no such file.
+    """
+    parts = inside[0].parts
+    read = csv_columns(data, inside[0].header, dict.fromkeys(parts, "whole"))
+    numbers, first, found = [read[name].to_numpy() for name in parts], 0, {}
+    if len(numbers[0]) != sum(layout.step.cells or 0 for layout in inside):
+        raise ValueError("other rows than its steps have")
+    for layout in inside:
+        last = first + (layout.step.cells or 0)
+        found[layout.step.id] = Measurement(layout.step.id, np.concatenate([each[first:last] for each in numbers]))
+        first = last
+    return found
+
+
+def _read(plan: ReleasePlan, layout: StepLayout, data: bytes) -> dict[str, Measurement]:
+    """The measurement of a file by its step, as far as it can be told from the file alone.
 
     Raises:
         ValueError, OverflowError: If it is no such file.
@@ -273,8 +266,9 @@ def _read(plan: ReleasePlan, layout: _Layout, data: bytes) -> Measurement:
             [_key(column, text, escape=escapes(plan.publish, column)) for text in each]
             for column, each in zip(layout.columns, texts, strict=True)
         ]
-        return _selection(layout.step.id, tuple(zip(*read, strict=True)))
-    return Measurement(layout.step.id, np.concatenate([found[name].to_numpy() for name in names]))
+        return {layout.step.id: _selection(layout.step.id, tuple(zip(*read, strict=True)))}
+    values = np.concatenate([found[name].to_numpy() for name in names])
+    return {layout.step.id: Measurement(layout.step.id, values)}
 
 
 def _key(column: Column, text: str, *, escape: bool) -> Key:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
+from dprelease.canonical import sha256
 from dprelease.errors import BrokenPromiseError, MissingExtra
 from dprelease.formats import FORMATS, Format
 from dprelease.noise import Measurement
@@ -18,7 +19,8 @@ from dprelease.publish.accounting.nist import nist_markdown
 from dprelease.publish.accounting.registry import registry_yaml
 from dprelease.publish.accounting.report import accounting_json
 from dprelease.publish.base import Content, Facts, Publication, check_queries, table_names
-from dprelease.publish.bundle.measurements import RECIPE, as_published, measurement_files, measurement_paths
+from dprelease.publish.bundle.measurements import as_published, measurement_files
+from dprelease.publish.bundle.step_files import RECIPE, measurement_paths
 from dprelease.publish.derive.tables import check_derived_tables, derived_tables, seed_of
 from dprelease.publish.errata import TEXTS
 from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, FileFacts, LedgerFacts, Manifest, signature_file
@@ -81,6 +83,7 @@ def bundle_files(
     facts: Facts,
     look: Presentation | None = None,
     given: Mapping[str, bytes] | None = None,
+    measured: Mapping[str, bytes] | None = None,
 ) -> Files:
     """Every file of a bundle but the signature; arguments and errors as of :func:`render`.
 
@@ -91,14 +94,16 @@ def bundle_files(
         look: How it is shown, where that is not how the plan says.
         given: Files of the bundle, where it is made again to be checked: those of a format that cannot be made here,
             for want of its library, are taken from these.
+        measured: The files of the measurements, where they were made and compared already; None: they are made here.
     """
-    if facts.plan_fingerprint != plan.fingerprint():
+    text = plan.canonical()
+    if facts.plan_fingerprint != sha256(text.encode()):
         raise BrokenPromiseError(
             "the facts of the ledger are of another plan than the one to publish",
             hint="nothing was published; check the ledger with `dprelease ledger check`",
             code="DPR-W107",
         )
-    shown, text = plan if look is None else presented(plan, look), plan.canonical()
+    shown = plan if look is None else presented(plan, look)
     check_queries(shown)
     check_derived_tables(shown)
     with _making("the tables"):
@@ -110,7 +115,7 @@ def bundle_files(
         tables = queries_as_tables(shown, inputs)
         derived = derived_tables(shown, tables, inputs, seed_of(measurements))
     with _making("measurements/"):
-        measured = measurement_files(shown, measurements)
+        measured = measurement_files(shown, measurements) if measured is None else measured
     content = Content(shown, (*tables, *derived), facts, measurements)
     with as_priced(plan.is_older is True):
         files = files_beside(content, measured, given)
@@ -223,4 +228,4 @@ def planned_files(plan: ReleasePlan) -> tuple[str, ...]:
     """
     found = [*_ALWAYS, *measurement_paths(plan).values()]
     found += [path for name in plan.publish.formats for path in FORMATS[name].paths(table_names(plan))]
-    return tuple(sorted(found))
+    return tuple(sorted(set(found)))

@@ -32,6 +32,7 @@ WORDS = {
     "sqrt(x)": "the square root",
     "blank": "where one of these holds, no number is published",
 }
+_ROWS_OF = "several steps share the file: of this one are the rows that have its id in the column named here"
 _SLACK = 1 + Fraction(1, 10**12)
 _WORKLOAD_WORDS = (
     "Divide the numbers of each draw by its divisor: they are then in rows, with the variance that stands beside it. "
@@ -115,20 +116,27 @@ def variance_of(step: Step) -> str | None:
     return round_up(min(found, step.scale**2) if step.mechanism == "discrete_gaussian" else found, 15)
 
 
-def recipe(plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def recipe(
+    plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Sequence[str]], shared: Mapping[str, str]
+) -> dict[str, Any]:
     """The content of ``recipe.json``, which follows from the plan alone.
 
     Args:
         plan: That was measured.
         files: The file of each step.
-        columns: The columns of each file.
+        columns: The columns of the file of each step.
+        shared: Of each step the column with its id, where it shares its file; empty: it does not.
     """
-    exact = [_exact(each, files[each.id], columns[each.id]) for each in plan.invariants]
+    places = {
+        name: {"file": file, "columns": list(columns[name]), **({"rows_of": shared[name]} if shared[name] else {})}
+        for name, file in files.items()
+    }
+    exact = [_exact(each, places[each.id]) for each in plan.invariants]
     ranges = [_ranges(plan, query) for query in plan.queries if query.ranges is not None]
     return {
         "format": 1,
-        "words": WORDS,
-        "steps": [_step(step, files[step.id], columns[step.id]) for step in plan.steps],
+        "words": {**WORDS, **({"rows_of": _ROWS_OF} if any(shared.values()) else {})},
+        "steps": [_step(step, places[step.id]) for step in plan.steps],
         "queries": [_query(plan, query) for query in plan.queries],
         "outputs": [_output(plan, query, name) for query in plan.queries for name in measure_names(plan, query)],
         "derived": [{"name": each.name, "sql": each.sql} for each in plan.derive],
@@ -139,29 +147,27 @@ def recipe(plan: ReleasePlan, files: Mapping[str, str], columns: Mapping[str, Se
     }
 
 
-def _exact(invariant: Invariant, file: str, columns: Sequence[str]) -> dict[str, Any]:
+def _exact(invariant: Invariant, place: Mapping[str, Any]) -> dict[str, Any]:
     """Where numbers stand that nothing was added to."""
     return {
         "step": invariant.id,
         "query": invariant.query,
         "measure": invariant.measure,
         "why": invariant.why,
-        "file": file,
-        "columns": list(columns),
+        **place,
         "holds": holds(invariant),
         "cells": invariant.cells,
         "variance": "0",
     }
 
 
-def _step(step: Step, file: str, columns: Sequence[str]) -> dict[str, Any]:
+def _step(step: Step, place: Mapping[str, Any]) -> dict[str, Any]:
     facts = step_facts(step)
     kept = ("mechanism", "scale", "sensitivity", "gauge", "cells", "choosing", "selecting")
     return {
         **{name: facts[name] for name in kept},
         "step": step.id,
-        "file": file,
-        "columns": list(columns),
+        **place,
         "holds": holds(step),
         "parts": [{"what": quantity_words(each), "grid": str(each.grid)} for each in step.parts],
         "variance": variance_of(step),

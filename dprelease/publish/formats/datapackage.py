@@ -9,11 +9,11 @@ the size and the SHA-256 of its file, so that a reader can tell whether it is wh
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dprelease.canonical import indented
 from dprelease.catalog.table import Column
 from dprelease.estimate import PublishedMeasure, PublishedTable
 from dprelease.formats import FORMATS
@@ -32,10 +32,13 @@ from dprelease.publish.csv_text import (
     key_width,
     line_blocks,
     number_texts,
+    rows_at_once,
+    small_files,
     word_texts,
 )
 from dprelease.publish.formats.cube import keys_repeat
-from dprelease.publish.packed import Files, digest_in, kept, pack, size_in
+from dprelease.publish.packed import Data, Files, digest_in, kept, pack, size_in
+from dprelease.publish.stacked import stacks
 
 __all__ = ["csv_blocks", "csv_files", "datapackage_files", "package_of", "text_files"]
 
@@ -83,8 +86,7 @@ def datapackage_files(content: Content, files: Mapping[str, bytes]) -> Mapping[s
     """
     if not all(_path(table) in files for table in content.tables):
         return {}
-    text = json.dumps(package_of(content, files), indent=1, allow_nan=False)
-    return {"datapackage.json": f"{text}\n".encode()}
+    return {"datapackage.json": f"{indented(package_of(content, files), plain=True)}\n".encode()}
 
 
 def package_of(content: Content, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -235,17 +237,24 @@ def _number_fields(
 
 def csv_files(content: Content, _: Mapping[str, bytes]) -> Files:
     """``tables/<name>.csv`` for every query and derived table."""
-    found = {}
-    for table in content.tables:
-        names = table_header(table, rehearsal=content.facts.rehearsal)
-        publish, notice = content.plan.publish, NOTICE if content.facts.rehearsal else None
-        blocks = csv_blocks(names, table, notice=notice, publish=publish)
-        found[f"tables/{table.name}.csv"] = pack(blocks)
+    publish, notice = content.plan.publish, NOTICE if content.facts.rehearsal else None
+    found: dict[str, Data] = {}
+    for stack in stacks(content.tables):
+        whole, paths = stack.whole, list(map(_path, stack.tables))
+        names, columns = table_header(whole, rehearsal=notice is not None), _columns(whole, notice, publish)
+        width = key_width(whole.keys)
+        if len(paths) == 1:
+            found[paths[0]] = pack(line_blocks(names, columns, whole.cells, width))
+        elif whole.cells <= rows_at_once(len(columns), width):
+            sizes = [table.cells for table in stack.tables]
+            found.update(zip(paths, small_files(names, columns, sizes), strict=True))
+        else:
+            found |= {_path(each): pack(csv_blocks(names, each, notice, publish)) for each in stack.tables}
     return Files(found)
 
 
 def csv_blocks(
-    names: tuple[str, ...], table: PublishedTable, *, notice: str | None = None, publish: Publish | None = None
+    names: tuple[str, ...], table: PublishedTable, notice: str | None = None, publish: Publish | None = None
 ) -> Iterator[bytes]:
     """The bytes of one table, some thousand lines at a time.
 
@@ -255,7 +264,12 @@ def csv_blocks(
         notice: Repeated in a last column of every line; ``names`` names that column.
         publish: What the release says of formulas; None: nothing is escaped.
     """
-    parts: list[Texts] = [
+    return line_blocks(names, _columns(table, notice, publish), table.cells, key_width(table.keys))
+
+
+def _columns(table: PublishedTable, notice: str | None, publish: Publish | None) -> list[Texts]:
+    """The texts of its columns, in the order of the header."""
+    parts = [
         key_texts(column, keys, escape=publish is not None and escapes(publish, column))
         for column, keys in zip(table.key_columns, table.keys, strict=True)
     ]
@@ -269,6 +283,4 @@ def csv_blocks(
             word_texts(measure.status),
         ]
         parts += [number_texts(measure.unadjusted, None)] if measure.unadjusted is not None else []
-    if notice is not None:
-        parts.append(constant_texts(csv_quoted(notice)))
-    return line_blocks(names, parts, table.cells, key_width(table.keys))
+    return [*parts, constant_texts(csv_quoted(notice))] if notice is not None else parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dprelease.catalog.table import Column, Key
 from dprelease.estimate import Coded, PublishedTable, coded
 from dprelease.publish.base import NOTICE, Content, table_header
+from dprelease.publish.stacked import Stack, stacks
 
 __all__ = ["parquet_bytes", "parquet_files"]
 
@@ -25,11 +26,15 @@ _LARGEST = 2**63 - 1024  # the largest float64 below 2^63
 
 def parquet_files(content: Content, _: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """``tables/<name>.parquet`` for every query and derived table; the bytes depend on pyarrow's version as well."""
-    rehearsal = content.facts.rehearsal
-    return {
-        f"tables/{table.name}.parquet": parquet_bytes(table, _metadata(content, table.title), rehearsal=rehearsal)
-        for table in content.tables
-    }
+    rehearsal, found = content.facts.rehearsal, dict[str, bytes]()
+    for stack in stacks(content.tables):
+        if len(stack.tables) == 1:
+            made = [parquet_bytes(stack.whole, _metadata(content, stack.whole.title), rehearsal=rehearsal)]
+        else:
+            told = [_metadata(content, table.title) for table in stack.tables]
+            made = list(_small_files(stack, told, rehearsal=rehearsal))
+        found |= {f"tables/{table.name}.parquet": data for table, data in zip(stack.tables, made, strict=True)}
+    return found
 
 
 def _metadata(content: Content, title: str) -> dict[str, str]:
@@ -101,16 +106,40 @@ def parquet_bytes(table: PublishedTable, metadata: dict[str, str], *, rehearsal:
         metadata: What a reader must know, as the file's own key/value pairs.
         rehearsal: Whether a last column says so.
     """
+    schema, columns = _schema(table, rehearsal=rehearsal)
+    starts = range(0, table.cells, _ROWS) or (0,)
+    parts = (_rows(schema, columns, first, min(first + _ROWS, table.cells)) for first in starts)
+    return _written(parts, schema.with_metadata(metadata))
+
+
+def _small_files(stack: Stack, metadata: Sequence[dict[str, str]], *, rehearsal: bool) -> Iterator[bytes]:
+    """The files of the tables of a stack; each has its own metadata."""
+    schema, columns = _schema(stack.whole, rehearsal=rehearsal)
+    rows = _rows(schema, columns, 0, stack.whole.cells)
+    for (_, first, last), told in zip(stack.parts(), metadata, strict=True):
+        yield _written([rows.slice(first, last - first)], schema.with_metadata(told))
+
+
+def _schema(table: PublishedTable, *, rehearsal: bool) -> tuple[Any, list[Part]]:
+    """The Arrow schema of a table, and what makes a part of each column."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     names, columns = table_header(table, rehearsal=rehearsal), list(_columns(table, notice=rehearsal))
     fields = [pa.field(name, pa.type_for_alias(kind)) for name, (kind, _) in zip(names, columns, strict=True)]
-    schema = pa.schema(fields).with_metadata(metadata)
+    return pa.schema(fields), [part for _, part in columns]
+
+
+def _rows(schema: Any, columns: Sequence[Part], first: int, last: int) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_arrays([part(first, last) for part in columns], schema=schema)
+
+
+def _written(parts: Iterable[Any], schema: Any) -> bytes:
+    import pyarrow.parquet as pq
+
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as writer:
-        for first in range(0, table.cells, _ROWS) or (0,):
-            last = min(first + _ROWS, table.cells)
-            arrays = [part(first, last) for _, part in columns]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=_ROWS)
+        for part in parts:
+            writer.write_table(part, row_group_size=_ROWS)
     return sink.getvalue()

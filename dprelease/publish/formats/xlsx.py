@@ -64,7 +64,11 @@ def sheets_of(content: Content, files: Mapping[str, bytes]) -> list[Sheet]:
     asked = [table.name for table in tables]
     names = sheet_names(asked, taken=(COVER, CONTENTS, NOTES))
     marked = markup_names(asked)
-    made = [_table(content, table, files, name, mark) for table, name, mark in zip(tables, names, marked, strict=True)]
+    queries = {query.name: query for query in content.plan.queries}
+    made = [
+        _table(content, table, None if table.derived else queries.get(table.name), files, name, mark)
+        for table, name, mark in zip(tables, names, marked, strict=True)
+    ]
     notice = [NOTICE] if content.facts.rehearsal else []
     told = notes(content)
     return [
@@ -138,8 +142,14 @@ def _file(table: PublishedTable, files: Mapping[str, bytes]) -> str:
     return next((path for path in paths if path in files), "")
 
 
-def _table(content: Content, table: PublishedTable, files: Mapping[str, bytes], name: str, mark: str) -> Sheet:
-    query = next((each for each in content.plan.queries if each.name == table.name and not table.derived), None)
+def _table(
+    content: Content,
+    table: PublishedTable,
+    query: PlannedQuery | None,
+    files: Mapping[str, bytes],
+    name: str,
+    mark: str,
+) -> Sheet:
     fields = _fields(content, table)
     made = [Field(each.header, each.cells or [NO_ESTIMATE], each.decimals) for each in fields[:SHEET_COLUMNS]]
     lines = [

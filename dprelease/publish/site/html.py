@@ -132,11 +132,11 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
     plan = content.plan
     queries = {query.name: query for query in plan.queries}
     of = {name: query.workload for name, query in queries.items() if query.workload is not None}
-    places = paged(content.tables, of.keys())
+    places = paged(content.tables, of.keys(), sharing=plan.publish.layout > 2)
     several = {each.workload.name: each for each in crosstabs_of(plan.workloads, content.tables, places)}
     shared = _shared(content)
     found: dict[str, bytes] = {}
-    sections, entries = [], []
+    sections, entries, several_on = [], [], dict[str, list[Section]]()
     for table, place in zip(content.tables, places, strict=True):
         query = None if table.derived else queries[table.name]
         workload = several[of[table.name]] if table.name in of else None
@@ -145,7 +145,11 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
             sections.append(whole.of_rows(0, place.rows))
         if workload is None:
             entries.append((table, _entry(table, place, files)))
-        found.update(_own_pages(whole, shared))
+        if place.shared:
+            several_on.setdefault(place.pages[0].path, []).append(whole.of_rows(0, table.cells))
+        else:
+            found.update(_own_pages(whole, shared))
+    found.update(_shared_pages(several_on, shared))
     for each in several.values():
         found.update(workload_pages(each, shared))
     made = render_page(
@@ -160,6 +164,7 @@ def site_files(content: Content, files: Mapping[str, bytes]) -> dict[str, bytes]
         above_zero=all("nonnegative" in each.workload.post for each in several.values()),
         ordinary=bool(entries),
         listed=len(entries) > len(sections),
+        pages_shared=bool(several_on),
         files=others(files, signed=bool(content.facts.signer)),
         root="",
     )
@@ -181,6 +186,24 @@ def _own_pages(whole: Section, shared: Mapping[str, Any]) -> dict[str, bytes]:
             root="../",
         )
     return found
+
+
+def _shared_pages(pages: Mapping[str, Sequence[Section]], shared: Mapping[str, Any]) -> dict[str, bytes]:
+    """Pages that several small tables are on, by their paths."""
+    paths = ["", *pages, ""]
+    return {
+        path: render_page(
+            "shared.html.j2",
+            **shared,
+            sections=pages[path],
+            number=at,
+            before=paths[at - 1],
+            after=paths[at + 1],
+            pages=len(pages),
+            root="../",
+        )
+        for at, path in enumerate(pages, start=1)
+    }
 
 
 def _shared(content: Content) -> dict[str, Any]:
@@ -291,7 +314,8 @@ def _meaning(plan: ReleasePlan, query: PlannedQuery | None, measure: PublishedMe
 
 def _entry(table: PublishedTable, place: Paged, files: Mapping[str, bytes]) -> dict[str, Any]:
     """A table in the list of the index: where it is, its size, and its files."""
-    href = f"#table-{table.name}" if place.rows is not None else place.pages[0].path
+    anchor = f"#table-{table.name}"
+    href = anchor if place.rows is not None else place.pages[0].path + (anchor if place.shared else "")
     title = table.title or table.name
     return {"href": href, "title": title, "cells": table.cells, "downloads": downloads(table.name, files)}
 

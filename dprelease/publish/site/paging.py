@@ -11,11 +11,14 @@ the others. In all tables together there are at most 500,000 rows on such pages:
 Sizes are estimated from above, not measured, so that noise decides neither the number of pages nor their names: a
 number with its margin is taken to need 200 bytes, which is enough for numbers of up to 15 digits. A page has at least
 one row, however many measures that row has; the list of the index can hold about 4,000 tables.
+
+From the third layout on (``publish.layout`` of the plan), tables of up to 200 rows that the index only lists share
+pages: ``pages/1.html`` and so on, each with up to 50 of them. No name of a table begins with a digit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -34,6 +37,7 @@ __all__ = [
 LARGEST_PAGE = 2_000_000
 MOST_ROWS = 2_000
 WHOLE, FIRST, MOST_TABLES = 200, 50, 40
+MOST_SHARING = 50  # tables of a page
 MOST_IN_ALL = 500_000  # rows on pages of tables, in all of them together
 MOST_WHOLE = (50_000, 10_000, MOST_ROWS, 1_000, 500, 200, 100, FIRST)  # rows of a table that is whole on its pages
 _LONGEST_NAME = 80  # of a file, before its ending; with it a bundle's path may have 100 signs
@@ -52,18 +56,23 @@ class Page:
 
 @dataclass(frozen=True)
 class Paged:
-    """Where a table is: so many rows on the index (None: only its name), and its pages (none: it is whole there)."""
+    """Where a table is: so many rows on the index (None: only its name), and its pages (none: it is whole there).
+
+    ``shared``: its one page holds other tables as well.
+    """
 
     rows: int | None
     pages: tuple[Page, ...]
+    shared: bool = False
 
 
-def paged(tables: Sequence[PublishedTable], apart: Collection[str] = ()) -> tuple[Paged, ...]:
+def paged(tables: Sequence[PublishedTable], apart: Collection[str] = (), *, sharing: bool = False) -> tuple[Paged, ...]:
     """The place of every table, in their order.
 
     Args:
         tables: All of them.
         apart: Names of those that stand on pages of their own, whatever their size.
+        sharing: Whether small tables that the index does not show share pages.
     """
     shown = _on_pages([table.cells for table in tables])
     widths = [_width(table, rows) for table, rows in zip(tables, shown, strict=True)]
@@ -79,7 +88,26 @@ def paged(tables: Sequence[PublishedTable], apart: Collection[str] = ()) -> tupl
         most = max(1, min(MOST_ROWS, room // width))
         pages = _pages(table.name, there, most, names) if named or here < table.cells else ()
         found.append(Paged(None if named else here, pages))
+    if sharing and listed:
+        small = [at for at, table in enumerate(tables) if table.cells <= WHOLE and table.name not in apart]
+        sizes = {at: _around(tables[at]) + widths[at] * tables[at].cells for at in small}
+        for number, run in enumerate(_runs(sizes), start=1):
+            for at in run:
+                found[at] = Paged(None, (Page(page_path(str(number)), 0, tables[at].cells),), shared=True)
     return tuple(found)
+
+
+def _runs(sizes: Mapping[int, int]) -> list[list[int]]:
+    """Places of tables that share a page each, by their bytes: as many as there is room for."""
+    runs: list[list[int]] = []
+    room = 0
+    for at, size in sizes.items():
+        if not runs or len(runs[-1]) == MOST_SHARING or size > room:
+            runs.append([])
+            room = LARGEST_PAGE - _FRAME
+        runs[-1].append(at)
+        room -= size
+    return runs
 
 
 def page_path(name: str, mark: str = "") -> str:

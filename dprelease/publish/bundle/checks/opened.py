@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from dprelease.publish.bundle.measurements import measurements_in
 from dprelease.publish.bundle.package import LOOK_FILE
 from dprelease.publish.manifest import MANIFEST_FILE, SIGNATURE_FILE, Manifest
 from dprelease.publish.measured import inputs_of
-from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, TooLarge, read_regular
+from dprelease.regular import LARGEST_MANIFEST, LARGEST_PLAN, TooLarge, read_regular, regular_blocks
 
 __all__ = ["Check", "OpenedBundle", "largest", "read_bundle", "say_which"]
 
@@ -128,9 +129,11 @@ class Sound(Mapping[str, bytes]):
         self._folder, self._manifest = folder, manifest
         self._kept: dict[str, bytes | None] = {}
         for path, facts in manifest.files.items():
-            data = _sound(folder, manifest, path)
-            if data is not None:
-                self._kept[path] = data if facts.bytes <= _SMALL else None
+            if facts.bytes > _SMALL:
+                if _is_sound(folder, manifest, path):
+                    self._kept[path] = None
+            elif (data := _sound(folder, manifest, path)) is not None:
+                self._kept[path] = data
 
     def __getitem__(self, path: str) -> bytes:
         kept = self._kept[path]
@@ -183,6 +186,21 @@ def _sound(folder: Path, manifest: Manifest, name: str) -> bytes | None:
     return data if data is not None and len(data) == facts.bytes and sha256(data) == facts.sha256 else None
 
 
+def _is_sound(folder: Path, manifest: Manifest, name: str) -> bool:
+    """Whether a large file is what the manifest says; it is not held in memory."""
+    facts = manifest.files[name]
+    if facts.bytes > largest(name) or _through_link(folder, name):
+        return False
+    digest, size = hashlib.sha256(), 0
+    try:
+        for block in regular_blocks(folder / name, facts.bytes, links=False):
+            digest.update(block)
+            size += len(block)
+    except (OSError, ValueError):
+        return False
+    return size == facts.bytes and digest.hexdigest() == facts.sha256
+
+
 def largest(name: str) -> int:
     """How many bytes a file of a bundle may have that is read as a whole."""
     return LARGEST_PLAN if name in _PARSED else _LARGEST
@@ -195,13 +213,17 @@ def _plain(folder: Path, name: str, most: int) -> bytes | None:
         TooLarge: If it has more bytes than it may have.
     """
     try:
-        if any((folder / part).is_symlink() for part in (name, *map(str, Path(name).parents)) if part != "."):
+        if _through_link(folder, name):
             return None
         return read_regular(folder / name, most, links=False)
     except TooLarge:
         raise
     except (OSError, ValueError):
         return None
+
+
+def _through_link(folder: Path, name: str) -> bool:
+    return any((folder / part).is_symlink() for part in (name, *map(str, Path(name).parents)) if part != ".")
 
 
 def say_which(names: Sequence[str], what: str) -> str:

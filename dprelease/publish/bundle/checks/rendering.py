@@ -9,9 +9,10 @@ from dprelease.formats import FORMATS, Format
 from dprelease.plan.document import ReleasePlan
 from dprelease.publish.base import table_names
 from dprelease.publish.bundle.checks.opened import Check, OpenedBundle, say_which
+from dprelease.publish.bundle.measurements import seen_measurements
 from dprelease.publish.bundle.package import LOOK_FILE, bundle_files, renderers
 from dprelease.publish.manifest import MANIFEST_FILE, Manifest
-from dprelease.publish.packed import digest_in
+from dprelease.publish.packed import digest_in, only_hashed
 from dprelease.publish.publishable import missing_extras
 
 __all__ = ["NOT_COMPARED", "RENDERED_AGAIN", "VERSIONS", "Rendered", "render_again", "versions"]
@@ -61,7 +62,9 @@ def render_again(bundle: OpenedBundle) -> Rendered:
         return _failed(f"nothing can be made again: {missing} cannot be read" if missing else why)
     other = _other_versions(bundle.manifest.rendered_with, renderers(), simulated=bool(bundle.shown.derive))
     try:
-        again = bundle_files(plan, measured, facts, bundle.look, bundle.sound)
+        files = seen_measurements(bundle.shown, bundle.manifest)
+        with only_hashed():
+            again = bundle_files(plan, measured, facts, bundle.look, bundle.sound, files)
     except Exception as error:  # a forged plan can be well formed and still name what it does not hold
         return _failed(f"the bundle cannot be made again ({type(error).__name__})")
     return _told(bundle, again, other, missing_extras(bundle.shown.publish.formats))

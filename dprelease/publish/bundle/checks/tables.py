@@ -38,11 +38,15 @@ Texts = tuple[Any, ...]  # Arrow arrays of strings, one for each key column
 _CLOSE = 1e-9
 
 
-def tables_agree(bundle: OpenedBundle) -> str:
+def tables_agree(bundle: OpenedBundle, same: Set[str] = frozenset()) -> str:
     """What is wrong with the columns and row keys of the tables, and with the values of derived ones; empty: nothing.
 
     Where noise decided the keys, the files of all formats have the same ones, none twice; a derived table is made
     again from the tables beside it.
+
+    Args:
+        bundle: The bundle.
+        same: Files that were made again with the same bytes, all of a table from the same rows: of these one is read.
     """
     plan = bundle.shown
     if plan is None:
@@ -51,8 +55,11 @@ def tables_agree(bundle: OpenedBundle) -> str:
     for table in _asked(plan, bundle.manifest.rehearsal):
         seen: list[FileColumns] = []
         kinds: dict[str, Kind] = {column.name: "text" for column in table.kinds}
-        for ending in (each for each in READERS if each in plan.publish.formats):
-            name = f"tables/{table.name}.{ending}"
+        files = {f"tables/{table.name}.{each}": each for each in READERS if each in plan.publish.formats}
+        spared = [name for name in files if name in same][:-1]
+        for name, ending in files.items():
+            if name in spared:
+                continue
             data = bundle.sound.get(name)
             found = _read_keys(plan, ending, data, table.columns, table.kinds, kinds) if data is not None else None
             if found is None or not _rows_hold(table, found):

@@ -112,7 +112,7 @@ def check_bundle(folder: Path, key: PublicKey | None = None) -> tuple[Check, ...
         "plan": lambda: _plan_agrees(bundle),
         "facts": lambda: _facts_agree(bundle),
         "accounting": lambda: _accounting_agrees(bundle),
-        "tables": lambda: tables_agree(bundle),
+        "tables": lambda: tables_agree(bundle, again.same),
         "measurements": lambda: bundle.measured[1],
         "values": lambda: values_agree(bundle, again.same),
     }
