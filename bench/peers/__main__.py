@@ -9,6 +9,8 @@ one of them. Nothing here is asserted.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 
 from bench.peers.page import RESULTS, write_page
@@ -21,8 +23,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__.splitlines()[0])
     parser.add_argument("--home", type=Path, default=ROOT / "build" / "peers", help="environments, rows and outputs")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="install every system into an environment of its own")
+    building = commands.add_parser("build", help="install every system into an environment of its own")
+    building.add_argument("--python", default=sys.executable, help="a Python 3.11, if this one is another")
     commands.add_parser("page", help="write docs/benchmarks.md and its figure from the kept results")
+    pairs = [f"{system}:{work}" for system in SYSTEMS for work in WORKS]
     runs = commands.add_parser("run", help="run the systems in turn, and keep the results")
     runs.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
     runs.add_argument("--rounds", type=int, default=3)
@@ -30,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--limit", type=float, default=1200, help="seconds; what takes longer is stopped")
     runs.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), metavar="SYSTEM")
     runs.add_argument("--works", nargs="+", choices=WORKS, default=list(WORKS))
+    runs.add_argument("--skip", nargs="+", default=[], choices=pairs, metavar="SYSTEM:WORK", help="not run at all")
     runs.add_argument("--results", type=Path, default=RESULTS, help="the folder of results")
     return parser
 
@@ -39,14 +44,18 @@ def main() -> None:
     asked = _parser().parse_args()
     home: Path = asked.home.resolve()
     if asked.command == "build":
-        build(home)
+        build(home, asked.python)
     elif asked.command == "page":
         write_page(ROOT / "docs")
     else:
+        load = os.getloadavg()[0]
         asked.results.mkdir(parents=True, exist_ok=True)
         for rows in asked.rows:
-            asking = Asking(home, rows, asked.rounds, asked.patience, asked.limit, asked.systems, asked.works)
-            run(asking, asked.results / f"rows-{rows}.json")
+            times = (asked.rounds, asked.patience, asked.limit)
+            run(
+                Asking(home, rows, *times, asked.systems, asked.works, asked.skip, load),
+                asked.results / f"rows-{rows}.json",
+            )
 
 
 if __name__ == "__main__":

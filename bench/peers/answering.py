@@ -2,8 +2,8 @@
 
 A script is ``python -m bench.peers.systems.NAME --data FOLDER --work W1 --epsilon 1 --delta 1e-6 --out FOLDER``. It
 writes one CSV file of answers per query, with a row for each cell, and ``phases.json``: seconds of ``start`` (an engine
-or a session is made ready, without the data), ``query`` and ``write``, imports aside wherever they happen. Nothing but
-the standard library is imported here.
+or a session is made ready, without the data), ``query`` and ``write``, imports aside wherever they happen, and the
+``peak`` of its own memory in MiB. Nothing but the standard library is imported here.
 """
 
 from __future__ import annotations
@@ -63,8 +63,10 @@ class Phases:
         self.seconds[name] += time.perf_counter() - start - (IMPORTS.seconds - imports)
 
     def write(self, folder: Path) -> None:
-        """Leave them where the run finds them."""
-        (folder / "phases.json").write_text(json.dumps(self.seconds), encoding="utf-8")
+        """Leave them where the run finds them, and the most memory that this process has held, in MiB."""
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        (most,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+        (folder / "phases.json").write_text(json.dumps({**self.seconds, "peak": most / 1024}), encoding="utf-8")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bench.peers.works import WORKS
 
 __all__ = ["figure"]
 
-_WIDTH, _LEFT, _RIGHT = 760, 210, 740
+_WIDTH, _LEFT, _RIGHT = 760, 240, 748
 _LINE, _HEAD, _FOOT = 18, 34, 40
 _STYLE = (
     "text{font:12px sans-serif;fill:#333}.head{font-weight:bold}.grid{stroke:#ddd}.ours{fill:#0b5cad;font-weight:bold}"
@@ -53,7 +53,7 @@ def _panel(work: str, top: float, shown: Sequence[Results], most: float) -> Iter
         if 10**power <= most:
             at = x(10**power)
             yield f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{top + 20:.1f}" y2="{bottom:.1f}"/>'
-            yield _text(at + 2, top + 14, f"{10**power:,}\u00d7")
+            yield _text(at, top + 14, f"{10**power:,}\u00d7", end=power > 0)
     for place, name in enumerate(order):
         y = top + _HEAD + _LINE * place
         yield _text(_LEFT - 10, y + 4, SYSTEMS[name].title, "ours" if name == OURS else "", end=True)

@@ -34,7 +34,8 @@ class Measured:
         wall: Seconds from its start to its end.
         cpu: Seconds of all processors, in it and in all that it started.
         inside: Seconds of its queries and files, imports and the start of an engine aside, as it told itself.
-        peak: The most memory in MiB: of all its processes together, looked at five times a second, and of the largest.
+        peak: The most memory in MiB: of all its processes together, looked at five times a second, or of the first one
+            by itself, which tells that at its end.
     """
 
     wall: float
@@ -116,7 +117,7 @@ def run_measured(command: Sequence[str], folder: Path, out: Path, limit: float) 
         )
         watch = _Watch(process.pid, limit)
         watch.start()
-        _, status, usage = os.wait4(process.pid, 0)
+        _, status = os.waitpid(process.pid, 0)
         wall = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     _reap(process.pid)
@@ -128,5 +129,4 @@ def run_measured(command: Sequence[str], folder: Path, out: Path, limit: float) 
         lines = (out / "said.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         raise StoppedShort(f"exit {process.returncode}: {lines[-1] if lines else 'it said nothing'}"[:200])
     phases = json.loads((out / "phases.json").read_text(encoding="utf-8"))
-    peak = max(watch.peak, usage.ru_maxrss / 1024)
-    return Measured(wall, _used() - before, phases["query"] + phases["write"], peak)
+    return Measured(wall, _used() - before, phases["query"] + phases["write"], max(watch.peak, phases["peak"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ _HEAD = """\
 # Benchmarks
 
 Speed, memory and error of `dprelease` beside other systems on the same work: the same Parquet file, the same budget of
-epsilon {epsilon:g} and delta {delta:g} for everything that a work publishes, neighbours that differ by one unit more or
+epsilon {epsilon:g} and delta {delta} for everything that a work publishes, neighbours that differ by one unit more or
 less, and CSV files with a row for every public cell at the end. The rows are made up, by a generator with a fixed
 start.
 
@@ -51,7 +52,7 @@ def _described(work: Work) -> str:
         "W2": f"the sum of incomes by county, clipped to {CLIP[0]} and {CLIP[1]:,}",
         "W3": "ten tables of counts, five of clipped sums, three of clipped means and two of quartiles, of the same "
         "people; every query has the same part of the budget",
-        "W4": "visits by county, where a user has ten rows on average and some have hundreds; of each user at most "
+        "W4": "visits by county, where a user has ten rows on average, some far more; of each user at most "
         f"{MOST_GROUPS} counties count, and one row in each",
     }
     return f"- **{work.name}, {work.title}**: {told[work.name]}."
@@ -67,6 +68,10 @@ def _times(value: float) -> str:
 
 def _amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _systems(work: Work) -> list[System]:
+    return [system for system in SYSTEMS.values() if work.name in system.works]
 
 
 def _noise(system: System, work: str) -> str:
@@ -96,13 +101,15 @@ def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _speed(work: Work, results: Results) -> Iterator[str]:
     lines = [["system", "noise", "wall s", "times", "CPU s", "inside s", "times", "peak MiB", "runs"]]
-    for system in SYSTEMS.values():
+    for system in _systems(work):
         found = results.summaries.get((work.name, system.name))
         if not found:
             lines.append([system.title, *[_DASH] * 8])
             continue
-        spread = f"{_seconds(found.wall)} ({_seconds(found.spread[0])} to {_seconds(found.spread[1])})"
-        times = [spread, _times(found.ratio), _seconds(found.cpu), _seconds(found.inside), _times(found.inside_ratio)]
+        wall = _seconds(found.wall)
+        if found.runs > 1:
+            wall += f" ({_seconds(found.spread[0])} to {_seconds(found.spread[1])})"
+        times = [wall, _times(found.ratio), _seconds(found.cpu), _seconds(found.inside), _times(found.inside_ratio)]
         lines.append([system.title, _noise(system, work.name), *times, f"{found.peak:,.0f}", str(found.runs)])
     yield from _table(lines)
 
@@ -119,14 +126,19 @@ def _errors(work: Work, results: Results) -> Iterator[str]:
 
 
 def _reasons(work: Work, results: Results) -> Iterator[str]:
-    for system in SYSTEMS.values():
-        done = (work.name, system.name) in results.summaries
-        if not done:
+    """Why there is a dash, and which cells were not published."""
+    for system in _systems(work):
+        found = results.summaries.get((work.name, system.name))
+        if not found:
             reason = results.reasons.get((work.name, system.name), "it was not run")
             yield f"- {system.title}: {reason}."
-        elif work.name in system.without:
+            continue
+        if work.name in system.without:
             kind, reason = system.without[work.name]
             yield f"- {system.title} without {kind}: {reason}."
+        missing = {kind: each for kind, each in found.errors.items() if each["missing"] and system.environment != "raw"}
+        for kind, each in missing.items():
+            yield f"- {system.title}: {each['missing']:,.0f} of {each['cells']:,.0f} {_KINDS[kind]} are not published."
 
 
 def _section(work: Work, shown: Sequence[Results]) -> Iterator[str]:
@@ -160,12 +172,30 @@ def _guarantees() -> Iterator[str]:
 def _machine(results: Results) -> str:
     told = results.told
     machine, versions = told["machine"], told["versions"]
-    packages = {f"{name} {number}" for each in versions.values() for name, number in each.items()}
+    rounds = "one round" if told["rounds"] == 1 else f"{told['rounds']} rounds"
+    packages = [
+        f"{SYSTEMS[system].title}: {', '.join(f'{name} {number}' for name, number in each.items())}"
+        for system, each in versions.items()
+    ]
+    busy = machine["load"] > machine["cores"] / 4
+    warned = " **Other work kept the cores busy: compare CPU seconds, not wall.**" if busy else ""
     return (
         f"- {results.rows:,} rows: {told['day']}, {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}, {told['rounds']} rounds; "
-        f"{', '.join(sorted(packages))}."
+        f"{machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}, {rounds}, "
+        f"load {machine['load']:g} before the first. {'; '.join(packages)}.{warned}"
     )
+
+
+def _wrapped(part: str) -> str:
+    """Lines of at most 120 characters, but for tables, headings and pictures; lines that are not longer stay."""
+    lines = []
+    for line in part.split("\n"):
+        if len(line) <= 120 or line[0] in "|#!":
+            lines.append(line)
+        else:
+            indent = "  " if line.startswith("- ") else ""
+            lines += textwrap.wrap(line, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def page(shown: Sequence[Results]) -> str:
@@ -173,7 +203,7 @@ def page(shown: Sequence[Results]) -> str:
     told = shown[0].told
     head = _HEAD.format(
         epsilon=told["epsilon"],
-        delta=told["delta"],
+        delta=f"{told['delta']:g}".replace("e-0", "e-"),
         patience=told["patience"],
         alt="Wall time of every system as a multiple of the same queries in DuckDB without privacy",
         works="\n".join(_described(work) for work in WORKS.values()),
@@ -183,7 +213,7 @@ def page(shown: Sequence[Results]) -> str:
         parts += _section(work, shown)
     parts += _guarantees()
     parts += ["## Machine and versions", "\n".join(_machine(each) for each in shown)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(_wrapped(part) for part in parts) + "\n"
 
 
 def kept_results() -> list[Results]:

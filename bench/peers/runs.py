@@ -20,7 +20,7 @@ from bench.peers.rows import write_rows
 from bench.peers.table import SYSTEMS, System
 from bench.peers.works import DELTA, EPSILON, WORKS, Work
 
-__all__ = ["REQUIREMENTS", "ROOT", "Asking", "build", "run"]
+__all__ = ["REQUIREMENTS", "ROOT", "Asking", "build", "run", "turns"]
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = Path(__file__).parent / "requirements"
@@ -38,6 +38,8 @@ class Asking:
         limit: A run is stopped after so many seconds.
         systems: Their names.
         works: Their names.
+        skip: Pairs of a system and a work, ``SYSTEM:WORK``, that are not run at all.
+        load: How busy the machine was before the first run, so that a reader can tell.
     """
 
     home: Path
@@ -47,14 +49,19 @@ class Asking:
     limit: float
     systems: Sequence[str]
     works: Sequence[str]
+    skip: Sequence[str]
+    load: float
 
 
 def _python(home: Path, system: System) -> Path:
     return home / "environments" / system.environment / "bin" / "python" if system.environment else Path(sys.executable)
 
 
-def build(home: Path) -> None:
-    """Make an environment for each system from its pinned requirements, unless it is there with the same ones."""
+def build(home: Path, python: str) -> None:
+    """Make an environment for each system from its pinned requirements, unless it is there with the same ones.
+
+    The versions were pinned under Python 3.11, for which all of them have wheels; ``python`` is what makes them.
+    """
     for name in dict.fromkeys(system.environment for system in SYSTEMS.values() if system.environment):
         wanted, folder = REQUIREMENTS / f"{name}.txt", home / "environments" / name
         stamp = folder / "requirements.txt"
@@ -62,7 +69,7 @@ def build(home: Path) -> None:
             continue
         print(f"{name}: {folder}", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "-r", str(wanted)], check=True)
         shutil.copyfile(wanted, stamp)
@@ -76,7 +83,7 @@ def _versions(home: Path, system: System) -> dict[str, str]:
     return dict(json.loads(told.stdout))
 
 
-def _machine() -> dict[str, Any]:
+def _machine(load: float) -> dict[str, Any]:
     cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
     models = [line.partition(":")[2].strip() for line in cpus if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -86,10 +93,11 @@ def _machine() -> dict[str, Any]:
         "memory_gib": round(memory / 2**30),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        "load": round(load, 1),
     }
 
 
-def _turns(asking: Asking, number: int) -> Iterator[tuple[Work, System]]:
+def turns(asking: Asking, number: int) -> Iterator[tuple[Work, System]]:
     """Every system does a work before the next work begins; the first one of a round is another one each time.
 
     DuckDB without privacy and this project go first and last by turns like all others.
@@ -98,7 +106,7 @@ def _turns(asking: Asking, number: int) -> Iterator[tuple[Work, System]]:
     turned = systems[number % len(systems) :] + systems[: number % len(systems)]
     for name in asking.works:
         for system in turned:
-            if name not in system.cannot:
+            if name in system.works and name not in system.cannot and f"{system.name}:{name}" not in asking.skip:
                 yield WORKS[name], system
 
 
@@ -135,14 +143,14 @@ def run(asking: Asking, results: Path) -> None:
         "limit": asking.limit,
         "epsilon": EPSILON,
         "delta": DELTA,
-        "machine": _machine(),
+        "machine": _machine(asking.load),
         "versions": {name: _versions(asking.home, SYSTEMS[name]) for name in asking.systems},
         "runs": [],
         "stopped": [],
     }
     over: set[tuple[str, str]] = set()
     for number in range(asking.rounds):
-        for work, system in _turns(asking, number):
+        for work, system in turns(asking, number):
             if (system.name, work.name) in over:
                 continue
             which = {"system": system.name, "work": work.name, "round": number + 1}

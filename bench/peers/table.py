@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 __all__ = ["OURS", "RAW", "SYSTEMS", "System"]
 
-_ALONE = "one query is more accurate with Laplace noise, in the line above"
-
 
 @dataclass(frozen=True)
 class System:
@@ -24,7 +22,8 @@ class System:
         environment: Its requirements, and the folder that they are installed in; empty: this project's own.
         packages: Whose versions are shown.
         noise: The noise for each work; Laplace where none is named, and none at all if it has no privacy.
-        cannot: Works that it cannot do, and why.
+        works: Those that it is for; a second line of a system, with other noise, is not for all.
+        cannot: Which of them it cannot do, and why.
         without: Queries that it leaves out of a work, by their kind, and why.
         told: What a reader should know of its guarantee and of how it was used, as whole sentences.
     """
@@ -35,13 +34,13 @@ class System:
     environment: str
     packages: tuple[str, ...]
     noise: Mapping[str, str] = field(default_factory=dict)
+    works: tuple[str, ...] = ("W1", "W2", "W3", "W4")
     cannot: Mapping[str, str] = field(default_factory=dict)
     without: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     told: tuple[str, ...] = ()
 
 
 RAW, OURS = "raw-duckdb", "dprelease"
-_SINGLE = dict.fromkeys(("W1", "W2", "W4"), _ALONE)
 
 SYSTEMS = {
     each.name: each
@@ -56,8 +55,8 @@ SYSTEMS = {
             ("dprelease", "duckdb"),
             noise={"W3": "gaussian"},
             told=(
-                "The whole command counts: planning and verifying, charging a ledger, margins of every cell, report "
-                "and accounting.",
+                "The whole command counts, all but its imports inside too: planning and verifying, charging a ledger, "
+                "margins of every cell, report and accounting.",
             ),
         ),
         System(
@@ -73,12 +72,12 @@ SYSTEMS = {
         ),
         System(
             "by-hand-gaussian",
-            "the same, Gaussian noise",
+            "DuckDB and OpenDP, by hand, Gaussian",
             "by_hand",
             "opendp",
             ("duckdb", "opendp"),
             noise={"W3": "gaussian"},
-            cannot=_SINGLE,
+            works=("W3",),
         ),
         System(
             "opendp",
@@ -93,12 +92,12 @@ SYSTEMS = {
         ),
         System(
             "opendp-gaussian",
-            "the same, zCDP",
+            "OpenDP with Polars, zCDP",
             "opendp_polars",
             "opendp",
             ("opendp", "polars"),
             noise={"W3": "gaussian"},
-            cannot=_SINGLE,
+            works=("W3",),
         ),
         System(
             "smartnoise",

@@ -53,6 +53,13 @@ class Work:
     queries: tuple[Query, ...]
 
     @property
+    def columns(self) -> list[str]:
+        """The columns of the file that its queries need."""
+        keys = {column for query in self.queries for column in query.by}
+        values = {"income"} if {query.kind for query in self.queries} - {"count"} else set()
+        return sorted(keys | values | ({"user_id"} if self.bounded else set()))
+
+    @property
     def bounded(self) -> bool:
         """Whether a unit may have several rows."""
         return self.table == "visits"

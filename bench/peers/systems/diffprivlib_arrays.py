@@ -6,7 +6,6 @@ public, which the other systems do not; its mechanisms, given the sensitivity of
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -28,15 +27,16 @@ def _noisy(epsilon: float, sensitivity: int, exact: Any) -> list[int]:
 def _numbers(query: Query, columns: Arrays, epsilon: float) -> list[tuple[Any, ...]]:
     sizes = [KEYS[column] for column in query.by]
     at = np.ravel_multi_index([columns[column] - 1 for column in query.by], sizes)
-    income, number = columns["income"], int(np.prod(sizes))
+    number = int(np.prod(sizes))
     if query.kind == "quantiles":
+        income = columns["income"]
         groups = np.split(income[np.argsort(at, kind="stable")], np.cumsum(np.bincount(at, minlength=number))[:-1])
         return [tuple(tools.quantile(group, list(QUANTILES), epsilon=epsilon, bounds=CLIP)) for group in groups]
     counted = np.bincount(at, minlength=number)
     if query.kind == "count":
         return [(value,) for value in _noisy(epsilon, 1, counted)]
     # A float64 holds these totals exactly: whole numbers below 2^53.
-    summed = np.bincount(at, weights=income, minlength=number)
+    summed = np.bincount(at, weights=columns["income"], minlength=number)
     if query.kind == "sum":
         return [(value,) for value in _noisy(epsilon, CLIP[1], summed)]
     # A mean is the middle and the mean of what is left, which is half as sensitive.
@@ -49,10 +49,10 @@ def _numbers(query: Query, columns: Arrays, epsilon: float) -> list[tuple[Any, .
 def answer(asked: Asked, phases: Phases) -> None:
     """One read of the columns that are needed, then query by query."""
     with phases("query"):
-        needed = reduce(set.union, ({*query.by} for query in asked.work.queries), {"income"})
-        table = pq.read_table(asked.file, columns=sorted(needed))
-        columns = {name: table[name].to_numpy() for name in needed}
-        columns["income"] = columns["income"].clip(*CLIP)
+        table = pq.read_table(asked.file, columns=asked.work.columns)
+        columns = {name: table[name].to_numpy() for name in table.column_names}
+        if "income" in columns:
+            columns["income"] = columns["income"].clip(*CLIP)
     for query in asked.work.queries:
         with phases("query"):
             numbers = _numbers(query, columns, asked.each)

@@ -45,7 +45,7 @@ def answer(asked: Asked, phases: Phases) -> None:
     """All aggregations are asked for before the budget is divided; results are lazy, and are taken one by one."""
     bounded = asked.work.bounded
     with phases("query"):
-        table = pq.read_table(asked.file)
+        table = pq.read_table(asked.file, columns=asked.work.columns)
         rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
         at = {name: place for place, name in enumerate(table.column_names)}
         accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=asked.epsilon, total_delta=asked.delta)

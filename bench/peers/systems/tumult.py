@@ -64,7 +64,7 @@ def answer(asked: Asked, phases: Phases) -> None:
         session = Session.from_dataframe(
             budget(whole),
             "rows",
-            spark.read.parquet(str(asked.file)),
+            spark.read.parquet(str(asked.file)).select(*asked.work.columns),
             protected_change=AddRowsWithID("user_id") if bounded else AddOneRow(),
         )
     for query in asked.work.queries:
