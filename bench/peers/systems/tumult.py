@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -26,11 +27,12 @@ from bench.peers.answering import Asked, Phases, answer_with, write_answers
 from bench.peers.works import CLIP, KEYS, MOST_GROUPS, QUANTILES, Query
 
 
-def _spark() -> SparkSession:
+def _spark(out: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     cores = str(os.cpu_count())
     builder = SparkSession.builder.master(f"local[{cores}]").config("spark.driver.memory", "8g")
     builder = builder.config("spark.sql.shuffle.partitions", cores).config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.warehouse.dir", str(out.resolve() / "warehouse"))
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
@@ -56,7 +58,7 @@ def _asked(query: Query, bounded: bool) -> list[Any]:
 def answer(asked: Asked, phases: Phases) -> None:
     """One session, whose budget the queries divide evenly."""
     with phases("start"):
-        spark = _spark()
+        spark = _spark(asked.out)
     bounded = asked.work.bounded
     zcdp = asked.noise == "gaussian"
     budget, whole = (RhoZCDPBudget, asked.rho) if zcdp else (PureDPBudget, asked.epsilon)
