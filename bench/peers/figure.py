@@ -13,7 +13,7 @@ from bench.peers.works import WORKS
 __all__ = ["figure"]
 
 _WIDTH, _LEFT, _RIGHT = 760, 240, 748
-_LINE, _HEAD, _FOOT = 18, 34, 40
+_LINE, _HEAD, _FOOT = 18, 34, 30
 _STYLE = (
     "text{font:12px sans-serif;fill:#333}.head{font-weight:bold}.grid{stroke:#ddd}.ours{fill:#0b5cad;font-weight:bold}"
     "circle,rect{fill:#777;stroke:#777}.mine{fill:#0b5cad;stroke:#0b5cad}.open{fill:#fff}"
@@ -35,11 +35,11 @@ def _mark(x: float, y: float, mine: bool, first: bool) -> str:
     return f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7" stroke-width="1.5" {style}/>'
 
 
-def _panel(work: str, top: float, shown: Sequence[Results], most: float) -> Iterator[str]:
+def _panel(work: str, top: float, shown: Sequence[Results], least: float, most: float) -> Iterator[str]:
     """One work: a line for each system that did it, from the quickest to the slowest."""
 
     def x(ratio: float) -> float:
-        return _LEFT + (_RIGHT - _LEFT) * math.log10(max(ratio, 1)) / math.log10(most)
+        return _LEFT + (_RIGHT - _LEFT) * math.log10(ratio / least) / math.log10(most / least)
 
     ratios = {
         name: [results.summaries.get((work, name)) for results in shown]
@@ -69,10 +69,10 @@ def _lines(work: str, shown: Sequence[Results]) -> int:
 def figure(shown: Sequence[Results]) -> str:
     """One panel a work; a dot is the fewer rows, a square the more."""
     ratios = [each.ratio for results in shown for each in results.summaries.values()]
-    most = 10 ** math.ceil(math.log10(max([10.0, *ratios])))
+    least, most = min([1.0, *ratios]), 10 ** math.ceil(math.log10(max([10.0, *ratios])))
     top, parts = 6.0, []
     for work in WORKS:
-        parts += list(_panel(work, top, shown, most))
+        parts += list(_panel(work, top, shown, least, most))
         top += _HEAD + _LINE * _lines(work, shown) + 10
     signs = [f"{sign}: {results.rows:,} rows" for sign, results in zip(("dot", "square"), shown, strict=False)]
     parts.append(_text(8, top + 14, f"Whole process beside DuckDB without privacy; {'; '.join(signs)}."))
