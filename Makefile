@@ -77,6 +77,7 @@ e2e: $(VENV)/.dev ## the command and the flow, as a user runs them
 bench: $(VENV)/.dev ## figures, printed and never asserted
 	@set -e; for name in engine bounding planner scalars strategy crosstabs planning sources ledger orchestration noise census compare; do echo "== $$name"; $(BIN)/python -m bench.$$name; done
 	@echo "Beside another library: $(BIN)/python -m bench.planning --peer --profile"
+	@echo "Beside other systems (docs/benchmarks.md): $(BIN)/python -m bench.peers --help"
 
 nightly: $(VENV)/.dev ## the slowest tests, and every property on new random examples
 	$(PYTEST) --hypothesis-profile=nightly -m "nightly or hypothesis"
