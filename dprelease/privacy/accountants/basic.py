@@ -371,6 +371,9 @@ def _gaussians(mus: Floats, log_delta: float) -> list[float]:
     return found
 
 
+_LEVEL = 1e-8
+
+
 def _gaussian(mu: float, log_delta: float, least: float = 0.0) -> float:
     # With z = epsilon / mu - mu / 2 and R Mills' ratio, delta = density(z) (R(z) - R(z + mu)) and its derivative by
     # epsilon is -density(z) R(z + mu): Balle and Wang 2018, Theorem 8. log delta is concave, so Newton converges; where
@@ -380,7 +383,7 @@ def _gaussian(mu: float, log_delta: float, least: float = 0.0) -> float:
     for _ in range(60):
         z = epsilon / mu - mu / 2
         far = _mills(z + mu)
-        near = _mills(z) - far
+        near = _mills(z) - far if mu > _LEVEL else mu * (1 - (z + mu / 2) * _mills(z + mu / 2))
         step = (-z * z / 2 - 0.9189385332046727 + math.log(near) - log_delta) * near / far
         if epsilon == start and step <= 0 and not least:
             return start
