@@ -235,7 +235,7 @@ def _reaches(curve: Callable[[Array], Array], gap: float, log_delta: float) -> b
         theta = np.exp(at)
         return curve(theta) + theta * gap - theta * np.log1p(1 / theta) - np.log1p(theta)
 
-    first = np.linspace(math.log(1e-7), math.log(1e15), 1461)
+    first = np.linspace(math.log(1e-7), math.log(1e18), 1661)
     found = height(first)
     inner = np.flatnonzero((found[1:-1] <= found[:-2]) & (found[1:-1] <= found[2:])) + 1
     places = {*inner[np.argsort(found[inner])][:6].tolist(), int(np.argmin(found))}
@@ -348,12 +348,14 @@ def _composed_epsilon(way: tuple[Cell, ...], delta: float) -> float:
 @lru_cache(maxsize=1 << 13)
 def _lattice_epsilon(scale: float, shift: int, delta: float) -> float:
     """Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t, never < -shift."""
-    reach = math.ceil(13 * scale) + shift + 2
-    weights = np.exp(-((np.arange(-shift, reach + 1) / scale) ** 2) / 2)
-    tails = np.append(np.cumsum(weights[::-1])[::-1], np.zeros(shift)) / (2 * weights[shift + 1 :].sum() + 1)
-    first, other = tails[: len(weights)], tails[shift:]
-    useful = (first > delta) & (other > 0)
-    return max(0.0, float(np.log((first[useful] - delta) / other[useful]).max(initial=-math.inf)))
+    # a tail of the size of delta needs that much more room beyond it, in logarithms where it is no float
+    reach = math.ceil((math.sqrt(max(0.0, -2 * math.log(delta))) + 6) * scale) + 2 * shift + 2
+    heights = -((np.arange(-shift, reach + 1) / scale) ** 2) / 2
+    total = math.log(2 * np.exp(heights[shift + 1 :]).sum() + 1)
+    tails = np.logaddexp.accumulate(heights[::-1])[::-1] - total
+    first, other = tails[: len(tails) - shift], tails[shift:]
+    left = first[first > math.log(delta)] + np.log(-np.expm1(math.log(delta) - first[first > math.log(delta)]))
+    return max(0.0, float((left - other[first > math.log(delta)]).max(initial=-math.inf)))
 
 
 @lru_cache(maxsize=1 << 13)
@@ -373,7 +375,9 @@ def _normal_log_delta(mu: float, epsilon: float) -> float:
     z = epsilon / mu - mu / 2
     if z < -30:
         return 0.0
-    return -z * z / 2 - math.log(2 * math.pi) / 2 + math.log(max(_mills(z) - _mills(z + mu), 1e-300))
+    between = z + mu / 2  # there the difference of two that agree in most digits is -mu times the slope
+    apart = _mills(z) - _mills(z + mu) if mu > 1e-6 else mu * (1 - between * _mills(between))
+    return -z * z / 2 - math.log(2 * math.pi) / 2 + math.log(max(apart, 1e-300))
 
 
 def _mills(x: float) -> float:

@@ -353,7 +353,11 @@ def _lattice(scale: float, cells: int, shift: int, log_delta: float) -> float:
         if m == last or m >= reach or tails[m + reach] == 0:
             break
         kept = tails[m - shift + reach] - delta
-        epsilon = max(0.0, math.log(kept / tails[m + reach])) if kept > 0 else 0.0
+        # the quotient of two numbers that are each a float need not be one
+        with np.errstate(over="ignore"):
+            times = kept / tails[m + reach]
+        lost = math.log(kept) - math.log(tails[m + reach]) if math.isinf(times) else math.log(max(times, 1e-300))
+        epsilon = max(0.0, lost) if kept > 0 else 0.0
         last = m
     return epsilon
 
