@@ -353,13 +353,14 @@ def _lattice(scale: float, cells: int, shift: int, log_delta: float) -> float:
         if m == last or m >= reach or tails[m + reach] == 0:
             break
         kept = tails[m - shift + reach] - delta
-        # the quotient of two numbers that are each a float need not be one
-        with np.errstate(over="ignore"):
-            times = kept / tails[m + reach]
-        lost = math.log(kept) - math.log(tails[m + reach]) if math.isinf(times) else math.log(max(times, 1e-300))
-        epsilon = max(0.0, lost) if kept > 0 else 0.0
+        epsilon = max(0.0, _log_ratio(float(kept), float(tails[m + reach]))) if kept > 0 else 0.0
         last = m
     return epsilon
+
+
+def _log_ratio(above: float, below: float) -> float:  # of two numbers above 0 whose quotient need not be a float
+    ratio = above / below
+    return math.log(ratio) if ratio < math.inf else math.log(above) - math.log(below)
 
 
 def _gaussians(mus: Floats, log_delta: float) -> list[float]:
