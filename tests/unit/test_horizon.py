@@ -328,7 +328,9 @@ def test_the_ceilings_of_one_release_hold() -> None:
     assert lower.limit <= Fraction(1, 10)
 
 
-AIMED = SPEC[: SPEC.index("budget:")] + """budget: {epsilon: 2}
+AIMED = (
+    SPEC[: SPEC.index("budget:")]
+    + """budget: {epsilon: 2}
 tables:
   people:
     account: people
@@ -341,6 +343,7 @@ queries:
   near: {table: people, measures: {m: {count: age}}, target: {m: {margin: 3}}}
   rest: {table: people, by: [sex], measures: {m: {count: rows}}}
 """
+)
 
 
 def test_a_noise_is_told_where_the_spec_as_it_stands_publishes_more_at_the_same_budget() -> None:
