@@ -350,17 +350,12 @@ def _lattice(scale: float, cells: int, shift: int, log_delta: float) -> float:
     delta, last = math.exp(log_delta), None
     for _ in range(50):
         m = math.floor(epsilon * scale * scale / shift + shift / 2) + 1
-        if m == last or m >= reach or tails[m + reach] == 0:
+        if m == last or m >= reach or tails[m + reach] < 1e-300:  # the quotient by less need not be a float
             break
         kept = tails[m - shift + reach] - delta
-        epsilon = max(0.0, _log_ratio(float(kept), float(tails[m + reach]))) if kept > 0 else 0.0
+        epsilon = max(0.0, math.log(kept / tails[m + reach])) if kept > 0 else 0.0
         last = m
     return epsilon
-
-
-def _log_ratio(above: float, below: float) -> float:  # of two numbers above 0 whose quotient need not be a float
-    ratio = above / below
-    return math.log(ratio) if ratio < math.inf else math.log(above) - math.log(below)
 
 
 def _gaussians(mus: Floats, log_delta: float) -> list[float]:
@@ -376,9 +371,6 @@ def _gaussians(mus: Floats, log_delta: float) -> list[float]:
     return found
 
 
-_LEVEL = 1e-8
-
-
 def _gaussian(mu: float, log_delta: float, least: float = 0.0) -> float:
     # With z = epsilon / mu - mu / 2 and R Mills' ratio, delta = density(z) (R(z) - R(z + mu)) and its derivative by
     # epsilon is -density(z) R(z + mu): Balle and Wang 2018, Theorem 8. log delta is concave, so Newton converges; where
@@ -388,7 +380,7 @@ def _gaussian(mu: float, log_delta: float, least: float = 0.0) -> float:
     for _ in range(60):
         z = epsilon / mu - mu / 2
         far = _mills(z + mu)
-        near = _mills(z) - far if mu > _LEVEL else mu * (1 - (z + mu / 2) * _mills(z + mu / 2))
+        near = _mills(z) - far if mu > 1e-8 else mu * (1 - (z + mu / 2) * _mills(z + mu / 2))  # -R'(x) = 1 - x R(x)
         step = (-z * z / 2 - 0.9189385332046727 + math.log(near) - log_delta) * near / far
         if epsilon == start and step <= 0 and not least:
             return start
