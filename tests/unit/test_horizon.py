@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -325,6 +326,36 @@ def test_the_ceilings_of_one_release_hold() -> None:
     lower = searched(lambda e: e, ceiling="2")
     assert lower.limit is not None
     assert lower.limit <= Fraction(1, 10)
+
+
+AIMED = (
+    SPEC[: SPEC.index("budget:")]
+    + """budget: {epsilon: 2}
+tables:
+  people:
+    account: people
+    source: {file: people.csv}
+    columns:
+      sex: {type: integer, keys: [1, 2]}
+      age: {type: integer, range: [0, 99]}
+queries:
+  wide: {table: people, measures: {m: {count: rows}}, target: {m: {margin: 60}}}
+  near: {table: people, measures: {m: {count: age}}, target: {m: {margin: 3}}}
+  rest: {table: people, by: [sex], measures: {m: {count: rows}}}
+"""
+)
+
+
+def test_a_noise_is_told_where_the_spec_as_it_stands_publishes_more_at_the_same_budget() -> None:
+    """``auto`` gives the query without a target the least noise, and another noise all of them together less."""
+    people = account(epsilon="5")
+    spec, planner = planner_of(AIMED, people)
+    found = largest_budget(spec, planner, [Purse(people, people.lifetime)], (), 1)
+    assert (found.limit, found.noise) == (5, "knorm")
+    own = planner(at(spec, Fraction(5)))
+    assert found.plan == planner(at(spec, Fraction(5), "knorm"))
+    less, more = (math.prod(float(told.standard_error or 0) for told in each.outputs) for each in (found.plan, own))
+    assert less < more / 2
 
 
 def test_as_many_as_fit_is_the_first_refusal_of_any_cap() -> None:

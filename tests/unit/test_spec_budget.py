@@ -32,6 +32,18 @@ WRONG: list[tuple[str, str, str, str, tuple[int, str], tuple[str, ...]]] = [
     (SPEC, SHARE, "budget:", "DPR-S215", (42, ""), ("is empty",)),
     (SPEC, SHARE, "budget: {epsilon: 0.1, delta: 1e-9}", "DPR-S200", (42, "delta"), ("`privacy.budget` holds",)),
     (SPEC, SHARE, "budget: {epsilno: 0.1}", "DPR-S200", (42, "epsilno"), ("`epsilon`",)),
+    # a budget that no noise is made for
+    (
+        SPEC,
+        BUDGET,
+        "budget: {epsilon: 1e-19, delta: 1e-9}",
+        "DPR-S548",
+        (9, "1e-19"),
+        ("no noise is wide enough", "1e-18"),
+    ),
+    (SPEC, BUDGET, "budget: {epsilon: 1e7}", "DPR-S548", (9, "1e7"), ("no noise is small enough", "0.1 to 10")),
+    (SPEC, BUDGET, "budget: {rho: 1e-40, delta: 1e-9}", "DPR-S548", (9, "1e-40"), ("1e-36", "0.001 to 3")),
+    (SPEC, SHARE, "budget: {rho: 1e-40}", "DPR-S548", (42, "1e-40"), ("`queries.income.budget.rho`", "1e-36")),
     # a pin beside other things
     (SPEC, SHARE, "budget: {rho: 1/100}\n    share: 2", "DPR-S537", (43, "2"), ("has no share", "keep `budget`")),
     (
@@ -160,7 +172,7 @@ def test_one_mistake_is_one_problem_at_its_place(
 def test_every_new_rule_has_a_code_of_its_own_and_is_tested() -> None:
     crossing = {row[3] for row in WRONG if row[3] >= "DPR-S537"}
 
-    assert crossing == {f"DPR-S{number}" for number in range(537, 547)}
+    assert crossing == {f"DPR-S{number}" for number in (*range(537, 547), 548)}
 
 
 def test_several_mistakes_are_told_at_once_in_file_order() -> None:

@@ -44,6 +44,8 @@ __all__ = ["flat_reach", "is_flat", "laplace_reach", "weights_of", "widest"]
 _H = 0.01  # the standard deviation of Z, in standard errors of S
 _MOST_WORK = 200_000  # weights of all tables together; beyond, only the first bound is worked out
 _ENDS = 6.0  # standard deviations of the characteristic function of Z, beyond which it is below 2e-8
+_TINY, _SLIGHT = 1e-10, 1e-6
+_MOST_TERMS = 10**7
 _FAR = 30.0  # what is wrapped around is below exp(-30)
 
 
@@ -54,8 +56,10 @@ def laplace_reach(design: Design, confidence: Fraction) -> float:
         design: The workload; all draws that are not exact have discrete Laplace noise on counts.
         confidence: Above 0 and below 1.
     """
-    least = min(take.variance for take in design.taken if take.variance)
-    most, copies = widest(least, confidence), _copies(design.tree)
+    noisy = [take.variance for take in design.taken if take.variance]
+    if not noisy:  # so little noise that its variance is 0 in floats
+        return 0.0
+    most, copies = widest(min(noisy), confidence), _copies(design.tree)
     work = sum(2 ** len({*axes} & {*take.axes}) for axes in design.sets for take in design.taken)
     if not is_flat(design) or work * len(copies) > _MOST_WORK:
         return most
@@ -93,7 +97,12 @@ def widest(least: float, confidence: Fraction) -> float:
 
 def _moment(least: float, part: float) -> tuple[float, float]:
     """The l at which ``v (cosh(l / sqrt(v)) - 1)`` is this part of 1, and 1 less that part."""
-    return math.sqrt(least) * math.acosh(1 + part / least), 1 - part
+    times = part / least
+    if times < _TINY:
+        rate = 2 * math.asinh(math.sqrt(times / 2))  # the same, of which 1 + times keeps few digits
+    else:
+        rate = math.acosh(1 + times) if times < math.inf else math.log(2 * part) - math.log(least)
+    return math.sqrt(least) * rate, 1 - part
 
 
 def flat_reach(design: Design, axes: Axes, confidence: Fraction, copies: int = 1) -> float:
@@ -116,10 +125,15 @@ def flat_reach(design: Design, axes: Axes, confidence: Fraction, copies: int = 1
     beyond = 2 / left * math.exp(min(0.0, (rate * _H) ** 2 / 2 - _FAR))
     half = (most + _FAR / rate) / 2 + 1
     count = math.ceil(_ENDS / _H * half / math.pi)
+    if count > _MOST_TERMS:  # nearly all of the law is in one point, and the series has no end
+        return most
     at = np.arange(1, count + 1) * (math.pi / half)
     logs = -((at * _H) ** 2) / 2
     for weight, number, variance in zip(weights.tolist(), times.tolist(), variances.tolist(), strict=True):
-        logs -= number * np.log1p(variance * (1 - np.cos(weight * at)))
+        turn = weight * at
+        # where the cosine keeps few digits of what it lacks of 1, the square of the sine of half the angle has them
+        lacks = np.where(np.abs(turn) < _SLIGHT, 2 * np.sin(turn / 2) ** 2, 1 - np.cos(turn))
+        logs -= number * np.log1p(variance * lacks)
     law = np.exp(logs) * 2 / (at * half)
 
     def outside(t: float) -> float:

@@ -21,6 +21,7 @@ scales as rounded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -52,6 +53,9 @@ _SETTLED = 1e-9
 _LEAST = 1e-4  # of the epsilon: a smaller part is not worth a draw
 _LONG = 1 / 3  # the exponent of a step, which is exact where tables are apart
 _ROUNDS = 20  # of weights, towards the least largest variance
+_STEEPEST = 300.0  # of an epsilon: the squares of what noise gains by more are no floats
+_NOTHING = math.exp(-_STEEPEST)  # a variance that is as good as none
+_SMALL = 1e-6
 _CLOSE = 1.01
 
 
@@ -104,7 +108,8 @@ class PureDraws:
         Args:
             noise: The variance of a cell of each draw, in order.
         """
-        nodes = mean_variances(self.problem.shape, self._precisions(1 / np.asarray(noise, dtype=np.float64)))
+        known = np.maximum(np.asarray(noise, dtype=np.float64), _NOTHING)
+        nodes = mean_variances(self.problem.shape, self._precisions(1 / known))
         nodes[self.problem.sure] = 0
         return np.array([self.problem.incidence.table_variances(row) for row in nodes])
 
@@ -115,7 +120,7 @@ class PureDraws:
 
     def noise(self, shares: Reals, epsilon: float) -> Reals:
         """The variances of the draws with these parts of the epsilon, times epsilon^2."""
-        half = np.clip(shares * (epsilon / 2) / self.reaches, 1e-150, 300.0)
+        half = np.clip(shares * (epsilon / 2) / self.reaches, 1e-150, _STEEPEST / 2)
         return np.asarray(epsilon**2 / (2 * np.sinh(half) ** 2))
 
     def best(self, shares: Reals, epsilon: float, turns: int = _TURNS) -> Reals:
@@ -139,10 +144,10 @@ class PureDraws:
 
     def _slopes(self, shares: Reals, epsilon: float) -> tuple[float, Reals]:
         """The objective, and how fast it falls with each part."""
-        problem, near = self.problem, np.minimum(shares * epsilon / self.reaches, 600.0)
-        values, falls = beside(
-            problem.shape, self._precisions((np.cosh(near) - 1) / epsilon**2), problem.losses, problem.sure
-        )
+        problem, near = self.problem, np.minimum(shares * epsilon / self.reaches, _STEEPEST)
+        # cosh x - 1, of which floats keep no digit where x is small
+        rise = np.where(near < _SMALL, 2 * np.sinh(near / 2) ** 2, np.cosh(near) - 1)
+        values, falls = beside(problem.shape, self._precisions(rise / epsilon**2), problem.losses, problem.sure)
         falls[:, problem.incidence.p == 0] = 0
         levels = np.array([level for level, _ in self.places])
         each = np.sum(falls[levels] * self.told, axis=1) * np.sinh(near) / (self.reaches * epsilon)

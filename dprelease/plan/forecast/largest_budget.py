@@ -152,10 +152,15 @@ class _Search:
         return Largest(first.limit, first.plan, "")
 
     def at_its_own(self, other: Largest, noise: str) -> Largest:
-        """What was found with one noise, without it where the spec's own plan at that budget fits as well."""
-        assert other.limit is not None  # noqa: S101 - asked for by the caller
+        """What was found with one noise, without it where the spec's own plan at that budget fits and is no noisier.
+
+        It can be noisier: where only some queries have targets, the planner gives the others the least noise.
+        """
+        assert other.limit is not None and other.plan is not None  # noqa: S101, PT018 - asked for by the caller
         own = self._at(other.limit)
-        return replace(other, plan=own.plan) if own.fits else replace(other, noise=noise)
+        if own.fits and own.plan is not None and _noise(own.plan) <= _noise(other.plan) + _LESS:
+            return replace(other, plan=own.plan)
+        return replace(other, noise=noise)
 
     def run(self) -> Largest:
         """The largest budget, by halves."""

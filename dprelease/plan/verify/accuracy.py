@@ -187,8 +187,8 @@ def covers(
     if margin**2 * alpha >= 1 or not drawn:
         return True
     least = min(take.variance for take in drawn)
-    rates = np.linspace(0, 1, 4001)[1:-1] * math.sqrt(least) * math.acosh(1 + 1 / least)
-    left = 1 - least * (np.cosh(rates / math.sqrt(least)) - 1)
+    rates = np.linspace(0, 1, 4001)[1:-1] * math.sqrt(least) * _reaching(1 / least)
+    left = 1 - 2 * least * np.sinh(rates / math.sqrt(least) / 2) ** 2  # which is cosh x - 1 with all its digits
     if float(np.min(np.log(2 / left) - rates * margin)) <= math.log(alpha) + _TOLERANCE:
         return True
     if any(take.level < max(1, len(workload.levels)) - 1 for take in takes) or workload.name in catalog.zeros:
@@ -234,7 +234,7 @@ def _outside(weights: Sequence[tuple[float, float, int]], least: float, margin: 
     error = math.sqrt(math.fsum(number * weight**2 * variance for weight, variance, number in weights))
     if not error:
         return 0.0
-    rate = math.sqrt(least) * math.acosh(1 + 1 / (2 * least))
+    rate = math.sqrt(least) * _reaching(1 / (2 * least))
     period = 2 * margin + 2 + 40 / rate  # what comes round again is below exp(-30)
     last = 4 / _BLUR * (0.16 * 1000 / alpha) ** 0.25  # what is left out beyond is below alpha / 1000
     at = np.arange(1, math.ceil(last * period / (2 * math.pi)) + 1) * (2 * math.pi / period)
@@ -246,6 +246,11 @@ def _outside(weights: Sequence[tuple[float, float, int]], least: float, margin: 
     return 1 - inside + alpha / 1000 + math.exp(-30)
 
 
+def _reaching(rise: float) -> float:
+    """The x at which cosh x - 1 is this."""
+    return 2 * math.asinh(math.sqrt(rise / 2))
+
+
 def _subsets(axes: Axes) -> list[Axes]:
     return [found for size in range(len(axes) + 1) for found in combinations(axes, size)]
 
@@ -253,7 +258,8 @@ def _subsets(axes: Axes) -> list[Axes]:
 def _taken(level: int, axes: Axes, step: Measured, sizes: Sequence[int]) -> WorkloadDraw:
     """The variance of Gaussian noise is at most the square of its scale; an invariant has none."""
     if not isinstance(step, Invariant) and step.mechanism == "discrete_laplace":
-        return WorkloadDraw(level, axes, False, 1 / (2 * math.sinh(1 / (2 * float(step.scale))) ** 2))
+        half = 1 / (2 * float(step.scale))
+        return WorkloadDraw(level, axes, False, 1 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0)
     residual = None if isinstance(step, Invariant) else step.residual
     contrasted = residual is not None and bool(residual.axes)  # else a table, on a lattice of its own or of counts
     divisor = 1 if residual is None else residual.grain * math.prod(sizes[i] for i in axes if contrasted)

@@ -32,8 +32,7 @@ Truths = dict[tuple[Fraction, Fraction], bool]
 
 _NEAR = 1e-6  # relative, where the same theorem is evaluated twice
 _TRUE = 1e-4  # relative in delta, where a claim is held against the exact loss
-# The parts of delta that advanced composition gives to the boxes of Gaussian draws, the likeliest first.
-_SPLITS = (0.5, 0.35, 0.7, 0.2, 0.9, 0.1, 1.0, 0.05, 0.02, 0.01)
+_SPLITS = (0.5, 0.35, 0.7, 0.2, 0.9, 0.1, 1.0, 0.05, 0.02, 0.01)  # of delta: what advanced composition gives to boxes
 _SMALL = 16  # the scale below which several cells are not read as continuous
 _SUMMED = 2000  # the largest scale of one discrete Gaussian that is summed over its lattice
 
@@ -235,7 +234,7 @@ def _reaches(curve: Callable[[Array], Array], gap: float, log_delta: float) -> b
         theta = np.exp(at)
         return curve(theta) + theta * gap - theta * np.log1p(1 / theta) - np.log1p(theta)
 
-    first = np.linspace(math.log(1e-7), math.log(1e15), 1461)
+    first = np.linspace(math.log(1e-7), math.log(1e18), 1661)
     found = height(first)
     inner = np.flatnonzero((found[1:-1] <= found[:-2]) & (found[1:-1] <= found[2:])) + 1
     places = {*inner[np.argsort(found[inner])][:6].tolist(), int(np.argmin(found))}
@@ -348,12 +347,12 @@ def _composed_epsilon(way: tuple[Cell, ...], delta: float) -> float:
 @lru_cache(maxsize=1 << 13)
 def _lattice_epsilon(scale: float, shift: int, delta: float) -> float:
     """Where P(x >= t) - exp(epsilon) P(x >= t + shift), the best tail, is delta; the largest over t, never < -shift."""
-    reach = math.ceil(13 * scale) + shift + 2
-    weights = np.exp(-((np.arange(-shift, reach + 1) / scale) ** 2) / 2)
-    tails = np.append(np.cumsum(weights[::-1])[::-1], np.zeros(shift)) / (2 * weights[shift + 1 :].sum() + 1)
-    first, other = tails[: len(weights)], tails[shift:]
-    useful = (first > delta) & (other > 0)
-    return max(0.0, float(np.log((first[useful] - delta) / other[useful]).max(initial=-math.inf)))
+    reach = math.ceil((math.sqrt(max(0.0, -2 * math.log(delta))) + 13) * scale) + 2 * shift + 2
+    heights = -((np.arange(-shift, reach + 1) / scale) ** 2) / 2
+    tails = np.logaddexp.accumulate(heights[::-1])[::-1] - math.log(2 * np.exp(heights[shift + 1 :]).sum() + 1)
+    kept = tails[: len(tails) - shift][tails[: len(tails) - shift] > math.log(delta)]  # the first ones, for they fall
+    lost = kept + np.log(-np.expm1(math.log(delta) - kept)) - tails[shift : shift + len(kept)]
+    return max(0.0, float(lost.max(initial=-math.inf)))
 
 
 @lru_cache(maxsize=1 << 13)
@@ -369,11 +368,12 @@ def _normal_epsilon(mu: float, delta: float) -> float:
 
 
 def _normal_log_delta(mu: float, epsilon: float) -> float:
-    """Ln of Phi(-z) - exp(epsilon) Phi(-z - mu), z = epsilon / mu - mu / 2, by Mills ratios."""
+    """Ln of Phi(-z) - exp(epsilon) Phi(-z - mu), z = epsilon / mu - mu / 2, by Mills ratios, or mu times a slope."""
     z = epsilon / mu - mu / 2
     if z < -30:
         return 0.0
-    return -z * z / 2 - math.log(2 * math.pi) / 2 + math.log(max(_mills(z) - _mills(z + mu), 1e-300))
+    near = _mills(z) - _mills(z + mu) if mu > 1e-6 else mu * (1 - (z + mu / 2) * _mills(z + mu / 2))
+    return -z * z / 2 - math.log(2 * math.pi) / 2 + math.log(max(near, 1e-300))
 
 
 def _mills(x: float) -> float:

@@ -350,7 +350,7 @@ def _lattice(scale: float, cells: int, shift: int, log_delta: float) -> float:
     delta, last = math.exp(log_delta), None
     for _ in range(50):
         m = math.floor(epsilon * scale * scale / shift + shift / 2) + 1
-        if m == last or m >= reach or tails[m + reach] == 0:
+        if m == last or m >= reach or tails[m + reach] < 1e-300:  # the quotient by less need not be a float
             break
         kept = tails[m - shift + reach] - delta
         epsilon = max(0.0, math.log(kept / tails[m + reach])) if kept > 0 else 0.0
@@ -380,7 +380,7 @@ def _gaussian(mu: float, log_delta: float, least: float = 0.0) -> float:
     for _ in range(60):
         z = epsilon / mu - mu / 2
         far = _mills(z + mu)
-        near = _mills(z) - far
+        near = _mills(z) - far if mu > 1e-8 else mu * (1 - (z + mu / 2) * _mills(z + mu / 2))  # -R'(x) = 1 - x R(x)
         step = (-z * z / 2 - 0.9189385332046727 + math.log(near) - log_delta) * near / far
         if epsilon == start and step <= 0 and not least:
             return start

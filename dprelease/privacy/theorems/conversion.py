@@ -24,6 +24,7 @@ Objective = Callable[[Floats, Floats], Floats]
 _LOWEST, _HIGHEST = -20.0, 40.0  # natural logarithms of the excess
 _COARSE = 1e5  # excess times epsilon, from which floats are off by 1e-11 and more in ln delta
 _HIDDEN = 1e-9  # relative: a valley between the points of the grid counts where it is lower by more
+_TINY = 1e-8  # below it, ln x - ln(1 + x) in floats is off by more than a millionth of epsilon
 _LEAST = -10000  # natural logarithm of the smallest delta that is told apart from smaller ones
 
 
@@ -70,13 +71,13 @@ def renyi_epsilon(curve: RenyiCurve, delta: Fraction, guesses: Iterable[float] =
     """
     if delta >= 1:
         return Fraction(0)
-    excess, _ = _best(curve, _epsilon_objective(log_of(delta)), guesses)
+    excess, _ = _least_epsilon(curve, log_of(delta), guesses)
     return epsilon_at(curve.certified(excess), excess, delta)
 
 
 def rough_renyi_epsilon(curve: RenyiCurve, log_delta: float) -> float:
     """The same in floats, to about 1e-9 relative, not rounded up: for the inside of a root search."""
-    return max(0.0, _best(curve, _epsilon_objective(log_delta))[1])
+    return max(0.0, _least_epsilon(curve, log_delta)[1])
 
 
 def renyi_delta(curve: RenyiCurve, epsilon: Fraction, guesses: Iterable[float] = ()) -> Fraction:
@@ -111,11 +112,17 @@ def _refined(curve: RenyiCurve, excess: float, epsilon: Fraction) -> float:
     return min((excess, math.exp((low + high) / 2)), key=lambda each: log_delta(math.log(each)))
 
 
-def _epsilon_objective(log_delta: float) -> Objective:
+def _least_epsilon(curve: RenyiCurve, log_delta: float, guesses: Iterable[float] = ()) -> tuple[float, float]:
+    """The excess at which epsilon is smallest, and that; a tiny one again without the digits that cancel."""
+
     def objective(x: Floats, renyi: Floats) -> Floats:
         return renyi + np.log(x) - np.log1p(x) - (log_delta + np.log1p(x)) / x
 
-    return objective
+    def tiny(x: Floats, renyi: Floats) -> Floats:
+        return renyi - np.log1p(1 / x) - (log_delta + np.log1p(x)) / x
+
+    found = _best(curve, objective, guesses)
+    return found if found[1] > _TINY else _best(curve, tiny, guesses)
 
 
 def _best(curve: RenyiCurve, objective: Objective, guesses: Iterable[float] = ()) -> tuple[float, float]:

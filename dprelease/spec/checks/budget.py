@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dprelease.privacy.accountants import ACCOUNTANTS
-from dprelease.spec.fields.document import QuerySpec, ReleaseSpec, TargetSpec
+from dprelease.privacy.budget import Budget
+from dprelease.spec.fields.document import PinSpec, QuerySpec, ReleaseSpec, TargetSpec
 from dprelease.spec.text.findings import Findings
 from dprelease.spec.text.names import did_you_mean, nearest, shown
 from dprelease.spec.text.nodes import Path
@@ -13,11 +14,15 @@ from dprelease.spec.text.nodes import Path
 __all__ = ["check_accuracy", "check_pin", "check_privacy"]
 
 _BUDGET: Path = ("privacy", "budget")
+# Budgets that are planned: below, no noise of at most 2^50 steps is enough; above, there is no noise at all.
+_LEAST = {"epsilon": Fraction(1, 10**18), "rho": Fraction(1, 10**36)}
+_MOST = Fraction(10**6)
 
 
 def check_privacy(spec: ReleaseSpec, findings: Findings) -> None:
-    """What a delta of 0 rules out."""
+    """What is no budget for noise, and what a delta of 0 rules out."""
     privacy = spec.privacy
+    _check_size(privacy.budget, _BUDGET, findings)
     if privacy.budget.delta != 0:
         return
     if privacy.noise == "gaussian":
@@ -54,6 +59,7 @@ def check_pin(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings)
     pin, total = query.budget, spec.privacy.budget
     if pin is None:
         return
+    _check_size(pin, (*at, "budget"), findings)
     if query.share is not None:
         hint = "keep `budget`, or `share`: a pinned query costs what it costs, and the others share the rest"
         findings.add("DPR-S537", (*at, "share"), "stands beside `budget`, and a pinned query has no share", hint)
@@ -68,6 +74,16 @@ def check_pin(spec: ReleaseSpec, query: QuerySpec, at: Path, findings: Findings)
             says = f"is {_figure(pinned)}, and the whole release has {name} {_figure(allowed)}"
             hint = f"pin less than {_figure(allowed)}, or raise `privacy.budget`"
             findings.add("DPR-S544", (*at, "budget", name), says, hint, _BUDGET)
+
+
+def _check_size(budget: Budget | PinSpec, at: Path, findings: Findings) -> None:
+    """An epsilon or a rho that noise can be made for."""
+    for name, figure, usual in (("epsilon", budget.epsilon, "0.1 to 10"), ("rho", budget.rho, "0.001 to 3")):
+        if figure is None or _LEAST[name] <= figure <= _MOST:
+            continue
+        says = f"is {float(figure):.3g}: no noise is " + ("wide enough" if figure < _LEAST[name] else "small enough")
+        hint = f"write a number from {float(_LEAST[name]):.0e} to {float(_MOST):.0e}; releases have {usual}"
+        findings.add("DPR-S548", (*at, name), says, hint)
 
 
 def _check_target(

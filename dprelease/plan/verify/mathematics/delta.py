@@ -118,8 +118,9 @@ def _moment(way: tuple[Cell, ...], theta: float) -> float:
 
 def _saddle(loss: Loss, gap: float) -> float:
     """The least of K(theta) - theta epsilon - ln theta - ln(1 + theta), which is convex; on finer and finer grids."""
-    low, high = math.log(1e-9), math.log(1e15)
-    for points in (97, 25, 25):
+    # next to the top of bounded losses, theta is about one over what epsilon leaves of it
+    low, high = math.log(1e-9), math.log(max(1e18, 1e3 / gap if gap > 0 else 0.0))
+    for points in (round((high - low) * 7 / 4) + 1, 25, 25):
         at = np.linspace(low, high, points)
         theta = np.exp(at)
         height = loss.moments(theta) + theta * gap - np.log(theta) - np.log1p(theta)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["top_mass"]
 
@@ -27,15 +28,20 @@ def top_mass(ball: str, dimension: int, scale: Fraction) -> float:
     stride = max(1, round(size * width / _NORMS))
     norms = np.arange(0, reach, stride, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        upper, lower = (np.log1p(norms), np.log(norms)) if ball == "count" else (np.log1p(2 * norms), np.log(2 * norms))
+        upper = np.log1p(norms if ball == "count" else 2 * norms)
+        fall = np.log1p(1 / (norms if ball == "count" else 2 * norms))  # of the logarithm, from the end to below it
     weights = width * upper - norms / size
     weights = np.exp(weights - weights.max()) * stride
     weights[0] *= (stride + 1) / (2 * stride)  # by Euler and Maclaurin: half of it, and half of one that is not skipped
-    fewer = np.exp(lower - upper)  # the share of one number that stays below its end
-    whole = -math.expm1(-1 / size) * float(((1 - fewer**width if ball == "count" else 1) * weights).sum())
+
+    def ends(number: int) -> NDArray[np.float64]:
+        """The share of so many numbers of which not all stay below their end."""
+        return np.asarray(-np.expm1(-number * fall))
+
+    whole = -math.expm1(-1 / size) * float(((ends(width) if ball == "count" else 1) * weights).sum())
     moves = range(1, dimension + 1)
     if ball == "count":
-        found = [float(((1 - fewer**j) * (1 - fewer ** (width - j)) * weights).sum()) for j in moves]
+        found = [float((ends(j) * ends(width - j) * weights).sum()) for j in moves]
     else:
-        found = [float(((1 - fewer**j) * weights).sum()) for j in moves]
+        found = [float((ends(j) * weights).sum()) for j in moves]
     return max(found) / whole
