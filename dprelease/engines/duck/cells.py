@@ -54,7 +54,7 @@ def celled(rows: Any, table: Table, grouping: Grouping, excluded: Sequence[int],
     cell: Any = ibis.literal(0, type="int64")
     for at, name in enumerate(grouping.by):
         cell = cell * table.column(name).cells + rows[f"d{at}"].cast("int64")
-    rows = rows.mutate(**{CELL: cell})
+    rows = rows.mutate(**{CELL: cell.cast(narrow(table.cells(grouping.by)))})
     if excluded:
         left_out = lend(pa.table({"out": pa.array(excluded, pa.int64())}))
         rows = rows.anti_join(left_out, rows[CELL] == left_out["out"])
@@ -191,6 +191,7 @@ def chosen(answer: Any, table: Table, grouping: Grouping, keys: Sequence[tuple[K
     return answer.join(lent, [answer[f"k{at}"] == lent[f"s{at}"] for at in range(len(grouping.by))])
 
 
-def positions(cells: npt.NDArray[np.int64], excluded: Sequence[int]) -> npt.NDArray[np.int64]:
+def positions(cells: npt.NDArray[np.integer[Any]], excluded: Sequence[int]) -> npt.NDArray[np.int64]:
     """Positions in the full cross product, none of them left out, as positions among the cells that remain."""
+    cells = cells.astype(np.int64)
     return cells - np.searchsorted(np.asarray(excluded, dtype=np.int64), cells) if excluded else cells

@@ -2,8 +2,8 @@
 
 Arrow reads a quoted line break as text, ends a line at a carriage return, and drops a byte order mark. So it is given
 only blocks in which there is no quote, no carriage return but before a newline, no mark at the beginning and no line
-that is too long. Of these every line is read by itself: cut at each delimiter. A block in which a line has another count of
-fields is refused by Arrow, and read by ``csv_lines``.
+that is too long. Of these every line is read by itself: cut at each delimiter. Arrow refuses a block in which a line
+has another number of fields; ``csv_lines`` reads it then.
 """
 
 from __future__ import annotations
