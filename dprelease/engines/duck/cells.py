@@ -193,5 +193,5 @@ def chosen(answer: Any, table: Table, grouping: Grouping, keys: Sequence[tuple[K
 
 def positions(cells: npt.NDArray[np.integer[Any]], excluded: Sequence[int]) -> npt.NDArray[np.int64]:
     """Positions in the full cross product, none of them left out, as positions among the cells that remain."""
-    cells = cells.astype(np.int64)
-    return cells - np.searchsorted(np.asarray(excluded, dtype=np.int64), cells) if excluded else cells
+    wide = cells.astype(np.int64)
+    return wide - np.searchsorted(np.asarray(excluded, dtype=np.int64), wide) if excluded else wide

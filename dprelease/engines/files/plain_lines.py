@@ -1,9 +1,10 @@
 """Blocks of a CSV in which every line is plain: Arrow's reader says of them what ``csv_lines`` says, but faster.
 
 Arrow reads a quoted line break as text, ends a line at a carriage return, and drops a byte order mark. So it is given
-only blocks in which there is no quote, no carriage return but before a newline, no mark at the beginning and no line
-that is too long. Of these every line is read by itself: cut at each delimiter. Arrow refuses a block in which a line
-has another number of fields; ``csv_lines`` reads it then.
+only blocks in which there is no carriage return but before a newline, no mark at the beginning and no line that is too
+long, without the quotes, each pair of which must stand around a whole field that holds no delimiter, newline or quote.
+Of these every line is read by itself: cut at each delimiter. Arrow refuses a block in which a line has another number
+of fields; ``csv_lines`` reads it then.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pv
 
@@ -33,9 +35,13 @@ def split_plain(
         repeated: Those with few different values, which are given as a dictionary.
         dialect: How the file is written.
     """
-    if block.startswith(_MARK) or (dialect.quote is not None and dialect.quote.encode() in block):
-        return None
     if (returns := block.count(b"\r")) and returns != block.count(b"\r\n"):
+        return None
+    if dialect.quote is not None and (quote := dialect.quote.encode()) in block:
+        if not _around_fields(block, quote, dialect.delimiter.encode()):
+            return None
+        block = block.translate(None, quote)
+    if block.startswith(_MARK):
         return None
     encoded = pa.dictionary(pa.int32(), pa.binary())
     read = pv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=[f"{at}" for at in range(width)])
@@ -59,6 +65,25 @@ def split_plain(
     except pa.ArrowException:  # whose words quote a line; a handler of such lines of Arrow's own would decode it
         return None
     return [_whole(table.column(f"{at}")) for at in wanted]
+
+
+def _around_fields(block: bytes, quote: bytes, delimiter: bytes) -> bool:
+    """Whether quotes come in pairs around whole fields, with nothing in between that would need them.
+
+    A line of an empty field alone needs them: without them it would be no line.
+    """
+    data = np.frombuffer(block, np.uint8)
+    quotes = data == quote[0]
+    at = np.flatnonzero(quotes)
+    opening, closing = at[0::2], at[1::2]
+    if len(opening) != len(closing):
+        return False
+    ends = (data == delimiter[0]) | (data == 10)
+    before, after = data[opening - 1], data[closing + 1]  # before the first byte, the last one of the block: a newline
+    whole = ends[opening - 1] & (ends[closing + 1] | (after == 13))
+    lone = (closing - opening == 1) & (before == 10) & (after != delimiter[0])
+    inside = np.bitwise_xor.accumulate(quotes)
+    return bool(whole.all() and not lone.any() and not (inside & ends).any())
 
 
 def _whole(column: Any) -> Any:
