@@ -1,7 +1,7 @@
 """Where do rows come from? Readers: each hands over the rows of one kind of source as Arrow arrays, as they are stored.
 
 What a value means is not theirs to say: typing is one definition for all of them (``files.values``, ``files.rows``).
-``READERS`` is closed, for what reads the data must be audited.
+``SOURCE_READERS`` is closed, for what reads the data must be audited.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dprelease.catalog.table import Column, Table
-from dprelease.engines.files.formats import FORMATS
+from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.reader import FileReader
 
-__all__ = ["READERS", "Reader"]
+__all__ = ["SOURCE_READERS", "SourceReader"]
 
 
-class Reader(Protocol):
+class SourceReader(Protocol):
     """Reads tables of one kind of source. An engine calls it by one thread at a time, but for :meth:`known`."""
 
     def describe(self, table: Table) -> None:
@@ -60,4 +60,4 @@ class Reader(Protocol):
         ...
 
 
-READERS: dict[str, Callable[[Path, Mapping[str, str]], Reader]] = dict.fromkeys(FORMATS, FileReader)
+SOURCE_READERS: dict[str, Callable[[Path, Mapping[str, str]], SourceReader]] = dict.fromkeys(FILE_FORMATS, FileReader)

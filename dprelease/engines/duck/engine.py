@@ -27,7 +27,7 @@ from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_name
 from dprelease.engines.files.decimals import Grids, grids_read
-from dprelease.engines.readers import READERS, Reader
+from dprelease.engines.readers import SOURCE_READERS, SourceReader
 from dprelease.engines.refuse import refuse_uncomputable, refuse_within, require_secret
 from dprelease.errors import EngineError, Unsupported
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
@@ -75,7 +75,7 @@ class DuckDBEngine:
         environment: What ``${env:NAME}`` in ``source.file`` may name.
     """
 
-    formats: ClassVar[frozenset[str]] = frozenset(READERS)
+    formats: ClassVar[frozenset[str]] = frozenset(SOURCE_READERS)
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
@@ -88,7 +88,7 @@ class DuckDBEngine:
         self._numbers = count(1)
         self._backend: Any = scrubbed("starting DuckDB", locked_connection)
         self._lasting = Stage(self._backend, self._numbers)
-        self._readers: dict[Any, Reader] = {}
+        self._readers: dict[Any, SourceReader] = {}
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
@@ -120,9 +120,9 @@ class DuckDBEngine:
             loaded = any(known == table.fingerprint() and tables for (known, _), tables in self._loaded.items())
             return self._reader(table).fingerprint(table, key, loaded=loaded)
 
-    def _reader(self, table: Table) -> Reader:
+    def _reader(self, table: Table) -> SourceReader:
         """What reads the source of a table; one of each kind, which knows what it has looked at."""
-        maker = READERS[table.source.format]
+        maker = SOURCE_READERS[table.source.format]
         if maker not in self._readers:
             self._readers[maker] = maker(self._folder, self._environment)
         return self._readers[maker]

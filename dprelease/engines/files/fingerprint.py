@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 from dprelease.catalog.table import Source, Table
 from dprelease.engines.base import scrubbed
-from dprelease.engines.files.formats import FORMATS
+from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.source import files
 from dprelease.errors import BrokenPromiseError, EngineError, TableMismatch, Unavailable
 
@@ -151,7 +151,7 @@ def no_rows(source: Source, data: bytes) -> bool:
     >>> no_rows(csv, b"a,b\n\r\n"), no_rows(csv, b"a,b\n,\n")
     (True, False)
     """
-    return FORMATS[source.format].no_rows(source, data)
+    return FILE_FORMATS[source.format].no_rows(source, data)
 
 
 class Watch:

@@ -1,8 +1,8 @@
 """The formats of files: which columns one has, its rows as Arrow arrays, and whether it has any.
 
-``FORMATS`` is closed, for what reads the data must be audited. Another format is one more file with such a class, one
-line here, and its ending in ``catalog.table.SOURCE_FORMATS``: finding, fingerprinting and checking files is the same
-for all of them (``files.reader``).
+``FILE_FORMATS`` is closed, for what reads the data must be audited. Another format is one more file with such a class,
+one line here, and its ending in ``catalog.table.SOURCE_FORMATS``: finding, fingerprinting and checking files is the
+same for all of them (``files.reader``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dprelease.engines.files.csv_lines import column_blocks, csv_header
 from dprelease.engines.files.header_shape import shape_advice
 from dprelease.engines.files.parquet import parquet_blocks, parquet_has_rows, parquet_names
 
-__all__ = ["FORMATS", "FileFormat"]
+__all__ = ["FILE_FORMATS", "FileFormat"]
 
 _EMPTY_LINES = re.compile(rb"(?:\r?\n)*\r?")
 
@@ -94,4 +94,4 @@ class _Parquet:
         return None
 
 
-FORMATS: dict[str, FileFormat] = {"csv": _Csv(), "parquet": _Parquet()}
+FILE_FORMATS: dict[str, FileFormat] = {"csv": _Csv(), "parquet": _Parquet()}

@@ -14,7 +14,7 @@ __all__ = ["FileReader"]
 
 
 class FileReader:
-    """A ``Reader`` of files (``dprelease.engines.readers``).
+    """A ``SourceReader`` of files (``dprelease.engines.readers``).
 
     Args:
         folder: What ``source.file`` is relative to.

@@ -13,7 +13,7 @@ from dprelease.catalog.reference import found_names
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import own_columns
-from dprelease.engines.files.formats import FORMATS
+from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.errors import TableMismatch, Unavailable
 
 __all__ = ["checked_headers", "files", "stored_blocks", "stored_columns"]
@@ -163,7 +163,7 @@ def checked_headers(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...
 
 def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
     doing = f"table {table.name!r}, columns of {where}"
-    form = FORMATS[table.source.format]
+    form = FILE_FORMATS[table.source.format]
     names = scrubbed(doing, lambda: form.names(table.source, path))
     declared = [column.name for column in stored_columns(table)]
     missing = [name for name in declared if name not in (names or ())]
@@ -211,4 +211,4 @@ def stored_blocks(table: Table, path: Path, names: Sequence[str], columns: Seque
     """
     wanted = [column.name for column in columns] or list(names[:1])
     repeated = [column.name for column in columns if column.keys]
-    return FORMATS[table.source.format].blocks(table, path, names, wanted, repeated)
+    return FILE_FORMATS[table.source.format].blocks(table, path, names, wanted, repeated)
