@@ -24,10 +24,10 @@ from dprelease.engines.files.decimals import Grids, grid_name
 from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.rows import ARROW, in_period, typed_with_steps
 
-__all__ = ["Layout", "stored_columns", "take_in"]
+__all__ = ["Layout", "take_in"]
 
 
-def stored_columns(table: Table, wanted: Loading) -> tuple[Column, ...]:
+def _read_columns(table: Table, wanted: Loading) -> tuple[Column, ...]:
     """What is read of a source for a loading: its columns, then the time of its rows where that is not one of them.
 
     Of a table of which no column is looked at the first one that is declared, so that its rows can be counted.
@@ -57,7 +57,7 @@ class Layout:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns that are read."""
-        return stored_columns(self.table, self.wanted)
+        return _read_columns(self.table, self.wanted)
 
     def by_place(self, column: Column) -> bool:
         """Whether the places of its values are kept, and not the values."""
