@@ -1,16 +1,21 @@
-"""CPU seconds of one release by phase: opened, measured, published; of many small queries, and of few large ones.
+"""CPU seconds of one release by phase: opened, loaded, counted, published; of many small queries and few large ones.
 
-Usage: ``python -m bench.phases [WORK ...] [--rounds N] [--rows N] [--beside FOLDER]``. Every run is the command
+Usage: ``python -m bench.phases [WORK ...] [--rounds N] [--rows N] [--beside FOLDER] [--csv]``. Every run is the command
 ``run --direct`` in a process from scratch and in a project of its own; the least CPU time of the rounds counts, phase
-by phase. With ``--beside`` another checkout of this project takes turns with this one, in the same run. Works:
+by phase. With ``--beside`` another checkout of this project takes turns with this one, in the same run. Sources are
+Parquet, or CSV with ``--csv``. Works:
 
 * ``small``: 1,000 counts of one number each, every one with a ``where`` of its own, over 100,000 rows.
+* ``cells``: counts of 1,000,000 people by county x sex x race, 42,000 cells (W1).
+* ``sums``: a clipped sum of theirs by county, 3,000 cells (W2).
 * ``large``: 20 queries on one table of 1,000,000 rows: ten tables of counts, five of sums, three of means, two of
   quantiles (W3).
+* ``users``: 1,000,000 visits of a tenth as many users, a few of whom have very many; counts by county of at most ten
+  counties of a user, one visit in each (W4).
 
 Columns, all of the processor's time of the command: imports and all before the budget is reserved; from then until the
-first draw begins; from there until publishing begins; from there until the release is closed; all of it. Files and MB
-are those of the bundle, MiB the peak of memory.
+first draw begins; from there until publishing begins, of which reading and typing the files, and noise; from
+there until the release is closed; all of it. Files and MB are those of the bundle, MiB the peak of memory.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +48,7 @@ release: {{name: bench, period: 2024, title: Many tables}}
 privacy: {{unit: {{entity: person}}, budget: {{epsilon: 1, delta: 1e-9}}}}
 tables:
   people:
-    account: people
+    account: people{more}
     source: {{file: {file}}}
     columns:
 {columns}
@@ -53,17 +59,29 @@ COLUMNS, KEYS = 20, 3
 KEYED = {"county": 3000, "state": 50, "sex": 2, "race": 7, "age": 18}
 COUNTED = ["state", "sex", "race", "age", "sex race", "state sex", "state race", "age sex", "state sex race", "county"]
 PHASES = ("plan", "open", "measure", "publish", "all")
+PARTS = ("load", "noise")
+SHOWN = ("plan", "open", "measure", *PARTS, "publish", "all", "files", "MB", "MiB")
 
 
-def small(folder: Path, rows: int) -> str:
-    """Made-up people and a spec of 1,000 counts; the generator may be seeded, for nothing in it is secret."""
-    import numpy as np
+def written(folder: Path, columns: dict[str, Any], csv: bool) -> str:
+    """The name of a file of these columns."""
     import pyarrow as pa
+    import pyarrow.csv as pv
     import pyarrow.parquet as pq
 
-    generator = np.random.default_rng(7)
-    columns = {f"c{k}": generator.integers(1, KEYS + 1, rows) for k in range(COLUMNS)}
+    if csv:
+        pv.write_csv(pa.table(columns), folder / "people.csv", pv.WriteOptions(quoting_style="none"))
+        return "people.csv"
     pq.write_table(pa.table(columns), folder / "people.parquet")
+    return "people.parquet"
+
+
+def small(folder: Path, rows: int, csv: bool) -> str:
+    """Made-up people and a spec of 1,000 counts; the generator may be seeded, for nothing in it is secret."""
+    import numpy as np
+
+    generator = np.random.default_rng(7)
+    file = written(folder, {f"c{k}": generator.integers(1, KEYS + 1, rows) for k in range(COLUMNS)}, csv)
     pairs = itertools.product(itertools.combinations(range(COLUMNS), 2), range(1, KEYS + 1), range(1, KEYS + 1))
     lines = [
         f"  q{number}: {{table: people, where: c{one} = {first} AND c{other} = {second}, "
@@ -71,19 +89,17 @@ def small(folder: Path, rows: int) -> str:
         for number, ((one, other), first, second) in enumerate(itertools.islice(pairs, 1000))
     ]
     declared = [f"      c{k}: {{type: integer, keys: {{from: 1, to: {KEYS}}}}}" for k in range(COLUMNS)]
-    return HEAD.format(file="people.parquet", columns="\n".join(declared), queries="\n".join(lines))
+    return HEAD.format(file=file, more="", columns="\n".join(declared), queries="\n".join(lines))
 
 
-def large(folder: Path, rows: int) -> str:
-    """The same of 20 queries over one CSV file."""
+def large(folder: Path, rows: int, csv: bool) -> str:
+    """The same of 20 queries."""
     import numpy as np
-    import pyarrow as pa
-    import pyarrow.csv as pv
 
     generator = np.random.default_rng(7)
     columns = {name: generator.integers(1, keys + 1, rows) for name, keys in KEYED.items()}
     columns["income"] = generator.lognormal(10, 1, rows).astype(np.int64)
-    pv.write_csv(pa.table(columns), folder / "people.csv")
+    file = written(folder, columns, csv)
     lines = []
     for kind, of, measure in (
         ("count", COUNTED, "{count: rows}"),
@@ -96,10 +112,55 @@ def large(folder: Path, rows: int) -> str:
             lines.append(f"  {kind}{at}: {{table: people, by: [{name}], measures: {{n: {measure}}}}}")
     declared = [f"      {name}: {{type: integer, keys: {{from: 1, to: {keys}}}}}" for name, keys in KEYED.items()]
     declared.append("      income: {type: integer, range: [0, 200000], step: 1000}")
-    return HEAD.format(file="people.csv", columns="\n".join(declared), queries="\n".join(lines))
+    return HEAD.format(file=file, more="", columns="\n".join(declared), queries="\n".join(lines))
 
 
-WORKS = {"small": (small, 100_000), "large": (large, 1_000_000)}
+def one_query(query: str, more: str = "") -> Callable[[Path, int, bool], str]:
+    """What makes six columns of people, or of visits, and a spec of one query; counties are text."""
+
+    def make(folder: Path, rows: int, csv: bool) -> str:
+        import numpy as np
+        import pyarrow as pa
+
+        generator = np.random.default_rng(7)
+        users = max(1, rows // 10)
+        counties = pa.array([f"{county:05}" for county in range(KEYED["county"])])
+        columns = {
+            "user": (users * generator.random(rows) ** 2).astype(np.int64),
+            "county": counties.take(pa.array(generator.integers(0, KEYED["county"], rows))),
+            **{name: generator.integers(1, KEYED[name] + 1, rows) for name in ("sex", "race", "age")},
+            "income": generator.lognormal(10, 1, rows).round(2),
+        }
+        declared = [
+            "      user: {type: integer}",
+            f"      county: {{type: text, keys: [{', '.join(repr(str(county)) for county in counties)}]}}",
+            *(
+                f"      {name}: {{type: integer, keys: {{from: 1, to: {KEYED[name]}}}}}"
+                for name in ("sex", "race", "age")
+            ),
+            "      income: {type: decimal, range: [0, 200000], step: 0.01}",
+        ]
+        file = written(folder, columns, csv)
+        return HEAD.format(
+            file=file, more=more, columns="\n".join(declared), queries="  q: {table: people, " + query + "}"
+        )
+
+    return make
+
+
+WORKS = {
+    "small": (small, 100_000),
+    "cells": (one_query("by: [county, sex, race], measures: {n: {count: rows}}"), 1_000_000),
+    "sums": (one_query("by: [county], measures: {n: {sum: income, clip: [0, 100000]}}"), 1_000_000),
+    "large": (large, 1_000_000),
+    "users": (
+        one_query(
+            "by: [county], bounds: {max_groups: 10, max_rows_per_group: 1}, measures: {n: {count: rows}}",
+            "\n    unit_id: user",
+        ),
+        1_000_000,
+    ),
+}
 
 
 def _command(marks: str) -> None:
@@ -108,6 +169,8 @@ def _command(marks: str) -> None:
 
     def note(event: str, told: tuple[Any, ...]) -> None:
         if event == EVENT and (name := MARKS.get(told[0])) and name not in seen:
+            if name == "reserved":  # all that is timed apart is imported by now
+                _timed(seen)
             seen[name] = time.process_time()
 
     sys.addaudithook(note)
@@ -118,6 +181,27 @@ def _command(marks: str) -> None:
         dprelease()
     finally:
         Path(marks).write_text(json.dumps(seen), encoding="utf-8")
+
+
+def _timed(seen: dict[str, float]) -> None:
+    """Add up the processor's time of parts of measuring; what other threads do meanwhile counts with it."""
+    from dprelease.engines.duck.engine import DuckDBEngine
+    from dprelease.release import draw
+
+    seen.update(load=0.0, noise=0.0)
+
+    def timed(action: Callable[..., Any], part: str) -> Callable[..., Any]:
+        def act(*given: Any, **named: Any) -> Any:
+            started = time.process_time()
+            try:
+                return action(*given, **named)
+            finally:
+                seen[part] += time.process_time() - started
+
+        return act
+
+    for place, name, part in ((DuckDBEngine, "_load", "load"), (draw, "_hidden", "noise")):
+        setattr(place, name, timed(getattr(place, name), part))
 
 
 def run(project: Path, checkout: Path) -> dict[str, float]:
@@ -139,10 +223,11 @@ def run(project: Path, checkout: Path) -> dict[str, float]:
         raise SystemExit(f"exit {process.returncode}: {said}")
     seen = json.loads(marks.read_text(encoding="utf-8"))
     marks_at = [0.0, *(seen[name] for name in MARKS.values())]
+    parts = {part: seen[part] for part in PARTS}
     found = dict(zip(PHASES, (b - a for a, b in itertools.pairwise(marks_at)), strict=False))
     files = [path for path in (project / "releases").rglob("*") if path.is_file()]
     weight = {"files": len(files), "MB": sum(path.stat().st_size for path in files) / 1e6}
-    return {**found, "all": usage.ru_utime + usage.ru_stime, **weight, "MiB": usage.ru_maxrss / 2**10}
+    return {**found, **parts, "all": usage.ru_utime + usage.ru_stime, **weight, "MiB": usage.ru_maxrss / 2**10}
 
 
 def main() -> None:
@@ -152,15 +237,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--rows", type=int)
     parser.add_argument("--beside", type=Path)
+    parser.add_argument("--csv", action="store_true")
     asked = parser.parse_args()
     checkouts = [*([asked.beside] if asked.beside else []), Path(__file__).resolve().parents[1]]
-    print(f"{'work':7} {'checkout':24}" + "".join(f"{name:>9}" for name in (*PHASES, "files", "MB", "MiB")))
+    print(f"{'work':7} {'checkout':24}" + "".join(f"{name:>9}" for name in SHOWN))
     with tempfile.TemporaryDirectory() as name:
         for work in asked.works:
             make, rows = WORKS[work]
             data = Path(name) / work
             data.mkdir()
-            text = make(data, asked.rows or rows)
+            text = make(data, asked.rows or rows, asked.csv)
             best: dict[Path, dict[str, float]] = {}
             for turn, checkout in itertools.product(range(asked.rounds), checkouts):
                 project = data / f"{turn}-{checkouts.index(checkout)}"
@@ -173,7 +259,7 @@ def main() -> None:
                 known = best.get(checkout, found)
                 best[checkout] = {each: min(known[each], found[each]) for each in found}
             for checkout, found in best.items():
-                print(f"{work:7} {str(checkout)[-24:]:24}" + "".join(f"{found[each]:9.2f}" for each in found))
+                print(f"{work:7} {str(checkout)[-24:]:24}" + "".join(f"{found[each]:9.2f}" for each in SHOWN))
 
 
 if __name__ == "__main__":

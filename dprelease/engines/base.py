@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -71,6 +71,17 @@ class Engine(Protocol):
             Unavailable: If the source cannot be read now, or is written to meanwhile.
             TableMismatch: If two of its files are one file, or have the same rows, byte for byte.
             EngineError: If it was written to since its rows were read, whatever it holds now.
+        """
+        ...
+
+    def expect(self, catalog: Catalog, asked: Iterable[tuple[Grouping, Sequence[Quantity]]]) -> None:
+        """Say what will be asked, by the plan alone, so that an engine need not read what nothing looks at.
+
+        No answer depends on it: whatever else is asked is answered too, if need be by reading more.
+
+        Args:
+            catalog: As for :meth:`aggregate`.
+            asked: Groupings, and what is asked of each; a selection of keys has no quantity.
         """
         ...
 

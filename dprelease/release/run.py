@@ -249,9 +249,11 @@ class Run:
         self._references = reference_tables(self.plan.catalog, self._target.project.folder)
         tables = self._tables(self.plan)
         self._catalog = self.plan.catalog.model_copy(update={"tables": {**self.plan.catalog.tables, **tables}})
+        engine = self._engine(tables)
+        engine.expect(self._catalog, (each for batch in pending for each in batch.questions.items()))
         key = SourceKey.thrown_away() if self._rehearsal else self._source_key()
         accept = self._request.accept_changed_data
-        self._pinned = self._sources.pin(self._ledger, self._identity, tables, self._engine(tables), key, accept)
+        self._pinned = self._sources.pin(self._ledger, self._identity, tables, engine, key, accept)
 
     def _source_key(self) -> SourceKey:
         project = self._target.project

@@ -69,7 +69,7 @@ def read(path: Path, dialect: Dialect, nulls: Sequence[str] = ("",)) -> list[lis
     one = table(dialect, nulls)
     (names,) = checked_headers(one, [path])
     columns: list[list[Any]] = [[] for _ in range(len(COLUMNS) + 1)]
-    for block in stored_blocks(one, path, names):
+    for block in stored_blocks(one, path, names, COLUMNS):
         arrays = [
             array
             for column, raw in zip(COLUMNS, block, strict=True)

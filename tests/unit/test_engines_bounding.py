@@ -171,6 +171,7 @@ def test_a_planted_breach_draws_nothing_and_tells_nothing(tmp_path: Path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(reading, "bounded_cells", no_cells)
+        patch.setattr(reading, "bounded_pairs", lambda _, pairs, *__: pairs)
         for bound, name in (({"max_groups": 3}, "max_groups"), ({"max_rows_per_group": 24}, "max_rows_per_group")):
             for asked in EVERY:
                 with pytest.raises(BrokenPromiseError, match=f"DPR-B200.* {name};") as caught:

@@ -20,7 +20,7 @@ from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Catalog, Column, Join, Range, Source, Table
 from dprelease.engines.base import scrubbed
-from dprelease.engines.duck import engine as room
+from dprelease.engines.duck import loading as room
 from dprelease.engines.duck.engine import DuckDBEngine, locked_connection
 from dprelease.errors import EngineError, Retryable, TableMismatch, Unavailable, Unsupported
 from dprelease.noise.exact import open_exact

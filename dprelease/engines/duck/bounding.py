@@ -4,7 +4,8 @@ Stability: every step maps the rows of one unit to a part of them, and reads no 
 one unit adds or removes the kept rows of that unit and changes nothing else. Where the rows stand, and in how many
 files, plays no part: rows that no order tells apart are equal in everything that is known of them.
 
-Only units and cells that exceed a bound are put in order; a unit within its bounds keeps all of its rows.
+Only units and cells that exceed a bound are put in order; a unit within its bounds keeps all of its rows. Where numbers
+of rows are all that is asked, none of them has to be chosen.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import keyed, length_prefixed, our_name, row_content, unit_columns, unit_name
 from dprelease.engines.files.decimals import BY
 
-__all__ = ["bounded_cells", "bounded_rows"]
+__all__ = ["bounded_cells", "bounded_pairs", "bounded_rows"]
 
 
 def bounded_rows(stage: Stage, rows: Any, table: Table, secret: bytes, limit: int) -> Any:
@@ -84,14 +85,47 @@ def bounded_cells(
     return _with(rows.anti_join(crowded, pair).select(*kept), chosen)
 
 
+def bounded_pairs(stage: Stage, pairs: Any, table: Table, grouping: Grouping, secret: bytes) -> Any:
+    """Of pairs of a unit and a cell those that ``max_groups`` leaves, with at most ``max_rows_per_group`` rows each.
+
+    What :func:`bounded_cells` leaves, where no row has to be chosen: of the rows of a pair so many are kept as there
+    are, or as the bound allows, whichever they are.
+
+    Args:
+        stage: Keeps what was chosen.
+        pairs: The unit, its cell, the number of its rows as ``held``, and what is totalled of all of them; without a
+            ``max_rows_per_group`` alone may there be more than the number.
+        table: The declaration.
+        grouping: The bounds.
+        secret: What samples are drawn by.
+    """
+    unit, most, each = unit_name(table), grouping.max_groups, grouping.max_rows_per_group
+    if most is not None:
+        wide = stage.keep(_wide(pairs, unit, most))
+        ranked = _ranked(pairs.semi_join(wide, unit), table, grouping, secret)
+        chosen = stage.keep(ranked.filter(ranked["place"] < _capped(most)).select(*pairs.columns))
+        pairs = _with(pairs.anti_join(wide, unit), chosen)
+    return pairs if each is None else pairs.mutate(held=ibis.least(pairs["held"], _capped(each)))
+
+
+def _wide(pairs: Any, unit: str, most: int) -> Any:
+    """The units in more cells than allowed; rows without an id are units of one row."""
+    present = pairs.filter(pairs[unit].notnull())
+    counts = present.group_by(unit).aggregate(met=present.count())
+    return counts.filter(counts["met"] > _capped(most)).select(unit)
+
+
+def _ranked(some: Any, table: Table, grouping: Grouping, secret: bytes) -> Any:
+    """Pairs of a unit and a cell with their ``place`` among those of the unit, in the order of the keyed hash."""
+    some = some.mutate(key=keyed(some, table, secret, cell_text(some, table, grouping)))
+    order = ["key", *cell_columns(grouping)]
+    return some.mutate(place=ibis.row_number().over(group_by=unit_name(table), order_by=order))
+
+
 def _surplus(pairs: Any, table: Table, grouping: Grouping, secret: bytes, most: int) -> Any:
     """The (unit, cell) pairs beyond the first ``most`` of each unit."""
     unit, cells = unit_name(table), cell_columns(grouping)
-    counts = pairs.group_by(unit).aggregate(met=pairs.count())
-    wide = counts.filter(counts["met"] > _capped(most)).select(unit)
-    some = pairs.semi_join(wide, unit)
-    some = some.mutate(key=keyed(some, table, secret, cell_text(some, table, grouping)))
-    ranked = some.mutate(place=ibis.row_number().over(group_by=unit, order_by=["key", *cells]))
+    ranked = _ranked(pairs.semi_join(_wide(pairs, unit, most), unit), table, grouping, secret)
     return ranked.filter(ranked["place"] >= _capped(most)).select(unit, *cells)
 
 

@@ -13,7 +13,7 @@ from dprelease.catalog.table import Table
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.errors import BrokenPromiseError
 
-__all__ = ["check_cell_bounds", "check_row_bounds"]
+__all__ = ["check_all_counted", "check_cell_bounds", "check_row_bounds"]
 
 
 def check_row_bounds(stage: Stage, rows: Any, table: Table, unit: str, limit: int) -> None:
@@ -53,10 +53,26 @@ def check_cell_bounds(stage: Stage, pairs: Any, table: Table, unit: Sequence[str
     _check(stage, largest, table, declared)
 
 
+def check_all_counted(stage: Stage, rows: Any, pairs: Any, table: Table) -> None:
+    """Hold the rows in pairs of a unit and a cell, before they are bounded, against a count of the rows by themselves.
+
+    Raises:
+        BrokenPromiseError: If there are more in the pairs: some row would count twice; says how many of nothing.
+    """
+    (counted,) = stage.read(pairs.aggregate(held=pairs["held"].sum().cast("int64"))).to_pylist()
+    (there,) = stage.read(rows.aggregate(held=rows.count())).to_pylist()
+    _check_each({"held": counted["held"] or 0}, table, {"held": ("the number of rows", there["held"])})
+
+
 def _check(stage: Stage, largest: Any, table: Table, limits: dict[str, tuple[str, int]]) -> None:
     (row,) = stage.read(largest).to_pylist()
+    _check_each(row, table, limits)
+
+
+def _check_each(row: dict[str, int | None], table: Table, limits: dict[str, tuple[str, int]]) -> None:
     for name, (bound, limit) in limits.items():
-        if row[name] is not None and row[name] > limit:
+        found = row[name]
+        if found is not None and found > limit:
             raise BrokenPromiseError(
                 f"table {table.name!r}: the bounded rows break {bound}; nothing was drawn",
                 hint="report this as a bug of dprelease; the budget of this step stays reserved",

@@ -9,6 +9,7 @@ import ibis
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dprelease.catalog.aggregate import Grouping
 from dprelease.catalog.cells import zero_keys
@@ -18,7 +19,19 @@ from dprelease.engines.duck.grid_steps import clip
 from dprelease.engines.duck.units import length_prefixed, our_name, value_text
 from dprelease.engines.files.rows import ARROW
 
-__all__ = ["cell_columns", "cell_text", "celled", "chosen", "completed", "placed", "positions", "without_zeros"]
+__all__ = [
+    "cell_columns",
+    "cell_text",
+    "celled",
+    "chosen",
+    "completed",
+    "key_places",
+    "narrow",
+    "place_name",
+    "placed",
+    "positions",
+    "without_zeros",
+]
 
 CELL = "cell"
 
@@ -40,8 +53,8 @@ def celled(rows: Any, table: Table, grouping: Grouping, excluded: Sequence[int],
         return rows
     cell: Any = ibis.literal(0, type="int64")
     for at, name in enumerate(grouping.by):
-        cell = cell * table.column(name).cells + rows[f"d{at}"]
-    rows = rows.mutate(**{CELL: cell})
+        cell = cell * table.column(name).cells + rows[f"d{at}"].cast("int64")
+    rows = rows.mutate(**{CELL: cell.cast(narrow(table.cells(grouping.by)))})
     if excluded:
         left_out = lend(pa.table({"out": pa.array(excluded, pa.int64())}))
         rows = rows.anti_join(left_out, rows[CELL] == left_out["out"])
@@ -62,6 +75,9 @@ def completed(rows: Any, table: Table, names: Sequence[str], lend: Lend) -> Any:
     """The rows that have one of its public keys in every named column; one row stays one row."""
     for name in names:
         column = table.column(name)
+        if (known := place_name(our_name(table, name))) in rows.columns:
+            rows = rows.filter(rows[known].notnull())
+            continue
         keys = lend(_key_table(column, 0))
         rows = rows.semi_join(keys, _value(rows, table, column) == keys["k0"])
     return rows
@@ -89,6 +105,9 @@ def _keyed(rows: Any, table: Table, column: Column, at: int, private: bool, lend
 
     Where keys are private, also its value ``k<at>``, and nothing else if it has no declared keys.
     """
+    if not private and (known := place_name(our_name(table, column.name))) in rows.columns:
+        rows = rows if outer else rows.filter(rows[known].notnull())
+        return rows.mutate(**{f"d{at}": rows[known]})
     value = _value(rows, table, column)
     if private and column.keys is None:
         rows = rows.mutate(**{f"k{at}": value})
@@ -112,13 +131,46 @@ def _run(column: Column) -> tuple[int, int] | None:
     return (first, first + len(keys) - 1) if all(key == first + at for at, key in enumerate(keys)) else None
 
 
-def _key_table(column: Column, at: int) -> Any:
+def place_name(name: str) -> str:
+    """Our name of the places of a column's values among its keys, from our name of the column."""
+    return f"{name}_at"
+
+
+def narrow(keys: int) -> str:
+    """The smallest type of a position among so many keys."""
+    return next(f"uint{bits}" for bits in (8, 16, 32, 64) if keys <= 2**bits)
+
+
+def key_places(column: Column, values: Any) -> Any:
+    """The position of every value among the keys of its column, as an Arrow array of the smallest type that has them.
+
+    As :func:`celled` finds it: a null has the key that the column declares for nulls, and what is no key has a null.
+    """
+    kind = pa.type_for_alias(narrow(column.cells))
+    ends, none = _run(column), column.null
+    if ends is not None:
+        inside = pc.and_(pc.less_equal(pa.scalar(ends[0], pa.int64()), values), pc.less_equal(values, ends[1]))
+        places = pc.subtract(pc.if_else(inside, values, None), ends[0]).cast(kind)
+    else:
+        codes = _codes(column)
+        keys, numbers = pa.array(list(codes), ARROW[column.type]), pa.array(codes.values(), kind)
+        places = numbers.take(pc.index_in(values, value_set=keys))
+    if none is None or none not in _codes(column):
+        return places
+    return pc.if_else(values.is_null(), pa.scalar(_codes(column)[none], kind), places)
+
+
+def _codes(column: Column) -> dict[Key, int]:
     """Keys to their positions; the first of equal keys counts, and what fits no row is left out."""
     codes: dict[Key, int] = {}
     for code, key in enumerate(column.keys or ()):
         if fits(key):
             codes.setdefault(key, code)
-    kind = ARROW[column.type]
+    return codes
+
+
+def _key_table(column: Column, at: int) -> Any:
+    codes, kind = _codes(column), ARROW[column.type]
     return pa.table({f"k{at}": pa.array(list(codes), kind), f"d{at}": pa.array(codes.values(), pa.int64())})
 
 
@@ -139,6 +191,7 @@ def chosen(answer: Any, table: Table, grouping: Grouping, keys: Sequence[tuple[K
     return answer.join(lent, [answer[f"k{at}"] == lent[f"s{at}"] for at in range(len(grouping.by))])
 
 
-def positions(cells: npt.NDArray[np.int64], excluded: Sequence[int]) -> npt.NDArray[np.int64]:
+def positions(cells: npt.NDArray[np.integer[Any]], excluded: Sequence[int]) -> npt.NDArray[np.int64]:
     """Positions in the full cross product, none of them left out, as positions among the cells that remain."""
-    return cells - np.searchsorted(np.asarray(excluded, dtype=np.int64), cells) if excluded else cells
+    wide = cells.astype(np.int64)
+    return wide - np.searchsorted(np.asarray(excluded, dtype=np.int64), wide) if excluded else wide

@@ -19,14 +19,14 @@ import pyarrow as pa
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.cells import CellSlice
 from dprelease.engines.duck.bounds_check import check_cell_bounds
-from dprelease.engines.duck.cells import placed, positions, without_zeros
+from dprelease.engines.duck.cells import narrow, placed, positions, without_zeros
 from dprelease.engines.duck.pipeline import PassQuery, looked_at
 from dprelease.engines.duck.query import dense
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_columns
 from dprelease.noise.exact import Exact
 
-__all__ = ["cell_counts", "combined", "counted_columns", "in_their_cells", "narrow", "suits"]
+__all__ = ["cell_counts", "combined", "counted_columns", "in_their_cells", "suits"]
 
 HELD = "held"  # the number of rows of a combination; without such a column every row stands for itself
 _MOST = 5_000_000  # combinations; of more of them the rows are kept as they are
@@ -132,11 +132,6 @@ def _of_nodes(answer: Any, cell: npt.NDArray[np.int64], asked: PassQuery, nodes:
     node, rest = np.divmod(cell, each)
     at = np.searchsorted(np.asarray(nodes, dtype=np.int64), node) * each + rest
     return Exact(dense(answer, "rows", at, len(nodes) * each))
-
-
-def narrow(keys: int) -> str:
-    """The smallest type of a position among so many keys."""
-    return next(f"uint{bits}" for bits in (8, 16, 32, 64) if keys <= 2**bits)
 
 
 def _repeat(stage: Stage, kept: Any, sizes: Sequence[int]) -> bool:

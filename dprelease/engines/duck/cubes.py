@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dprelease.catalog.aggregate import Quantity, TotalsCube
-from dprelease.engines.duck.cells import placed
-from dprelease.engines.duck.combinations import in_their_cells, narrow
+from dprelease.engines.duck.cells import narrow, placed
+from dprelease.engines.duck.combinations import in_their_cells
 from dprelease.engines.duck.pipeline import PassQuery, looked_at
 from dprelease.engines.duck.query import cell_totals, dense, summed
 from dprelease.engines.duck.temp_tables import Stage

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, TypeVar
 
 import duckdb
 import ibis
-import numpy as np
-import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines.base import scrubbed
+from dprelease.engines.declared import Loading, loading
 from dprelease.engines.duck.bounding import bounded_rows
 from dprelease.engines.duck.bounds_check import check_row_bounds
 from dprelease.engines.duck.combinations import cell_counts, combined, counted_columns, suits
 from dprelease.engines.duck.cubes import added_up, cube_of
+from dprelease.engines.duck.loading import Layout, take_in
 from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.duck.units import ALONE, UNIT, our_name, unit_name
-from dprelease.engines.files.decimals import Grids, grid_name, grids_read
-from dprelease.engines.files.fingerprint import Watch, present
-from dprelease.engines.files.rows import ARROW, in_period, typed_with_steps
-from dprelease.engines.files.source import checked_headers, files, own_columns, stored_blocks, stored_columns
+from dprelease.engines.duck.units import unit_name
+from dprelease.engines.files.decimals import Grids, grids_read
+from dprelease.engines.readers import SOURCE_READERS, SourceReader
 from dprelease.engines.refuse import refuse_uncomputable, refuse_within, require_secret
 from dprelease.errors import EngineError, Unsupported
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
@@ -77,26 +75,27 @@ class DuckDBEngine:
         environment: What ``${env:NAME}`` in ``source.file`` may name.
     """
 
-    formats: ClassVar[frozenset[str]] = frozenset({"csv", "parquet"})
+    formats: ClassVar[frozenset[str]] = frozenset(SOURCE_READERS)
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment
         self._lock = Lock()
-        self._loaded: dict[tuple[str, tuple[Any, ...]], str] = {}
+        self._expected: dict[str, Loading] = {}
+        self._loaded: dict[tuple[str, tuple[Any, ...]], dict[Loading, str]] = {}
         self._bounds: dict[tuple[str, int | None, bytes], Any] = {}
         self._combinations: dict[Any, tuple[References, Any]] = {}
         self._numbers = count(1)
         self._backend: Any = scrubbed("starting DuckDB", locked_connection)
         self._lasting = Stage(self._backend, self._numbers)
-        self._watch = Watch(folder, environment)
+        self._readers: dict[Any, SourceReader] = {}
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
 
     def describe(self, table: Table) -> None:
         """Check the files of a table and the names in them; see :class:`dprelease.engines.base.Engine`."""
-        checked_headers(table, files(table.source, self._folder, self._environment))
+        self._reader(table).describe(table)
 
     def check(
         self, catalog: Catalog, grouping: Grouping, quantities: Sequence[Quantity], references: References
@@ -106,18 +105,34 @@ class DuckDBEngine:
 
     def present(self, table: Table) -> None:
         """Check that the files can be read; see :class:`dprelease.engines.base.Engine`."""
-        present(table, self._folder, self._environment)
+        self._reader(table).present(table)
 
     def fingerprint(self, table: Table, key: bytes) -> tuple[str, ...]:
         """Keyed hashes of the files of a table; see :class:`dprelease.engines.base.Engine`."""
         self._check_open()
-        known = self._watch.known(table, key)  # without the lock: nobody waits for another's pass to look at a file
+        known = self._reader(table).known(
+            table, key
+        )  # without the lock: nobody waits for another's pass to look at a file
         if known is not None:
             return known
         with self._lock:
             self._check_open()
-            loaded = any(known == table.fingerprint() for known, _ in self._loaded)
-            return self._watch.fingerprint(table, key, loaded=loaded)
+            loaded = any(known == table.fingerprint() and tables for (known, _), tables in self._loaded.items())
+            return self._reader(table).fingerprint(table, key, loaded=loaded)
+
+    def _reader(self, table: Table) -> SourceReader:
+        """What reads the source of a table; one of each kind, which knows what it has looked at."""
+        maker = SOURCE_READERS[table.source.format]
+        if maker not in self._readers:
+            self._readers[maker] = maker(self._folder, self._environment)
+        return self._readers[maker]
+
+    def expect(self, catalog: Catalog, asked: Iterable[tuple[Grouping, Sequence[Quantity]]]) -> None:
+        """What will be asked, so that no more is read; see :class:`dprelease.engines.base.Engine`."""
+        for grouping, quantities in asked:
+            for name, needed in loading(catalog, grouping, quantities).items():
+                place = catalog.tables[name].fingerprint()
+                self._expected[place] = self._expected.get(place, Loading(frozenset())) | needed
 
     def aggregate(
         self,
@@ -196,7 +211,8 @@ class DuckDBEngine:
 
     def _bounded(self, table: Table, limit: int | None, asked: PassQuery) -> Any:
         """The loaded rows of a table, at most ``limit`` of each unit; checked, and kept for later batches."""
-        name = self._load(table, grids_read(asked.catalog, table))
+        needed = loading(asked.catalog, asked.grouping, asked.quantities)[table.name]
+        name = self._load(table, grids_read(asked.catalog, table), needed)
         identity = (name, limit, b"" if limit is None else asked.secret)
         if identity not in self._bounds:
             rows = self._backend.table(name)
@@ -247,80 +263,22 @@ class DuckDBEngine:
         if self._backend is None:
             raise EngineError("this engine is closed", hint="open another one", code="DPR-E002")
 
-    def _load(self, table: Table, grids: Grids) -> str:
-        """The name of the loaded table, which is loaded now if it was not before."""
+    def _load(self, table: Table, grids: Grids, needed: Loading) -> str:
+        """The name of a loaded table that has all that is needed of it, which is loaded now if none was before.
+
+        Then it has all that is expected to be asked; where something else is asked, everything.
+        """
         identity = (table.fingerprint(), tuple(grids.items()))
-        if identity not in self._loaded:
-            paths = files(table.source, self._folder, self._environment)
-            headers = checked_headers(table, paths)
-            name = self._name()
-            scrubbed(f"table {table.name!r}, loading", lambda: self._fill(name, table, grids, paths, headers))
-            self._loaded[identity] = name
-        return self._loaded[identity]
-
-    def _fill(
-        self, name: str, table: Table, grids: Grids, paths: Sequence[Path], headers: Sequence[tuple[str, ...]]
-    ) -> None:
-        """All files of a table, typed block by block, into a DuckDB table; no half of one is left behind."""
-        own, number, whole = own_columns(table), count(1), False
-        names = [UNIT if column not in table.columns else our_name(table, column.name) for column in own] or ["none"]
-        kinds = [ARROW[column.type] for column in own] or [pa.bool_()]
-        alone = [ALONE] if table.null_id == "unit" and table.unit_id is not None else []
-        steps = [grid_name(our_name(table, each), step) for each, of_column in grids.items() for step in of_column]
-        whole_numbers = [*steps, *alone]
-        schema = pa.schema([*zip(names, kinds, strict=True), *((each, pa.int64()) for each in whole_numbers)])
-        self._backend.create_table(name, schema=ibis.Schema.from_pyarrow(schema))
-        try:
-            for path, header in zip(paths, headers, strict=True):
-                for block in stored_blocks(table, path, header):
-                    arrays = _of_period(table, block, grids)
-                    if table.unit_id is not None:
-                        arrays = _of_units(arrays, names.index(unit_name(table)), table, number)
-                    self._append(name, pa.table(arrays, schema=schema))
-            whole = True
-        finally:
-            if not whole:
-                self._backend.drop_table(name)
-
-    def _append(self, name: str, rows: Any) -> None:
-        with Stage(self._backend, self._numbers) as stage:
-            self._backend.insert(name, stage.lend(rows))
-
-    def _name(self) -> str:
-        return f"t{next(self._numbers)}"
-
-
-def _of_period(table: Table, block: Sequence[Any], grids: Grids) -> list[Any]:
-    """The table's own columns of a block, typed, then their steps, without the rows that are not of the period.
-
-    Before anything else looks at the rows of a unit; a table without columns of its own has one of nulls.
-    """
-    stored = stored_columns(table)
-    columns = [
-        typed_with_steps(
-            column,
-            raw,
-            table.source.null_values,
-            grids.get(column.name, ()),
-            unit=column.name == table.unit_id,
-            dialect=table.source.notation,
-        )
-        for column, raw in zip(stored, block, strict=False)
-    ]
-    if table.time is not None:
-        inside = in_period(table.time, columns[[column.name for column in stored].index(table.time.column)][0])
-        columns = [[array.filter(inside) for array in arrays] for arrays in columns]
-    rows = len(columns[0][0] if columns else block[0])
-    values = [arrays[0] for arrays in columns[: len(own_columns(table))]] or [pa.nulls(rows, pa.bool_())]
-    return [*values, *(steps for arrays in columns for steps in arrays[1:])]
-
-
-def _of_units(arrays: list[Any], at: int, table: Table, number: count[int]) -> list[Any]:
-    """Rows without an id are dropped, or numbered as units of their own; every other row has the number 0."""
-    known = arrays[at].is_valid()
-    if table.null_id == "drop":
-        return [array.filter(known) for array in arrays]
-    alone = np.zeros(len(known), dtype=np.int64)
-    nobody = ~known.to_numpy(zero_copy_only=False)
-    alone[nobody] = list(islice(number, int(nobody.sum())))
-    return [*arrays, pa.array(alone)]
+        loaded = self._loaded.setdefault(identity, {})
+        for known, name in loaded.items():
+            if known.covers(needed):
+                return name
+        wanted = self._expected.get(identity[0])
+        if wanted is None or not wanted.covers(needed):
+            wanted = Loading.everything(table)
+        layout = Layout(table, wanted, grids)
+        blocks = self._reader(table).blocks(table, layout.columns)
+        name = f"t{next(self._numbers)}"
+        scrubbed(f"table {table.name!r}, loading", lambda: take_in(self._backend.con, name, layout, blocks))
+        loaded[wanted] = name
+        return name

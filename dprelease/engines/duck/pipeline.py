@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ibis
 import numpy as np
 import pyarrow as pa
 
 from dprelease.catalog.aggregate import Grouping, Quantity, left_out_of
 from dprelease.catalog.reference import References, ReferenceTable
 from dprelease.catalog.table import Catalog, Join, Key, PrivateJoin, Table, Zeros
-from dprelease.engines.declared import needed, read_by
-from dprelease.engines.duck.bounding import bounded_cells
-from dprelease.engines.duck.bounds_check import check_cell_bounds
+from dprelease.engines.declared import counts_alone, needed, read_by
+from dprelease.engines.duck.bounding import bounded_cells, bounded_pairs
+from dprelease.engines.duck.bounds_check import check_all_counted, check_cell_bounds
 from dprelease.engines.duck.cells import CELL, cell_columns, celled, chosen, completed, positions, without_zeros
 from dprelease.engines.duck.computed_columns import Lend, evaluated, with_derived
 from dprelease.engines.duck.query import cell_totals, dense, grid_counts, paired, summed
@@ -94,11 +95,12 @@ def answers(stage: Stage, asked: PassQuery, tables: Sequence[Any], keys: Keys | 
         rows = stage.keep(rows) if quantiles else rows
         distinct = {**sums, **distinct}
     else:
-        rows, pairs = _bounded(stage, asked, rows, {**distinct, **quantiles})
+        by_row = {**distinct, **quantiles}
+        rows, pairs = _bounded(stage, asked, rows, by_row)
         if sums:
             answer = stage.read(summed(_in_cells(stage, asked, pairs, keys), list(sums)))
             boxes |= _boxes(asked, answer, sums, keys)
-        rows = _in_cells(stage, asked, rows, keys)
+        rows = _in_cells(stage, asked, rows, keys) if by_row else rows
     if distinct:
         answer = stage.read(cell_totals(rows, asked.table, distinct, [CELL]))
         boxes |= _boxes(asked, answer, distinct, keys)
@@ -156,16 +158,44 @@ def _widened(stage: Stage, asked: PassQuery, rows: Any, table: Table, wanted: fr
 def _bounded(stage: Stage, asked: PassQuery, rows: Any, by_row: Named) -> tuple[Any, Any]:
     """The bounded rows, kept where something is asked of each, and one row per unit and cell; both are checked.
 
-    Whatever is handed on is made of the pairs, or of the very rows that they were counted from.
+    Whatever is handed on is made of the pairs, or of the very rows that they were counted from. Where nothing is asked
+    of single rows, and no row of a pair has to be chosen, the pairs of all rows are bounded, and there are no rows.
     """
     table, grouping, sums = asked.table, asked.grouping, asked.of(*_SUMS)
-    unit, cells = unit_columns(table), cell_columns(grouping)
+    within = [*unit_columns(table), *cell_columns(grouping)]
+    if not by_row and (grouping.max_rows_per_group is None or counts_alone(sums.values())):
+        pairs = _bounded_pairs(stage, asked, rows, sums, within)
+        check_cell_bounds(stage, pairs, table, unit_columns(table), grouping)
+        return None, _with_counts(pairs, sums)
     wanted = asked.columns({**sums, **by_row}, rows)
     rows = bounded_cells(stage, rows, table, grouping, asked.secret, wanted)
     rows = stage.keep(rows) if by_row else rows
-    pairs = stage.keep(paired(rows, table, sums, [*unit, *cells]))
-    check_cell_bounds(stage, pairs, table, unit, grouping)
+    pairs = stage.keep(paired(rows, table, sums, within))
+    check_cell_bounds(stage, pairs, table, unit_columns(table), grouping)
     return rows, pairs
+
+
+def _bounded_pairs(stage: Stage, asked: PassQuery, rows: Any, sums: Named, within: Sequence[str]) -> Any:
+    """One row per unit and cell that the bounds leave, with the number of its rows and what is more than a number."""
+    table, grouping = asked.table, asked.grouping
+    more = {name: item for name, item in sums.items() if not counts_alone([item])}
+    pairs = stage.keep(paired(rows, table, more, within))
+    if grouping.max_groups is None and grouping.max_rows_per_group is None:
+        return pairs
+    if grouping.max_rows_per_group is not None:  # what is capped proves nothing of how it was counted
+        check_all_counted(stage, rows, pairs, table)
+    kept = stage.keep(bounded_pairs(stage, pairs, table, grouping, asked.secret))
+    stage.forget(pairs)
+    return kept
+
+
+def _with_counts(pairs: Any, sums: Named) -> Any:
+    """Pairs with the contributions that are numbers of their rows, or 1 where all rows of a pair are one."""
+    once = {name: item.per == "unit_cell" or item.kind == "units" for name, item in sums.items()}
+    one = ibis.literal(1, type="int64")
+    return pairs.mutate(
+        **{name: one if once[name] else pairs["held"] for name, item in sums.items() if counts_alone([item])}
+    )
 
 
 def _in_cells(stage: Stage, asked: PassQuery, rows: Any, keys: Keys | None) -> Any:

@@ -12,7 +12,7 @@ No general reader promises that: in them one open quote swallows the rows after 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +23,8 @@ import pyarrow as pa
 
 from dprelease.catalog.dialect import Dialect
 from dprelease.engines.files.encodings import in_utf8
+from dprelease.engines.files.in_turn import in_turn
+from dprelease.engines.files.plain_lines import split_plain
 
 __all__ = ["LONGEST", "column_blocks", "csv_header", "header_line", "line_fields", "split_lines"]
 
@@ -30,7 +32,7 @@ Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 LONGEST = 1 << 24  # bytes of the longest line that is read as a row
-_BLOCK = 1 << 24
+_BLOCK = 1 << 22
 _MARK = b"\xef\xbb\xbf"
 _LONGEST_HEADER = 1 << 20
 _NEWLINE, _RETURN = 10, 13
@@ -93,7 +95,12 @@ def _at_first_line(file: BinaryIO, dialect: Dialect) -> None:
 
 
 def column_blocks(
-    path: Path, width: int, wanted: Sequence[int], size: int = _BLOCK, dialect: Dialect = _PLAIN
+    path: Path,
+    width: int,
+    wanted: Sequence[int],
+    size: int = _BLOCK,
+    dialect: Dialect = _PLAIN,
+    repeated: Collection[int] = (),
 ) -> Iterator[list[Any]]:
     """The wanted columns as Arrow arrays of bytes, a block of lines at a time.
 
@@ -103,7 +110,17 @@ def column_blocks(
         wanted: Positions of the columns to keep, in the order to give them.
         size: Bytes to read at once.
         dialect: How the file is written.
+        repeated: Positions of columns with few different values, which may be given as dictionaries of these.
     """
+
+    def columns(block: bytes) -> list[Any]:
+        return _block_columns(in_utf8(block, dialect.encoding), width, wanted, repeated, dialect)
+
+    yield from in_turn(columns, _line_blocks(path, size, dialect))
+
+
+def _line_blocks(path: Path, size: int, dialect: Dialect) -> Iterator[bytes]:
+    """Whole lines, about so many bytes of them at a time."""
     with path.open("rb") as file:
         _at_first_line(file, dialect)
         for _ in range(dialect.lines_before):
@@ -113,11 +130,18 @@ def column_blocks(
             data = carry + chunk
             cut = data.rfind(b"\n") + 1
             if cut:
-                yield split_lines(in_utf8(data[:cut], dialect.encoding), width, wanted, dialect)
+                yield data[:cut]
             # What is cut off here belongs to a line that is too long already, and stays too long.
             carry = data[cut : cut + LONGEST + 2]
         if carry:
-            yield split_lines(in_utf8(carry, dialect.encoding) + b"\n", width, wanted, dialect)
+            yield carry + b"\n"
+
+
+def _block_columns(
+    block: bytes, width: int, wanted: Sequence[int], repeated: Collection[int], dialect: Dialect
+) -> list[Any]:
+    plain = split_plain(block, width, wanted, repeated, dialect) if len(block) <= LONGEST else None
+    return split_lines(block, width, wanted, dialect) if plain is None else plain
 
 
 def split_lines(block: bytes, width: int, wanted: Sequence[int], dialect: Dialect = _PLAIN) -> list[Any]:

@@ -15,19 +15,16 @@ file is hashed again, in the next process.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import pyarrow.parquet as pq
-
 from dprelease.catalog.table import Source, Table
 from dprelease.engines.base import scrubbed
+from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.source import files
 from dprelease.errors import BrokenPromiseError, EngineError, TableMismatch, Unavailable
 
@@ -49,7 +46,6 @@ TICK = 2 * 10**9  # nanoseconds; the coarsest clock of a file system in use (FAT
 _BLOCK = 1 << 20
 _SMALL = 1 << 20  # bytes; a longer file has a row, or a header that no engine takes
 _FILE, _EMPTY = b"dprelease-file-1", b"dprelease-none-1"  # 16 bytes: personalisation strings of BLAKE2b
-_EMPTY_LINES = re.compile(rb"(?:\r?\n)*\r?")
 
 
 @dataclass(frozen=True)
@@ -149,20 +145,13 @@ def _digest(file: BinaryIO, source: Source, key: bytes, account: str) -> str:
 
 
 def no_rows(source: Source, data: bytes) -> bool:
-    r"""Whether a whole file surely has no row, as ``csvfile`` and the Parquet reader see it; when in doubt, it has one.
+    r"""Whether a whole file surely has no row, as the reader of its format sees it; when in doubt, it has one.
 
     >>> csv = Source(file="t.csv", format="csv")
     >>> no_rows(csv, b"a,b\n\r\n"), no_rows(csv, b"a,b\n,\n")
     (True, False)
     """
-    if source.format == "csv":
-        lines = data.split(b"\n", source.dialect.lines_before)
-        return len(lines) <= source.dialect.lines_before or _EMPTY_LINES.fullmatch(lines[-1]) is not None
-    try:
-        with pq.ParquetFile(io.BytesIO(data)) as file:  # read, not believed: a footer can say anything
-            return not any(batch.num_rows for batch in file.iter_batches(batch_size=1))
-    except Exception:  # no Parquet file: the engine will refuse it
-        return False
+    return FILE_FORMATS[source.format].no_rows(source, data)
 
 
 class Watch:

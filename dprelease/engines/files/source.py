@@ -9,28 +9,18 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from dprelease.catalog.reference import found_names
 from dprelease.catalog.table import Column, Source, Table
 from dprelease.engines.base import scrubbed
-from dprelease.engines.declared import id_column
-from dprelease.engines.files import csv_lines as csvfile
-from dprelease.engines.files.header_shape import shape_advice
+from dprelease.engines.declared import own_columns
+from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.errors import TableMismatch, Unavailable
 
-__all__ = ["checked_headers", "files", "own_columns", "stored_blocks", "stored_columns"]
+__all__ = ["checked_headers", "files", "stored_blocks", "stored_columns"]
 
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
 _MAGIC = re.compile(r"[*?[]")
 _MOST = 100_000  # files and folders that a pattern with `**` may lead through
-_ROWS = 1 << 18
-
-
-def own_columns(table: Table) -> tuple[Column, ...]:
-    """What is read from the source: its declared columns, then the unit id where that is not one of them."""
-    unit, own = id_column(table), tuple(column for column in table.columns if column.in_source)
-    return own if unit is None or unit in table.columns else (*own, unit)
 
 
 def stored_columns(table: Table) -> tuple[Column, ...]:
@@ -173,12 +163,13 @@ def checked_headers(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...
 
 def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
     doing = f"table {table.name!r}, columns of {where}"
-    names = scrubbed(doing, lambda: _names(table.source, path))
+    form = FILE_FORMATS[table.source.format]
+    names = scrubbed(doing, lambda: form.names(table.source, path))
     declared = [column.name for column in stored_columns(table)]
     missing = [name for name in declared if name not in (names or ())]
     advice = None
-    if table.source.format == "csv" and (missing or names is None):
-        advice = scrubbed(doing, lambda: shape_advice(table.source, path, declared))
+    if missing or names is None:
+        advice = scrubbed(doing, lambda: form.advice(table.source, path, declared))
     if names is None:
         raise TableMismatch(
             f"table {table.name!r}: {where} has no header line that can be read",
@@ -206,25 +197,18 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
     return names
 
 
-def _names(source: Source, path: Path) -> tuple[str, ...] | None:
-    if source.format == "csv":
-        names = csvfile.csv_header(path, source.dialect)
-        return None if names is None else tuple(names)
-    with pq.ParquetFile(path) as file:
-        return tuple(file.schema_arrow.names)
+def stored_blocks(table: Table, path: Path, names: Sequence[str], columns: Sequence[Column]) -> Iterator[list[Any]]:
+    """Columns of one file as they are stored, block by block: a list of Arrow arrays of equal length.
 
+    A CSV column is text; a Parquet column has the type that it was written with. Where no column is wanted the first
+    one of the file is read, so that its rows can be counted.
 
-def stored_blocks(table: Table, path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
-    """The source columns of a table as stored, block by block: a list of Arrow arrays of equal length.
-
-    A CSV column is text; a Parquet column has the type that it was written with. A table that declares no
-    source column is read by the first column of its file, so that its rows can be counted.
+    Args:
+        table: The declaration.
+        path: The file.
+        names: Its columns.
+        columns: What is wanted of them.
     """
-    wanted = [column.name for column in stored_columns(table)] or list(names[:1])
-    if table.source.format == "csv":
-        at = [names.index(name) for name in wanted]
-        yield from csvfile.column_blocks(path, len(names), at, dialect=table.source.dialect)
-        return
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):
-            yield [batch.column(batch.schema.get_field_index(name)) for name in wanted]
+    wanted = [column.name for column in columns] or list(names[:1])
+    repeated = [column.name for column in columns if column.keys]
+    return FILE_FORMATS[table.source.format].blocks(table, path, names, wanted, repeated)

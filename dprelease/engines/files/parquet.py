@@ -1,0 +1,64 @@
+"""Parquet: columns as they are stored, a batch of rows at a time, and no row group without a row of the period."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dprelease.catalog.table import Column, Table, TimeFilter
+from dprelease.engines.files.rows import in_period, typed
+
+__all__ = ["parquet_blocks", "parquet_has_rows", "parquet_names"]
+
+_ROWS = 1 << 17
+
+
+def parquet_names(path: Path) -> tuple[str, ...]:
+    """The columns of a file."""
+    with pq.ParquetFile(path) as file:
+        return tuple(file.schema_arrow.names)
+
+
+def parquet_blocks(table: Table, path: Path, wanted: Sequence[str], repeated: Sequence[str]) -> Iterator[list[Any]]:
+    """The named columns as they are stored, as Arrow arrays, block by block.
+
+    Where the table has a period, the time of all rows of a row group is read first, and of a group without a row of
+    the period nothing else. Its statistics are not asked: what they say is a writer's word, and rows that they deny
+    would be gone without one.
+
+    Args:
+        table: Whose period, and what its source calls null.
+        path: The file.
+        wanted: The columns, each once.
+        repeated: Those with few different values: texts among them are given as dictionaries of these.
+    """
+    with pq.ParquetFile(path, read_dictionary=list(repeated), pre_buffer=False) as file:
+        groups = list(range(file.num_row_groups))
+        if table.time is not None and len(groups) > 1:
+            moment = Column(name=table.time.column, type=table.time.type)
+            groups = [at for at in groups if _has_row(file, at, table, moment, table.time)]
+        for batch in file.iter_batches(batch_size=_ROWS, columns=list(wanted), row_groups=groups):
+            yield [batch.column(batch.schema.get_field_index(name)) for name in wanted]
+
+
+def _has_row(file: Any, group: int, table: Table, moment: Column, time: TimeFilter) -> bool:
+    """Whether a row group has a row of the period."""
+    for batch in file.iter_batches(batch_size=_ROWS, columns=[moment.name], row_groups=[group]):
+        stored = batch.column(batch.schema.get_field_index(moment.name))
+        if pc.any(in_period(time, typed(moment, stored, table.source.null_values))).as_py():
+            return True
+    return False
+
+
+def parquet_has_rows(data: bytes) -> bool:
+    """Whether a file has a row: read, not believed, for a footer can say anything. What is no Parquet file has one."""
+    try:
+        with pq.ParquetFile(io.BytesIO(data)) as file:
+            return any(batch.num_rows for batch in file.iter_batches(batch_size=1))
+    except Exception:  # the engine will refuse it
+        return True
