@@ -351,7 +351,7 @@ def test_a_noise_is_told_where_the_spec_as_it_stands_publishes_more_at_the_same_
     people = account(epsilon="5")
     spec, planner = planner_of(AIMED, people)
     found = largest_budget(spec, planner, [Purse(people, people.lifetime)], (), 1)
-    assert (found.limit, found.noise) == (5, "knorm")
+    assert (found.limit, found.noise) == (Fraction(5), "knorm")
     own = planner(at(spec, Fraction(5)))
     assert found.plan == planner(at(spec, Fraction(5), "knorm"))
     less, more = (math.prod(float(told.standard_error or 0) for told in each.outputs) for each in (found.plan, own))

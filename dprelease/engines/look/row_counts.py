@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Column, Computed, Table
-from dprelease.engines.declared import needed
+from dprelease.engines.declared import needed, own_columns
 from dprelease.engines.duck.computed_columns import evaluated, with_derived
 from dprelease.engines.duck.engine import locked_connection
 from dprelease.engines.duck.pipeline import publicly_joined
@@ -27,7 +27,7 @@ from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import UNIT, our_name, unit_name
 from dprelease.engines.files.decimals import Grids, grid_name, grids_read
 from dprelease.engines.files.rows import in_period, typed_with_steps
-from dprelease.engines.files.source import checked_headers, files, own_columns, stored_blocks, stored_columns
+from dprelease.engines.files.source import checked_headers, files, stored_blocks, stored_columns
 from dprelease.engines.look.odd_values import OddValues
 from dprelease.engines.look.query_counts import Beyond, QueryCounts, UnitSums, beyond_bound
 
@@ -108,12 +108,13 @@ def count_rows(
     kept = {label: asked for label, asked in queries.items() if not lent & _looked_at(table, asked)}
     counts = RowCounts(table, files=len(paths), queries=dict(kept))
     counts.left_out = tuple(label for label in queries if label not in kept)
+    whole = table.model_copy(update={"time": None})  # so that no row is left out because of its time
     backend, numbers = locked_connection(), count(1)
     try:
         with Stage(backend, numbers) as lasting:
             reading = _Reading(catalog, table, references, counts, lasting, lambda: Stage(backend, numbers))
             for at, (path, header) in enumerate(zip(paths, headers, strict=True), start=1):
-                for block in stored_blocks(table, path, header):
+                for block in stored_blocks(whole, path, header, stored_columns(table)):
                     reading.add(block)
                 show(at, len(paths))
             reading.end()
