@@ -7,6 +7,7 @@ on one number alone: of the ball of counts w is the range of 0, x and y, and a b
 counted once); of the cube w = max(|x|, |y|) and there are (2 R + 1)^(k - 2). Summed over R by parts, the first is
 (1 - q) times the double sum of q^R (R + 1)^(k - 2) from w on.
 
+>>> from fractions import Fraction
 >>> law = KNormLaw("count", Fraction(2), 2)
 >>> float(KNormPair.of(law).at_least(np.array([-100.0]), np.array([0.0]))[0].round(6)) == round(law.mass(0), 6)
 True
