@@ -313,8 +313,7 @@ def _published(
     blank = np.isnan(found.value) | gone
     unreliable = np.zeros_like(blank)
     if above is not None:
-        half = found.margin if found.ends is None else (found.ends[1] - found.ends[0]) / 2
-        unreliable = ~blank & (half > float(above) * np.abs(found.value))
+        unreliable = ~blank & (found.margin > float(above) * np.abs(found.value))
     hidden = blank | unreliable if show == "blank" else blank
     value, margin = _without(found.value, hidden), _without(found.margin, hidden)
     quantities = [part.quantity for part in noisy]
