@@ -153,8 +153,7 @@ def _sets(
         np.where(surely > 0, top / np.where(surely > 0, surely, 1.0), math.copysign(math.inf, side))
         for top, side in ((np.maximum(above + m_above, 0), 1), (np.minimum(above - m_above, 0), -1))
     )
-    first, last = max(near[0], float(left.min())), min(near[1], float(right.max()))
-    table = _table(draws, first, max(first, last), confidence)
+    table = _table(draws, *_stretch(draws, near, float(left.min()), float(right.max())), confidence)
     low, high = _hull(above, below, table)
     for side, rim, limit in ((1, near[1], limits[1]), (-1, -near[0], -limits[0])):
         if rim >= limit:
@@ -214,6 +213,22 @@ def _rims(draws: Sequence[Draw], limits: tuple[float, float]) -> tuple[float, fl
     return max(limits[0], min(centre - far, limits[1])), min(limits[1], max(centre + far, limits[0]))
 
 
+def _stretch(draws: Sequence[Draw], near: tuple[float, float], left: float, right: float) -> tuple[float, float]:
+    """From where to where brackets are needed, and a little more: so that tables of one step are often the same."""
+    centre, spread = _shape(draws)
+    if not spread:
+        return near
+
+    def rounded(end: float, side: int) -> float:
+        halves = side * math.ceil(side * 2 * math.asinh((end - centre) / spread)) / 2
+        return min(max(centre + spread * math.sinh(halves), near[0]), near[1])
+
+    first = near[0] if left <= near[0] else rounded(left, -1)
+    last = near[1] if right >= near[1] else rounded(right, 1)
+    return first, max(first, last)
+
+
+@lru_cache(maxsize=64)
 def _table(draws: tuple[Draw, ...], first: float, last: float, confidence: Fraction) -> _Table:
     """Brackets from ``first`` to ``last``, and what is enough in each.
 
