@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.errors import BrokenPromiseError
 from dprelease.measures.knorm_pairs import KNormPair
 from dprelease.measures.laws import KnownLaw, SharedLaw, draw_blocks, tail_above
 from dprelease.noise import Law
@@ -124,10 +123,10 @@ def _exact(draws: Sequence[Draw], weights: Sequence[Floats], enough: Floats, alp
     found = enough.copy()
     order = sorted(range(2), key=lambda at: draws[at].law.variance, reverse=True)
     left = np.ones(enough.shape, dtype=bool)
+    pair = _pair_of(draws)
     for at in order:
-        law, given = draws[at].law, draws[1 - at].law
-        pair = _pair_of(draws)
-        if pair is None and not (isinstance(law, KnownLaw) and isinstance(given, KnownLaw | SharedLaw)):
+        joint = _joint(draws[at].law, draws[1 - at].law, pair, alpha)
+        if joint is None:
             continue
         weight, other = weights[at], weights[1 - at]
         scale = np.abs(weight).max(axis=0) + 1e-300
@@ -139,7 +138,7 @@ def _exact(draws: Sequence[Draw], weights: Sequence[Floats], enough: Floats, alp
             these = np.flatnonzero(use)[start : start + _BRACKETS]
             # Where c is negative x is taken for -x, or W(r) for -W(r) where x and y are of one draw.
             turned = other[:, these] if pair is None else other[:, these] * np.sign(weight[:, these])
-            found[these] = _bisected(_joint(draws, at, alpha), np.abs(weight[:, these]), turned, enough[these], alpha)
+            found[these] = _bisected(joint, np.abs(weight[:, these]), turned, enough[these], alpha)
     return found
 
 
@@ -167,15 +166,14 @@ def _pair_of(draws: Sequence[Draw]) -> KNormPair | None:
     return KNormPair.of(one.law)
 
 
-def _joint(draws: Sequence[Draw], at: int, alpha: Fraction) -> _Joint:
-    """The draw ``at`` as x and the other one as y."""
-    law, given, pair = draws[at].law, draws[1 - at].law, _pair_of(draws)
+def _joint(law: Law, given: Law, pair: KNormPair | None, alpha: Fraction) -> _Joint | None:
+    """A draw of the first law as x and one of the other as y; None where nothing is known of them together."""
     if pair is not None and isinstance(given, KNormLaw):
         reach = given.margin(1 - alpha / 10**6)
         each = np.arange(-reach, reach + 1, dtype=np.float64)
         return _Joint(each, each, given.tail(reach) / 2, lambda x: pair.at_least(np.floor(x) + 1, each).sum(axis=-1))
     if not isinstance(law, KnownLaw) or not isinstance(given, KnownLaw | SharedLaw):
-        raise BrokenPromiseError("two draws whose joint law is not known cannot be tested together")
+        return None
     blocks = draw_blocks(given, alpha)
     return _Joint(blocks.first, blocks.last, blocks.beyond, lambda x: tail_above(law, x) @ blocks.mass)
 
