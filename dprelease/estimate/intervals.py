@@ -61,7 +61,7 @@ def interval(
         Lower and upper ends, NaN where the value or the margin is.
     """
     low, high = _end(possible[0], down=True), _end(possible[1], down=False)
-    known = max((abs(float(end)) for end in possible if end is not None), default=0.0)
+    known = _size(possible)
     lower, upper = np.empty(value.shape), np.empty(value.shape)
     for first in range(0, len(value), _AT_ONCE):
         part = slice(first, first + _AT_ONCE)
@@ -82,7 +82,8 @@ def outward_ends(lower: Floats, upper: Floats, possible: Possible) -> tuple[Floa
     """
     low, high = _end(possible[0], down=True), _end(possible[1], down=False)
     with np.errstate(over="ignore"):
-        lost = _LOST * np.maximum(np.abs(lower), np.abs(upper))
+        # A mean is the middle of its clip and more: what it lost is a part of the clip, however small it is itself.
+        lost = _LOST * np.maximum(np.maximum(np.abs(lower), np.abs(upper)), _size(possible))
         ends = np.clip(lower - lost, low, high) + 0.0, np.clip(upper + lost, low, high) + 0.0
     for each in ends:
         each.flags.writeable = False
@@ -113,6 +114,11 @@ def was_cut(value: Floats, margin: Floats, lower: Floats, upper: Floats) -> npt.
 def leans(value: Floats, margin: Floats, lower: Floats, upper: Floats) -> npt.NDArray[np.bool_]:
     """Where an end is nearer to the value than nine tenths of the margin, which is the distance of the farther one."""
     return np.asarray(np.minimum(value - lower, upper - value) < 0.9 * margin)
+
+
+def _size(possible: Possible) -> float:
+    """The size of the larger number that is known to limit what is possible."""
+    return max((abs(float(end)) for end in possible if end is not None), default=0.0)
 
 
 def _end(number: Fraction | None, *, down: bool) -> float:

@@ -37,7 +37,6 @@ Floats = npt.NDArray[np.float64]
 _FINE = 0.01  # of u, where the borders of brackets are r_c + s_0 sinh(u)
 _RIM = 7.0  # the largest |u|: beyond it the noise of the upper number is less than 0.2 % of that of the lower one
 _AT_ONCE = 2048  # cells beside all brackets
-_LOST = 2.0**-46  # relative; what they lose in an end
 
 
 class _Table(NamedTuple):
@@ -70,7 +69,8 @@ def quotients(
         floor: The least that the true lower number can be; 0: that it is above 0 is all that is known.
 
     Returns:
-        Lower and upper ends, rounded outward; infinite where there is none, NaN where nothing is said.
+        Lower and upper ends, infinite where there is none, NaN where nothing is said. What doubles lose in them is for
+        whoever writes them down to add (``estimate.intervals.outward_ends``).
     """
     known = below > 0
     low, high = np.full(above.shape, np.nan), np.full(above.shape, np.nan)
@@ -167,7 +167,7 @@ def _sets(
         ends = (low, high) if side > 0 else (-high, -low)
         found = np.where(reached, np.fmin(ends[0], nearest), ends[0]), np.where(reached, farthest, ends[1])
         low, high = found if side > 0 else (-found[1], -found[0])
-    return _outward(low, -1), _outward(high, 1)
+    return low, high
 
 
 def _hull(above: Floats, below: Floats, table: _Table) -> tuple[Floats, Floats]:
@@ -184,11 +184,6 @@ def _hull(above: Floats, below: Floats, table: _Table) -> tuple[Floats, Floats]:
     empty = low > high
     low[empty], high[empty] = np.nan, np.nan
     return low, high
-
-
-def _outward(end: Floats, side: int) -> Floats:
-    """What doubles lose in an end, and more, added on its outer side."""
-    return np.asarray(end + side * _LOST * np.abs(end))
 
 
 def _shape(draws: Sequence[Draw]) -> tuple[float, float]:

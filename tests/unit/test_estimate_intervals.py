@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dprelease.catalog.aggregate import Quantity
 from dprelease.catalog.table import Column
 from dprelease.estimate import estimate, interval
+from dprelease.estimate.intervals import outward_ends
 from dprelease.measures import Noisy, Possible
 from dprelease.measures.count import Count
 from dprelease.measures.mean import Mean
@@ -158,3 +159,14 @@ def test_a_mean_is_cut_at_its_clip() -> None:
     assert found.upper[0] == pytest.approx(10 + found.margin[0])
     assert found.cut.tolist() == [True, False]
     assert 49 < found.lower[1] < found.value[1] == 50 < found.upper[1] < 51
+
+
+def test_known_ends_go_outward_by_what_the_middle_of_a_clip_has_lost() -> None:
+    """30,000 - 29,999.9 is no better known than 30,000 is."""
+    limits = (Fraction(0), Fraction(60_000))
+    (low, empty), (high, _) = outward_ends(np.array([0.1, np.nan]), np.array([0.2, np.nan]), limits)
+    assert low <= 0.1 - np.spacing(60_000.0)
+    assert 0.2 + np.spacing(60_000.0) <= high < 0.2 + 1e-8
+    assert np.isnan(empty)
+    (low,), (high,) = outward_ends(np.array([0.0]), np.array([60_000.0]), limits)
+    assert (low, high) == (0.0, 60_000.0)
