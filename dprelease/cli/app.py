@@ -26,6 +26,8 @@ from dprelease.cli.commands.utility import utility_command
 from dprelease.cli.commands.validate import validate_command
 from dprelease.cli.commands.verify import verify_command
 from dprelease.cli.ledger.show import ledger_app
+from dprelease.cli.operate.doctor import doctor_command
+from dprelease.cli.operate.metrics import metrics_command
 from dprelease.cli.views import complain
 from dprelease.errors import DpReleaseError, out_of_memory
 
@@ -57,6 +59,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "diff": diff_command,
     "utility": utility_command,
     "schema": schema_command,
+    "doctor": doctor_command,
+    "metrics": metrics_command,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, cls=PlanArguments if _command is plan_command else None)(_command)

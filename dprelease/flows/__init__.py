@@ -11,8 +11,9 @@ commands never need it).
 
 from __future__ import annotations
 
-from dprelease.flows.deploy.schedules import exposed, schedule, serve
+from dprelease.flows.deploy.schedules import schedule, serve
 from dprelease.flows.executor import execute
+from dprelease.flows.server.reach import exposed, prefect_server
 from dprelease.flows.server.settings import api_in_use
 
-__all__ = ["api_in_use", "execute", "exposed", "schedule", "serve"]
+__all__ = ["api_in_use", "execute", "exposed", "prefect_server", "schedule", "serve"]

@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from dprelease.errors import OrchestratorError, SpecError
-from dprelease.flows.deploy.schedules import exposed, schedule, serve
+from dprelease.flows.deploy.schedules import schedule, serve
+from dprelease.flows.server.reach import exposed
 from dprelease.flows.deployment import is_product, product_of, products_in
 from dprelease.flows.run_context import StepFailed, attempted
 from dprelease.flows.server.settings import run_environment

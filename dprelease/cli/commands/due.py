@@ -14,7 +14,7 @@ from dprelease.cli.options import Json
 from dprelease.cli.views import say, say_json, text_table
 from dprelease.errors import CheckFailed, SpecError
 
-__all__ = ["due_command"]
+__all__ = ["due_command", "due_schedules"]
 
 
 def due_command(
@@ -28,7 +28,7 @@ def due_command(
     from datetime import UTC
 
     now = datetime.now(UTC)
-    schedules, problems = _told(specs or [], project, now)
+    schedules, problems = due_schedules(specs or [], project, now)
     if as_json:
         say_json({"now": now.strftime("%Y-%m-%dT%H:%M:%SZ"), "schedules": schedules})
     else:
@@ -51,7 +51,7 @@ def due_command(
         )
 
 
-def _told(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str, Any]], list[Any]]:
+def due_schedules(specs: list[Path], folder: Path, now: datetime) -> tuple[list[dict[str, Any]], list[Any]]:
     """The facts of every schedule, and the problems of specs that cannot be read."""
     import os
 

@@ -18,10 +18,8 @@ from dprelease.flows.server.settings import api_in_use, prepared, refused_by_ser
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["exposed", "schedule", "serve"]
+__all__ = ["schedule", "serve"]
 
-_PROBE = 5.0  # seconds
-_LOOPBACK = ("localhost", "::1")
 
 _START = "start one with `prefect server start`, and export PREFECT_API_URL=http://127.0.0.1:4200/api"
 
@@ -71,30 +69,6 @@ def serve(
     with _prefect(products) as deploy:
         told(tuple(deploy.register(products, None, every, most)))
         deploy.run_deployments(products, every, most, lost)
-
-
-def exposed() -> str:
-    """What is wrong with how Prefect's API can be reached, in one sentence; empty: nothing that can be seen from here.
-
-    Whoever may use the API without credentials can run commands on every worker. On this machine's own address that is
-    left to whoever runs the machine.
-    """
-    api = urlsplit(api_in_use())
-    host = api.hostname or ""
-    if not host or host in _LOOPBACK or host.startswith("127."):
-        return ""
-    import httpx
-
-    try:
-        answer = httpx.post(f"{api.geturl()}/flow_runs/count", json={}, timeout=_PROBE)
-    except httpx.HTTPError:
-        return ""  # no answer, or a certificate that only Prefect's own settings trust
-    if answer.status_code != httpx.codes.OK:
-        return ""
-    return (
-        f"Prefect's API at {host} answers without credentials: whoever reaches it can run commands on the workers, "
-        "which hold the ledger and the keys (docs/how-to/close-the-server.md)"
-    )
 
 
 @contextmanager

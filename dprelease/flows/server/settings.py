@@ -18,6 +18,7 @@ from dprelease.errors import OrchestratorError
 
 __all__ = [
     "FOLDER",
+    "NO_CREDENTIALS",
     "PROJECTS",
     "api_in_use",
     "client_environment",
@@ -36,7 +37,7 @@ PROJECTS = "DPRELEASE_PROJECT"
 """Variable of a worker: the folders of the projects that it releases, as a path list."""
 
 _URL = "PREFECT_API_URL"
-_NO_CREDENTIALS = (401, 403)  # of HTTP: none or wrong ones, and ones that may not do this
+NO_CREDENTIALS = (401, 403)  # of HTTP: none or wrong ones, and ones that may not do this
 # How to reach and trust a server is the operator's to say; everything else (retries, caches, result storage,
 # logging, database) would change what a release does or what is written about it.
 _KEPT = frozenset(
@@ -79,11 +80,11 @@ def refused_by_server(error: BaseException | None) -> OrchestratorError | None:
     """
     while error is not None:
         status = getattr(getattr(error, "response", None), "status_code", None)
-        if status in _NO_CREDENTIALS:
+        if status in NO_CREDENTIALS:
             named = urlsplit(api_in_use())
             return OrchestratorError(
                 f"Prefect's server at {named.hostname}:{named.port} "
-                + ("wants credentials" if status == _NO_CREDENTIALS[0] else "does not let these credentials do this"),
+                + ("wants credentials" if status == NO_CREDENTIALS[0] else "does not let these credentials do this"),
                 detail=f"it answered {status}",
                 hint="export PREFECT_API_AUTH_STRING=USER:PASSWORD, as the server was started with "
                 "PREFECT_SERVER_API_AUTH_STRING; through a proxy with roles, register on the server's own machine",
