@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable
 from importlib.abc import MetaPathFinder
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -30,6 +31,7 @@ from dprelease.cli.operate.doctor import doctor_command
 from dprelease.cli.operate.metrics import metrics_command
 from dprelease.cli.views import complain
 from dprelease.errors import DpReleaseError, out_of_memory
+from dprelease.event_log import VARIABLE, tell
 
 __all__ = ["app", "run_app"]
 
@@ -87,16 +89,20 @@ def run_app() -> None:
     try:
         app()
     except DpReleaseError as error:
-        complain(error)
-        sys.exit(error.exit_code)
+        _end(error)
     except MemoryError:
-        exhausted = out_of_memory()  # without a traceback, whose frames may hold rows
-        complain(exhausted)
-        sys.exit(exhausted.exit_code)
+        _end(out_of_memory())  # without a traceback, whose frames may hold rows
     except SystemExit as stop:
         if stop.code == _INTERRUPTED:  # the command line has already turned Ctrl-C into this
             sys.stderr.write("\ninterrupted; what was measured is kept, the same command resumes it\n")
         raise
+
+
+def _end(error: DpReleaseError) -> NoReturn:
+    """The message of an error, its line in the log, and its exit code."""
+    complain(error)
+    tell("failed", code=error.code, error=type(error).__name__)
+    sys.exit(error.exit_code)
 
 
 def _show_version(wanted: bool) -> None:
@@ -112,5 +118,12 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    log: Annotated[
+        str, typer.Option(envvar=VARIABLE, metavar="json", help="Write every event of a release as a line of JSON.")
+    ] = "",
 ) -> None:
     """Plan, measure once and publish differentially private statistics from one YAML file."""
+    if log not in ("", "json"):
+        raise typer.BadParameter("json is the only format", param_hint="--log")
+    if log:
+        os.environ[VARIABLE] = log  # for the processes that this one starts, too

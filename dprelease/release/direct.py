@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.errors import LedgerError
+from dprelease.event_log import tell
 from dprelease.plan.explain.facts import loss_facts
 from dprelease.release.planning import open_target
 from dprelease.release.publishing.rendering import Outcome
@@ -64,6 +65,7 @@ def give_up(path: Path, why: str, period: str | None = None) -> dict[str, Any]:
                 code="DPR-L130",
             )
         ledger.give_up(reservation.release, reservation.period, reservation.plan_fingerprint, why)
+    tell("given_up", release=reservation.release, period=reservation.period, plan=reservation.plan_fingerprint)
     return {
         "release": reservation.release,
         "period": reservation.period,

@@ -21,11 +21,12 @@ from dprelease.plan.forecast.other_budgets import Aim, Planner, Solved, WhatIf, 
 from dprelease.plan.verify.whole_plan import verify
 from dprelease.privacy.budget import Budget
 from dprelease.regular import LARGEST_PLAN, read_regular
-from dprelease.release.project import Project, read_text
+from dprelease.release.project import Project, read_text, reference_tables
 from dprelease.spec.load import Loaded
 from dprelease.spec.text.names import listed
 
 if TYPE_CHECKING:
+    from dprelease.engines import Engine
     from dprelease.ledger import Charge, Reservation
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "plan_release",
     "plans_at",
     "read_frozen",
+    "require_computable",
     "require_same_spec",
 ]
 
@@ -276,3 +278,11 @@ def require_same_spec(target: Target, known: Reservation) -> None:
             "ended, replace it with `--restate REASON`, which is charged again",
             code="DPR-L110",
         )
+
+
+def require_computable(plan: ReleasePlan, engine: Engine, folder: Path) -> None:
+    """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
+    references = reference_tables(plan.catalog, folder)
+    for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
+        for grouping, quantities in batch.questions.items():
+            engine.check(plan.catalog, grouping, quantities, references)

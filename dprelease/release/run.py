@@ -19,6 +19,7 @@ from dprelease.canonical import Value, sha256
 from dprelease.catalog.table import Table
 from dprelease.engines import Engine, Maker, engine_for
 from dprelease.errors import DpReleaseError
+from dprelease.event_log import Event, tell, traced
 from dprelease.failpoints import hit
 from dprelease.ledger import Charge, Ledger, Lock, Reservation, has_ended, open_ledger
 from dprelease.noise import Sampler, recorded_sampler, require_sampler
@@ -42,6 +43,7 @@ from dprelease.release.planning import (
     is_another,
     open_target,
     plan_release,
+    require_computable,
     require_same_spec,
 )
 from dprelease.release.project import reference_tables
@@ -163,11 +165,11 @@ class Run:
         hit("run.planned")
         early = " ".join(self._request.early.split())
         command = f"dprelease run --early: {early}" if early else "dprelease run"
-        packages = environment(self._request.sampler)
         self.reservation: Reservation = self._ledger.reserve(
-            plan, owed, heads, packages, command, restates=restates, approvals=approvals
+            plan, owed, heads, environment(self._request.sampler), command, restates=restates, approvals=approvals
         )
         self.plan, self._mine = plan, self.reservation.reserved_by.process == os.getpid()
+        self._tell("reserved", entry=self.reservation.sequence)
 
     def _revise(self, release: str, period: str) -> None:
         """Find or reserve a planned revision: the plan is that of the publication, and was approved and paid with it.
@@ -197,7 +199,7 @@ class Run:
         engine = self._engine(tables)
         for table in tables.values():
             engine.describe(table)
-        _require_computable(plan, engine, self._target.project.folder)
+        require_computable(plan, engine, self._target.project.folder)
         rehearse(plan, "" if self._key is None else self._key.public.text)
         if not self._rehearsal:
             accept = self._request.accept_changed_data
@@ -254,6 +256,7 @@ class Run:
         key = SourceKey.thrown_away() if self._rehearsal else self._source_key()
         accept = self._request.accept_changed_data
         self._pinned = self._sources.pin(self._ledger, self._identity, tables, engine, key, accept)
+        self._tell("pinned")
 
     def _source_key(self) -> SourceKey:
         project = self._target.project
@@ -269,6 +272,7 @@ class Run:
         why = "cancelled" if not isinstance(error, Exception) else getattr(error, "code", type(error).__name__)
         with suppress(DpReleaseError):  # it stays charged then, and can be resumed
             self._ledger.void(*self._identity, f"before the first read: {why}", "dprelease run")
+            self._tell("given_back", code=why)
 
     def _resume(self, known: Reservation) -> None:
         if known.state in ("given_up", "lost"):
@@ -282,6 +286,7 @@ class Run:
             self._require_public(self.plan)
         else:
             self._note = self._data_note(known)
+        self._tell("found", entry=known.sequence)
 
     def _tables(self, plan: ReleasePlan) -> dict[str, Table]:
         tables = confidential_tables(plan)
@@ -306,6 +311,15 @@ class Run:
         return self.reservation.release, self.reservation.period, self.reservation.plan_fingerprint
 
     @property
+    def _named(self) -> dict[str, str]:
+        """What lines and spans say of every event of this release."""
+        return dict(zip(("release", "period", "plan"), self._identity, strict=True))
+
+    def _tell(self, event: Event, **known: str | int) -> None:
+        if self._rehearsal is None:
+            tell(event, **self._named, **known)
+
+    @property
     def _sampler(self) -> Sampler:
         """What the reservation has recorded."""
         return recorded_sampler(self.reservation.environment.get("sampler", ""))
@@ -313,10 +327,18 @@ class Run:
     def measure(self, batch: Batch) -> int:
         """Measure a batch; returns how many measurements it is made of, all of which are now committed."""
         source = DataSource(self._catalog, self._references, self._pinned.engine, self._pinned, self._sampler)
-        return len(draw_batch(batch, source, self._ledger, self._identity))
+        with traced("measure", **self._named, steps=len(batch.steps)):
+            measured = draw_batch(batch, source, self._ledger, self._identity)
+        for step in batch.ids:
+            self._tell("measured", step=step)
+        return len(measured)
 
     def publish(self) -> Outcome:
         """Render from the committed answers, write the bundle, close the release."""
+        with traced("publish", **self._named):
+            return self._publish()
+
+    def _publish(self) -> Outcome:
         reused = len(self._reused)
         self._forget()  # nothing is read any more, and publishing takes memory of its own
         hit("publish.begun")
@@ -331,9 +353,10 @@ class Run:
         # Before the release is closed: nothing comes back to one that is, so a kill here would leave it unlisted.
         warning = "; ".join(filter(None, (*self.ledger_warnings, write_overview(self._releases))))
         state: Literal["published", "exists"] = "exists" if self.closed else "published"
+        drawn = len(self.plan.numbers) - reused
         if not self.closed:
             self._ledger.close(*self._identity, sha256(publication.files["manifest.json"]))
-        drawn = len(self.plan.numbers) - reused
+            self._tell("published", steps=drawn, reused=reused)
         ended = outcome(self.reservation, self.plan, folder, state, drawn, reused, warning)
         looks = () if self._rehearsal else looks_of(self._ledger, release)
         return ended.model_copy(update={"note": "; ".join(filter(None, (self._note, tuning_note(looks))))})
@@ -366,18 +389,11 @@ def open_run(request: Request, doing: str) -> Run:
     try:
         if rehearsal is None:
             run.ledger_warnings = require_accounted(ledger, target.project.releases, release.name, release.period)
-        run.reserve()
-        run.pin()
+        with traced("reserve", release=release.name, period=release.period):
+            run.reserve()
+            run.pin()
     except BaseException as error:
         run.give_back(error)
         run.__exit__()
         raise
     return run
-
-
-def _require_computable(plan: ReleasePlan, engine: Engine, folder: Path) -> None:
-    """Let the engine refuse now, and not when everything is charged, what it cannot compute."""
-    references = reference_tables(plan.catalog, folder)
-    for batch in plan.batches(whole=True):  # what can be computed of all cells can be of some
-        for grouping, quantities in batch.questions.items():
-            engine.check(plan.catalog, grouping, quantities, references)

@@ -16,9 +16,9 @@ import pytest
 
 from dprelease.errors import OrchestratorError, SpecError
 from dprelease.flows.deploy.schedules import schedule, serve
-from dprelease.flows.server.reach import exposed
 from dprelease.flows.deployment import is_product, product_of, products_in
 from dprelease.flows.run_context import StepFailed, attempted
+from dprelease.flows.server.reach import exposed
 from dprelease.flows.server.settings import run_environment
 from dprelease.release.project import Project
 from tests.project import SPEC, environment, small_project
