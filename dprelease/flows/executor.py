@@ -51,9 +51,12 @@ def execute(request: Request, progress: Progress | None = None, *, home: Path | 
 
 
 def _home(request: Request) -> Path:
-    from dprelease.release.project import Project
+    from dprelease.release.project import Project, read_text
 
-    return Project.find(Path(request.target).parent).prefect_home
+    target = Path(request.target)
+    if target.is_dir():
+        read_text(target, str(target))  # told as it is elsewhere
+    return Project.find(target.parent).prefect_home
 
 
 def _open(context: RunContext) -> None:

@@ -18,7 +18,7 @@ from dprelease.publish import Comparison, Released, compare_releases
 from dprelease.publish.bundle.checks.opened import OpenedBundle, read_bundle
 from dprelease.publish.bundle.package import planned_files
 from dprelease.release.planning import open_target, plan_release, read_frozen
-from dprelease.release.project import Project
+from dprelease.release.project import bundle_folder
 
 __all__ = ["Diff", "DiffSide", "compare_sides", "open_bundle", "open_side"]
 
@@ -114,9 +114,7 @@ def open_bundle(given: str) -> OpenedBundle:
     Raises:
         PublishError: If its manifest cannot be read (DPR-W120).
     """
-    path = Path(given)
-    if not path.exists() and not path.is_absolute() and len(path.parts) == 2:
-        path = Project.find(Path()).releases / path
+    path = bundle_folder(given)
     bundle, why = read_bundle(path)
     if bundle is None:
         raise _no_bundle(given, why)

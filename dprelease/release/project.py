@@ -30,18 +30,19 @@ from dprelease.spec.ledger_url import ledger_resolved
 from dprelease.spec.load import Loaded, load
 from dprelease.spec.period import CALENDAR, beyond, span
 from dprelease.spec.project import HOST, AccountSpec, PolicySpec, ProjectSpec, load_policy, load_project
+from dprelease.spec.text.names import listed
 
 if TYPE_CHECKING:
     from dprelease.ledger import Ledger
 
-__all__ = ["Project", "account_of", "read_text", "reference_tables"]
+__all__ = ["Project", "account_of", "bundle_folder", "read_text", "reference_tables"]
 
 _SETTINGS = "dprelease.yaml"
 _LARGEST_TEXT = 1 << 20
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def read_text(path: Path, shown: str) -> bytes:
+def read_text(path: Path, shown: str, hint: str = "give the path of a spec file") -> bytes:
     """The bytes of a file that the author wrote; of one above 1 MiB as many NULs, for the loader refuses it unread.
 
     Raises:
@@ -54,8 +55,31 @@ def read_text(path: Path, shown: str) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise SpecError(
-            [Problem("DPR-S001", f"cannot read {shown}: {reason}", "give the path of a spec file", Where(shown))]
+            [Problem("DPR-S001", f"cannot read {shown}: {reason}", _other_than_folder(path) or hint, Where(shown))]
         ) from None
+
+
+def _other_than_folder(path: Path) -> str:
+    """What to type in place of a folder; empty: it is none."""
+    if not path.is_dir():
+        return ""
+    beside = sorted(each.name for each in path.glob("*.yaml") if each.name not in (_SETTINGS, "policy.yaml"))
+    return f"give a file in it: {listed(beside)}" if beside else "give a spec file, not a folder"
+
+
+def bundle_folder(given: str) -> Path:
+    """The folder of a bundle: its path, or NAME/PERIOD of a release of the project in the working folder.
+
+    Where neither is there, the path as it was given: whoever opens it says so.
+    """
+    path = Path(given)
+    if path.exists() or path.is_absolute() or len(path.parts) != 2:
+        return path
+    try:
+        named = Project.find(Path()).releases / path
+    except SpecError:  # a stranger has a bundle and no project
+        return path
+    return named if named.exists() else path
 
 
 @dataclass(frozen=True)
@@ -94,7 +118,11 @@ class Project:
         path = folder / _SETTINGS
         settings = load_project(read_text(path, str(path)), str(path), schemes())
         policy = folder / settings.policy
-        return cls(folder, settings, load_policy(read_text(policy, str(policy)), str(policy)))
+        hint = (
+            f"`policy:` of {_SETTINGS} names it; it is the data owner's, and says what may be spent: "
+            "`dprelease init DIR` writes one to start from"
+        )
+        return cls(folder, settings, load_policy(read_text(policy, str(policy), hint), str(policy)))
 
     @property
     def releases(self) -> Path:
@@ -297,7 +325,10 @@ def _of_selecting(loaded: Loaded, name: str, account: AccountSpec) -> list[Probl
     tables = loaded.spec.tables
     for label, query in loaded.spec.queries.items():
         if query.keys == "private" and tables[query.table].account == name:
-            hint = "its owner writes `selecting` beside `delta` in the policy, before the account is first used"
+            hint = (
+                "its owner writes `selecting` beside `delta` in the policy, before the account is first used: "
+                "`lifetime: {epsilon: 4, delta: 1e-6, selecting: 5e-7}`"
+            )
             where = loaded.where("queries", label, "keys")
             return [Problem("DPR-S413", f"account {name!r} keeps no delta for `keys: private`", hint, where)]
     return []

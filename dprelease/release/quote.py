@@ -176,7 +176,7 @@ def _revision_facts(target: Target) -> dict[str, Any]:
 def _above(account: dict[str, Any]) -> str:
     if Fraction(account["after_delta"]) > Fraction(account["delta"]):
         return f"no finite epsilon holds at delta {account['delta']}, which is what its cap is about"
-    return f"epsilon {account['after']} would exceed {account['cap']}"
+    return f"epsilon {account['after']} would exceed {round_up(Fraction(account['cap']))}"
 
 
 def _accounts(

@@ -233,6 +233,9 @@ class _Reader:
             return f"did you mean {near[0]}?"
         if token.kind == "name":
             return "text is written in single quotes, a column in double quotes"
+        if self._types and token.text.isalnum() and not token.text[0].isdigit():
+            known = ", ".join(list(self._types)[:10])
+            return f"a text is written in single quotes, such as '{token.text[:20]}'; the columns are {known}"
         return f"there are {', '.join(list(self._types)[:10])}" if self._types else ""
 
     def _cast(self, level: int) -> Node:

@@ -57,9 +57,13 @@ def run_command(
     give_up: Annotated[
         str, typer.Option("--give-up", metavar="REASON", help="End a release that was begun; its cost stays charged.")
     ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,
     as_json: Json = False,
 ) -> None:
     """Plan, reserve the budget, measure every step once, publish. The same command resumes after any crash."""
+    if dry_run:
+        hint = "`dprelease plan` tells cost and accuracy and reads no data; `run --synthetic` rehearses on made-up rows"
+        raise typer.BadParameter(f"there is none: {hint}", param_hint="--dry-run")
     if not (all_due or give_up):
         from dprelease.release.opinion import begin_opinion
 

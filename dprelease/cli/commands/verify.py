@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dprelease.cli.options import Json
 from dprelease.cli.views import say, say_json, text_table
+from dprelease.errors import CheckFailed
 
 if TYPE_CHECKING:
     from dprelease.publish import Check
@@ -21,7 +21,7 @@ _WORDS = {True: "pass", False: "FAIL", None: "not run"}
 
 
 def verify_command(
-    bundle: Annotated[Path, typer.Argument(help="The folder of a published release.")],
+    bundle: Annotated[str, typer.Argument(help="The folder of a published release, or NAME/PERIOD in its project.")],
     key: Annotated[
         str, typer.Option(metavar="FILE|ed25519:...", help="Whose signature it must have: a key file, or its text.")
     ] = "",
@@ -32,13 +32,18 @@ def verify_command(
 
     begin_opinion()  # before all that is imported below
     from dprelease.release.check import check_release, failure, public_key
+    from dprelease.release.project import bundle_folder
     from dprelease.signature import NotAKey
 
     try:
         signer = public_key(key) if key else None
     except NotAKey as error:
         raise typer.BadParameter(f"the key is {error.reason}; {error.hint}", param_hint="--key") from None
-    checks = check_release(bundle, signer)
+    folder = bundle_folder(bundle)
+    if not folder.is_dir():
+        hint = "give the folder of a published release: releases/NAME/PERIOD, or NAME/PERIOD in its project"
+        raise CheckFailed(f"there is no bundle {bundle}", hint=hint, code="DPR-C121")
+    checks = check_release(folder, signer)
     passed = all(check.passed is not False for check in checks)  # what was not run fails nothing
     if as_json:
         say_json({"passed": passed, "checks": [asdict(check) for check in checks]})

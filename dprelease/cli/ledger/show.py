@@ -10,7 +10,7 @@ import typer
 
 from dprelease.cli.ledger.acts import create_ledger, incident, open_account, recover, unlock
 from dprelease.cli.options import Folder, Json, open_project
-from dprelease.cli.views import complain_of, json_text, say, say_json, text_table
+from dprelease.cli.views import as_decimal, complain_of, json_text, say, say_json, text_table
 from dprelease.errors import CheckFailed, LedgerError
 
 __all__ = ["ledger_app"]
@@ -135,8 +135,9 @@ def _about(account: Mapping[str, Any]) -> str:
 def _amounts(facts: Mapping[str, Any]) -> str:
     over = "; OVER THE CAP: nothing more is granted" if facts["over_cap"] else ""
     reserved = f", of it reserved for open releases {facts['reserved']}" if facts["reserved"] != "0" else ""
+    cap = as_decimal(facts["cap"])
     return (
-        f"spent {facts['currency']} {facts['spent']} of {facts['cap']} at delta {facts['delta']}{reserved}; "
+        f"spent {facts['currency']} {facts['spent']} of {cap} at delta {facts['delta']}{reserved}; "
         f"left {facts['left']}{over}"
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dprelease.errors import DpReleaseError, Problem
 
-__all__ = ["complain", "complain_of", "json_text", "say", "say_json", "text_table", "warn"]
+__all__ = ["as_decimal", "complain", "complain_of", "json_text", "say", "say_json", "text_table", "warn"]
 
 
 def say(text: str = "") -> None:
@@ -27,6 +27,19 @@ def json_text(value: Any) -> str:
 def say_json(value: Any) -> None:
     """One JSON document for a machine, on standard output."""
     sys.stdout.write(json_text(value))
+
+
+def as_decimal(number: str) -> str:
+    """A number of a fact as a decimal: a budget of 1/10 reads as 0.1; other words stay.
+
+    >>> as_decimal("1/10"), as_decimal("1/3"), as_decimal("unbounded")
+    ('0.1', '0.333333333334', 'unbounded')
+    """
+    from fractions import Fraction
+
+    from dprelease.privacy.budget import round_up
+
+    return round_up(Fraction(number), 12) if "/" in number else number
 
 
 def complain(error: DpReleaseError) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dprelease.cli.views import say, text_table
+from dprelease.cli.views import as_decimal, say, text_table
 from dprelease.ledger import Charge, Ledger
 from dprelease.ledger.model.admission import require_same
 from dprelease.ledger.model.history import events_digest
@@ -185,7 +185,7 @@ def _account_lines(account: Mapping[str, Any], number: int) -> list[str]:
         if not cap["window"]:
             more = "" if cap["parallel"] else "more "
             room = "no number of them fills" if cap["room"] is None else f"{cap['room']} {more}like this one fit into"
-            limit = f"{cap['currency']} {cap['cap']} at delta {cap['delta']}"
+            limit = f"{cap['currency']} {as_decimal(cap['cap'])} at delta {cap['delta']}"
             limit = f"each {cap['parallel']}, of {limit}" if cap["parallel"] else limit
             lines.append(f"account {account['name']} ({account['composition']}): {room} {limit}")
     if account["hypothetical"]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.aggregate import Quantity, cells_of
-from dprelease.cli.views import complain_of, say, say_json, text_table, warn
+from dprelease.cli.views import as_decimal, complain_of, say, say_json, text_table, warn
 from dprelease.cli.views.horizon import horizon_facts, print_horizon
 from dprelease.errors import MissingExtra, NoOpinion
 from dprelease.plan.document import Feed, FrozenPlan, Invariant, Measured, Output, PlannedQuery, ReleasePlan, Workload
@@ -158,7 +158,7 @@ def _print(plan: ReleasePlan, frozen: FrozenPlan, accounts: list[dict[str, Any]]
         state = "" if account["fits"] else "   DOES NOT FIT"
         say(
             f"account {account['name']}{window_of(account)} ({account['composition']}): epsilon "
-            f"{account['before']} spent, {account['after']} with this release, of {account['cap']} "
+            f"{account['before']} spent, {account['after']} with this release, of {as_decimal(account['cap'])} "
             f"at delta {account['delta']}{state}"
         )
 

@@ -30,7 +30,7 @@ from dprelease.spec.fields.workloads import (
     WorkloadShares,
     set_of,
 )
-from dprelease.spec.text.advice import EXAMPLES
+from dprelease.spec.text.advice import EXAMPLES, MEASURES_ELSEWHERE
 from dprelease.spec.text.names import did_you_mean
 from dprelease.spec.text.scalars import (
     Bound,
@@ -115,7 +115,9 @@ def _measure(value: Any) -> Any:
 def _no_measure(value: dict[str, Any], kinds: list[str], example: str) -> Exception:
     if kinds:
         return refuse("DPR-S214", f"is {len(kinds)} measures: {', '.join(kinds)}", "give each one a name of its own")
-    hint = did_you_mean(next(iter(value), ""), MEASURES, example)
+    asked = str(next(iter(value), ""))
+    meant = MEASURES_ELSEWHERE.get(asked.lower())
+    hint = f"write {meant}" if meant else did_you_mean(asked, MEASURES, example)
     return refuse("DPR-S214", "does not say what it measures", hint)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["COMPANIONS", "EXAMPLES", "MISPLACED", "NOT_YET"]
+__all__ = ["COMPANIONS", "EXAMPLES", "MEASURES_ELSEWHERE", "MISPLACED", "NOT_YET", "TYPES_ELSEWHERE"]
 
 # A path, or a path and a value, to what can be done today.
 NOT_YET: Mapping[str, str] = {
@@ -117,4 +117,30 @@ EXAMPLES: Mapping[str, str] = {
     "ceilings.epsilon": "write `ceilings: {epsilon: 4, delta: 1e-8}`",
     "ceilings.delta": "write `ceilings: {epsilon: 4, delta: 1e-8}`",
     "ceilings.units": "write `units: [person]`, or leave it out",
+}
+
+# What other languages call a measure, in small letters, to how it is written here.
+MEASURES_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("median", "medians"), "{quantiles: COLUMN, at: [0.5]}"),
+    **dict.fromkeys(
+        ("quantile", "percentile", "percentiles", "quartiles", "deciles"), "{quantiles: COLUMN, at: [0.5]}"
+    ),
+    **dict.fromkeys(("avg", "average"), "{mean: COLUMN}"),
+    **dict.fromkeys(("std", "sd", "stdev", "stdev_samp", "stddev_samp"), "{stddev: COLUMN}"),
+    **dict.fromkeys(("var", "var_samp"), "{variance: COLUMN}"),
+    **dict.fromkeys(("n", "size", "rows", "number", "freq", "frequency"), "{count: rows}"),
+    **dict.fromkeys(("units", "persons", "people"), "{count: units}"),
+    **dict.fromkeys(("unique", "nunique", "distinct", "n_unique"), "{count_distinct: COLUMN}"),
+    **dict.fromkeys(("total", "sums"), "{sum: COLUMN}"),
+    **dict.fromkeys(("share", "percent", "proportion", "rate"), "{ratio: [a, b]}, of two measures of the query"),
+}
+
+# What other languages call a type of a column, in small letters, to the type that is meant.
+TYPES_ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("float", "double", "real", "number", "numeric", "money", "float64", "currency"), "decimal"),
+    **dict.fromkeys(("string", "str", "varchar", "char", "character", "category", "factor", "object"), "text"),
+    **dict.fromkeys(("int", "int64", "int32", "bigint", "smallint", "long", "whole"), "integer"),
+    **dict.fromkeys(("bool", "logical", "flag"), "boolean"),
+    **dict.fromkeys(("datetime", "datetime64", "time", "posixct"), "timestamp"),
+    "day": "date",
 }

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from dprelease.errors import Problem
 from dprelease.measures import MEASURES
-from dprelease.spec.text.advice import COMPANIONS, EXAMPLES, MISPLACED, NOT_YET
+from dprelease.spec.text.advice import COMPANIONS, EXAMPLES, MISPLACED, NOT_YET, TYPES_ELSEWHERE
 from dprelease.spec.text.names import did_you_mean, listed, nearest, shown
 from dprelease.spec.text.nodes import Path, Places
 from dprelease.spec.text.numbers import Constant, Numeral
@@ -179,4 +179,6 @@ def _choice(path: Path, expected: str, value: Any, places: Places) -> Problem:
         return Problem("DPR-S300", f"`{dotted(path)}: {shown(text)}` is not available yet", advice, where)
     choices = re.findall(r"'([^']*)'", expected) or [expected]
     summary = f"`{dotted(path)}` is {kind_of(value)}, not one of: {listed(choices)}"
-    return Problem("DPR-S202", summary, did_you_mean(text, choices, f"write {choices[0]}"), where)
+    meant = TYPES_ELSEWHERE.get(text.lower()) if what == "tables.*.columns.*.type" else None
+    hint = f"write {meant}" if meant else did_you_mean(text, choices, f"write {choices[0]}")
+    return Problem("DPR-S202", summary, hint, where)

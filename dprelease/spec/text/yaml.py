@@ -37,6 +37,11 @@ _SYNTAX = (
     ("expected ',' or", "brackets that are not closed, or a missing comma", "close the bracket or add the comma"),
     ("cannot start any token", "text that begins with a sign that YAML keeps for itself", "put the text in quotes"),
     ("expected <block end>", "a line whose indentation fits nothing above it", "indent it like its siblings"),
+    (
+        "expected alphabetic or numeric character",
+        "a `*` or `&` begins a reference here",
+        "rows are counted by `{count: rows}`; any other text that begins so stands in quotes",
+    ),
     ("unknown escape character", "an unknown escape in double quotes", "use single quotes, or write \\\\"),
 )
 
