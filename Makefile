@@ -10,7 +10,7 @@ SPEC := quickstart.yaml
 BUNDLE := releases/quickstart/2024
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check laws stats golden e2e bench nightly kills docs clean
+.PHONY: help setup demo test test-all check laws stats golden e2e bench nightly kills docs constraints dist clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,15 @@ kills: $(VENV)/.dev ## kill 1,000 releases at random moments; counts add up over
 
 docs: $(VENV)/.dev ## run what README, docs and specs show
 	$(PYTEST) tests/repo/test_documents.py tests/repo/test_specs.py
+
+constraints: $(VENV)/.dev ## every package of an installation, pinned by hash, for all supported versions of Python
+	$(BIN)/uv pip compile pyproject.toml --extra crosscheck --extra postgres --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet -o constraints.txt
+
+dist: $(VENV)/.dev ## the wheel, the same bytes wherever it is made, and the hashes of what is handed out
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -t wheel
+	cp constraints.txt dist/
+	cd dist && sha256sum * > SHA256SUMS
 
 clean: ## remove the environment and caches; ledgers and releases stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
