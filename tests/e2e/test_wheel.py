@@ -17,10 +17,7 @@ import pytest
 
 from tests.repo.documents import ROOT
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed: make setup"),
-]
+pytestmark = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed: make setup")
 _MOST_BYTES = 4 << 20
 
 
@@ -54,10 +51,12 @@ def test_it_has_every_module_the_templates_the_starter_and_nothing_else() -> Non
     assert wheel().stat().st_size < _MOST_BYTES
 
 
+@pytest.mark.slow
 def test_two_wheels_of_one_source_are_the_same_bytes() -> None:
     assert wheel().read_bytes() == wheel("again").read_bytes()
 
 
+@pytest.mark.slow
 def test_installed_in_an_environment_of_its_own_it_starts_releases_and_verifies(tmp_path: Path) -> None:
     """The packages that it needs are lent by a path file; dprelease itself comes from the wheel alone."""
     made = tmp_path / "environment"
