@@ -86,8 +86,11 @@ kills: $(VENV)/.dev ## kill 1,000 releases at random moments; counts add up over
 	mkdir -p .crash
 	$(BIN)/python -m tests.crash.campaign --kills 1000 --pairs 200 --prefect 20 --out .crash/kills.jsonl
 
-docs: $(VENV)/.dev ## run what README, docs and specs show
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(VENV)/.dev ## run what README, docs and specs show, and build the site of the documentation: build/site/index.html
 	$(PYTEST) tests/repo/test_documents.py tests/repo/test_specs.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	DISABLE_MKDOCS_2_WARNING=true PYTHONPATH=. $(BIN)/mkdocs build --strict --quiet
 
 constraints: $(VENV)/.dev ## every package of an installation, pinned by hash, for all supported versions of Python
 	$(BIN)/uv pip compile pyproject.toml --extra crosscheck --extra postgres --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet -o constraints.txt
