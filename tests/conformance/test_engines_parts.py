@@ -31,7 +31,7 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS)
-@settings(max_examples=few(12, 4), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(6, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_parts_add_up_to_the_numbers_of_the_reference_engine(law: str, data: st.DataObject) -> None:
     LAWS[law]("duckdb", data)
@@ -39,7 +39,7 @@ def test_parts_add_up_to_the_numbers_of_the_reference_engine(law: str, data: st.
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("law", LAWS)
-@settings(max_examples=few(100), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_parts_add_up_to_the_numbers_of_the_reference_engine_in_full(law: str, data: st.DataObject) -> None:
     LAWS[law]("duckdb", data)
