@@ -1,9 +1,9 @@
 """CPU seconds of one release by phase: opened, loaded, counted, published; of many small queries and few large ones.
 
-Usage: ``python -m bench.phases [WORK ...] [--rounds N] [--rows N] [--beside FOLDER] [--csv]``. Every run is the command
-``run --direct`` in a process from scratch and in a project of its own; the least CPU time of the rounds counts, phase
-by phase. With ``--beside`` another checkout of this project takes turns with this one, in the same run. Sources are
-Parquet, or CSV with ``--csv``. Works:
+Usage: ``python -m bench.phases [WORK ...] [--rounds N] [--rows N] [--beside FOLDER] [--csv] [--memory SIZE]``. Every
+run is the command ``run --direct`` in a process from scratch and in a project of its own; the least CPU time of the
+rounds counts, phase by phase. With ``--beside`` another checkout of this project takes turns with this one, in the
+same run. Sources are Parquet, or CSV with ``--csv``. With ``--memory`` a process may take so much of it. Works:
 
 * ``small``: 1,000 counts of one number each, every one with a ``where`` of its own, over 100,000 rows.
 * ``cells``: counts of 1,000,000 people by county x sex x race, 42,000 cells (W1).
@@ -12,6 +12,8 @@ Parquet, or CSV with ``--csv``. Works:
   quantiles (W3).
 * ``users``: 1,000,000 visits of a tenth as many users, a few of whom have very many; counts by county of at most ten
   counties of a user, one visit in each (W4).
+* ``bounded``: the same visits, of which rows have to be chosen: a clipped sum and the number of users by county, of the
+  younger ones, at most ten counties of a user and two visits in each. It needs the most memory.
 
 Columns, all of the processor's time of the command: imports and all before the budget is reserved; from then until the
 first draw begins; from there until publishing begins, of which reading and typing the files, and noise; from
@@ -153,6 +155,14 @@ WORKS = {
     "cells": (one_query("by: [county, sex, race], measures: {n: {count: rows}}"), 1_000_000),
     "sums": (one_query("by: [county], measures: {n: {sum: income, clip: [0, 100000]}}"), 1_000_000),
     "large": (large, 1_000_000),
+    "bounded": (
+        one_query(
+            "by: [county], where: age <= 12, bounds: {max_groups: 10, max_rows_per_group: 2}, "
+            "measures: {n: {sum: income, clip: [0, 100000]}, users: {count: units}}",
+            "\n    unit_id: user",
+        ),
+        1_000_000,
+    ),
     "users": (
         one_query(
             "by: [county], bounds: {max_groups: 10, max_rows_per_group: 1}, measures: {n: {count: rows}}",
@@ -185,7 +195,7 @@ def _command(marks: str) -> None:
 
 def _timed(seen: dict[str, float]) -> None:
     """Add up the processor's time of parts of measuring; what other threads do meanwhile counts with it."""
-    from dprelease.engines.duck.engine import DuckDBEngine
+    from dprelease.engines.duck.loaded import LoadedTables
     from dprelease.release import draw
 
     seen.update(load=0.0, noise=0.0)
@@ -200,7 +210,7 @@ def _timed(seen: dict[str, float]) -> None:
 
         return act
 
-    for place, name, part in ((DuckDBEngine, "_load", "load"), (draw, "_hidden", "noise")):
+    for place, name, part in ((LoadedTables, "_load", "load"), (draw, "_hidden", "noise")):
         setattr(place, name, timed(getattr(place, name), part))
 
 
@@ -238,7 +248,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--beside", type=Path)
     parser.add_argument("--csv", action="store_true")
+    parser.add_argument("--memory")
     asked = parser.parse_args()
+    if asked.memory:
+        os.environ["DPRELEASE_MEMORY"] = asked.memory
     checkouts = [*([asked.beside] if asked.beside else []), Path(__file__).resolve().parents[1]]
     print(f"{'work':7} {'checkout':24}" + "".join(f"{name:>9}" for name in SHOWN))
     with tempfile.TemporaryDirectory() as name:

@@ -25,6 +25,7 @@ __all__ = [
     "Locked",
     "MissingExtra",
     "NoOpinion",
+    "NotEnoughMemory",
     "OrchestratorError",
     "PlanError",
     "Problem",
@@ -205,6 +206,12 @@ class TableMismatch(EngineError):
     """The declared columns and the found ones differ, or a file is in a table twice."""
 
     default_code = "DPR-E300"
+
+
+class NotEnoughMemory(EngineError):
+    """More memory was asked for than this process may take."""
+
+    default_code = "DPR-E004"
 
 
 class PublishError(DpReleaseError):

@@ -10,10 +10,12 @@ from dprelease.catalog.aggregate import Grouping, Quantity, TotalsCube
 from dprelease.catalog.cells import CellSlice
 from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
-from dprelease.errors import DpReleaseError, EngineError, Unavailable
+from dprelease.errors import DpReleaseError, EngineError, NotEnoughMemory, Unavailable
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
-__all__ = ["Engine", "Maker", "scrubbed"]
+__all__ = ["MEMORY", "Engine", "Maker", "scrubbed"]
+
+MEMORY = "DPRELEASE_MEMORY"  # the variable of the environment with the memory that a process may take
 
 Result = TypeVar("Result")
 
@@ -175,6 +177,7 @@ def scrubbed(doing: str, action: Callable[[], Result]) -> Result:
 
     Raises:
         Unavailable: For a failure of the operating system (it has an ``errno``): later it may work.
+        NotEnoughMemory: Where more memory was asked for than there is.
         EngineError: For every other failure.
     """
     try:
@@ -183,6 +186,15 @@ def scrubbed(doing: str, action: Callable[[], Result]) -> Result:
         raise
     except Exception as error:
         kind, outside = type(error).__name__, isinstance(error, OSError) and error.errno is not None
+        exhausted = isinstance(error, MemoryError) or kind == "OutOfMemoryException"
+    if exhausted:
+        raise NotEnoughMemory(
+            f"{doing}: there is not enough memory",
+            detail="nothing is ever written to disk in its place; what was charged stays charged",
+            hint=f"free some memory, or allow more of it (`export {MEMORY}=8GB`, the container's limit); then run the "
+            "same command again: it goes on where it stopped",
+            code="DPR-E004",
+        )
     if outside:
         raise Unavailable(
             f"{doing}: the source cannot be read ({kind})",

@@ -46,7 +46,8 @@ class SourceReader(Protocol):
         """Some columns of all rows as they are stored, block by block; each block a list of Arrow arrays of one length.
 
         What can be refused is refused by the call, before the first block. Rows that are surely of no period of the
-        table may be left out; no row changes how another one is read.
+        table may be left out; no row changes how another one is read. It is called again for each part of a table that
+        does not fit in memory: then the rows are the same, in any order, or the next fingerprint differs.
 
         Args:
             table: The declaration.

@@ -15,7 +15,7 @@ import pytest
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.table import Catalog, Column, PrivateJoin, Source, Table, TableBounds
 from dprelease.engines.duck import bounding
-from dprelease.engines.duck import engine as room
+from dprelease.engines.duck import loaded as room
 from dprelease.engines.duck import pipeline as reading
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.errors import BrokenPromiseError

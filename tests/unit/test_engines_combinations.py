@@ -16,7 +16,7 @@ import pytest
 from dprelease.catalog.aggregate import Grouping, Quantity
 from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, Join, Source, Table, TableBounds
-from dprelease.engines.duck import combinations
+from dprelease.engines.duck import combinations, loaded
 from dprelease.engines.duck import engine as duckdb
 from dprelease.engines.duck.engine import DuckDBEngine
 from dprelease.errors import BrokenPromiseError, EngineError
@@ -199,8 +199,8 @@ def test_the_latest_few_are_kept(engine: DuckDBEngine, monkeypatch: pytest.Monke
 
 
 def test_too_many_rows_of_a_unit_are_a_broken_promise_here_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duckdb, "bounded_rows", lambda stage, rows, *_: rows)
-    monkeypatch.setattr(duckdb, "check_row_bounds", lambda *_: None)
+    monkeypatch.setattr(loaded, "bounded_rows", lambda stage, rows, *_: rows)
+    monkeypatch.setattr(loaded, "check_row_bounds", lambda *_: None)
     engine = DuckDBEngine(folder, {})
     with pytest.raises(BrokenPromiseError, match="max_rows after joins"):
         ask(engine, of_units(200), ("sex",))

@@ -78,32 +78,6 @@ def test_the_connection_reaches_nothing_outside(statement: str, tmp_path: Path, 
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.slow
-def test_more_rows_than_memory_is_an_error_and_no_spill_file(tmp_path: Path, monkeypatch: Any) -> None:
-    """A small memory limit is set before the lock; sorting more than that fails, and leaves no file anywhere near."""
-    import duckdb
-
-    connect = duckdb.connect
-
-    def small(name: str, config: dict[str, Any]) -> Any:
-        return connect(name, config={**config, "memory_limit": "40MB", "threads": 1})
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(duckdb, "connect", small)
-    (tmp_path / "big.csv").write_text("name\n" + "".join(f"{at:040}{CANARY}\n" for at in range(700_000)))
-    engine = DuckDBEngine(tmp_path, {})
-    with pytest.raises(EngineError) as caught:
-        ask(engine, table(Column(name="name", type="text"), file="big.csv"), (), (COUNT,), {})
-    assert "OutOfMemory" in str(caught.value)
-    assert not isinstance(caught.value, Retryable)
-    assert os.listdir(tmp_path) == ["big.csv"]
-    small_table = table(Column(name="name", type="text"), file="small.csv")
-    (tmp_path / "small.csv").write_text("name\nx\n")
-    assert open_exact(ask(engine, small_table, (), (COUNT,), {})[0]).tolist() == [1]  # and it goes on
-    engine.close()
-
-
 def test_no_file_appears_while_it_works(folder: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

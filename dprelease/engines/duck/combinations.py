@@ -21,7 +21,7 @@ from dprelease.catalog.cells import CellSlice
 from dprelease.engines.duck.bounds_check import check_cell_bounds
 from dprelease.engines.duck.cells import narrow, placed, positions, without_zeros
 from dprelease.engines.duck.pipeline import PassQuery, looked_at
-from dprelease.engines.duck.query import dense
+from dprelease.engines.duck.query import PartTotals, dense
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import unit_columns
 from dprelease.noise.exact import Exact
@@ -46,17 +46,17 @@ def counted_columns(grouping: Grouping) -> tuple[str, ...]:
     return tuple(sorted({*grouping.complete, *grouping.by}))
 
 
-def combined(stage: Stage, lasting: Stage, asked: PassQuery, tables: Sequence[Any]) -> Any:
+def combined(stage: Stage, asked: PassQuery, tables: Sequence[Any], whole: bool) -> PartTotals:
     """The rows that count, as positions ``p<i>`` among the keys of the i-th of :func:`counted_columns`.
 
-    Combinations with their number of rows where these are few, else the rows themselves: which of the two decides how
-    long a count takes and nothing else.
+    Combinations with their number of rows; where all rows are here and these are not few, the rows themselves: which
+    of the two decides how long a count takes and nothing else.
 
     Args:
         stage: Keeps what is needed on the way.
-        lasting: Keeps the answer.
         asked: The table, ``where`` and the columns.
-        tables: As for ``pipeline.answers``.
+        tables: As for ``pipeline.part_totals``.
+        whole: Whether these are all rows, and not a part of them.
 
     Raises:
         BrokenPromiseError: If the bounded rows of some unit are more than declared; it tells no number.
@@ -69,9 +69,9 @@ def combined(stage: Stage, lasting: Stage, asked: PassQuery, tables: Sequence[An
     kept = stage.keep(rows.select(*unit, **places))
     if unit:  # what is counted is made of the very rows that are checked here
         check_cell_bounds(stage, kept.group_by(unit).aggregate(held=kept.count()), table, unit, asked.grouping)
-    if _repeat(stage, kept, sizes):
-        return lasting.keep(kept.group_by(list(places)).aggregate(**{HELD: kept.count()}))
-    return lasting.keep(kept.select(*places))
+    if whole and not _repeat(stage, kept, sizes):
+        return PartTotals(kept.select(*places), list(places))
+    return PartTotals(kept.group_by(list(places)).aggregate(**{HELD: kept.count()}), list(places), [HELD])
 
 
 def cell_counts(stage: Stage, asked: PassQuery, kept: Any, within: CellSlice | None = None) -> tuple[Exact, ...]:

@@ -14,28 +14,27 @@ from dprelease.catalog.aggregate import Quantity, TotalsCube
 from dprelease.engines.duck.cells import narrow, placed
 from dprelease.engines.duck.combinations import in_their_cells
 from dprelease.engines.duck.pipeline import PassQuery, looked_at
-from dprelease.engines.duck.query import cell_totals, dense, summed
+from dprelease.engines.duck.query import PartTotals, cell_totals, clamped, dense, summed
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.noise.exact import Exact
 
 __all__ = ["added_up", "cube_of"]
 
 
-def cube_of(stage: Stage, lasting: Stage, asked: PassQuery, tables: Sequence[Any]) -> Any:
+def cube_of(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> PartTotals:
     """A row for each combination of positions ``p<i>`` among the keys, null for none of them, with totals ``q<i>``.
 
     Args:
         stage: Keeps what is needed on the way.
-        lasting: Keeps the answer.
         asked: The cube as a question: all rows of a table without units.
-        tables: As for ``pipeline.answers``.
+        tables: As for ``pipeline.part_totals``.
     """
     table, names = asked.table, asked.grouping.by
     rows = placed(looked_at(stage, asked, tables), table, names, stage.lend, outer=True)
     sizes = [table.column(name).cells for name in names]
     places = {f"p{at}": rows[f"d{at}"].cast(narrow(size)) for at, size in enumerate(sizes)}
     totals = {f"q{at}": item for at, item in enumerate(asked.quantities)}
-    return lasting.keep(cell_totals(rows.mutate(**places), table, totals, list(places), clamped=False))
+    return cell_totals(rows.mutate(**places), table, totals, list(places))
 
 
 def added_up(
@@ -46,6 +45,6 @@ def added_up(
     for place in places:
         kept = kept.filter(kept[place].notnull())
     names = [f"q{cube.quantities.index(item)}" for item in quantities]
-    answer, at = in_their_cells(stage.read(summed(kept, names, places)), asked, places)
+    answer, at = in_their_cells(stage.read(clamped(summed(kept, names, places).rows, names)), asked, places)
     cells = asked.table.cells(asked.grouping.by) - len(asked.excluded)
     return [Exact(dense(answer, name, at, cells)) for name in names]

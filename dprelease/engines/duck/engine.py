@@ -1,8 +1,9 @@
-"""DuckDB inside this process: rows in its memory, no file, no network, no spilling."""
+"""DuckDB inside this process: rows in its memory, in parts where not all fit; no file, no network, no spilling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -18,31 +19,36 @@ from dprelease.catalog.reference import References
 from dprelease.catalog.table import Catalog, Key, Table
 from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import Loading, loading
-from dprelease.engines.duck.bounding import bounded_rows
-from dprelease.engines.duck.bounds_check import check_row_bounds
 from dprelease.engines.duck.combinations import cell_counts, combined, counted_columns, suits
 from dprelease.engines.duck.cubes import added_up, cube_of
-from dprelease.engines.duck.loading import Layout, take_in
-from dprelease.engines.duck.pipeline import PassQuery, answers, occurring
+from dprelease.engines.duck.loaded import LoadedTables
+from dprelease.engines.duck.parts import ALL, AddedUp, UnitPart, check_parts, last_step, more_parts
+from dprelease.engines.duck.pipeline import PassQuery, answers, occurring, part_keys, part_totals
+from dprelease.engines.duck.query import PartTotals
 from dprelease.engines.duck.temp_tables import Stage
-from dprelease.engines.duck.units import unit_name
-from dprelease.engines.files.decimals import Grids, grids_read
+from dprelease.engines.files.decimals import grids_read
+from dprelease.engines.memory import memory_for_rows
 from dprelease.engines.readers import SOURCE_READERS, SourceReader
 from dprelease.engines.refuse import refuse_uncomputable, refuse_within, require_secret
-from dprelease.errors import EngineError, Unsupported
+from dprelease.errors import EngineError, NotEnoughMemory, Unsupported
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
 __all__ = ["DuckDBEngine", "locked_connection"]
 
 Result = TypeVar("Result")
+ComeTo = Callable[[Stage, Sequence[Any], bool], Mapping[str, PartTotals]]
+_PARTS = 1  # of a table that was not read before: all rows together, where they fit
 _KEPT = 8  # sets of combinations, each of up to one row per row of its table
 
 
-def locked_connection() -> Any:
+def locked_connection(memory: int | None = None) -> Any:
     """An Ibis backend over an empty in-memory DuckDB that can reach nothing outside itself.
 
     It has no temporary directory (more data than memory is an error, never a file), reads and writes no file,
     installs and loads no extension, sees no Python variable, and none of that can be switched back on.
+
+    Args:
+        memory: The bytes that it may take; None: DuckDB's own limit, a part of what the machine or its container has.
     """
     connection = duckdb.connect(
         ":memory:",
@@ -56,6 +62,7 @@ def locked_connection() -> Any:
             # Bits: groups by few and small columns need no hashing, which is several times as fast. Of more bits the
             # many sums of one pass would take much memory, as every possible group has a place.
             "perfect_ht_threshold": "16",
+            **({} if memory is None else {"memory_limit": f"{memory}B"}),
         },
     )
     backend = ibis.duckdb.from_connection(connection)  # sets the time zone, so before the lock
@@ -67,12 +74,16 @@ def locked_connection() -> Any:
 class DuckDBEngine:
     """The embedded engine: files read by our own code, aggregated by DuckDB through Ibis.
 
-    A table is loaded once, when it is first needed, and serves every later batch from memory: the answers of
-    one release come from one state of its files. One lock makes it safe for threads; DuckDB uses all cores.
+    A table is loaded once, when it is first needed, and serves every later batch from memory; one that does not fit is
+    read in parts for every batch. Either way the answers of one release come from one state of its files. One lock
+    makes it safe for threads; DuckDB uses all cores.
 
     Args:
         folder: What ``source.file`` is relative to.
-        environment: What ``${env:NAME}`` in ``source.file`` may name.
+        environment: What ``${env:NAME}`` in ``source.file`` may name; ``DPRELEASE_MEMORY`` is the memory it may take.
+
+    Raises:
+        EngineError: If that is no size.
     """
 
     formats: ClassVar[frozenset[str]] = frozenset(SOURCE_READERS)
@@ -82,13 +93,15 @@ class DuckDBEngine:
         self._environment = environment
         self._lock = Lock()
         self._expected: dict[str, Loading] = {}
-        self._loaded: dict[tuple[str, tuple[Any, ...]], dict[Loading, str]] = {}
-        self._bounds: dict[tuple[str, int | None, bytes], Any] = {}
+        self._read: set[str] = set()  # the fingerprints of tables that answers are made of
+        self._parts: dict[str, int] = {}  # how many parts of a table fit in memory one by one, where not all do
         self._combinations: dict[Any, tuple[References, Any]] = {}
         self._numbers = count(1)
-        self._backend: Any = scrubbed("starting DuckDB", locked_connection)
+        memory = memory_for_rows(environment)
+        self._backend: Any = scrubbed("starting DuckDB", lambda: locked_connection(memory))
         self._lasting = Stage(self._backend, self._numbers)
         self._readers: dict[Any, SourceReader] = {}
+        self._whole = self._tables(ALL)
 
     def __repr__(self) -> str:
         return "<DuckDBEngine>"
@@ -117,8 +130,7 @@ class DuckDBEngine:
             return known
         with self._lock:
             self._check_open()
-            loaded = any(known == table.fingerprint() and tables for (known, _), tables in self._loaded.items())
-            return self._reader(table).fingerprint(table, key, loaded=loaded)
+            return self._reader(table).fingerprint(table, key, loaded=table.fingerprint() in self._read)
 
     def _reader(self, table: Table) -> SourceReader:
         """What reads the source of a table; one of each kind, which knows what it has looked at."""
@@ -155,13 +167,33 @@ class DuckDBEngine:
         asked = PassQuery(catalog, grouping, tuple(quantities), references, secret)
         if within is not None:
             refuse_within(catalog, grouping, within, counts=suits(asked))
-        if suits(asked):
-            return self._scrubbed(
-                asked, lambda stage, rows: cell_counts(stage, asked, self._combined(stage, asked, rows), within)
-            )
-        if cube is not None and asked.table.unit_id is None:
-            return self._from_cube(asked, cube)
-        return self._scrubbed(asked, lambda stage, tables: answers(stage, asked, tables, keys))
+        with self._lock:
+            self._check_open()
+            if suits(asked):
+                return self._from_combinations(asked, within)
+            if cube is not None and asked.table.unit_id is None:
+                return self._from_cube(asked, cube)
+            return self._from_rows(asked, keys)
+
+    def _from_rows(
+        self, asked: PassQuery, keys: Sequence[tuple[Key, ...]] | None = None
+    ) -> tuple[Exact | ExactHistogram, ...]:
+        """What is asked, by a pass over the rows."""
+        return self._answered(
+            asked,
+            lambda stage, tables, _: part_totals(stage, asked, tables, keys),
+            lambda stage, totals: answers(stage, asked, totals, keys),
+        )
+
+    def _from_combinations(self, asked: PassQuery, within: CellSlice | None) -> tuple[Exact | ExactHistogram, ...]:
+        """Numbers of complete rows: their keys are found once for the other tables of a workload too."""
+        place = (*_rows_of(asked), asked.grouping.where, counted_columns(asked.grouping), asked.zeros)
+        return self._from_kept(
+            place,
+            asked,
+            lambda stage, tables, whole: combined(stage, asked, tables, whole),
+            lambda stage, kept: cell_counts(stage, asked, kept, within),
+        )
 
     def _from_cube(self, asked: PassQuery, cube: TotalsCube) -> tuple[Exact | ExactHistogram, ...]:
         """What a cube answers, added up from it; the rest from the rows."""
@@ -169,17 +201,16 @@ class DuckDBEngine:
         held = [item for item in asked.quantities if cube.answers(asked.grouping, item)]
         rest = replace(asked, quantities=tuple(item for item in asked.quantities if item not in held))
         boxes: dict[Quantity, Exact | ExactHistogram] = {}
-
-        def add(stage: Stage, tables: Sequence[Any]) -> list[Exact]:
-            place = (*(rows.op() for rows in tables), cube)
-            kept = self._kept(place, whole, lambda: cube_of(stage, self._lasting, whole, tables))
-            return added_up(stage, asked, cube, kept, held)
-
         if held:
-            boxes.update(zip(held, self._scrubbed(whole, add), strict=True))
+            added = self._from_kept(
+                (*_rows_of(asked), cube),
+                whole,
+                lambda stage, tables, _: cube_of(stage, whole, tables),
+                lambda stage, kept: added_up(stage, asked, cube, kept, held),
+            )
+            boxes.update(zip(held, added, strict=True))
         if rest.quantities:
-            counted = self._scrubbed(rest, lambda stage, tables: answers(stage, rest, tables, None))
-            boxes.update(zip(rest.quantities, counted, strict=True))
+            boxes.update(zip(rest.quantities, self._from_rows(rest), strict=True))
         return tuple(boxes[item] for item in asked.quantities)
 
     def units_by_key(self, catalog: Catalog, grouping: Grouping, references: References, secret: bytes) -> ExactKeys:
@@ -189,73 +220,82 @@ class DuckDBEngine:
         self.check(catalog, grouping, (), references)
         require_secret(catalog.tables[grouping.table], secret)
         asked = PassQuery(catalog, grouping, (), references, secret)
-        return self._scrubbed(asked, lambda stage, tables: occurring(stage, asked, tables))
-
-    def _scrubbed(self, asked: PassQuery, action: Callable[[Stage, Sequence[Any]], Result]) -> Result:
-        """Load and bound what is asked for, then answer from it; no word of a driver gets out."""
-        table = asked.table
-        doing = f"table {table.name!r}, aggregating by ({', '.join(asked.grouping.by)})"
         with self._lock:
             self._check_open()
-            tables = [self._bounded(table, None if table.bounds is None else table.bounds.max_rows, asked)]
-            for join in table.private_joins:
-                other = asked.catalog.tables[join.table]
-                own = join.max_matches if other.bounds is None else other.bounds.max_rows
-                tables.append(self._bounded(other, min(join.max_matches, own), asked))
+            return self._answered(
+                asked,
+                lambda stage, tables, _: {"keys": part_keys(stage, asked, tables)},
+                lambda stage, totals: occurring(stage, asked, totals["keys"]),
+            )
 
-            def act() -> Result:
-                with Stage(self._backend, self._numbers) as stage:
-                    return action(stage, tables)
+    def _answered(
+        self, asked: PassQuery, come_to: ComeTo, finish: Callable[[Stage, Mapping[str, Any]], Result]
+    ) -> Result:
+        """What is asked, from all rows together if they fit in memory, else from what their parts come to.
 
-            return scrubbed(doing, act)
+        Every answer is a function of totals that add up exactly, so that it is the same however many parts there were.
 
-    def _bounded(self, table: Table, limit: int | None, asked: PassQuery) -> Any:
-        """The loaded rows of a table, at most ``limit`` of each unit; checked, and kept for later batches."""
-        needed = loading(asked.catalog, asked.grouping, asked.quantities)[table.name]
-        name = self._load(table, grids_read(asked.catalog, table), needed)
-        identity = (name, limit, b"" if limit is None else asked.secret)
-        if identity not in self._bounds:
-            rows = self._backend.table(name)
-
-            def bound() -> Any:
-                if limit is None:
-                    return rows
-                kept = bounded_rows(self._lasting, rows, table, asked.secret, limit)
-                check_row_bounds(self._lasting, kept, table, unit_name(table), limit)
-                return kept
-
-            self._bounds[identity] = scrubbed(f"table {table.name!r}, bounding its rows", bound)
-        return self._bounds[identity]
-
-    def _combined(self, stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> Any:
-        """What the rows that count have for keys; kept for the other tables of a workload, the latest few of them.
-
-        A loaded or bounded table has a name of its own, so that equal expressions are equal rows as declared; but
-        public references are given anew with every call.
+        Args:
+            asked: The question.
+            come_to: What some of the rows come to, and whether these are all rows.
+            finish: What is made of that.
         """
-        place = (*(rows.op() for rows in tables), asked.grouping.where, counted_columns(asked.grouping), asked.zeros)
-        return self._kept(place, asked, lambda: combined(stage, self._lasting, asked, tables))
+        table = asked.table
+        while True:
+            parts, others = self._parts.get(table.fingerprint(), _PARTS), bool(self._whole or self._combinations)
+            try:
+                return self._in_parts(parts, asked, come_to, finish)
+            except NotEnoughMemory:
+                pass
+            self._forget()
+            if not others:  # nothing else was in the way
+                self._parts[table.fingerprint()] = more_parts(parts, table)
 
-    def _kept(self, place: Any, asked: PassQuery, make: Callable[[], Any]) -> Any:
-        """A kept table of combinations, made where it is not there or is of other references."""
-        known = self._combinations.pop(place, None)
-        if known is not None and known[0] != dict(asked.references):
-            self._lasting.forget(known[1])
-            known = None
-        if known is None:
-            while len(self._combinations) >= _KEPT:
-                self._lasting.forget(self._combinations.pop(next(iter(self._combinations)))[1])
-            known = (dict(asked.references), make())
-        self._combinations[place] = known
-        return known[1]
+    def _in_parts(
+        self, parts: int, asked: PassQuery, come_to: ComeTo, finish: Callable[[Stage, Mapping[str, Any]], Result]
+    ) -> Result:
+        """The same, in so many parts; no word of a driver gets out."""
+        doing = _doing(asked)
+        with Stage(self._backend, self._numbers) as results:
+            if parts == 1:
+                whole = self._whole.of(asked)
+
+                def act() -> Result:
+                    return finish(results, {name: each.rows for name, each in come_to(results, whole, True).items()})
+
+                return scrubbed(doing, act)
+            added = AddedUp(results)
+            with closing(self._tables_of_parts(parts, asked)) as each:
+                for tables in each:
+
+                    def add(tables: Sequence[Any] = tables) -> None:
+                        with Stage(self._backend, self._numbers) as stage:
+                            added.take(come_to(stage, tables, False))
+
+                    scrubbed(doing, add)
+            return last_step(asked.table, lambda: scrubbed(doing, lambda: finish(results, added.totals)))
+
+    def _tables_of_parts(self, parts: int, asked: PassQuery) -> Generator[Sequence[Any]]:
+        """The tables of one part after the other, each of which is forgotten for the next."""
+        if asked.table.unit_id is None:
+            with self._tables(ALL) as tables:
+                yield from tables.runs(asked, parts)
+            return
+        found = []
+        for number in range(parts):
+            with self._tables(UnitPart(number, parts)) as tables:
+                yield tables.of(asked)
+                found.append(tables.found)
+        check_parts(found)
+
+    def _tables(self, part: UnitPart) -> LoadedTables:
+        return LoadedTables(self._backend, self._numbers, self._reader, self._expected, self._read, part)
 
     def close(self) -> None:
         """Close DuckDB and with it forget every row; a second time does nothing."""
         with self._lock:
             if self._backend is not None:
-                self._loaded.clear()
-                self._bounds.clear()
-                self._combinations.clear()
+                self._forget()
                 backend, self._backend = self._backend, None
                 scrubbed("closing DuckDB", backend.disconnect)
 
@@ -263,22 +303,52 @@ class DuckDBEngine:
         if self._backend is None:
             raise EngineError("this engine is closed", hint="open another one", code="DPR-E002")
 
-    def _load(self, table: Table, grids: Grids, needed: Loading) -> str:
-        """The name of a loaded table that has all that is needed of it, which is loaded now if none was before.
+    def _from_kept(
+        self,
+        place: Any,
+        asked: PassQuery,
+        come_to: Callable[[Stage, Sequence[Any], bool], PartTotals],
+        finish: Callable[[Stage, Any], Result],
+    ) -> Result:
+        """What is made of a table of what the rows come to, which is kept for other questions, the latest few of them.
 
-        Then it has all that is expected to be asked; where something else is asked, everything.
+        Args:
+            place: What it depends on, but for public references, which are given anew with every call.
+            asked: What is asked of the rows.
+            come_to: As for :meth:`_answered`.
+            finish: What is made of the kept table.
         """
-        identity = (table.fingerprint(), tuple(grids.items()))
-        loaded = self._loaded.setdefault(identity, {})
-        for known, name in loaded.items():
-            if known.covers(needed):
-                return name
-        wanted = self._expected.get(identity[0])
-        if wanted is None or not wanted.covers(needed):
-            wanted = Loading.everything(table)
-        layout = Layout(table, wanted, grids)
-        blocks = self._reader(table).blocks(table, layout.columns)
-        name = f"t{next(self._numbers)}"
-        scrubbed(f"table {table.name!r}, loading", lambda: take_in(self._backend.con, name, layout, blocks))
-        loaded[wanted] = name
-        return name
+        known = self._combinations.pop(place, None)
+        if known is not None and known[0] != dict(asked.references):
+            self._lasting.forget(known[1])
+            known = None
+        if known is None:
+            while len(self._combinations) >= _KEPT:
+                self._lasting.forget(self._combinations.pop(next(iter(self._combinations)))[1])
+            kept = self._answered(
+                asked,
+                lambda stage, tables, whole: {"kept": come_to(stage, tables, whole)},
+                lambda _, totals: self._lasting.keep(totals["kept"]),
+            )
+            known = (dict(asked.references), kept)
+        self._combinations[place] = known
+        with Stage(self._backend, self._numbers) as stage:
+            return scrubbed(_doing(asked), lambda: finish(stage, known[1]))
+
+    def _forget(self) -> None:
+        """Drop every table that is kept for later, to make room."""
+        self._whole.forget()
+        self._combinations.clear()
+        self._lasting.clear()
+
+
+def _doing(asked: PassQuery) -> str:
+    return f"table {asked.table.name!r}, aggregating by ({', '.join(asked.grouping.by)})"
+
+
+def _rows_of(asked: PassQuery) -> tuple[Any, ...]:
+    """What the bounded rows that a question is about depend on, and the steps beside their decimals."""
+    names = [asked.table.name, *(join.table for join in asked.table.private_joins)]
+    tables = [asked.catalog.tables[name] for name in names]
+    grids = [tuple(grids_read(asked.catalog, table).items()) for table in tables]
+    return (*(table.fingerprint() for table in tables), *grids, asked.secret)

@@ -135,7 +135,9 @@ class Layout:
         return [*arrays, pa.array(alone)]
 
 
-def take_in(connection: Any, name: str, layout: Layout, blocks: Iterable[Sequence[Any]]) -> None:
+def take_in(
+    connection: Any, name: str, layout: Layout, blocks: Iterable[Sequence[Any]], condition: str | None = None
+) -> int:
     """Make a table of all blocks; where one of them cannot be read there is none, and its own error is raised.
 
     Args:
@@ -143,22 +145,29 @@ def take_in(connection: Any, name: str, layout: Layout, blocks: Iterable[Sequenc
         name: Of the new table.
         layout: What is kept of a block.
         blocks: Of each the columns of the layout as they are stored, of equal length.
+        condition: Which of the rows are taken, as SQL over the columns of the layout; None: all.
+
+    Returns:
+        How many rows there were, whether they were taken or not.
     """
     failed: list[BaseException] = []
-    schema = layout.schema
+    schema, there = layout.schema, [0]
 
     def batches() -> Iterator[Any]:
         number = count(1)
         try:
             for arrays in in_turn(layout.typed, blocks):
+                there.append(len(arrays[0]))
                 yield pa.RecordBatch.from_arrays(layout.numbered(arrays, number), schema=schema)
         except BaseException as error:  # the driver would make an error of its own from it
             failed.append(error)
             raise
 
     try:
-        connection.from_arrow(pa.RecordBatchReader.from_batches(schema, batches())).create(name)
+        rows = connection.from_arrow(pa.RecordBatchReader.from_batches(schema, batches()))
+        (rows if condition is None else rows.filter(condition)).create(name)
     except Exception:
         if failed:
             raise failed[0] from None
         raise
+    return sum(there)

@@ -18,14 +18,32 @@ from dprelease.engines.duck.bounding import bounded_cells, bounded_pairs
 from dprelease.engines.duck.bounds_check import check_all_counted, check_cell_bounds
 from dprelease.engines.duck.cells import CELL, cell_columns, celled, chosen, completed, positions, without_zeros
 from dprelease.engines.duck.computed_columns import Lend, evaluated, with_derived
-from dprelease.engines.duck.query import cell_totals, dense, grid_counts, paired, summed
+from dprelease.engines.duck.query import (
+    PartTotals,
+    cell_totals,
+    clamped,
+    dense,
+    different_values,
+    grid_counts,
+    paired,
+    summed,
+)
 from dprelease.engines.duck.temp_tables import Stage
 from dprelease.engines.duck.units import our_name, unit_columns, unit_name, unit_text
 from dprelease.engines.files.decimals import grid_name
 from dprelease.engines.files.rows import _as_texts, join_keys, typed_with_steps
 from dprelease.noise.exact import Exact, ExactHistogram, ExactKeys
 
-__all__ = ["PassQuery", "answers", "looked_at", "occurring", "privately_joined", "publicly_joined"]
+__all__ = [
+    "PassQuery",
+    "answers",
+    "looked_at",
+    "occurring",
+    "part_keys",
+    "part_totals",
+    "privately_joined",
+    "publicly_joined",
+]
 
 Keys = Sequence[tuple[Key, ...]]
 Named = Mapping[str, Quantity]
@@ -77,45 +95,72 @@ def _conditions(quantities: Iterable[Quantity]) -> list[str | None]:
 _SUMS = ("rows", "nonnull", "balance", "sum", "square", "units")
 
 
-def answers(stage: Stage, asked: PassQuery, tables: Sequence[Any], keys: Keys | None) -> tuple[Any, ...]:
-    """One box per quantity.
+def part_totals(stage: Stage, asked: PassQuery, tables: Sequence[Any], keys: Keys | None) -> dict[str, PartTotals]:
+    """What some rows come to, which :func:`answers` are made of: totals, values and places on grids, by cell.
 
     Args:
         stage: Lends and keeps tables.
         asked: The question.
-        tables: The loaded rows of the table, then of what each of its private joins adds from, bounded as declared.
+        tables: The loaded rows of the table, then of what each of its private joins adds from, bounded as declared: all
+            rows, or all rows of some units.
         keys: The cells, where keys are private.
     """
     rows = _rows(stage, asked, tables)
     sums, distinct, quantiles = asked.of(*_SUMS), asked.of("distinct"), asked.of("quantile")
-    boxes: dict[str, Any] = {}
+    by_row = {**distinct, **quantiles}
     if asked.table.unit_id is None:
         rows = _in_cells(stage, asked, rows, keys)
-        rows = rows.select(CELL, *asked.columns(asked.of(*_SUMS, "distinct", "quantile"), rows))
-        rows = stage.keep(rows) if quantiles else rows
-        distinct = {**sums, **distinct}
+        rows = rows.select(CELL, *asked.columns({**sums, **by_row}, rows))
+        rows = stage.keep(rows) if by_row else rows
+        totals = {"sums": cell_totals(rows, asked.table, sums, [CELL])} if sums else {}
     else:
-        by_row = {**distinct, **quantiles}
         rows, pairs = _bounded(stage, asked, rows, by_row)
-        if sums:
-            answer = stage.read(summed(_in_cells(stage, asked, pairs, keys), list(sums)))
-            boxes |= _boxes(asked, answer, sums, keys)
+        totals = {"sums": summed(_in_cells(stage, asked, pairs, keys), list(sums))} if sums else {}
         rows = _in_cells(stage, asked, rows, keys) if by_row else rows
-    if distinct:
-        answer = stage.read(cell_totals(rows, asked.table, distinct, [CELL]))
-        boxes |= _boxes(asked, answer, distinct, keys)
-    boxes |= _histograms(stage, asked, rows, quantiles, keys)
+    values = {name: different_values(rows, asked.table, item) for name, item in distinct.items()}
+    grids = {_histogram(item): grid_counts(rows, asked.table, _alike(item)) for item in quantiles.values()}
+    return {**totals, **values, **grids}
+
+
+def answers(stage: Stage, asked: PassQuery, totals: Mapping[str, Any], keys: Keys | None) -> tuple[Any, ...]:
+    """One box per quantity.
+
+    Args:
+        stage: Reads tables.
+        asked: The question.
+        totals: The rows of :func:`part_totals` of all rows, or of their parts added up.
+        keys: As there.
+    """
+    boxes: dict[str, Any] = {}
+    if sums := asked.of(*_SUMS):
+        answer = stage.read(clamped(totals["sums"], list(sums)))
+        boxes |= {name: _boxed(asked, answer, name, keys) for name in sums}
+    for name in asked.of("distinct"):
+        answer = stage.read(totals[name].group_by(CELL).aggregate(**{name: totals[name].count()}))
+        boxes[name] = _boxed(asked, answer, name, keys)
+    histograms: dict[str, ExactHistogram] = {}  # several quantiles of one column share theirs
+    for name, item in asked.of("quantile").items():
+        if (place := _histogram(item)) not in histograms:
+            histograms[place] = _histogrammed(asked, stage.read(totals[place]), keys)
+        boxes[name] = histograms[place]
     return tuple(boxes[f"q{at}"] for at in range(len(asked.quantities)))
 
 
-def occurring(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> ExactKeys:
-    """The private keys that occur, in the order of their texts, with the number of units that have each of them."""
+def part_keys(stage: Stage, asked: PassQuery, tables: Sequence[Any]) -> PartTotals:
+    """The private keys that some rows have, each with the number of units that have it; see :func:`part_totals`."""
     rows = _rows(stage, asked, tables)
     if asked.table.unit_id is not None:
         _, rows = _bounded(stage, asked, rows, {})
-    held_by_key = stage.read(rows.group_by(cell_columns(asked.grouping)).aggregate(held=rows.count()))
+    within = cell_columns(asked.grouping)
+    return PartTotals(rows.group_by(within).aggregate(held=rows.count()), within, ["held"])
+
+
+def occurring(stage: Stage, asked: PassQuery, totals: Any) -> ExactKeys:
+    """The private keys that occur, in the order of their texts, with the number of units that have each of them."""
+    held_by_key = stage.read(totals)
     parts = [held_by_key.column(name).to_pylist() for name in cell_columns(asked.grouping)]
-    held = sorted(zip(zip(*parts, strict=True), held_by_key.column("held").to_pylist(), strict=True), key=_texts)
+    units = map(int, held_by_key.column("held").to_pylist())
+    held = sorted(zip(zip(*parts, strict=True), units, strict=True), key=_texts)
     return ExactKeys([key for key, _ in held], np.array([number for _, number in held], dtype=np.int64))
 
 
@@ -207,29 +252,28 @@ def _cells(asked: PassQuery, keys: Keys | None) -> int:
     return asked.table.cells(asked.grouping.by) - len(asked.excluded) if keys is None else len(keys)
 
 
-def _boxes(asked: PassQuery, answer: Any, names: Iterable[str], keys: Keys | None) -> dict[str, Exact]:
+def _boxed(asked: PassQuery, answer: Any, name: str, keys: Keys | None) -> Exact:
     at = positions(answer.column(CELL).to_numpy(), asked.excluded)
-    return {name: Exact(dense(answer, name, at, _cells(asked, keys))) for name in names}
+    return Exact(dense(answer, name, at, _cells(asked, keys)))
 
 
-def _histograms(
-    stage: Stage, asked: PassQuery, rows: Any, quantiles: Named, keys: Keys | None
-) -> dict[str, ExactHistogram]:
-    """One box per quantile; several of one column share theirs."""
-    boxes: dict[Quantity, ExactHistogram] = {}
-    for item in quantiles.values():
-        if (alike := _alike(item)) not in boxes:
-            answer = stage.read(grid_counts(rows, asked.table, alike))
-            cell, value, number = (answer.column(name).to_numpy() for name in (CELL, "value", "count"))
-            order = np.lexsort((value, cell))
-            cell = positions(cell, asked.excluded)
-            boxes[alike] = ExactHistogram(_cells(asked, keys), cell[order], value[order], number[order])
-    return {name: boxes[_alike(item)] for name, item in quantiles.items()}
+def _histogrammed(asked: PassQuery, answer: Any, keys: Keys | None) -> ExactHistogram:
+    """The box of a quantile, and of all others of its column."""
+    counts = answer.column("count").cast(pa.int64()).to_numpy()
+    cell, value = (answer.column(name).to_numpy() for name in (CELL, "value"))
+    order = np.lexsort((value, cell))
+    cell = positions(cell, asked.excluded)
+    return ExactHistogram(_cells(asked, keys), cell[order], value[order], counts[order])
 
 
 def _alike(quantity: Quantity) -> Quantity:
     """What a quantile's histogram depends on."""
     return quantity.model_copy(update={"at": None})
+
+
+def _histogram(quantity: Quantity) -> str:
+    """The name of a quantile's histogram among the totals of a pass."""
+    return f"grid of {_alike(quantity).fingerprint()}"
 
 
 def publicly_joined(rows: Any, table: Table, wanted: frozenset[str], references: References, lend: Lend) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ibis
@@ -17,30 +18,37 @@ from dprelease.engines.duck.computed_columns import evaluated
 from dprelease.engines.duck.grid_steps import MOST, clip, squared, steps
 from dprelease.engines.duck.units import our_name
 
-__all__ = ["cell_totals", "dense", "grid_counts", "paired", "summed"]
+__all__ = ["PartTotals", "cell_totals", "clamped", "dense", "different_values", "grid_counts", "paired", "summed"]
 
 Integers = npt.NDArray[np.int64]
 
 
-def cell_totals(
-    rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str], *, clamped: bool = True
-) -> Any:
-    """One row per group with the exact total of every quantity, where every row is a unit of its own.
+@dataclass(frozen=True)
+class PartTotals:
+    """What some of the rows come to, in a form that can be added up: the totals of all rows are those of any parts.
+
+    Attributes:
+        rows: One row per group.
+        within: The columns that make a group.
+        names: The columns that are added up, as whole numbers that do not overflow: none of them is clamped yet.
+    """
+
+    rows: Any
+    within: Sequence[str]
+    names: Sequence[str] = ()
+
+
+def cell_totals(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> PartTotals:
+    """One row per group with the exact total of every quantity, where every row is a unit of its own; in 128 bits.
 
     Args:
         rows: Bounded rows, with the columns of ``within``.
         table: The declaration.
-        quantities: Name to what is totalled; no quantile.
+        quantities: Name to what is totalled; neither quantiles nor numbers of different values.
         within: The columns that make a group; none: one group of all rows.
-        clamped: To 62 bits; otherwise in 128 bits, to be added up further.
     """
     totals = {name: _total(rows, table, item, units=False) for name, item in quantities.items()}
-    # Counts are no more than there are rows, of which no table has 2^62.
-    sums = {
-        name: _clamped(total) if clamped and quantities[name].kind in ("sum", "square") else total
-        for name, total in totals.items()
-    }
-    return _grouped(rows, within).aggregate(**sums)
+    return PartTotals(_grouped(rows, within).aggregate(**totals), within, list(totals))
 
 
 def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: Sequence[str]) -> Any:
@@ -49,21 +57,38 @@ def paired(rows: Any, table: Table, quantities: Mapping[str, Quantity], within: 
     return rows.group_by(list(within)).aggregate(held=rows.count(), **contributions)
 
 
-def summed(parts: Any, names: Sequence[str], within: Sequence[str] = (CELL,)) -> Any:
-    """The contributions of :func:`paired`, or the totals of finer groups, summed per group and clamped to 62 bits."""
-    return _grouped(parts, within).aggregate(**{name: _clamped(parts[name].sum()) for name in names})
+def summed(parts: Any, names: Sequence[str], within: Sequence[str] = (CELL,)) -> PartTotals:
+    """The contributions of :func:`paired`, or the totals of finer groups, summed per group."""
+    return PartTotals(_grouped(parts, within).aggregate(**{name: parts[name].sum() for name in names}), within, names)
+
+
+def clamped(totals: Any, names: Sequence[str]) -> Any:
+    """Totals as they are handed on: 62 bits; a group without a row has a total of 0."""
+    return totals.mutate(**{name: _clamped(totals[name]) for name in names})
 
 
 def _grouped(rows: Any, within: Sequence[str]) -> Any:
     return rows.group_by(list(within)) if within else rows
 
 
-def grid_counts(rows: Any, table: Table, quantity: Quantity) -> Any:
+def grid_counts(rows: Any, table: Table, quantity: Quantity) -> PartTotals:
     """How many rows of a cell have a clipped grid value: columns ``cell``, ``value`` and ``count``."""
     value = rows[our_name(table, str(quantity.column))]
-    present = value.notnull() if quantity.where is None else value.notnull() & _holds(rows, table, quantity)
-    picked = rows.filter(present).mutate(value=steps(rows, table, quantity).cast("int64"))
-    return picked.group_by([CELL, "value"]).aggregate(count=picked.count())
+    picked = rows.filter(_present(value, rows, table, quantity))
+    picked = picked.mutate(value=steps(picked, table, quantity).cast("int64"))
+    within = [CELL, "value"]
+    return PartTotals(picked.group_by(within).aggregate(count=picked.count()), within, ["count"])
+
+
+def different_values(rows: Any, table: Table, quantity: Quantity) -> PartTotals:
+    """The values that rows of a cell have, each once: columns ``cell`` and ``value``."""
+    value = rows[our_name(table, str(quantity.column))]
+    picked = rows.filter(_present(value, rows, table, quantity)).select(CELL, value=value)
+    return PartTotals(picked.distinct(), [CELL, "value"])
+
+
+def _present(value: Any, rows: Any, table: Table, quantity: Quantity) -> Any:
+    return value.notnull() if quantity.where is None else value.notnull() & _holds(rows, table, quantity)
 
 
 def dense(answer: Any, name: str, at: Integers, cells: int) -> Integers:
@@ -98,8 +123,6 @@ def _total(rows: Any, table: Table, quantity: Quantity, units: bool) -> Any:
     if quantity.column is None:
         return _times(rows.count() if holds is None else _number(holds), once)
     value = rows[our_name(table, quantity.column)]
-    if quantity.kind == "distinct":
-        return value.nunique(where=holds)
     present = value.count() if holds is None else _number(value.notnull() & holds)
     if quantity.kind == "nonnull":
         return _times(present, once)

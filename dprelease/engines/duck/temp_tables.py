@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from types import TracebackType
 from typing import Any
@@ -27,10 +28,16 @@ class Stage:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop everything that was lent and kept."""
         for name in self._kept:
-            self._backend.con.execute(f'DROP TABLE IF EXISTS "{name}"')
+            self._backend.con.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
         for name in self._lent:
             self._backend.con.unregister(name)
+        self._kept.clear()
+        self._lent.clear()
 
     def lend(self, rows: Any) -> Any:
         """Show an Arrow table to DuckDB without copying it."""
@@ -45,14 +52,41 @@ class Stage:
 
     def keep(self, rows: Any) -> Any:
         """Compute an Ibis table now, so that every later step reads the same rows."""
+        # Not through Ibis: it would cast sums of 128 bits to the 64 that it takes them for, which can fail.
+        name = self._new_name()
+        self._backend.con.execute(f"CREATE TABLE {_quoted(name)} AS {self._backend.compile(rows)}")
+        return self._backend.table(name)
+
+    def add_up(self, parts: Sequence[Any], within: Sequence[str], names: Sequence[str]) -> Any:
+        """One kept table of several: their different groups, and the sums of some columns, in 128 bits.
+
+        Args:
+            parts: Kept tables of the same columns.
+            within: The columns that make a group.
+            names: The columns that are added up.
+        """
+        columns = [*within, *names]
+        of_all, *others = (self._backend.con.table(part.get_name()).select(*columns) for part in parts)
+        for of_part in others:
+            of_all = of_all.union(of_part)
+        groups = ", ".join(map(_quoted, within))
+        sums = (f"sum({_quoted(name)}) AS {_quoted(name)}" for name in names)
+        name = self._new_name()
+        of_all.aggregate(", ".join([*map(_quoted, within), *sums]), groups).create(name)
+        return self._backend.table(name)
+
+    def _new_name(self) -> str:
+        """The name of a table that is about to be kept."""
         name = f"t{next(self._names)}"
         self._kept.append(name)
-        # Not through Ibis: it would cast sums of 128 bits to the 64 that it takes them for, which can fail.
-        self._backend.con.execute(f'CREATE TABLE "{name}" AS {self._backend.compile(rows)}')
-        return self._backend.table(name)
+        return name
 
     def forget(self, rows: Any) -> None:
         """Drop a kept table before the end."""
         name = rows.get_name()
         self._kept.remove(name)
-        self._backend.con.execute(f'DROP TABLE IF EXISTS "{name}"')
+        self._backend.con.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
