@@ -102,7 +102,9 @@ def decompresses(path: Path) -> bool:
     if compressed_by(path) is None:
         return True
     facts = path.stat()
-    return _decompresses(path, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
+    return facts.st_size > 0 and _decompresses(
+        path, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+    )
 
 
 @lru_cache(256)

@@ -107,7 +107,7 @@ def _encoding(source: Source, told: Dictionary) -> str:
     """What its texts are in: as declared, else as the file says, else UTF-8.
 
     Raises:
-        Unreadable: If the file names an encoding that is not known here.
+        Unreadable: If the file names an encoding that is not known here, or a wrong one.
     """
     if source.dialect.encoding != AS_STORED:
         return source.dialect.encoding
@@ -119,7 +119,9 @@ def _encoding(source: Source, told: Dictionary) -> str:
         found = None
     if found is None:
         hint = f"write `encoding:` under `source`, one of {', '.join(ENCODINGS)}"
-        raise Unreadable("says that its texts are in an encoding that is not read here", hint)
+        raise Unreadable(
+            "has names, labels or texts in an encoding that it does not say, or that is not known here", hint
+        )
     return found
 
 

@@ -11,7 +11,6 @@ from datetime import date
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 __all__ = ["Shown", "as_moments", "shown_as"]
@@ -22,8 +21,22 @@ _SPSS_DAYS = ("DATE", "ADATE", "EDATE", "JDATE", "SDATE", "QYR", "MOYR", "WKYR")
 _SPSS_MOMENTS = ("DATETIME", "YMDHMS")
 _MARKS = ("", "B", "C", "D", "N", "P", "S")
 _SAS_DAYS = {
-    *("DATE", "DAY", "DOWNAME", "JULDAY", "JULIAN", "MONNAME", "MONTH", "MONYY", "NENGO", "QTR", "QTRR", "WEEKDATE"),
-    *("WEEKDATX", "WEEKDAY", "WORDDATE", "WORDDATX", "YEAR", "YYMON", "B8601DA", "E8601DA", "IS8601DA"),
+    *(
+        "DATE",
+        "DAY",
+        "DOWNAME",
+        "JULDAY",
+        "JULIAN",
+        "MINGUO",
+        "MONNAME",
+        "MONTH",
+        "MONYY",
+        "NENGO",
+        "QTR",
+        "QTRR",
+        "WEEKDATE",
+    ),
+    *("WEEKDATX", "WEEKDAY", "WEEKV", "WORDDATE", "WORDDATX", "YEAR", "YYMON", "B8601DA", "E8601DA", "IS8601DA"),
     *(f"{order}{mark}" for order in ("DDMMYY", "MMDDYY", "YYMMDD") for mark in _MARKS),
     *(f"{order}{mark}" for order in ("MMYY", "YYMM", "YYQ", "YYQR") for mark in ("", "C", "D", "N", "P", "S")),
 }
@@ -64,7 +77,8 @@ _STATA_KINDS: dict[str, Shown] = {"tc": "moment", "tC": "moment with leap second
 def as_moments(kind: str, shown: Shown, stored: Any) -> Any:
     """An Arrow array of numbers as one of days, or of moments.
 
-    A number says no more digits than a double has for it: SPSS's are read to a millisecond, others to a microsecond.
+    Moments are read to the millisecond: of those that SPSS stores the next double is two microseconds away, and what
+    programs compute is off by as much.
 
     >>> as_moments("sav", "day", pa.array([13928544000.0, None, 1e300])).to_pylist()
     [datetime.date(2024, 2, 29), None, None]
@@ -87,13 +101,5 @@ def as_moments(kind: str, shown: Shown, stored: Any) -> Any:
         return pa.array(days.astype(np.int32), pa.int32(), mask=~real).cast(pa.date32())
     if shown == "moment with leap seconds":
         numbers = numbers - 1000.0 * np.searchsorted(_AFTER, numbers / 1000.0, side="right")
-    ticks = _ticks(numbers, 1000 if stata else 10**6 if not spss else 1000, stata)
-    unit, per_day = ("ms", _DAY * 1000) if spss else ("us", _DAY * 10**6)
-    return pa.array(ticks + epoch * per_day, pa.int64(), mask=~real).cast(pa.timestamp(unit))
-
-
-def _ticks(numbers: npt.NDArray[np.float64], each: int, stata: bool) -> npt.NDArray[np.int64]:
-    """Seconds, or milliseconds of Stata, as whole ticks: the whole part exactly, the rest to the nearest."""
-    whole = np.floor(numbers)
-    rest = np.rint((numbers - whole) * each)
-    return whole.astype(np.int64) * each + rest.astype(np.int64)
+    ticks = np.rint(numbers if stata else numbers * 1000).astype(np.int64) + epoch * _DAY * 1000
+    return pa.array(ticks, pa.int64(), mask=~real).cast(pa.timestamp("ms"))

@@ -92,7 +92,10 @@ def _in_bytes(kind: str) -> dict[str, str]:
 
 
 def _encoding(kind: str, read: Read) -> str | None:
-    """The encoding that the file says its texts are in, or that its format demands; None: nobody says."""
+    """The encoding that the file says its texts are in, or that its format demands; None: nobody says.
+
+    Empty: it says one that is not known here, or has names and labels that are in another one.
+    """
     if kind == "por":
         return "utf-8"
     if kind == "dta":
@@ -102,8 +105,8 @@ def _encoding(kind: str, read: Read) -> str | None:
         return "utf-8" if tagged and int(beginning[28:31]) >= 118 else "windows-1252"
     try:
         told: str | None = read(metadataonly=True)[1].file_encoding
-    except Exception:  # names or labels that are in another one than it says
-        return None
+    except Exception:
+        return ""
     return told
 
 

@@ -52,7 +52,7 @@ class Dictionary:
     Attributes:
         names: Its columns in their order, as bytes in the encoding of its texts.
         formats: How each of them is shown, in the words of its format; empty: it does not say.
-        encoding: Of its texts; None: it does not say.
+        encoding: Of its texts; None: it does not say; empty: what it says is wrong, or not known.
         rows: How many it has.
     """
 
@@ -101,7 +101,9 @@ def _told(kind: str, file: IO[bytes] | int, data: bytes | None) -> Dictionary:
         told = json.loads(output[:_LONGEST])
         names = tuple(str(name).encode("utf-8" if kind == "por" else "latin-1") for name in told["names"])
         formats = tuple(str(each) for each in told["formats"])
-        return Dictionary(names, formats, told["encoding"] and str(told["encoding"]), int(told["rows"]))
+        return Dictionary(
+            names, formats, None if told["encoding"] is None else str(told["encoding"]), int(told["rows"])
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise _refused(kind, "damaged") from error
 
@@ -133,7 +135,7 @@ def parsed_blocks(kind: str, path: Path, places: Sequence[int], few: Sequence[in
             with pa.ipc.open_stream(process.stdout) as stream:
                 for batch in stream:
                     batch.validate(full=True)
-                    if batch.schema.names != [str(at) for at in places]:
+                    if batch.schema.names != [str(at) for at in places] or not all(map(_is_ours, batch.schema.types)):
                         raise pa.ArrowInvalid("other columns than were asked for")
                     yield batch.columns
         except (pa.ArrowException, OSError):
@@ -142,6 +144,10 @@ def parsed_blocks(kind: str, path: Path, places: Sequence[int], few: Sequence[in
         _require_done(kind, process.wait())
         if broken:
             raise _refused(kind, "damaged")
+
+
+def _is_ours(kind: Any) -> bool:
+    return (kind.value_type if pa.types.is_dictionary(kind) else kind) in (pa.binary(), pa.int64(), pa.float64())
 
 
 @contextmanager
