@@ -95,9 +95,9 @@ def test_a_file_of_spss_that_says_another_encoding_is_read_in_it(tmp_path: Path)
     data = path.read_bytes()
     at = data.index(b"\x07\0\0\0\x14\0\0\0\x01\0\0\0")
     assert data[at + 16 : at + 21] == b"UTF-8"
-    for name, ort in ((b"CP437", b"Z\x81_rich"), (b"EBCDI", b"Zu_rich")):
+    for name, ort, number in ((b"CP437", b"Z\x81_rich", 437), (b"EBCDI", b"Zu_rich", 77_777)):
         changed = data[: at + 16] + name + data[at + 21 :]
-        code = changed.replace((65001).to_bytes(4, "little"), (437).to_bytes(4, "little"))
+        code = changed.replace((65001).to_bytes(4, "little"), number.to_bytes(4, "little"))
         path.write_bytes(code.replace(b"Zu_rich", ort))
         if name == b"CP437":
             assert column(path, "ORT").to_pylist() == ["Zü_rich".encode(), b"Bern"]
@@ -118,7 +118,9 @@ def test_blanks_before_a_text_stay_and_those_after_it_only_in_stata(kind: str, t
 def test_sas_formats_of_days_and_moments_are_those_that_pandas_knows() -> None:
     known = import_module("pandas.io.sas.sas_constants")
     assert [name for name in known.sas_date_formats if shown_as("sas7bdat", name) != "day"] == []
-    assert [name for name in known.sas_datetime_formats if shown_as("sas7bdat", name) != "moment"] == []
+    assert [name for name in known.sas_datetime_formats if shown_as("sas7bdat", name) != "moment"] == [
+        "TOD"  # shows the time of day of a moment, or of a number of seconds: which of the two it does not say
+    ]
     assert [shown_as("xpt", name) for name in ("BEST12.", "TIME8.", "F8.2", "$CHAR20.", "", "DOLLAR8.2")] == [None] * 6
 
 

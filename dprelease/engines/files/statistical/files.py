@@ -119,9 +119,7 @@ def _encoding(source: Source, told: Dictionary) -> str:
         found = None
     if found is None:
         hint = f"write `encoding:` under `source`, one of {', '.join(ENCODINGS)}"
-        raise Unreadable(
-            "has names, labels or texts in an encoding that it does not say, or that is not known here", hint
-        )
+        raise Unreadable("has names or labels in an encoding that it does not say, or that is not known here", hint)
     return found
 
 

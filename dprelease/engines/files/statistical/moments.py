@@ -21,22 +21,9 @@ _SPSS_DAYS = ("DATE", "ADATE", "EDATE", "JDATE", "SDATE", "QYR", "MOYR", "WKYR")
 _SPSS_MOMENTS = ("DATETIME", "YMDHMS")
 _MARKS = ("", "B", "C", "D", "N", "P", "S")
 _SAS_DAYS = {
-    *(
-        "DATE",
-        "DAY",
-        "DOWNAME",
-        "JULDAY",
-        "JULIAN",
-        "MINGUO",
-        "MONNAME",
-        "MONTH",
-        "MONYY",
-        "NENGO",
-        "QTR",
-        "QTRR",
-        "WEEKDATE",
-    ),
-    *("WEEKDATX", "WEEKDAY", "WEEKV", "WORDDATE", "WORDDATX", "YEAR", "YYMON", "B8601DA", "E8601DA", "IS8601DA"),
+    *("DATE", "DAY", "DOWNAME", "JULDAY", "JULIAN", "MINGUO", "MONNAME", "MONTH", "MONYY", "NENGO", "QTR", "QTRR"),
+    *("WEEKDATE", "WEEKDATX", "WEEKDAY", "WEEKV", "WORDDATE", "WORDDATX", "YEAR", "YYMON"),
+    *("B8601DA", "E8601DA", "IS8601DA"),
     *(f"{order}{mark}" for order in ("DDMMYY", "MMDDYY", "YYMMDD") for mark in _MARKS),
     *(f"{order}{mark}" for order in ("MMYY", "YYMM", "YYQ", "YYQR") for mark in ("", "C", "D", "N", "P", "S")),
 }

@@ -101,9 +101,8 @@ def _told(kind: str, file: IO[bytes] | int, data: bytes | None) -> Dictionary:
         told = json.loads(output[:_LONGEST])
         names = tuple(str(name).encode("utf-8" if kind == "por" else "latin-1") for name in told["names"])
         formats = tuple(str(each) for each in told["formats"])
-        return Dictionary(
-            names, formats, None if told["encoding"] is None else str(told["encoding"]), int(told["rows"])
-        )
+        encoding = None if told["encoding"] is None else str(told["encoding"])
+        return Dictionary(names, formats, encoding, int(told["rows"]))
     except (ValueError, KeyError, TypeError) as error:
         raise _refused(kind, "damaged") from error
 
