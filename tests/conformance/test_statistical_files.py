@@ -130,3 +130,26 @@ def test_codes_are_read_and_not_labels(kind: str, tmp_path: Path) -> None:
     found = stored(kind, tmp_path / f"t.{kind}", {"sex": [1, 2, 3]}, variable_value_labels=labels)
     assert found["sex"].to_pylist() == [1.0, 2.0, 3.0]
     assert typed(Column(name="sex", type="text"), found["sex"]).to_pylist() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_come_in_the_order_in_which_they_are_asked_for(kind: str, tmp_path: Path) -> None:
+    """Some of them, and those with few different values as dictionaries or not: the same values."""
+    path, table = tmp_path / f"t.{kind}", Table(name="t", account="a", source=Source(file="t", format=kind), columns=())
+    columns: dict[str, list[Any]] = {
+        "A": ["x", "y", "x"],
+        "B": [1, 2, None],
+        "C": [DAYS[0], None, DAYS[3]],
+        "D": ["1", "", "3"],
+    }
+    write_statistical(path, columns)
+    form, names = FILE_FORMATS[kind], list(columns)
+    for wanted in (["C", "A"], ["D"], ["B", "C", "D"], names[::-1]):
+        for few in ([], wanted[:1], wanted):
+            (block,) = form.blocks(table, path, names, wanted, few)
+            assert [pa.types.is_dictionary(array.type) for array in block] == [name in few for name in wanted]
+            found = [
+                [value.decode() if isinstance(value, bytes) else value for value in array.to_pylist()]
+                for array in block
+            ]
+            assert found == [columns[name] for name in wanted]

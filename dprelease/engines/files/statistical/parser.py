@@ -214,7 +214,7 @@ def _hand_over(kind: str, read: Read, places: Sequence[int], few: Sequence[int],
     types = {"string": pa.binary(), "float": pa.float64(), "double": pa.float64()}
     stored = [types.get(found.readstat_variable_types[name], pa.int64()) for name in names]
     kinds = [pa.dictionary(pa.int32(), each) if at in few else each for at, each in zip(places, stored, strict=True)]
-    schema = pa.schema([(str(at), each) for at, each in enumerate(kinds)])
+    schema = pa.schema([(str(at), each) for at, each in zip(places, kinds, strict=True)])
     encoding = "utf-8" if kind == "por" else "latin-1"
     with pa.ipc.new_stream(out, schema, options=pa.ipc.IpcWriteOptions(emit_dictionary_deltas=False)) as stream:
         for _, values in _blocks(kind, read, names, seconds):
