@@ -11,7 +11,7 @@ from pydantic import Field
 
 from dprelease.canonical import GrownValue
 
-__all__ = ["ENCODINGS", "MULTIBYTE", "Dialect"]
+__all__ = ["AS_STORED", "ENCODINGS", "MULTIBYTE", "STATISTICAL", "Dialect"]
 
 _SINGLE_BYTE = (
     "latin-1",
@@ -23,6 +23,10 @@ MULTIBYTE = ("big5", "euc-jp", "euc-kr", "gbk", "shift_jis")
 """Encodings with characters of several bytes; none of these bytes is a line end."""
 ENCODINGS = ("utf-8", *_SINGLE_BYTE, *MULTIBYTE)
 """All have the letters, digits and marks of ASCII where ASCII has them; UTF-16 and UTF-32 do not."""
+STATISTICAL = ("sav", "zsav", "por", "dta", "xpt", "sas7bdat")
+"""Formats of files of SPSS, Stata and SAS, whose endings are these."""
+AS_STORED = "as stored"
+"""In place of an encoding: the one that a file names itself."""
 
 _PARTS = {"%d": "(?P<day>[0-9]{1,2})", "%m": "(?P<month>[0-9]{1,2})", "%Y": "(?P<year>[0-9]{4})"}
 _FIXED = {"%d": "(?P<day>[0-9]{2})", "%m": "(?P<month>[0-9]{2})", "%Y": "(?P<year>[0-9]{4})"}
@@ -34,7 +38,7 @@ class Dialect(GrownValue):
     Attributes:
         delimiter: What stands between two fields.
         quote: What a field with a delimiter in it stands in; None: there is no such mark.
-        encoding: One of ``ENCODINGS``.
+        encoding: One of ``ENCODINGS``, or ``AS_STORED``.
         header: Whether the first line names the columns.
         names: The columns in the order of the file, where no line names them.
         skip: How many lines come before the header, or before the first row where there is none.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from dprelease.catalog.table import ColumnType, Key
+from dprelease.catalog.workbook import WORKBOOK, WorkbookError, workbook_rows
 
 __all__ = [
     "ReferenceFileError",
@@ -112,27 +113,26 @@ def _is_day(text: str) -> bool:
     return True
 
 
-def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceTable:
-    """Read a CSV reference: UTF-8, comma, a header that has every declared column.
+def read_reference(data: bytes, columns: Mapping[str, ColumnType], file: str = "") -> ReferenceTable:
+    """Read a reference: a CSV in UTF-8 with commas, or an Excel workbook; a header that has every declared column.
 
     Args:
         data: The bytes of the file.
         columns: Declared name to type; other columns of the file are ignored.
+        file: Its name, whose ending says what it is; any but ``WORKBOOK``: a CSV.
 
     Raises:
-        ReferenceFileError: If it is not UTF-8, a declared column is missing, a line has another number of
+        ReferenceFileError: If it is not that, a declared column is missing, a line has another number of
             fields than the header, or a value is not of its type.
+        MissingExtra: If a workbook cannot be read here.
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ReferenceFileError(f"not UTF-8 at byte {error.start}") from error
-    try:
-        rows = list(csv.reader(io.StringIO(text), strict=True))
-    except csv.Error as error:
-        raise ReferenceFileError(f"not CSV: {error}") from error
-    if not rows:
-        raise ReferenceFileError("the file is empty")
+    if file.lower().endswith(WORKBOOK):
+        try:
+            rows = workbook_rows(data, columns)
+        except WorkbookError as error:
+            raise ReferenceFileError(str(error)) from error
+    else:
+        rows = _csv_rows(data)
     header = rows[0]
     missing = [name for name in columns if name not in header]
     if missing:
@@ -146,3 +146,17 @@ def read_reference(data: bytes, columns: Mapping[str, ColumnType]) -> ReferenceT
         at = header.index(name)
         columns_read[name] = tuple(_value(row[at], name, kind, number) for number, row in body)
     return ReferenceTable(columns=columns_read)
+
+
+def _csv_rows(data: bytes) -> list[list[str]]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ReferenceFileError(f"not UTF-8 at byte {error.start}") from error
+    try:
+        rows = list(csv.reader(io.StringIO(text), strict=True))
+    except csv.Error as error:
+        raise ReferenceFileError(f"not CSV: {error}") from error
+    if not rows:
+        raise ReferenceFileError("the file is empty")
+    return rows

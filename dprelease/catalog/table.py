@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from dprelease.canonical import GrownValue, Value, one_of
-from dprelease.catalog.dialect import Dialect
+from dprelease.catalog.dialect import STATISTICAL, Dialect
 
 __all__ = [
     "Binned",
@@ -221,7 +221,7 @@ class TimeFilter(Value):
     end: date
 
 
-SOURCE_FORMATS = {"csv": ".csv", "parquet": ".parquet"}
+SOURCE_FORMATS = {name: f".{name}" for name in ("csv", "csv.gz", "csv.zst", "parquet", *STATISTICAL)}
 """What a source may be, and the ending of its files; an engine says which of them it reads (``Engine.formats``)."""
 
 
@@ -232,7 +232,7 @@ class Source(GrownValue):
         file: A path or a pattern.
         format: A name of ``SOURCE_FORMATS``.
         null_values: Texts that mean null, as the file writes them.
-        dialect: How a CSV writes its rows.
+        dialect: How a CSV writes its rows; of a statistical file the encoding of its texts.
     """
 
     LATER: ClassVar[tuple[str, ...]] = ("dialect",)
@@ -240,6 +240,11 @@ class Source(GrownValue):
     format: Annotated[str, one_of(lambda: SOURCE_FORMATS)]
     null_values: tuple[str, ...] = ("",)
     dialect: Dialect = Dialect()
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether it is a CSV, compressed or not."""
+        return self.format.startswith("csv")
 
     @property
     def notation(self) -> Dialect | None:

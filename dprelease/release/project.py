@@ -381,5 +381,5 @@ def reference_tables(catalog: Catalog, folder: Path) -> References:
                 hint=f"put back the file with SHA-256 {reference.sha256[:12]}..., or release under another period",
                 code="DPR-E301",
             )
-        tables[name] = read_reference(data, reference.columns)
+        tables[name] = read_reference(data, reference.columns, reference.file)
     return tables

@@ -22,6 +22,7 @@ from dprelease.catalog.reference import ReferenceTable
 from dprelease.catalog.table import Binned, Catalog, Column, ColumnType, Computed, Key, Mapped, PrivateJoin, Table
 from tests.conformance.reference_values import Written, id_of, text_of, value_of, within
 from tests.reference_expressions import evaluate
+from tests.statistical_files import KINDS, read_statistical, unpacked
 
 Cell = tuple[Key, ...]
 
@@ -247,8 +248,11 @@ def stored_rows(table: Table, folder: Path) -> Iterator[dict[str, Any]]:
         if table.source.format == "parquet":
             yield from pq.read_table(path).to_pylist()
             continue
+        if table.source.format in KINDS:
+            yield from read_statistical(path)
+            continue
         names: list[str] | None = None
-        for record in path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        for record in unpacked(path.read_bytes(), table.source.format).removeprefix(b"\xef\xbb\xbf").split(b"\n"):
             line = record.removesuffix(b"\r")
             if not line:
                 continue

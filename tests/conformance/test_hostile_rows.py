@@ -87,6 +87,7 @@ NATIVE: dict[str, tuple[str, Any]] = {
     "a structure": ("amount", pa.array([{"a": 1}])),
     "a number for a boolean": ("adult", pa.array([7])),
 }
+STATISTICAL = ("sav", "zsav", "dta", "xpt", "sas7bdat")
 TABLE_BOUNDS = TableBounds(max_rows=3)
 GROUPINGS = [
     Grouping(table="visits", by=()),
@@ -183,6 +184,33 @@ def test_every_hostile_text_means_what_it_means_to_the_reference_engine(kind: st
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shape", STATISTICAL)
+def test_every_hostile_text_of_a_statistical_file_means_what_it_means_to_the_reference_engine(
+    kind: str, shape: str, tmp_path: Path
+) -> None:
+    """Texts as these files can hold them: no zero byte, and no more than their places."""
+    table = visits(shape, null_id="unit", bounds=TABLE_BOUNDS)
+    rows = [[str(value).replace("\x00", "")[:50] for value in row] for row in [*good_rows(), *hostile_rows()]]
+    write(tmp_path, table, rows)
+    assert answers(kind, tmp_path, table) == answers("reference", tmp_path, table)
+
+
+@pytest.mark.thin(first=1)
+@pytest.mark.parametrize("shape", STATISTICAL)
+def test_hostile_numbers_of_a_statistical_file_stay_with_their_unit(kind: str, shape: str, tmp_path: Path) -> None:
+    """A row of the most extreme numbers that the format holds, of a new unit and of one that is there."""
+    table = visits(shape, bounds=TABLE_BOUNDS)
+    most = 7e75 if shape == "xpt" else 8e307 if shape == "dta" else 1.7e308
+    rows = [["h" if row[0] == "u0" else row[0], row[1], row[2], None, *row[4:]] for row in good_rows()]
+    write(tmp_path / "clean", table, rows)
+    clean = answers(kind, tmp_path / "clean", table)
+    for name, number in ((each, value) for each in ("new", "u1") for value in (most, -most, -0.0, None)):
+        write(tmp_path / "hostile", table, [*rows, [name, "\u202e", "'; --", None, number, number, number]])
+        relation = Neighboring.REPLACE_ONE if name == "u1" else Neighboring.ADD_REMOVE
+        check(kind, tmp_path / "hostile", table, clean, relation)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 def test_one_hostile_row_moves_no_number_further_than_one_unit(kind: str, null_id: str, tmp_path: Path) -> None:
     """One at a time, before and after the others; of a new unit, and of one that is there: that replaces its rows."""
@@ -197,7 +225,7 @@ def test_one_hostile_row_moves_no_number_further_than_one_unit(kind: str, null_i
 
 
 @pytest.mark.thin(first=1)
-@pytest.mark.parametrize("shape", ["csv", "parquet"])
+@pytest.mark.parametrize("shape", ["csv", "parquet", "csv.gz", *STATISTICAL])
 @pytest.mark.parametrize("null_id", ["drop", "unit"])
 def test_an_empty_table_has_the_shape_of_a_full_one(kind: str, shape: str, null_id: str, tmp_path: Path) -> None:
     table = visits(shape, null_id=null_id, bounds=TABLE_BOUNDS)

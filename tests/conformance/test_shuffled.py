@@ -86,12 +86,16 @@ def everything(kind: str, folder: Path, catalog: Catalog, bound: dict[str, Any])
         return [*found, opened(engine.units_by_key(catalog, private, REFERENCES, SECRET))]
 
 
+COMPRESSED, STATISTICAL = ("csv.gz", "csv.zst"), ("sav", "zsav", "dta", "xpt", "sas7bdat")
+
+
 @pytest.mark.thin(every=3)
 @pytest.mark.parametrize(("case", "bound"), [*zip(CASES, (0, 4, 5, 0, 1, 2, 8), strict=True)])
 def test_order_files_and_format_change_no_byte(kind: str, case: str, bound: int, tmp_path: Path) -> None:
     rows, people = made_rows(1500), made_users()
     found = []
-    for number, (shape, parts) in enumerate([("csv", 1), ("csv", 10), ("parquet", 10)]):
+    shapes = [("csv", 1), ("csv", 10), ("parquet", 10), (COMPRESSED[bound % 2], 2), (STATISTICAL[bound % 5], 2)]
+    for number, (shape, parts) in enumerate(shapes):
         folder = tmp_path / str(number)
         mine, theirs = visits(shape, **CASES[case]), users(shape, bounds=TableBounds(max_rows=4))
         random.Random(number).shuffle(rows)
@@ -99,7 +103,7 @@ def test_order_files_and_format_change_no_byte(kind: str, case: str, bound: int,
         write(folder, mine, rows, parts)
         write(folder, theirs, people, parts)
         found.append(everything(kind, folder, catalog_of(mine, theirs), bounds()[bound]))
-    assert found[1:] == found[:1] * 2
+    assert found[1:] == found[:1] * 4
 
 
 @pytest.mark.nightly

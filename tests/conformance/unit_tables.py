@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ from dprelease.privacy.event import Sensitivity
 from dprelease.privacy.unit import Neighboring
 from tests.conformance.people import SECRET, opened
 from tests.conformance.reference_engine import ReferenceEngine
+from tests.statistical_files import KINDS as STATISTICAL_KINDS
+from tests.statistical_files import packed_as, write_statistical
 
 KINDS: Mapping[str, Any] = {"reference": ReferenceEngine, **ENGINES}
 NAMES = ("user", "country", "page", "day", "seconds", "amount", "adult")
@@ -166,7 +169,10 @@ def bounds() -> list[dict[str, Any]]:
 
 
 def write(folder: Path, table: Table, rows: Sequence[Sequence[Any]], parts: int = 1, names: Sequence[str] = ()) -> None:
-    """Rows into one file or several, as text (CSV; None is empty) or as Arrow infers them (Parquet)."""
+    """Rows into one file or several: as text (CSV; None is empty), as Arrow infers them, or as plain values are stored.
+
+    Of the files of SPSS, Stata and SAS those texts are days that are the text of one.
+    """
     headers = list(names or (NAMES if table.name == "visits" else LENT_NAMES))
     headers += ["slot"] * any(column.name == "slot" for column in table.columns)
     folder.mkdir(exist_ok=True, parents=True)
@@ -176,9 +182,21 @@ def write(folder: Path, table: Table, rows: Sequence[Sequence[Any]], parts: int 
         if table.source.format == "parquet":
             pq.write_table(pa.table({name: [row[at] for row in mine] for at, name in enumerate(headers)}), path)
             continue
+        if table.source.format in STATISTICAL_KINDS:
+            columns = {name: [row[at] for row in mine] for at, name in enumerate(headers)}
+            write_statistical(path, {name: _days(values) for name, values in columns.items()})
+            continue
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([headers, *([_text(item) for item in row] for row in mine)])
-        path.write_bytes(text.getvalue().encode())
+        path.write_bytes(packed_as(text.getvalue().encode(), table.source.format))
+
+
+def _days(values: Sequence[Any]) -> list[Any]:
+    """Days in place of their texts, where all that is there is one."""
+    try:
+        return [None if value is None else dt.date.fromisoformat(value) for value in values]
+    except (TypeError, ValueError):
+        return list(values)
 
 
 def _text(item: Any) -> str:

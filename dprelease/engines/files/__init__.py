@@ -1,1 +1,1 @@
-"""CSV and Parquet files as columns of declared types, the same for every engine."""
+"""Files as columns of declared types, the same for every engine: CSV, Parquet, SPSS, Stata and SAS."""

@@ -6,16 +6,19 @@ not parse (another number of fields than the header, an unclosed quote, text aft
 ``LONGEST`` bytes) is a row of nulls. Fields are UTF-8 bytes here, whatever the file's encoding: what those mean that
 are not, in a file that should be UTF-8, is decided value by value (``rows``).
 
+A compressed file is the lines that are in it.
+
 No general reader promises that: in them one open quote swallows the rows after it, and types are sniffed from rows.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +29,17 @@ from dprelease.engines.files.encodings import in_utf8
 from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.plain_lines import split_plain
 
-__all__ = ["LONGEST", "column_blocks", "csv_header", "header_line", "line_fields", "split_lines"]
+__all__ = [
+    "LONGEST",
+    "column_blocks",
+    "compressed_by",
+    "csv_header",
+    "decompresses",
+    "header_line",
+    "line_fields",
+    "opened",
+    "split_lines",
+]
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -37,6 +50,7 @@ _MARK = b"\xef\xbb\xbf"
 _LONGEST_HEADER = 1 << 20
 _NEWLINE, _RETURN = 10, 13
 _PLAIN = Dialect()
+_COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 
 
 def line_fields(line: bytes, dialect: Dialect = _PLAIN) -> list[bytes] | None:
@@ -67,9 +81,48 @@ def _field(delimiter: bytes, quote: bytes) -> re.Pattern[bytes]:
     return re.compile(rb"(?:%b([^%b]*+(?:%b%b[^%b]*+)*+)%b|([^%b%b][^%b]*+|))(%b|\Z)" % (q, q, q, q, q, q, q, d, d, d))
 
 
+def compressed_by(path: Path) -> str | None:
+    """What a file is compressed by, as its name says; None: it is not."""
+    return next((how for ending, how in _COMPRESSED.items() if path.name.lower().endswith(ending)), None)
+
+
+def opened(path: Path) -> BinaryIO:
+    """The bytes of a file from its beginning, decompressed where its name ends in .gz or .zst."""
+    how = compressed_by(path)
+    if how is None:
+        return path.open("rb")
+    return cast(BinaryIO, io.BufferedReader(pa.input_stream(str(path), compression=how, buffer_size=0), _BLOCK))
+
+
+def decompresses(path: Path) -> bool:
+    """Whether a file that is compressed by its name has its end.
+
+    Of one that looks as it did, the answer of before. What is not compressed ends wherever it ends.
+    """
+    if compressed_by(path) is None:
+        return True
+    facts = path.stat()
+    return facts.st_size > 0 and _decompresses(
+        path, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+    )
+
+
+@lru_cache(256)
+def _decompresses(path: Path, look: tuple[int, ...]) -> bool:
+    try:
+        with opened(path) as file:
+            while file.read(_BLOCK):
+                pass
+    except OSError as error:
+        if error.errno is not None:  # of the disk, not of the file
+            raise
+        return False
+    return True
+
+
 def header_line(path: Path, dialect: Dialect = _PLAIN) -> bytes | None:
     """The line that names the columns, as UTF-8 without its end, or None where no line can be one."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         _at_first_line(file, dialect)
         for _ in range(dialect.skip):
             file.readline()
@@ -90,8 +143,8 @@ def csv_header(path: Path, dialect: Dialect = _PLAIN) -> list[str] | None:
 
 
 def _at_first_line(file: BinaryIO, dialect: Dialect) -> None:
-    if dialect.encoding != "utf-8" or file.read(len(_MARK)) != _MARK:
-        file.seek(0)
+    if dialect.encoding == "utf-8" and file.peek(len(_MARK)).startswith(_MARK):  # type: ignore[attr-defined]
+        file.read(len(_MARK))
 
 
 def column_blocks(
@@ -121,7 +174,7 @@ def column_blocks(
 
 def _line_blocks(path: Path, size: int, dialect: Dialect) -> Iterator[bytes]:
     """Whole lines, about so many bytes of them at a time."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         _at_first_line(file, dialect)
         for _ in range(dialect.lines_before):
             file.readline()

@@ -12,13 +12,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow as pa
+
+from dprelease.catalog.dialect import STATISTICAL
 from dprelease.catalog.table import Source, Table
-from dprelease.engines.files.csv_lines import column_blocks, csv_header
+from dprelease.engines.files.csv_lines import column_blocks, csv_header, decompresses
 from dprelease.engines.files.header_shape import shape_advice
 from dprelease.engines.files.parquet import parquet_blocks, parquet_has_rows, parquet_names
+from dprelease.engines.files.statistical.files import StatisticalFile
 
 __all__ = ["FILE_FORMATS", "FileFormat"]
 
+_COMPRESSION = {"csv": None, "csv.gz": "gzip", "csv.zst": "zstd"}
+_LARGE = 1 << 24  # bytes; so many have a row, or a header that no engine takes
 _EMPTY_LINES = re.compile(rb"(?:\r?\n)*\r?")
 
 
@@ -26,7 +32,11 @@ class FileFormat(Protocol):
     """What a file of one format holds."""
 
     def names(self, source: Source, path: Path) -> tuple[str, ...] | None:
-        """The names of its columns, in their order; None where no header can be read."""
+        """The names of its columns, in their order; None where they cannot be read, or the file is surely not whole.
+
+        Raises:
+            MissingExtra: If what reads the format is not installed.
+        """
         ...
 
     def blocks(
@@ -56,10 +66,10 @@ class FileFormat(Protocol):
 
 
 class _Csv:
-    """Lines of text: a column is text, whatever is declared."""
+    """Lines of text, compressed or not: a column is text, whatever is declared."""
 
     def names(self, source: Source, path: Path) -> tuple[str, ...] | None:
-        names = csv_header(path, source.dialect)
+        names = csv_header(path, source.dialect) if decompresses(path) else None
         return None if names is None else tuple(names)
 
     def blocks(
@@ -69,6 +79,13 @@ class _Csv:
         return column_blocks(path, len(names), at, dialect=table.source.dialect, repeated=few)
 
     def no_rows(self, source: Source, data: bytes) -> bool:
+        compression = _COMPRESSION[source.format]
+        if compression is not None:
+            try:
+                with pa.input_stream(pa.BufferReader(data), compression=compression) as stream:
+                    data = stream.read(_LARGE)
+            except OSError:  # the engine will refuse it
+                return False
         lines = data.split(b"\n", source.dialect.lines_before)
         return len(lines) <= source.dialect.lines_before or _EMPTY_LINES.fullmatch(lines[-1]) is not None
 
@@ -94,4 +111,8 @@ class _Parquet:
         return None
 
 
-FILE_FORMATS: dict[str, FileFormat] = {"csv": _Csv(), "parquet": _Parquet()}
+FILE_FORMATS: dict[str, FileFormat] = {
+    **dict.fromkeys(_COMPRESSION, _Csv()),
+    "parquet": _Parquet(),
+    **{kind: StatisticalFile(kind) for kind in STATISTICAL},
+}

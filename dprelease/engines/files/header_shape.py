@@ -11,19 +11,22 @@ from pathlib import Path
 
 from dprelease.catalog.dialect import Dialect
 from dprelease.catalog.table import Source
-from dprelease.engines.files.csv_lines import csv_header
+from dprelease.engines.files.csv_lines import compressed_by, csv_header, decompresses, opened
 
-__all__ = ["shape_advice"]
+__all__ = ["looks_like", "shape_advice", "spelling_advice"]
 
+_NAME_IT = "give it a name that ends in {}, and write that name in `file`"
 _BEGINNINGS = (
     (b"\xff\xfe", "text in UTF-16", "save the file as CSV in UTF-8"),
     (b"\xfe\xff", "text in UTF-16", "save the file as CSV in UTF-8"),
-    (b"\x1f\x8b", "a file compressed by gzip", "decompress it first"),
-    (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", "decompress it first"),
+    (b"\x1f\x8b", "a file compressed by gzip", _NAME_IT.format(".csv.gz, where a CSV is in it")),
+    (b"\x28\xb5\x2f\xfd", "a file compressed by zstd", _NAME_IT.format(".csv.zst, where a CSV is in it")),
     (b"PK\x03\x04", "an Excel workbook or a zip archive", "save the sheet as CSV in UTF-8, or take the file out"),
-    (b"PAR1", "a Parquet file", "give it a name that ends in .parquet, and write that name in `file`"),
-    (b"$FL2", "an SPSS file", "export it as CSV or Parquet"),
-    (b"<stata_dta>", "a Stata file", "export it as CSV or Parquet"),
+    (b"PAR1", "a Parquet file", _NAME_IT.format(".parquet")),
+    (b"$FL", "an SPSS file", _NAME_IT.format(".sav")),
+    (b"<stata_dta>", "a Stata file", _NAME_IT.format(".dta")),
+    (b"HEADER RECORD***", "a SAS transport file", _NAME_IT.format(".xpt")),
+    (b"\0" * 12 + b"\xc2\xea\x81\x60", "a SAS data set", _NAME_IT.format(".sas7bdat")),
 )
 _DELIMITERS = {",": "`,`", ";": "`;`", "\t": "a tab", "|": "`|`"}
 _WRITTEN = {",": '","', ";": '";"', "\t": "tab", "|": '"|"'}
@@ -44,9 +47,15 @@ def shape_advice(source: Source, path: Path, declared: Sequence[str]) -> tuple[s
     """
     with path.open("rb") as file:
         beginning = file.read(16)
-    for bytes_, kind, hint in _BEGINNINGS:
-        if beginning.startswith(bytes_):
-            return f"it begins like {kind}", hint
+    by_name = compressed_by(path)
+    if by_name is not None and not decompresses(path):
+        is_such = beginning.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd"))
+        says = f"it is {'damaged or cut short' if is_such else f'not compressed by {by_name}'}"
+        return says, "compress it again" if is_such else _NAME_IT.format(".csv where it is not compressed")
+    with opened(path) as lines:
+        beginning = lines.read(16)
+    if like := looks_like(path, beginning):
+        return like
     if b"\x00" in beginning:
         return "there are zero bytes in its first line: it is no text, or text in UTF-16", "save it as CSV in UTF-8"
     dialect = source.dialect
@@ -56,9 +65,26 @@ def shape_advice(source: Source, path: Path, declared: Sequence[str]) -> tuple[s
     return (
         _by_delimiter(path, dialect, fields, declared)
         or _by_encoding(path, dialect, declared)
-        or _by_spelling(fields, declared)
+        or ((spelled := spelling_advice(fields, declared)) and (spelled, _RENAME))
         or _by_position(path, dialect, declared)
     )
+
+
+def looks_like(path: Path, beginning: bytes | None = None, besides: str = "") -> tuple[str, str] | None:
+    """What a file of another kind begins like, and what to do; None where it begins like none of those known.
+
+    Args:
+        path: The file.
+        beginning: Its first 16 bytes; None: they are read.
+        besides: An ending that it has already.
+    """
+    if beginning is None:
+        with path.open("rb") as file:
+            beginning = file.read(16)
+    for bytes_, kind, hint in _BEGINNINGS:
+        if beginning.startswith(bytes_) and not (besides and f" .{besides}," in hint):
+            return f"it begins like {kind}", hint
+    return None
 
 
 def _by_delimiter(
@@ -85,8 +111,8 @@ def _by_encoding(path: Path, dialect: Dialect, declared: Sequence[str]) -> tuple
     return None
 
 
-def _by_spelling(fields: Sequence[str], declared: Sequence[str]) -> tuple[str, str] | None:
-    """Names that differ in case or blanks alone: they say no more than the spec does."""
+def spelling_advice(fields: Sequence[str], declared: Sequence[str]) -> str | None:
+    """Names that differ in case or blanks alone: they say no more than the spec does; None: there are none."""
     like = {field.strip().casefold(): field for field in fields}
     pairs = [
         (name, like[name.strip().casefold()])
@@ -96,7 +122,7 @@ def _by_spelling(fields: Sequence[str], declared: Sequence[str]) -> tuple[str, s
     if not pairs:
         return None
     told = ", ".join(f"{field!r} for {name!r}" for name, field in pairs)
-    return f"it has {told}", _RENAME
+    return f"it has {told}"
 
 
 def _by_position(path: Path, dialect: Dialect, declared: Sequence[str]) -> tuple[str, str] | None:

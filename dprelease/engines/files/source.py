@@ -172,7 +172,12 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
         advice = scrubbed(doing, lambda: form.advice(table.source, path, declared))
     if names is None:
         raise TableMismatch(
-            f"table {table.name!r}: {where} has no header line that can be read",
+            f"table {table.name!r}: {where} "
+            + (
+                "has no header line that can be read"
+                if table.source.has_lines
+                else "cannot be read as what it is named"
+            ),
             detail=advice[0] if advice else "",
             hint=advice[1]
             if advice
@@ -200,8 +205,8 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
 def stored_blocks(table: Table, path: Path, names: Sequence[str], columns: Sequence[Column]) -> Iterator[list[Any]]:
     """Columns of one file as they are stored, block by block: a list of Arrow arrays of equal length.
 
-    A CSV column is text; a Parquet column has the type that it was written with. Where no column is wanted the first
-    one of the file is read, so that its rows can be counted.
+    A CSV column is text; a column of any other format has the type that it was written with. Where no column is wanted
+    the first one of the file is read, so that its rows can be counted.
 
     Args:
         table: The declaration.

@@ -166,7 +166,7 @@ class _Reading:
     def add(self, block: Sequence[Any]) -> None:
         """Count a block of stored values."""
         self._counts.rows += len(block[0])
-        if self._table.source.format == "csv":
+        if self._table.source.has_lines:
             self._counts.unparsed += block[0].null_count
         stored = dict(zip((column.name for column in self._stored), block, strict=False))
         time = self._table.time

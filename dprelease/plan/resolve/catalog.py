@@ -30,6 +30,7 @@ from dprelease.catalog.table import (
     TimeFilter,
     Zeros,
 )
+from dprelease.catalog.workbook import WORKBOOK
 from dprelease.errors import Problem, SpecError
 from dprelease.plan.resolve.grouping import exclusion_name
 from dprelease.plan.resolve.hierarchies import hierarchies_of
@@ -166,9 +167,13 @@ def _read(spec: ReleaseSpec, name: str, data: bytes | RefusedFile | None, findin
         findings.add("DPR-S601", at, "is not there or cannot be read", hint)
         return None
     try:
-        public = read_reference(data, declared.columns)
+        public = read_reference(data, declared.columns, declared.file)
     except ReferenceFileError as error:
-        hint = "a reference is CSV in UTF-8 with commas and a header; correct the file or the declared columns"
+        hint = (
+            "a reference is a workbook with one sheet and a header; correct the file or the declared columns"
+            if declared.file.lower().endswith(WORKBOOK)
+            else "a reference is CSV in UTF-8 with commas and a header; correct the file or the declared columns"
+        )
         findings.add("DPR-S602", at, f"is not as declared: {shown(str(error))}", hint)
         return None
     for column in (name for name, kind in declared.columns.items() if kind == "date"):

@@ -236,7 +236,7 @@ def _clipped(spec: ReleaseSpec, plan: ReleasePlan, query: PlannedQuery) -> Itera
 def _lines(table: Table, found: RowCounts, asked: Mapping[str, AskedQuery], expected: ExpectedData | None) -> TableLook:
     own = (expected.tables.get(table.name) if expected else None) or TableLimits()
     rows = [_line("rows", "", found.rows, found.rows, own)]
-    if table.source.format == "csv":
+    if table.source.has_lines:
         rows.append(_line("unparsed", "", found.unparsed, found.rows, own))
     if found.out_of_period is not None:
         rows.append(_line("out_of_period", "", found.out_of_period + found.timeless, found.rows, own))

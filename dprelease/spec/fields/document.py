@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from dprelease.canonical import GrownValue, Value
+from dprelease.catalog.workbook import WORKBOOK
 from dprelease.formats import USUAL, FormatName
 from dprelease.privacy.accountants import AccountingName
 from dprelease.privacy.budget import Budget
@@ -153,16 +154,17 @@ class PrivacySpec(SpecValue, GrownValue):
 
 
 def _csv(file: str) -> str:
-    if not file.lower().endswith(".csv"):
-        raise refuse("DPR-S216", "names a reference that is no .csv file", "save the public table as CSV in UTF-8")
+    if not file.lower().endswith((".csv", WORKBOOK)):
+        says = f"names a reference that is neither a .csv nor an {WORKBOOK} file"
+        raise refuse("DPR-S216", says, "save the public table as CSV in UTF-8")
     return file
 
 
 class ReferenceSpec(SpecValue):
-    """A public CSV file; its content is part of the plan."""
+    """A public CSV file or workbook; its content is part of the plan."""
 
     file: Annotated[Filled, AfterValidator(_csv)] = Field(
-        description="Path of a CSV file, from the folder of dprelease.yaml."
+        description="Path of a CSV file or an Excel workbook (.xlsx), from the folder of dprelease.yaml."
     )
     columns: dict[str, Literal["text", "integer", "boolean", "date"]] = Field(description="The columns that are used.")
 

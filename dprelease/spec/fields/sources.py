@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from dprelease.canonical import GrownValue
-from dprelease.catalog.dialect import ENCODINGS, Dialect, day_pattern
+from dprelease.catalog.dialect import AS_STORED, ENCODINGS, STATISTICAL, Dialect, day_pattern
 from dprelease.catalog.table import SOURCE_FORMATS
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Constant, Numeral
@@ -22,9 +22,13 @@ _MOST_SKIPPED = 1000
 
 
 def _readable(file: str) -> str:
+    if file.lower().endswith((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")):
+        says = "is a workbook: in one a cell decides by itself what it is, rows end at a million, and sheets can hide"
+        raise refuse("DPR-S216", says, "save the sheet as CSV in UTF-8, and name that file")
     if not file.lower().endswith((*SOURCE_FORMATS.values(),)):
-        endings = " nor in ".join(SOURCE_FORMATS.values())
-        raise refuse("DPR-S216", f"names a file that ends neither in {endings}", "export it as one of these")
+        *endings, last = SOURCE_FORMATS.values()
+        says = f"names a file that ends in none of {', '.join(endings)} and {last}"
+        raise refuse("DPR-S216", says, "export it as one of these")
     return file
 
 
@@ -102,7 +106,8 @@ class SourceSpec(SpecValue, GrownValue):
         *("date_format", "true_values", "false_values"),
     )
     file: Annotated[Filled, AfterValidator(_readable)] = Field(
-        description="Path or pattern that ends in .csv or .parquet; ${env:NAME} may stand in it."
+        description="Path or pattern; ${env:NAME} may stand in it. Its ending says what it is: "
+        f"{', '.join(SOURCE_FORMATS.values())}."
     )
     null_values: tuple[AsWritten, ...] = Field(("",), description="Texts that mean null.")
     delimiter: Annotated[Literal[",", ";", "\t", "|"], _mark(_DELIMITERS)] = Field(
@@ -116,7 +121,7 @@ class SourceSpec(SpecValue, GrownValue):
         None, description="CSV: the mark between groups of three digits; left out: there is none."
     )
     encoding: Annotated[Filled, AfterValidator(_encoding), WithJsonSchema({"enum": [*ENCODINGS]})] = Field(
-        "utf-8", description="CSV: the encoding of its text."
+        "utf-8", description="CSV: the encoding of its text. SPSS, Stata, SAS: where it is not what the file says."
     )
     header: Annotated[
         tuple[Filled, ...],
@@ -136,12 +141,16 @@ class SourceSpec(SpecValue, GrownValue):
         return next(name for name, ending in SOURCE_FORMATS.items() if self.file.lower().endswith(ending))
 
     @property
+    def _names_encoding(self) -> bool:
+        return self.format in STATISTICAL and "encoding" not in self.model_fields_set
+
+    @property
     def dialect(self) -> Dialect:
         """How a CSV writes its rows."""
         return Dialect(
             delimiter=self.delimiter,
             quote=None if self.quote == "none" else self.quote,
-            encoding=self.encoding,
+            encoding=AS_STORED if self._names_encoding else self.encoding,
             header=not self.header,
             names=self.header,
             skip=self.skip,
@@ -154,8 +163,9 @@ class SourceSpec(SpecValue, GrownValue):
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
-        written = [name for name in self.LATER if name in self.model_fields_set]
-        if self.format != "csv" and written:
+        may = {"encoding"} if self.format in STATISTICAL else set()
+        written = [name for name in self.LATER if name in self.model_fields_set - may]
+        if not self.format.startswith("csv") and written:
             says = f"has {', '.join(f'`{name}`' for name in written)}, which only a CSV has"
             raise refuse("DPR-S233", says, f"leave it out: a .{self.format} file says itself how it is written")
         if self.thousands == self.decimal:
