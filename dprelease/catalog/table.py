@@ -115,9 +115,10 @@ class Column(GrownValue):
         reference: The reference that a join adds this column from; None: no public join does.
         lent_by: The confidential table that a join adds this column from; None: no such join does.
         derivation: How it is computed from other columns of the row; None: it is not.
+        partition: Whether its value stands in the path of a file, in a folder ``name=value``.
     """
 
-    LATER: ClassVar[tuple[str, ...]] = ("rank_step", "step_from")
+    LATER: ClassVar[tuple[str, ...]] = ("rank_step", "step_from", "partition")
     name: str
     type: ColumnType
     keys: tuple[Key, ...] | None = None
@@ -132,6 +133,7 @@ class Column(GrownValue):
     reference: str | None = None
     lent_by: str | None = None
     derivation: Derivation | None = None
+    partition: bool = False
 
     def grid_of(self, kind: str) -> Fraction:
         """The grid that a quantity of this kind is measured on: ``quantile``, or one that is a sum of values.

@@ -106,6 +106,8 @@ WRONG: list[tuple[str, str, str, int, str]] = [
     ("seen: {type: timestamp}", "my-col: {type: timestamp}", "DPR-S502", 27, "rename"),
     ("seen: {type: timestamp}", "rows: {type: timestamp}", "DPR-S534", 27, "rename"),
     ("{type: timestamp}", "{type: timestmp}", "DPR-S202", 27, "`timestamp`"),
+    ("{type: timestamp}", "{type: timestamp, partition: yes}", "DPR-S203", 27, "write `true`"),
+    ("region: {type: text, keys", "region: {partition: true, type: text, keys", "DPR-S549", 21, "leave it out"),
     ("{type: timestamp}", "{type: timestamp, range: [0, 1]}", "DPR-S514", 27, "integer and decimal"),
     ("{type: timestamp}", "{type: timestamp, keys: [2024-01-01]}", "DPR-S531", 27, "bands"),
     ("range: [-10000, 500000]", "range: [500000, -10000]", "DPR-S509", 28, "smaller one first"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -20,7 +22,7 @@ _ROWS = 1 << 17
 
 def parquet_names(path: Path) -> tuple[str, ...]:
     """The columns of a file."""
-    with pq.ParquetFile(path) as file:
+    with _opened(path) as stream, pq.ParquetFile(stream) as file:
         return tuple(file.schema_arrow.names)
 
 
@@ -37,13 +39,18 @@ def parquet_blocks(table: Table, path: Path, wanted: Sequence[str], repeated: Se
         wanted: The columns, each once.
         repeated: Those with few different values: texts among them are given as dictionaries of these.
     """
-    with pq.ParquetFile(path, read_dictionary=list(repeated), pre_buffer=False) as file:
+    with _opened(path) as stream, pq.ParquetFile(stream, read_dictionary=[*repeated], pre_buffer=False) as file:
         groups = list(range(file.num_row_groups))
         if table.time is not None and len(groups) > 1:
             moment = Column(name=table.time.column, type=table.time.type)
             groups = [at for at in groups if _has_row(file, at, table, moment, table.time)]
         for batch in file.iter_batches(batch_size=_ROWS, columns=list(wanted), row_groups=groups):
             yield [batch.column(batch.schema.get_field_index(name)) for name in wanted]
+
+
+def _opened(path: Path) -> Any:
+    """A file for Arrow, whose own way to open one knows only names that are UTF-8."""
+    return pa.OSFile(os.fsencode(path))
 
 
 def _has_row(file: Any, group: int, table: Table, moment: Column, time: TimeFilter) -> bool:

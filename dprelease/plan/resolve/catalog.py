@@ -265,6 +265,7 @@ def _column(
         reference=next((join.reference for join in table.join if join.reference and name in join.add), None),
         lent_by=next((join.table for join in table.join if join.table and name in join.add), None),
         derivation=_derivation(name, table),
+        partition=column.partition,
     )
 
 

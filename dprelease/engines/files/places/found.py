@@ -1,0 +1,107 @@
+"""The files of a table, with what their paths say of the rows in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprelease.catalog.table import Table
+from dprelease.engines.files.places.folders import MAGIC, files, resolved
+from dprelease.engines.files.places.partitions import (
+    PathValue,
+    folder_values,
+    is_data,
+    of_other_period,
+    partition_columns,
+)
+from dprelease.errors import TableMismatch, Unavailable
+
+__all__ = ["DataFile", "data_files"]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file of a table.
+
+    Attributes:
+        path: Where it is.
+        values: What its path says for the partition columns, in the order of these.
+    """
+
+    path: Path
+    values: tuple[PathValue, ...] = ()
+
+
+def data_files(table: Table, folder: Path, environment: Mapping[str, str]) -> tuple[DataFile, ...]:
+    """The files of a table in which rows of its period may be, sorted by path.
+
+    Raises:
+        Unavailable: As of ``files.source.files``.
+        TableMismatch: As there; if a path does not say what is declared of it; if a link leads out of the folder of a
+            source with partitions; or if the files belong to a Delta table, whose log says which of them count.
+    """
+    paths = files(table.source, folder, environment)
+    pattern = resolved(table.source, environment)
+    base = _fixed(pattern, folder)
+    if base is not None:
+        _refuse_lake(table, paths)
+    if not partition_columns(table):
+        return tuple(map(DataFile, paths))
+    if base is not None:
+        paths = tuple(path for path in paths if is_data(path.relative_to(base).parts))
+        _refuse_links(table, base, paths)
+    if not paths:
+        raise Unavailable(
+            f"no file of {table.source.file!r} holds data: all are in folders, or have names, that begin with _ or .",
+            hint="put the files there, or correct `source.file` (it is relative to the project's folder)",
+            code="DPR-E102",
+        )
+    found = [
+        DataFile(path, folder_values(table, _folders(path, folder), _told(table, at, len(paths))))
+        for at, path in enumerate(paths, start=1)
+    ]
+    others = of_other_period(table, [each.values for each in found])
+    return tuple(each for each, other in zip(found, others, strict=True) if not other)
+
+
+def _told(table: Table, at: int, total: int) -> str:
+    return f"{table.source.file!r} (file {at} of {total}, sorted by name)"
+
+
+def _folders(path: Path, folder: Path) -> tuple[str, ...]:
+    """The folders on the way to a file that a source names, without those of the project."""
+    return (path.relative_to(folder) if path.is_relative_to(folder) else path).parent.parts
+
+
+def _fixed(pattern: str, folder: Path) -> Path | None:
+    """The folder below which a pattern looks; None where it is the name of one file."""
+    parts = Path(pattern).parts
+    magic = next((at for at, part in enumerate(parts) if MAGIC.search(part)), None)
+    if magic is None or (folder / pattern).is_file():
+        return None
+    return folder.joinpath(*parts[:magic])
+
+
+def _refuse_lake(table: Table, paths: Sequence[Path]) -> None:
+    """Refuse the bare files of a Delta table: most folders also hold files that were deleted or replaced."""
+    if any((folder / "_delta_log").is_dir() for folder in {parent for path in paths for parent in path.parents}):
+        raise TableMismatch(
+            f"table {table.name!r}: the files of {table.source.file!r} belong to a Delta table",
+            detail="its folder also holds files with rows that were changed or deleted since; which files count is "
+            "said by the table's log, in the folder `_delta_log`",
+            hint="write `source: {delta: FOLDER, version: N}` instead of `file`",
+            code="DPR-E314",
+        )
+
+
+def _refuse_links(table: Table, base: Path, paths: Sequence[Path]) -> None:
+    inside = base.resolve()
+    for at, path in enumerate(paths, start=1):
+        if not path.resolve().is_relative_to(inside):
+            raise TableMismatch(
+                f"table {table.name!r}: a link leads from {_told(table, at, len(paths))} out of the source's folder",
+                detail="the path says what its rows are, and the rows would be somebody else's",
+                hint="put the file itself there, or name the folder that it is in",
+                code="DPR-E313",
+            )
