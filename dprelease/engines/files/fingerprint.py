@@ -90,7 +90,7 @@ def present(table: Table, folder: Path, environment: Mapping[str, str]) -> None:
     for each in found:
         if not os.access(each.path, os.R_OK):
             raise Unavailable(
-                f"table {table.name!r}: a file of {table.source.file!r} may not be read by this user",
+                f"table {table.name!r}: a file of {table.files.file!r} may not be read by this user",
                 hint="let this user read it, then run the same command again",
                 code="DPR-E103",
             )
@@ -230,7 +230,7 @@ class Watch:
 
     def _hashed(self, table: Table, key: bytes, old: Mapping[DataFile, Hashed]) -> dict[DataFile, Hashed]:
         def one(file: DataFile) -> Hashed:
-            return hashed(file.path, table.source, key, table.account, old.get(file))
+            return hashed(file.path, table.files, key, table.account, old.get(file))
 
         found = data_files(table, self._folder, self._environment)
         new = dict(zip(found, in_turn(one, found), strict=True))
@@ -252,9 +252,9 @@ def _require_different(table: Table, hashes: Mapping[DataFile, Hashed]) -> None:
     first: dict[tuple[str, Any], int] = {}
     for at, (file, each) in enumerate(hashes.items(), start=1):
         before = first.setdefault((each.digest, file.values), at)
-        if before != at and not (each.look.size <= _SMALL and no_rows(table.source, file.path.read_bytes())):
+        if before != at and not (each.look.size <= _SMALL and no_rows(table.files, file.path.read_bytes())):
             raise TableMismatch(
-                f"table {table.name!r}: files {before} and {at} of {len(hashes)} of {table.source.file!r}, sorted by "
+                f"table {table.name!r}: files {before} and {at} of {len(hashes)} of {table.files.file!r}, sorted by "
                 "name, are equal, byte for byte",
                 detail="where one is a copy of the other, every row of it would count twice; a charge that was made "
                 "for it stays",

@@ -33,19 +33,19 @@ def checked_headers(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...
         TableMismatch: Names the declared and the found columns.
         Unavailable: If a file cannot be read.
     """
-    named = [(path, f"{table.source.file!r} (file {at} of {len(paths)})") for at, path in enumerate(paths, start=1)]
+    named = [(path, f"{table.files.file!r} (file {at} of {len(paths)})") for at, path in enumerate(paths, start=1)]
     return tuple(in_turn(lambda each: _checked(table, *each), named))
 
 
 def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
     doing = f"table {table.name!r}, columns of {where}"
-    form = FILE_FORMATS[table.source.format]
-    names = scrubbed(doing, lambda: form.names(table.source, path))
+    form = FILE_FORMATS[table.files.format]
+    names = scrubbed(doing, lambda: form.names(table.files, path))
     declared = [column.name for column in stored_columns(table) if not column.partition]
     missing = [name for name in declared if name not in (names or ())]
     advice = None
     if missing or names is None:
-        advice = scrubbed(doing, lambda: form.advice(table.source, path, declared))
+        advice = scrubbed(doing, lambda: form.advice(table.files, path, declared))
     if names is None or not (names or declared):  # without a column its rows cannot be counted
         raise TableMismatch(
             f"table {table.name!r}: {where} has no header line that can be read",
@@ -102,5 +102,5 @@ def stored_blocks(
     own = [column for column in columns if column.name not in said]
     wanted = [column.name for column in own] or list(names[:1])
     repeated = [column.name for column in own if column.keys]
-    blocks = FILE_FORMATS[table.source.format].blocks(table, path, names, wanted, repeated)
+    blocks = FILE_FORMATS[table.files.format].blocks(table, path, names, wanted, repeated)
     return with_path_values(columns, said, blocks) if said and columns else blocks

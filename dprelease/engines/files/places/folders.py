@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from glob import glob
 from pathlib import Path
 
-from dprelease.catalog.table import Source
+from dprelease.catalog.source import Source
 from dprelease.errors import TableMismatch, Unavailable
 
 __all__ = ["MAGIC", "MOST", "files", "resolved"]

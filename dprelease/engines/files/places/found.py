@@ -41,8 +41,8 @@ def data_files(table: Table, folder: Path, environment: Mapping[str, str]) -> tu
         TableMismatch: As there; if a path does not say what is declared of it; if a link leads out of the folder of a
             source with partitions; or if the files belong to a Delta table, whose log says which of them count.
     """
-    paths = files(table.source, folder, environment)
-    pattern = resolved(table.source, environment)
+    paths = files(table.files, folder, environment)
+    pattern = resolved(table.files, environment)
     base = _fixed(pattern, folder)
     if base is not None:
         _refuse_lake(table, paths)
@@ -53,7 +53,7 @@ def data_files(table: Table, folder: Path, environment: Mapping[str, str]) -> tu
         _refuse_links(table, base, paths)
     if not paths:
         raise Unavailable(
-            f"no file of {table.source.file!r} holds data: all are in folders, or have names, that begin with _ or .",
+            f"no file of {table.files.file!r} holds data: all are in folders, or have names, that begin with _ or .",
             hint="put the files there, or correct `source.file` (it is relative to the project's folder)",
             code="DPR-E102",
         )
@@ -66,7 +66,7 @@ def data_files(table: Table, folder: Path, environment: Mapping[str, str]) -> tu
 
 
 def _told(table: Table, at: int, total: int) -> str:
-    return f"{table.source.file!r} (file {at} of {total}, sorted by name)"
+    return f"{table.files.file!r} (file {at} of {total}, sorted by name)"
 
 
 def _folders(path: Path, folder: Path) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def _refuse_lake(table: Table, paths: Sequence[Path]) -> None:
     """Refuse the bare files of a Delta table: most folders also hold files that were deleted or replaced."""
     if any((folder / "_delta_log").is_dir() for folder in {parent for path in paths for parent in path.parents}):
         raise TableMismatch(
-            f"table {table.name!r}: the files of {table.source.file!r} belong to a Delta table",
+            f"table {table.name!r}: the files of {table.files.file!r} belong to a Delta table",
             detail="its folder also holds files with rows that were changed or deleted since; which files count is "
             "said by the table's log, in the folder `_delta_log`",
             hint="write `source: {delta: FOLDER, version: N}` instead of `file`",
