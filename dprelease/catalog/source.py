@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal, Self
 
 from dprelease.canonical import GrownValue, one_of
 from dprelease.catalog.dialect import Dialect
 
-__all__ = ["SOURCE_FORMATS", "AnySource", "DatabaseSource", "Source"]
+__all__ = ["SOURCE_FORMATS", "STORES", "AnySource", "DatabaseSource", "Source", "store_problem"]
 
 SOURCE_FORMATS = {"csv": ".csv", "parquet": ".parquet"}
 """What files may be, and their ending; an engine says which formats it reads (``Engine.formats``)."""
+STORES = {
+    "s3": "s3://BUCKET/FOLDER/*.parquet",
+    "gs": "gs://BUCKET/FOLDER/*.parquet",
+    "abfss": "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER/*.parquet",
+}
+"""The object stores that files may be in, and how an address in each is written."""
+_ADDRESS = re.compile(r"(?:(?:s3|gs)://[A-Za-z0-9._-]+|abfss://[a-z0-9-]+@[a-z0-9]+\.[a-z.]+)/[^/].*", re.DOTALL)
+
+
+def store_problem(address: str) -> tuple[str, str] | None:
+    """What is wrong with the address of an object store, and what to write; it quotes nothing of it.
+
+    >>> store_problem("s3://office/people/*.csv") is None, store_problem("s3://KEY:SECRET@office/people.csv")[0]
+    (True, 'holds a name or a password before an @')
+    """
+    scheme, _, rest = address.partition("://")
+    hint = f"write an address such as {', '.join(STORES.values())}"
+    if scheme not in STORES:
+        return "begins with what is no object store that can be read", hint
+    named = rest.partition("/")[0].rpartition("@")[0]
+    if named and (scheme != "abfss" or ":" in named or "@" in named):
+        never = "take it out, and out of every file that it stands in: credentials come from the environment alone"
+        return "holds a name or a password before an @", never
+    return None if _ADDRESS.fullmatch(address) else ("is no whole address of an object store", hint)
 
 
 class Source(GrownValue):

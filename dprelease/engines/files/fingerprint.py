@@ -30,6 +30,7 @@ from dprelease.engines.base import scrubbed
 from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.in_turn import in_turn
 from dprelease.engines.files.places.found import DataFile, data_files
+from dprelease.engines.files.places.objects import ObjectLook, StoredObject, threads_for
 from dprelease.engines.files.places.partitions import partition_columns
 from dprelease.errors import BrokenPromiseError, EngineError, TableMismatch, Unavailable
 
@@ -75,7 +76,7 @@ class Hashed:
         digest: 64 hexadecimal digits.
     """
 
-    look: Look
+    look: Look | ObjectLook
     settled: bool
     digest: str
 
@@ -88,7 +89,7 @@ def present(table: Table, folder: Path, environment: Mapping[str, str]) -> None:
     """
     found = scrubbed(f"table {table.name!r}, looking for its files", lambda: data_files(table, folder, environment))
     for each in found:
-        if not os.access(each.path, os.R_OK):
+        if isinstance(each.path, Path) and not os.access(each.path, os.R_OK):
             raise Unavailable(
                 f"table {table.name!r}: a file of {table.files.file!r} may not be read by this user",
                 hint="let this user read it, then run the same command again",
@@ -96,7 +97,7 @@ def present(table: Table, folder: Path, environment: Mapping[str, str]) -> None:
             )
 
 
-def hashed(path: Path, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
+def hashed(path: Path | StoredObject, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
     """A file with its fingerprint; ``known`` itself where the file still looks as it did then, and did not then move.
 
     Raises:
@@ -105,6 +106,8 @@ def hashed(path: Path, source: Source, key: bytes, account: str, known: Hashed |
     """
     if len(key) != KEY_BYTES:
         raise BrokenPromiseError(f"a key of sources has {KEY_BYTES} bytes")
+    if isinstance(path, StoredObject):
+        return _hashed_object(path, source, key, account, known)
     with path.open("rb", buffering=0) as file:  # opened, not only looked up: a file server then looks again itself
         now = time.time_ns()
         before = _look(file.fileno())
@@ -112,13 +115,36 @@ def hashed(path: Path, source: Source, key: bytes, account: str, known: Hashed |
             return known
         digest = _digest(file, source, key, account)
         if _look(file.fileno()) != before:
-            raise Unavailable(
-                f"a file of {source.file!r} was written to while it was read",
-                hint="wait until whatever writes it has ended, then run the same command again",
-                code="DPR-E104",
-            )
+            raise _written_meanwhile(source)
     # Every write from `now` on gets a time of change of at least now, give or take the clock's tick.
     return Hashed(before, now - before.changed > TICK, digest)
+
+
+def _hashed_object(path: StoredObject, source: Source, key: bytes, account: str, known: Hashed | None) -> Hashed:
+    """The same of an object of a store: another content has another ETag, however young it is."""
+    before = path.look()
+    if known is not None and known.look == before:
+        return known
+    with path.open() as file:
+        digest = _digest(file, source, key, account)
+    if path.look() != before:
+        raise _written_meanwhile(source)
+    return Hashed(before, True, digest)
+
+
+def _written_meanwhile(source: Source) -> Unavailable:
+    return Unavailable(
+        f"a file of {source.file!r} was written to while it was read",
+        hint="wait until whatever writes it has ended, then run the same command again",
+        code="DPR-E104",
+    )
+
+
+def _look_at(path: Path | StoredObject) -> Look | ObjectLook:
+    if isinstance(path, StoredObject):
+        return path.look()
+    with path.open("rb", buffering=0) as file:
+        return _look(file.fileno())
 
 
 def _look(file: int) -> Look:
@@ -233,17 +259,15 @@ class Watch:
             return hashed(file.path, table.files, key, table.account, old.get(file))
 
         found = data_files(table, self._folder, self._environment)
-        new = dict(zip(found, in_turn(one, found), strict=True))
+        new = dict(zip(found, in_turn(one, found, threads_for([each.path for each in found])), strict=True))
         _require_different(table, new)
         return new
 
-    def _looks(self, table: Table) -> dict[DataFile, Look]:
-        def looks() -> dict[DataFile, Look]:
-            by_file = {}
-            for each in data_files(table, self._folder, self._environment):
-                with each.path.open("rb", buffering=0) as file:
-                    by_file[each] = _look(file.fileno())
-            return by_file
+    def _looks(self, table: Table) -> dict[DataFile, Look | ObjectLook]:
+        def looks() -> dict[DataFile, Look | ObjectLook]:
+            found = data_files(table, self._folder, self._environment)
+            at_once = in_turn(lambda each: _look_at(each.path), found, threads_for([each.path for each in found]))
+            return dict(zip(found, at_once, strict=True))
 
         return scrubbed(f"table {table.name!r}, looking at its files", looks)
 
@@ -282,5 +306,5 @@ def _paths_digest(table: Table, key: bytes, seen: Mapping[DataFile, Hashed]) -> 
     return hashlib.blake2b(text.encode(), key=key, digest_size=32, person=_PATHS).hexdigest()
 
 
-def _facts(seen: Mapping[DataFile, Hashed]) -> dict[DataFile, tuple[Look, str]]:
+def _facts(seen: Mapping[DataFile, Hashed]) -> dict[DataFile, tuple[Look | ObjectLook, str]]:
     return {file: (each.look, each.digest) for file, each in seen.items()}

@@ -9,15 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-__all__ = ["in_turn", "parts_in_turn"]
+__all__ = ["THREADS", "in_turn", "parts_in_turn"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_THREADS = min(4, os.cpu_count() or 1)
+THREADS = min(4, os.cpu_count() or 1)
 _AHEAD = 2
 
 
-def in_turn(action: Callable[[Item], Result], items: Iterable[Item], threads: int = _THREADS) -> Iterator[Result]:
+def in_turn(action: Callable[[Item], Result], items: Iterable[Item], threads: int = THREADS) -> Iterator[Result]:
     """What an action makes of every item, in order; a few are on the way at a time, so that memory stays small.
 
     Arrow and NumPy do the work of the project's actions, and both let other threads run meanwhile.
@@ -35,7 +35,7 @@ def in_turn(action: Callable[[Item], Result], items: Iterable[Item], threads: in
             yield waiting.popleft().result()
 
 
-def parts_in_turn(parts: Iterable[Iterator[Result]], threads: int = _THREADS) -> Iterator[Result]:
+def parts_in_turn(parts: Iterable[Iterator[Result]], threads: int = THREADS) -> Iterator[Result]:
     """The items of several iterators, one iterator after the other; the first items of the next few are made meanwhile.
 
     Of each iterator that waits for its turn no more than `_AHEAD` items are there, so that memory stays small.

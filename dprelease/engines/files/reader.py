@@ -10,6 +10,7 @@ from dprelease.catalog.table import Column, Table
 from dprelease.engines.files.fingerprint import Watch, present
 from dprelease.engines.files.in_turn import parts_in_turn
 from dprelease.engines.files.places.found import data_files
+from dprelease.engines.files.places.objects import threads_for
 from dprelease.engines.files.source import checked_headers, stored_blocks
 
 __all__ = ["FileReader"]
@@ -49,7 +50,8 @@ class FileReader:
         """The blocks of all files, one file after the other, whose names and headers are checked first."""
         found = data_files(table, self._folder, self._environment)
         headers = checked_headers(table, [each.path for each in found])
-        return parts_in_turn(
+        parts = (
             stored_blocks(table, each.path, names, columns, each.values)
             for each, names in zip(found, headers, strict=True)
         )
+        return parts_in_turn(parts, threads_for([each.path for each in found]))

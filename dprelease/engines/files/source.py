@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from dprelease.catalog.reference import found_names
@@ -12,6 +11,7 @@ from dprelease.engines.base import scrubbed
 from dprelease.engines.declared import own_columns
 from dprelease.engines.files.formats import FILE_FORMATS
 from dprelease.engines.files.in_turn import in_turn
+from dprelease.engines.files.places.objects import FilePath, threads_for
 from dprelease.engines.files.places.partitions import PathValue, partition_columns, with_path_values
 from dprelease.errors import TableMismatch
 
@@ -26,7 +26,7 @@ def stored_columns(table: Table) -> tuple[Column, ...]:
     return (*own, Column(name=time.column, type=time.type))
 
 
-def checked_headers(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...], ...]:
+def checked_headers(table: Table, paths: Sequence[FilePath]) -> tuple[tuple[str, ...], ...]:
     """The column names of every file, after checking that the declared ones are there, each once.
 
     Raises:
@@ -34,10 +34,10 @@ def checked_headers(table: Table, paths: Sequence[Path]) -> tuple[tuple[str, ...
         Unavailable: If a file cannot be read.
     """
     named = [(path, f"{table.files.file!r} (file {at} of {len(paths)})") for at, path in enumerate(paths, start=1)]
-    return tuple(in_turn(lambda each: _checked(table, *each), named))
+    return tuple(in_turn(lambda each: _checked(table, *each), named, threads_for(paths)))
 
 
-def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
+def _checked(table: Table, path: FilePath, where: str) -> tuple[str, ...]:
     doing = f"table {table.name!r}, columns of {where}"
     form = FILE_FORMATS[table.files.format]
     names = scrubbed(doing, lambda: form.names(table.files, path))
@@ -82,7 +82,11 @@ def _checked(table: Table, path: Path, where: str) -> tuple[str, ...]:
 
 
 def stored_blocks(
-    table: Table, path: Path, names: Sequence[str], columns: Sequence[Column], values: Sequence[PathValue] = ()
+    table: Table,
+    path: FilePath,
+    names: Sequence[str],
+    columns: Sequence[Column],
+    values: Sequence[PathValue] = (),
 ) -> Iterator[list[Any]]:
     """Columns of one file as they are stored, block by block: a list of Arrow arrays of equal length.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -11,7 +12,7 @@ from pydantic.config import JsonDict
 
 from dprelease.canonical import GrownValue
 from dprelease.catalog.dialect import ENCODINGS, Dialect, day_pattern
-from dprelease.catalog.source import SOURCE_FORMATS, AnySource, DatabaseSource, Source
+from dprelease.catalog.source import SOURCE_FORMATS, AnySource, DatabaseSource, Source, store_problem
 from dprelease.spec.fields.value import SpecValue
 from dprelease.spec.text.numbers import Constant, Numeral
 from dprelease.spec.text.scalars import AsWritten, Filled, Whole, kind_of, refuse
@@ -20,12 +21,15 @@ __all__ = ["SourceSpec"]
 
 _SAME = {"ascii": "utf-8", "utf8": "utf-8", "latin1": "latin-1", "iso-8859-1": "latin-1", "iso8859-1": "latin-1"}
 _MOST_SKIPPED = 1000
+_VARIABLE = re.compile(r"\$\{env:[^}]*\}")
 
 
 def _readable(file: str) -> str:
     if not file.lower().endswith((*SOURCE_FORMATS.values(),)):
         endings = " nor in ".join(SOURCE_FORMATS.values())
         raise refuse("DPR-S216", f"names a file that ends neither in {endings}", "export it as one of these")
+    if "://" in file and not file.startswith("${") and (problem := store_problem(_VARIABLE.sub("x", file))):
+        raise refuse("DPR-S245", *problem)
     return file
 
 
@@ -121,7 +125,8 @@ class SourceSpec(SpecValue, GrownValue):
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_ONE_KIND)
     LATER: ClassVar[tuple[str, ...]] = (*_OF_FILES, *_OF_CSV, *_OF_DATABASES)
     file: Annotated[Filled, AfterValidator(_readable)] | None = Field(
-        None, description="Path or pattern that ends in .csv or .parquet; ${env:NAME} may stand in it."
+        None,
+        description="Path, pattern or address in a store; ends in .csv or .parquet; ${env:NAME} may stand in it.",
     )
     database: Filled | None = Field(
         None, description="Instead: the URL of a database, such as ${env:OFFICE_DB} or sqlite:///data/office.db."

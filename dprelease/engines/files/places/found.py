@@ -1,4 +1,4 @@
-"""The files of a table, with what their paths say of the rows in them."""
+"""The files of a table, of this machine or of a store, with what their paths say of the rows in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dprelease.catalog.table import Table
 from dprelease.engines.files.places.folders import MAGIC, files, resolved
+from dprelease.engines.files.places.objects import LOG, StoredObject, in_lake, stored_objects
 from dprelease.engines.files.places.partitions import (
     PathValue,
     folder_values,
@@ -15,6 +16,7 @@ from dprelease.engines.files.places.partitions import (
     of_other_period,
     partition_columns,
 )
+from dprelease.engines.files.places.stores import is_stored
 from dprelease.errors import TableMismatch, Unavailable
 
 __all__ = ["DataFile", "data_files"]
@@ -29,37 +31,42 @@ class DataFile:
         values: What its path says for the partition columns, in the order of these.
     """
 
-    path: Path
+    path: Path | StoredObject
     values: tuple[PathValue, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A file with the folders that lead to it, and its path below the folder that a pattern looks through."""
+
+    path: Path | StoredObject
+    folders: tuple[str, ...]
+    below: tuple[str, ...]
 
 
 def data_files(table: Table, folder: Path, environment: Mapping[str, str]) -> tuple[DataFile, ...]:
     """The files of a table in which rows of its period may be, sorted by path.
 
     Raises:
-        Unavailable: As of ``files.source.files``.
+        Unavailable: As of ``files.places.folders.files`` and ``files.places.objects.stored_objects``.
         TableMismatch: As there; if a path does not say what is declared of it; if a link leads out of the folder of a
             source with partitions; or if the files belong to a Delta table, whose log says which of them count.
     """
-    paths = files(table.files, folder, environment)
-    pattern = resolved(table.files, environment)
-    base = _fixed(pattern, folder)
-    if base is not None:
-        _refuse_lake(table, paths)
+    address = resolved(table.files, environment)
+    stored = is_stored(address)
+    places = _objects(table, address, environment) if stored else _paths(table, address, folder, environment)
     if not partition_columns(table):
-        return tuple(map(DataFile, paths))
-    if base is not None:
-        paths = tuple(path for path in paths if is_data(path.relative_to(base).parts))
-        _refuse_links(table, base, paths)
-    if not paths:
+        return tuple(DataFile(each.path) for each in places)
+    places = [each for each in places if is_data(each.below)]
+    if not places:
         raise Unavailable(
             f"no file of {table.files.file!r} holds data: all are in folders, or have names, that begin with _ or .",
             hint="put the files there, or correct `source.file` (it is relative to the project's folder)",
             code="DPR-E102",
         )
     found = [
-        DataFile(path, folder_values(table, _folders(path, folder), _told(table, at, len(paths))))
-        for at, path in enumerate(paths, start=1)
+        DataFile(each.path, folder_values(table, each.folders, _told(table, at, len(places))))
+        for at, each in enumerate(places, start=1)
     ]
     others = of_other_period(table, [each.values for each in found])
     return tuple(each for each, other in zip(found, others, strict=True) if not other)
@@ -69,9 +76,23 @@ def _told(table: Table, at: int, total: int) -> str:
     return f"{table.files.file!r} (file {at} of {total}, sorted by name)"
 
 
-def _folders(path: Path, folder: Path) -> tuple[str, ...]:
-    """The folders on the way to a file that a source names, without those of the project."""
-    return (path.relative_to(folder) if path.is_relative_to(folder) else path).parent.parts
+def _paths(table: Table, pattern: str, folder: Path, environment: Mapping[str, str]) -> list[_Place]:
+    paths = files(table.files, folder, environment)
+    base = _fixed(pattern, folder)
+    if base is not None:
+        lakes = {parent / LOG for path in paths for parent in path.parents}
+        _refuse_lake(table, any(lake.is_dir() for lake in lakes))
+        if partition_columns(table):
+            _refuse_links(table, base, [path for path in paths if is_data(path.relative_to(base).parts)])
+    return [
+        _Place(
+            path,
+            # Those of the project say nothing: where it lies is no matter of the data.
+            (path.relative_to(folder) if path.is_relative_to(folder) else path).parent.parts,
+            () if base is None else path.relative_to(base).parts,
+        )
+        for path in paths
+    ]
 
 
 def _fixed(pattern: str, folder: Path) -> Path | None:
@@ -83,9 +104,17 @@ def _fixed(pattern: str, folder: Path) -> Path | None:
     return folder.joinpath(*parts[:magic])
 
 
-def _refuse_lake(table: Table, paths: Sequence[Path]) -> None:
+def _objects(table: Table, address: str, environment: Mapping[str, str]) -> list[_Place]:
+    objects, base = stored_objects(table.files, address, environment)
+    if base is not None:
+        _refuse_lake(table, in_lake(objects))
+    skipped = 0 if base is None else len(base.split("/")) if base else 0
+    return [_Place(each, each.parts[:-1], () if base is None else each.parts[skipped:]) for each in objects]
+
+
+def _refuse_lake(table: Table, is_lake: bool) -> None:
     """Refuse the bare files of a Delta table: most folders also hold files that were deleted or replaced."""
-    if any((folder / "_delta_log").is_dir() for folder in {parent for path in paths for parent in path.parents}):
+    if is_lake:
         raise TableMismatch(
             f"table {table.name!r}: the files of {table.files.file!r} belong to a Delta table",
             detail="its folder also holds files with rows that were changed or deleted since; which files count is "
